@@ -1,0 +1,114 @@
+//! What comes out of a shard: commands for the device, and events for the waiting replies.
+
+use alloc::vec::Vec;
+
+use headlong_units::Duration;
+
+use crate::ids::{ReadId, RequestId, Slot, StreamId};
+
+/// Something the shell must do; see [`crate::Shard::poll_command`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Read one run of bytes of one file into pieces of memory, in the order of `slots`: the
+    /// first piece takes the first [`crate::EngineConfig::piece_bytes`] bytes, and so on; the last may
+    /// be partly filled. Answer with [`crate::Shard::handle_read_done`].
+    Read(ReadCommand),
+    /// The engine has forgotten the stream: the shell may close its files.
+    Forget(StreamId),
+}
+
+/// One read. `offset` is a multiple of the piece size; `length` is one only if the file does not
+/// end first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadCommand {
+    /// Name to answer with.
+    pub id: ReadId,
+    /// The stream.
+    pub stream: StreamId,
+    /// Index of the file in [`crate::StreamSpec::parts`].
+    pub part: u32,
+    /// First byte, within the file.
+    pub offset: u64,
+    /// Bytes to read.
+    pub length: u64,
+    /// Memory to read into.
+    pub slots: Vec<Slot>,
+}
+
+/// Something a reply waits for; see [`crate::Shard::poll_event`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The next bytes of the reply. The slot's content stays what it is until the shell returns
+    /// it with [`crate::Shard::handle_sent`], once for each `Ready`.
+    Ready {
+        /// Whose reply.
+        request: RequestId,
+        /// Where the bytes are.
+        slot: Slot,
+        /// First byte to send, within the slot.
+        start: u32,
+        /// One past the last byte to send, within the slot.
+        end: u32,
+        /// Whether they came from RAM: they were there, or on their way, when the reply got to
+        /// them, because of somebody's earlier read.
+        from_ram: bool,
+        /// How long the reply waited for the device to begin reading them; zero from RAM.
+        queue_time: Duration,
+        /// How long it then waited for the device; zero from RAM.
+        disk_time: Duration,
+    },
+    /// The reply cannot be completed. Nothing more is said of it, and nothing is returned but the
+    /// slots of earlier `Ready` events.
+    Failed {
+        /// Whose reply.
+        request: RequestId,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// Why a reply ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The device returned an error.
+    Device,
+    /// The device did not answer within [`crate::EngineConfig::read_timeout`].
+    TimedOut,
+    /// The file is no longer the one that was asked for: changed, truncated or gone.
+    Changed,
+    /// The device is out of service ([`crate::DeviceState::Offline`]).
+    Offline,
+}
+
+/// How a read ended, as the shell reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// All bytes are in their pieces, and the file was still the same version afterwards.
+    Done,
+    /// The device failed; counts against its error window.
+    Error,
+    /// The file is shorter, newer or gone; says nothing about the device.
+    Changed,
+}
+
+/// Why a request is not taken on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The device cannot meet the deadlines of new viewers; try again after the given time
+    /// (HTTP 503 with Retry-After).
+    Overloaded {
+        /// When to try again.
+        retry_after: Duration,
+    },
+    /// A table is full (requests, chains or streams; see [`crate::EngineConfig`]).
+    Full,
+    /// The device is out of service.
+    Offline {
+        /// When the device will next be tried.
+        retry_after: Duration,
+    },
+    /// The stream was never registered, or has been forgotten: register it and ask again.
+    UnknownStream,
+    /// The range lies outside the part.
+    OutOfBounds,
+}

@@ -1,0 +1,249 @@
+//! Everything about a shard that an operator may choose, with its default and its source.
+
+use headlong_units::{BitRate, Duration, KIB, MIB};
+
+/// Settings of one shard: one device with its share of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Size of a piece: the unit of memory and the alignment of reads; a power of two.
+    pub piece_bytes: u64,
+    /// Hard budget; the pool has `memory_bytes / piece_bytes` slots.
+    pub memory_bytes: u64,
+    /// How much to read for a chain.
+    pub sizing: SizingConfig,
+    /// In which order.
+    pub order: Order,
+    /// What to keep of what has been read.
+    pub retention: Retention,
+    /// Reads outstanding at the device: 1 for rotating media (thesis 3.7.1), more for flash.
+    pub outstanding_reads_max: u32,
+    /// Largest run of bytes read as one when jobs merge.
+    pub read_bytes_max: u64,
+    /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
+    pub chain_gap: Duration,
+    /// A chain's next job is queued when what it has left lasts no longer than this.
+    pub ahead_horizon: Duration,
+    /// Assumed reading speed of a viewer who has not shown or said any.
+    pub pace_default: BitRate,
+    /// How long a viewer who starts, seeks or says that it is in need may wait for its bytes.
+    pub startup_patience: Duration,
+    /// How long any other viewer may wait for bytes that are not there: what a playout buffer
+    /// forgives.
+    pub patience: Duration,
+    /// Bytes handed to one reply and not yet taken by its socket.
+    pub send_window_bytes: u64,
+    /// Whether new chains are refused when the device cannot meet deadlines.
+    pub admission: Admission,
+    /// A read that takes longer counts as a device error, and those who wait for it fail.
+    pub read_timeout: Duration,
+    /// Errors are counted over this window.
+    pub error_window: Duration,
+    /// Errors within the window that take the device out of service.
+    pub errors_offline: u32,
+    /// An offline device is tried again this often.
+    pub offline_retry: Duration,
+    /// Most requests in progress.
+    pub requests_max: usize,
+    /// Most chains remembered.
+    pub chains_max: usize,
+    /// Most streams registered.
+    pub streams_max: usize,
+}
+
+/// A sizing rule and the size that it scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizingConfig {
+    /// The rule.
+    pub policy: Policy,
+    /// Its reference size: the prefetch size itself (Fixed), the size at `reference_bit_rate`
+    /// (Proportional, SquareRoot), the largest size (FirstGrow), or the largest size at
+    /// `reference_bit_rate` (FirstGrowSr).
+    pub reference_bytes: u64,
+    /// The bit rate that the reference size is for; 2,000 kbps in thesis 5.6.3.
+    pub reference_bit_rate: BitRate,
+}
+
+/// Rules for the size of a prefetch (thesis 5.6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Policy {
+    /// One size for all.
+    Fixed,
+    /// Proportional to the bit rate.
+    Proportional,
+    /// Proportional to the square root of the bit rate (thesis 4.3).
+    SquareRoot,
+    /// Small at first, after Table 5.6, then 3.35 times the length of the chain, up to the
+    /// reference size.
+    FirstGrow,
+    /// FirstGrow up to a largest size that is proportional to the square root of the bit rate.
+    FirstGrowSr,
+}
+
+/// Which job the device does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Order {
+    /// First come, first served, as in the papers.
+    Fcfs,
+    /// By physical position, upwards, then from the bottom again.
+    Elevator,
+    /// The elevator, but jobs that would miss their deadline by waiting come first.
+    DeadlineElevator,
+}
+
+/// What to keep of the pieces that were read at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Retention {
+    /// The most recently used.
+    Lru,
+    /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
+    /// LRU (interval caching, thesis 6.2.4).
+    Interval,
+}
+
+/// What to do with new chains when a device is overloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Admission {
+    /// Take on everybody; all get slower together.
+    Accept,
+    /// Refuse new viewers, so that present ones are served in time.
+    Refuse,
+}
+
+/// A value outside what the engine can work with; the text names the setting and the remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfigError {
+    /// `piece_bytes` is not a power of two between 4 KiB and 2 MiB.
+    PieceSize,
+    /// The memory holds fewer than eight pieces, or more than 2^32 - 1.
+    Memory,
+    /// `reference_bytes` is smaller than a piece.
+    ReferenceSize,
+    /// `read_bytes_max` is smaller than a piece.
+    ReadSize,
+    /// `outstanding_reads_max` is zero.
+    OutstandingReads,
+    /// One of the tables has no room at all.
+    EmptyTable,
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::PieceSize => "piece must be a power of two between 4KiB and 2MiB",
+            Self::Memory => "memory must hold at least eight pieces; raise memory or lower piece",
+            Self::ReferenceSize => "prefetch must be at least one piece; raise it or lower piece",
+            Self::ReadSize => "read_max must be at least one piece; raise it or lower piece",
+            Self::OutstandingReads => "outstanding_reads must be at least 1",
+            Self::EmptyTable => "requests_max, chains_max and streams_max must be at least 1",
+        })
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            piece_bytes: 128 * KIB,
+            memory_bytes: 1024 * MIB,
+            sizing: SizingConfig::default(),
+            order: Order::DeadlineElevator,
+            retention: Retention::Interval,
+            outstanding_reads_max: 1,
+            read_bytes_max: 32 * MIB,
+            chain_gap: Duration::from_secs(40),
+            ahead_horizon: Duration::from_secs(4),
+            pace_default: BitRate::from_kbps(4_000),
+            startup_patience: Duration::from_millis(500),
+            patience: Duration::from_secs(2),
+            send_window_bytes: 512 * KIB,
+            admission: Admission::Refuse,
+            read_timeout: Duration::from_secs(10),
+            error_window: Duration::from_secs(60),
+            errors_offline: 10,
+            offline_retry: Duration::from_secs(30),
+            requests_max: 65_536,
+            chains_max: 65_536,
+            streams_max: 65_536,
+        }
+    }
+}
+
+impl Default for SizingConfig {
+    /// SquareRoot at 8 MiB for 2,000 kbps: the best of the rules that need no knowledge of the
+    /// workload's chains (thesis 5.6.3, Figure 5.22).
+    fn default() -> Self {
+        Self {
+            policy: Policy::SquareRoot,
+            reference_bytes: 8 * MIB,
+            reference_bit_rate: BitRate::from_kbps(2_000),
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Number of pieces of memory.
+    pub const fn slot_count(&self) -> u64 {
+        self.memory_bytes / self.piece_bytes
+    }
+
+    /// Every reason why these settings cannot work; none is the answer hoped for.
+    pub fn check(&self) -> impl Iterator<Item = ConfigError> + '_ {
+        let wrong = [
+            (
+                !self.piece_bytes.is_power_of_two()
+                    || !(4 * KIB..=2 * MIB).contains(&self.piece_bytes),
+                ConfigError::PieceSize,
+            ),
+            (
+                self.piece_bytes > 0 && !(8..u64::from(u32::MAX)).contains(&self.slot_count()),
+                ConfigError::Memory,
+            ),
+            (
+                self.sizing.reference_bytes < self.piece_bytes,
+                ConfigError::ReferenceSize,
+            ),
+            (
+                self.read_bytes_max < self.piece_bytes,
+                ConfigError::ReadSize,
+            ),
+            (
+                self.outstanding_reads_max == 0,
+                ConfigError::OutstandingReads,
+            ),
+            (
+                self.requests_max == 0 || self.chains_max == 0 || self.streams_max == 0,
+                ConfigError::EmptyTable,
+            ),
+        ];
+        wrong
+            .into_iter()
+            .filter_map(|(is_wrong, error)| is_wrong.then_some(error))
+    }
+}
+
+macro_rules! names {
+    ($type:ident, $($variant:ident => $name:literal),+) => {
+        impl $type {
+            /// Every value, in the order of the manual.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Its name in configuration, metrics and logs.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// The value of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+
+names!(Policy, Fixed => "fixed", Proportional => "proportional",
+    SquareRoot => "square-root", FirstGrow => "first-grow", FirstGrowSr => "first-grow-sr");
+names!(Order, Fcfs => "fcfs", Elevator => "elevator",
+    DeadlineElevator => "deadline-elevator");
+names!(Retention, Lru => "lru", Interval => "interval");
+names!(Admission, Accept => "accept", Refuse => "refuse");

@@ -1,0 +1,24 @@
+//! Names of the things the engine talks about with its shell.
+
+/// A rendition as one linear run of bytes: a single file, or the chunk files of one playlist in
+/// playlist order. A new version of any of its files makes it a new stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u64);
+
+/// One viewer: a player's session where it says so, else an address and a user agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ViewerId(pub u64);
+
+/// One request in progress, named by the shell; never reused while the engine may still speak
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// One read command in progress, named by the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReadId(pub u64);
+
+/// The token for one piece of memory: slot `n` of a pool of equal pieces that the shell owns.
+/// The engine decides what each holds; it never sees the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);

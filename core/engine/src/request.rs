@@ -1,0 +1,41 @@
+//! What a viewer asks for, and what its player said about how soon it needs it.
+
+use headlong_units::{BitRate, Duration};
+
+use crate::ids::{StreamId, ViewerId};
+
+/// A viewer wants some bytes of one part of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Who asks.
+    pub viewer: ViewerId,
+    /// The stream.
+    pub stream: StreamId,
+    /// Index of the part in [`crate::StreamSpec::parts`].
+    pub part: u32,
+    /// First byte wanted, within the part.
+    pub offset: u64,
+    /// Bytes wanted; more than the part holds is an error ([`crate::Refusal::OutOfBounds`]).
+    pub length: u64,
+    /// Whether the viewer asked for everything from `offset` on (no end of range), which tells
+    /// nothing about how much it will really read (thesis 5.3.2).
+    pub open_ended: bool,
+    /// What the player said.
+    pub hints: Hints,
+}
+
+/// What the player said with CMCD (CTA-5004); all of it is optional and none of it is trusted to
+/// be more than a hint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hints {
+    /// `bl`: media in the player's buffer.
+    pub buffer: Option<Duration>,
+    /// `dl`: how soon the first byte must be there, from now.
+    pub deadline: Option<Duration>,
+    /// `su`: the player is starting, seeking or recovering from an empty buffer.
+    pub startup: bool,
+    /// `br`: bit rate of the rendition asked for.
+    pub bit_rate: Option<BitRate>,
+    /// `mtp`: throughput that the player measures, the fastest it can take bytes.
+    pub throughput: Option<BitRate>,
+}

@@ -1,0 +1,97 @@
+//! What a shard counts about itself: thesis 4.1 and Table 4.1, from inside.
+//!
+//! Counters only ever grow, so that a difference of two snapshots is a measurement. Ratios of
+//! Table 4.1 are ratios of these: disk / requested is `bytes_read / bytes_requested`, cached /
+//! requested is `bytes_from_ram / bytes_requested`, and so on.
+
+use headlong_units::Duration;
+
+/// Counters of one shard since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Requests taken on.
+    pub requests: u64,
+    /// Requests refused because the device was overloaded, offline, or a table was full.
+    pub requests_refused: u64,
+    /// Requests that failed after they were taken on.
+    pub requests_failed: u64,
+    /// Bytes of the requests taken on (open-ended ones count as they are sent).
+    pub bytes_requested: u64,
+    /// Bytes handed to replies.
+    pub bytes_sent: u64,
+    /// Of those, bytes that were in RAM, or on their way there, when the reply got to them.
+    pub bytes_from_ram: u64,
+    /// Of those, bytes whose reply had to ask the device for them.
+    pub bytes_from_disk: u64,
+    /// Reads issued to the device.
+    pub reads: u64,
+    /// Reads that ended.
+    pub reads_done: u64,
+    /// Of those, reads that failed.
+    pub read_errors: u64,
+    /// Bytes asked of the device.
+    pub bytes_read: u64,
+    /// Prefetch jobs completed: one job is one or more reads, one for each file it runs over.
+    pub jobs: u64,
+    /// Bytes of the jobs completed.
+    pub job_bytes: u64,
+    /// Bytes the policy asked for in those jobs, before memory, file end or present pieces cut
+    /// them.
+    pub job_bytes_wanted: u64,
+    /// Jobs that merged into another job's read.
+    pub jobs_merged: u64,
+    /// Jobs whose bytes came after their deadline.
+    pub jobs_late: u64,
+    /// Time during which at least one read was outstanding.
+    pub busy_time: Duration,
+    /// Queued jobs, integrated over time (job-nanoseconds): its rate is the mean queue length.
+    pub queue_time: Duration,
+    /// Sum of the distances between the end of one read and the start of the next, bytes.
+    pub seek_bytes: u64,
+    /// Reads that did not start where the one before ended.
+    pub seeks: u64,
+    /// Pieces, in bytes, that were prefetched for a live chain and evicted before it read them.
+    pub prefetch_evicted_bytes: u64,
+    /// Those pieces.
+    pub prefetch_evictions: u64,
+    /// Time they had been in memory, summed (thesis 4.2.1: prefetch eviction time).
+    pub prefetch_eviction_time: Duration,
+    /// Bytes read from the device that nobody read before they were dropped.
+    pub wasted_bytes: u64,
+    /// Bytes evicted after they had been read at least once.
+    pub cache_evicted_bytes: u64,
+    /// Chains begun.
+    pub chains: u64,
+    /// Chains refused because the device was overloaded.
+    pub chains_refused: u64,
+}
+
+/// How a shard's memory is divided at one moment, in bytes; the five add up to the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryUse {
+    /// Holding nothing.
+    pub free_bytes: u64,
+    /// Being read into.
+    pub filling_bytes: u64,
+    /// Handed to at least one reply and not yet taken by its socket.
+    pub sending_bytes: u64,
+    /// Prefetched for a chain that has not read it yet.
+    pub unread_bytes: u64,
+    /// Read before and kept, or left behind by a chain that ended.
+    pub read_bytes: u64,
+}
+
+/// The queue of one device at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueueUse {
+    /// Jobs waiting.
+    pub jobs: usize,
+    /// Of those, jobs somebody already waits for.
+    pub jobs_demanded: usize,
+    /// Of those, jobs past their deadline.
+    pub jobs_overdue: usize,
+    /// Reads outstanding at the device.
+    pub outstanding_reads: usize,
+    /// Where the device last read, bytes from its start.
+    pub head_physical: u64,
+}

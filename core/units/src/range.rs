@@ -1,0 +1,67 @@
+//! Half-open ranges of bytes.
+
+/// The bytes `start..end` of something; `end` is not part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ByteRange {
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte; never below `start`.
+    pub end: u64,
+}
+
+impl ByteRange {
+    /// The bytes from `start` up to, not including, `end`; empty if they are the wrong way round.
+    pub const fn new(start: u64, end: u64) -> Self {
+        Self {
+            start,
+            end: if end < start { start } else { end },
+        }
+    }
+
+    /// How many bytes.
+    pub const fn len(self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// What lies in both; empty, at this range's start, if nothing does.
+    pub fn intersection(self, other: Self) -> Self {
+        let start = self.start.max(other.start);
+        let end = self.end.min(other.end);
+        if start < end {
+            Self { start, end }
+        } else {
+            Self {
+                start: self.start,
+                end: self.start,
+            }
+        }
+    }
+
+    /// Whether the two overlap or one begins where the other ends.
+    pub const fn touches(self, other: Self) -> bool {
+        self.start <= other.end && other.start <= self.end
+    }
+
+    /// Whether `offset` is one of the bytes.
+    pub const fn contains(self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_ranges_touch_and_share_nothing() {
+        let (left, right) = (ByteRange::new(0, 10), ByteRange::new(10, 20));
+        assert!(left.touches(right) && right.touches(left));
+        assert!(left.intersection(right).is_empty());
+        assert!(!left.touches(ByteRange::new(11, 20)));
+    }
+}

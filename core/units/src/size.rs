@@ -1,0 +1,103 @@
+//! Sizes in bytes, and their human spelling.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::parse::{ParseError, Reason, quantity};
+
+/// 2^10 bytes.
+pub const KIB: u64 = 1 << 10;
+/// 2^20 bytes.
+pub const MIB: u64 = 1 << 20;
+/// 2^30 bytes.
+pub const GIB: u64 = 1 << 30;
+/// 2^40 bytes.
+pub const TIB: u64 = 1 << 40;
+
+/// A size in bytes as people write it: `2MiB`, `512 KiB`, `1.5GiB`, `4096`, `1GB`.
+///
+/// `K`, `M`, `G` and `T` alone are powers of 1024, as in the servers operators come from;
+/// `KB`, `MB`, `GB` and `TB` are powers of 1000, as disks are sold. A bare number is bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+impl FromStr for Bytes {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        let parsed = quantity(text, "2MiB")?;
+        let factor = match parsed.unit {
+            "" | "B" => 1,
+            "K" | "k" | "KiB" => KIB,
+            "M" | "m" | "MiB" => MIB,
+            "G" | "g" | "GiB" => GIB,
+            "T" | "t" | "TiB" => TIB,
+            "KB" | "kB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "TB" => 1_000_000_000_000,
+            _ => {
+                let units = "B, KiB, MiB, GiB, TiB, KB, MB, GB and TB";
+                return Err(ParseError::new(text, Reason::UnknownUnit(units)));
+            }
+        };
+        let bytes = parsed.scaled(factor);
+        bytes
+            .map(Bytes)
+            .ok_or_else(|| ParseError::new(text, Reason::TooLarge))
+    }
+}
+
+impl fmt::Display for Bytes {
+    /// The largest binary unit that divides the size exactly, so that nothing is lost.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (unit, name) in [(TIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")] {
+            if self.0 >= unit && self.0.is_multiple_of(unit) {
+                return write!(f, "{}{name}", self.0 / unit);
+            }
+        }
+        write!(f, "{}B", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    #[test]
+    fn people_write_sizes_in_many_ways() {
+        for (text, bytes) in [
+            ("2MiB", 2 * MIB),
+            ("512 KiB", 512 * KIB),
+            ("1.5GiB", GIB + GIB / 2),
+            ("64G", 64 * GIB),
+            ("1TB", 1_000_000_000_000),
+            ("4096", 4096),
+            ("0", 0),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_size_says_what_to_write() {
+        for text in ["", "MiB", "2QiB", "1.2.3MiB", "-5", "99999999TiB", "2 000"] {
+            let error = text.parse::<Bytes>().expect_err(text).to_string();
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_parses_back(bytes: u64) {
+            prop_assert_eq!(Bytes(bytes).to_string().parse(), Ok(Bytes(bytes)));
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in ".*") {
+            let _ = text.parse::<Bytes>();
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! One thread per device: the engine's commands become reads, its events become replies.

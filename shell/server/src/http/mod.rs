@@ -1,0 +1,1 @@
+//! From a request on a socket to a reply made of pieces.

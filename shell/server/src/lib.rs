@@ -1,0 +1,9 @@
+//! The server's shell: it does what the cores decide. Sockets, disks, configuration, logs.
+
+pub mod admin;
+pub mod config;
+pub mod disk;
+pub mod http;
+pub mod log;
+pub mod net;
+mod raw;

@@ -1,0 +1,1 @@
+//! Access log, session log and the daemon's own log.

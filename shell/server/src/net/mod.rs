@@ -1,0 +1,1 @@
+//! Listeners, TLS, limits and timeouts of connections.

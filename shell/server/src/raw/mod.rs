@@ -1,0 +1,1 @@
+//! The only module with unsafe code: the memory pool, io_uring and FIEMAP.
