@@ -1,0 +1,35 @@
+//! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
+
+use headlong_engine::{ChainView, DeviceState, EngineConfig, MemoryUse, QueueUse, Stats};
+
+/// Everything an operator may see of one device. Taken by the device's thread, so that all of it
+/// belongs to the same moment.
+#[derive(Debug, Clone)]
+pub struct DeviceSnapshot {
+    /// Kernel name of the device (`sda`, `loop0`), or the root's name where there is none.
+    pub name: String,
+    /// Roots that lie on it.
+    pub roots: Vec<std::path::PathBuf>,
+    /// Whether it is treated as rotating.
+    pub rotational: bool,
+    /// How it is read: `io_uring`, or `pread`; with or without O_DIRECT.
+    pub io: &'static str,
+    /// Capacity in bytes, zero if unknown.
+    pub capacity_bytes: u64,
+    /// Health.
+    pub state: DeviceState,
+    /// Settings in force.
+    pub config: EngineConfig,
+    /// Counters since the start.
+    pub stats: Stats,
+    /// Memory by class.
+    pub memory: MemoryUse,
+    /// The queue.
+    pub queue: QueueUse,
+    /// Physical positions of queued jobs, ascending, at most 64.
+    pub queue_positions: Vec<u64>,
+    /// Live chains in all.
+    pub chain_count: usize,
+    /// The chains closest to running dry, at most 200.
+    pub chains: Vec<ChainView>,
+}
