@@ -49,8 +49,7 @@ pub enum Event {
         start: u32,
         /// One past the last byte to send, within the slot.
         end: u32,
-        /// Whether they came from RAM: they were there, or on their way, when the reply got to
-        /// them, because of somebody's earlier read.
+        /// Whether they were in RAM when the reply got to them.
         from_ram: bool,
         /// How long the reply waited for the device to begin reading them; zero from RAM.
         queue_time: Duration,

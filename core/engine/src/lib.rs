@@ -1,4 +1,13 @@
 //! What the server decides: what to read, how much, when, in which order, and what to keep.
+//!
+//! The one idea: all of it happens in a state machine without I/O. The shell tells it what
+//! happened (`handle_*`, with the time) and does what comes out (`poll_command`,
+//! `poll_event`, `poll_timeout`); it owns the bytes, and the engine deals in tokens for pieces of
+//! memory. So the server, the daemon behind the shim and the simulator run the same decisions.
+//!
+//! Invariants: no clock, no I/O, no randomness, no dependence on the order of a hash map: the
+//! same calls give the same commands and events, byte for byte. Every table has a bound, and being
+//! full is an answer ([`Refusal::Full`]). Nothing panics on what comes from outside.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -6,18 +15,27 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod chain;
 mod command;
 mod config;
+mod health;
 mod ids;
+mod layout;
+mod load;
+mod memory;
+mod pace;
+mod queue;
 mod request;
 mod shard;
+mod sizing;
 mod stats;
 mod stream;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
 pub use config::{Admission, ConfigError, EngineConfig, Order, Policy, Retention, SizingConfig};
+pub use health::DeviceState;
 pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use request::{Hints, Request};
-pub use shard::{ChainView, DeviceState, Shard};
+pub use shard::{ChainView, Shard};
 pub use stats::{MemoryUse, QueueUse, Stats};
 pub use stream::{Extent, PartSpec, StreamSpec};

@@ -2,7 +2,7 @@
 //!
 //! Counters only ever grow, so that a difference of two snapshots is a measurement. Ratios of
 //! Table 4.1 are ratios of these: disk / requested is `bytes_read / bytes_requested`, cached /
-//! requested is `bytes_from_ram / bytes_requested`, and so on.
+//! requested is `bytes_reused / bytes_requested`, and so on.
 
 use headlong_units::Duration;
 
@@ -19,10 +19,13 @@ pub struct Stats {
     pub bytes_requested: u64,
     /// Bytes handed to replies.
     pub bytes_sent: u64,
-    /// Of those, bytes that were in RAM, or on their way there, when the reply got to them.
+    /// Of those, bytes that were in RAM when the reply got to them.
     pub bytes_from_ram: u64,
-    /// Of those, bytes whose reply had to ask the device for them.
+    /// Of those, bytes whose reply had to wait for the device.
     pub bytes_from_disk: u64,
+    /// Of those, bytes of pieces that had been read before: what the cache saved, where
+    /// `bytes_from_ram` also has what the prefetch brought in time.
+    pub bytes_reused: u64,
     /// Reads issued to the device.
     pub reads: u64,
     /// Reads that ended.

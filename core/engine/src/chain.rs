@@ -1,0 +1,383 @@
+//! Chains on line: what one viewer reads of one stream, in sequence.
+//!
+//! The one idea (thesis 5.3): successive requests whose ranges touch are one reader, whatever
+//! connections they come on and in whatever order, if they are at most 40 s apart. Off line one
+//! can look ahead; here a request joins the chain that it continues, precedes, reads again, or
+//! runs ahead of by no more than what has been prefetched for it; and two chains become one when
+//! a request bridges them.
+//!
+//! Invariants: a viewer has at most [`CHAINS_PER_VIEWER`] chains without a request on one
+//! stream; a chain that
+//! ended is gone from every index.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
+
+use crate::ids::{RequestId, StreamId, ViewerId};
+use crate::pace::Pace;
+use crate::queue::JobId;
+use crate::request::Hints;
+use crate::sizing::ChainShape;
+
+/// One chain; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ChainId(pub(crate) u64);
+
+/// Live chains of one viewer on one stream: the present position, and those it jumped from.
+const CHAINS_PER_VIEWER: usize = 4;
+/// How far behind its end a chain may be read again and still be the same chain.
+const REREAD_BYTES: u64 = 4 << 20;
+
+/// One live chain. Offsets are logical: bytes from the start of the stream.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) viewer: ViewerId,
+    pub(crate) stream: StreamId,
+    /// Where it began.
+    pub(crate) start: u64,
+    /// End of what was asked for (chunk requests) or sent (open-ended ones).
+    pub(crate) end: u64,
+    /// Where the reader is: end of the last bytes handed to it.
+    pub(crate) position: u64,
+    /// End of what was read, or is queued to be read, for it.
+    pub(crate) fetched_end: u64,
+    pub(crate) prefetched_bytes: u64,
+    pub(crate) open_ended: bool,
+    pub(crate) last_seen: Instant,
+    pub(crate) last_request_bytes: u64,
+    /// Requests in progress, in order of arrival.
+    pub(crate) active: Vec<RequestId>,
+    pub(crate) pace: Pace,
+    pub(crate) hints: Hints,
+    pub(crate) hinted_at: Instant,
+    /// Pieces in memory that are kept for it.
+    pub(crate) unread: BTreeSet<u32>,
+    pub(crate) job: Option<JobId>,
+    /// A prefetch for it failed: from now on only what is asked for is read.
+    pub(crate) careful: bool,
+}
+
+impl Chain {
+    /// What the sizing rules may know.
+    pub(crate) fn shape(&self) -> ChainShape {
+        ChainShape {
+            start_offset: self.start,
+            open_ended: self.open_ended,
+            prefetched_bytes: self.prefetched_bytes,
+        }
+    }
+
+    /// How fast the reader is taken to be: what it shows, at least the bit rate of what it
+    /// watches, at most what its player says it can take.
+    pub(crate) fn pace(
+        &self,
+        now: Instant,
+        bit_rate: Option<BitRate>,
+        default: BitRate,
+    ) -> BitRate {
+        let shown = self.pace.rate(now);
+        let watched = self.hints.bit_rate.or(bit_rate);
+        let pace = match (shown, watched) {
+            (Some(shown), Some(watched)) => shown.max(watched),
+            (Some(rate), None) | (None, Some(rate)) => rate,
+            (None, None) => default,
+        };
+        let able = self.hints.throughput.filter(|able| able.0 > 0);
+        able.map_or(pace, |able| pace.min(able)).max(BitRate(1))
+    }
+
+    /// What the player still has in its buffer, if it said so.
+    pub(crate) fn buffer(&self, now: Instant) -> Duration {
+        let said = self.hints.buffer.unwrap_or(Duration::ZERO);
+        said - now.since(self.hinted_at)
+    }
+
+    /// Whether a request continues the chain, reads its last part again, or runs ahead within
+    /// what is prefetched.
+    fn continues_with(&self, range: ByteRange) -> bool {
+        let again = self.end.saturating_sub(REREAD_BYTES).max(self.start);
+        (again..=self.end.max(self.fetched_end)).contains(&range.start)
+    }
+
+    /// Whether a request ends in the chain's beginning.
+    fn is_preceded_by(&self, range: ByteRange) -> bool {
+        (range.start + 1..=range.end).contains(&self.start)
+    }
+}
+
+/// All live chains of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    chains: BTreeMap<ChainId, Chain>,
+    by_reader: BTreeMap<(ViewerId, StreamId), Vec<ChainId>>,
+    /// Readers of each stream by position, for whoever is a little behind.
+    positions: BTreeSet<(StreamId, u64, ChainId)>,
+    /// When each chain was last seen; corrected when it comes up.
+    idle: BTreeSet<(Instant, ChainId)>,
+    next_id: u64,
+}
+
+impl Chains {
+    pub(crate) fn len(&self) -> usize {
+        self.chains.len()
+    }
+
+    pub(crate) fn get(&self, id: ChainId) -> Option<&Chain> {
+        self.chains.get(&id)
+    }
+
+    /// For changes other than of `position`: see [`Self::move_to`].
+    pub(crate) fn get_mut(&mut self, id: ChainId) -> Option<&mut Chain> {
+        self.chains.get_mut(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ChainId, &Chain)> + '_ {
+        self.chains.iter().map(|(id, chain)| (*id, chain))
+    }
+
+    /// Whether the viewer is being served here already.
+    pub(crate) fn has_viewer(&self, viewer: ViewerId) -> bool {
+        let all = (viewer, StreamId(0))..=(viewer, StreamId(u64::MAX));
+        self.by_reader.range(all).next().is_some()
+    }
+
+    /// The chain that a request for `range` belongs to, with the chain that the request turns out
+    /// to join it to.
+    pub(crate) fn find(
+        &self,
+        now: Instant,
+        gap: Duration,
+        reader: (ViewerId, StreamId),
+        range: ByteRange,
+    ) -> Option<(ChainId, Option<ChainId>)> {
+        let live = |id: &&ChainId| {
+            let chain = &self.chains[*id];
+            !chain.active.is_empty() || now.since(chain.last_seen) <= gap
+        };
+        let ids = self.by_reader.get(&reader)?;
+        // Newest first: where the viewer is now, before where it jumped from.
+        let newest = || ids.iter().rev().filter(live);
+        let continued = newest()
+            .find(|id| self.chains[*id].continues_with(range))
+            .copied();
+        let preceded = newest()
+            .find(|id| Some(**id) != continued && self.chains[*id].is_preceded_by(range))
+            .copied();
+        match (continued, preceded) {
+            (Some(chain), bridged) => Some((chain, bridged)),
+            (None, Some(chain)) => Some((chain, None)),
+            (None, None) => None,
+        }
+    }
+
+    /// Begins a chain. Answers it, and the chain that has to end because its viewer has too many.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        reader: (ViewerId, StreamId),
+        start: u64,
+        open_ended: bool,
+    ) -> (ChainId, Option<ChainId>) {
+        let id = ChainId(self.next_id);
+        self.next_id += 1;
+        let chain = Chain {
+            viewer: reader.0,
+            stream: reader.1,
+            start,
+            end: start,
+            position: start,
+            fetched_end: start,
+            prefetched_bytes: 0,
+            open_ended,
+            last_seen: now,
+            last_request_bytes: 0,
+            active: Vec::new(),
+            pace: Pace::new(now),
+            hints: Hints::default(),
+            hinted_at: now,
+            unread: BTreeSet::new(),
+            job: None,
+            careful: false,
+        };
+        let siblings = self.by_reader.entry(reader).or_default();
+        let idle = |id: &&ChainId| self.chains[*id].active.is_empty();
+        let surplus = (siblings.len() >= CHAINS_PER_VIEWER)
+            .then(|| siblings.iter().find(idle).copied())
+            .flatten();
+        siblings.push(id);
+        self.positions.insert((reader.1, start, id));
+        self.idle.insert((now, id));
+        self.chains.insert(id, chain);
+        (id, surplus)
+    }
+
+    /// Ends a chain.
+    pub(crate) fn end(&mut self, id: ChainId) -> Option<Chain> {
+        let chain = self.chains.remove(&id)?;
+        self.positions.remove(&(chain.stream, chain.position, id));
+        let reader = (chain.viewer, chain.stream);
+        if let Some(siblings) = self.by_reader.get_mut(&reader) {
+            siblings.retain(|sibling| *sibling != id);
+            if siblings.is_empty() {
+                self.by_reader.remove(&reader);
+            }
+        }
+        Some(chain)
+    }
+
+    /// The reader is at `position` now.
+    pub(crate) fn move_to(&mut self, id: ChainId, position: u64) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            self.positions.remove(&(chain.stream, chain.position, id));
+            chain.position = position;
+            self.positions.insert((chain.stream, position, id));
+        }
+    }
+
+    /// The nearest reader of the stream that has not passed `offset`.
+    pub(crate) fn nearest_behind(&self, stream: StreamId, offset: u64) -> Option<&Chain> {
+        let behind = (stream, 0, ChainId(0))..=(stream, offset, ChainId(u64::MAX));
+        let (_, _, id) = self.positions.range(behind).next_back()?;
+        self.chains.get(id)
+    }
+
+    /// Chains of a stream.
+    pub(crate) fn of_stream(&self, stream: StreamId) -> Vec<ChainId> {
+        let all = (stream, 0, ChainId(0))..=(stream, u64::MAX, ChainId(u64::MAX));
+        self.positions.range(all).map(|(_, _, id)| *id).collect()
+    }
+
+    /// A chain that has been idle for longer than `gap`; call until `None`.
+    pub(crate) fn poll_expired(&mut self, now: Instant, gap: Duration) -> Option<ChainId> {
+        while let Some((seen, id)) = self.idle.first().copied() {
+            if now.since(seen) <= gap {
+                return None;
+            }
+            self.idle.pop_first();
+            let Some(chain) = self.chains.get(&id) else {
+                continue;
+            };
+            let last_seen = if !chain.active.is_empty() {
+                now
+            } else {
+                chain.last_seen
+            };
+            if now.since(last_seen) > gap {
+                return Some(id);
+            }
+            self.idle.insert((last_seen, id));
+        }
+        None
+    }
+
+    /// The chain that has been idle longest, if any is idle.
+    pub(crate) fn longest_idle(&self) -> Option<ChainId> {
+        let idle = self
+            .chains
+            .iter()
+            .filter(|(_, chain)| chain.active.is_empty());
+        idle.min_by_key(|(id, chain)| (chain.last_seen, **id))
+            .map(|(id, _)| *id)
+    }
+
+    /// When [`Self::poll_expired`] may next answer.
+    pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
+        self.idle.first().map(|(seen, _)| *seen + gap + Duration(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GAP: Duration = Duration::from_secs(40);
+    const READER: (ViewerId, StreamId) = (ViewerId(1), StreamId(1));
+
+    fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
+        let (id, _) = chains.begin(Instant::ZERO, READER, start, false);
+        chains.get_mut(id).expect("just begun").end = end;
+        id
+    }
+
+    fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainId>)> {
+        chains.find(Instant::ZERO, GAP, READER, ByteRange::new(start, end))
+    }
+
+    #[test]
+    fn a_request_that_touches_either_end_belongs_to_the_chain() {
+        let mut chains = Chains::default();
+        let id = begin(&mut chains, 100, 200);
+        assert_eq!(find(&chains, 200, 300), Some((id, None)));
+        assert_eq!(find(&chains, 50, 100), Some((id, None)));
+        assert_eq!(find(&chains, 150, 180), Some((id, None)), "reading again");
+        assert_eq!(find(&chains, 201, 300), None);
+        assert_eq!(find(&chains, 10, 99), None);
+    }
+
+    #[test]
+    fn parallel_requests_within_what_is_prefetched_belong_to_the_chain() {
+        let mut chains = Chains::default();
+        let id = begin(&mut chains, 0, 100);
+        chains.get_mut(id).expect("live").fetched_end = 1000;
+        assert_eq!(find(&chains, 700, 800), Some((id, None)));
+    }
+
+    #[test]
+    fn a_request_between_two_chains_makes_them_one() {
+        let mut chains = Chains::default();
+        let first = begin(&mut chains, 0, 100);
+        let second = begin(&mut chains, 200, 300);
+        assert_eq!(find(&chains, 100, 200), Some((first, Some(second))));
+    }
+
+    #[test]
+    fn a_chain_ends_forty_seconds_after_its_last_request() {
+        let mut chains = Chains::default();
+        let id = begin(&mut chains, 0, 100);
+        let at = |second| Instant::ZERO + Duration::from_secs(second);
+        chains.get_mut(id).expect("live").last_seen = at(30);
+        assert_eq!(chains.poll_expired(at(41), GAP), None);
+        assert!(
+            chains
+                .find(at(70), GAP, READER, ByteRange::new(100, 200))
+                .is_some()
+        );
+        assert!(
+            chains
+                .find(at(71), GAP, READER, ByteRange::new(100, 200))
+                .is_none()
+        );
+        assert_eq!(chains.poll_expired(at(71), GAP), Some(id));
+    }
+
+    #[test]
+    fn the_nearest_reader_behind_is_found() {
+        let mut chains = Chains::default();
+        let (near, _) = chains.begin(Instant::ZERO, (ViewerId(1), StreamId(1)), 500, false);
+        chains.begin(Instant::ZERO, (ViewerId(2), StreamId(1)), 100, false);
+        chains.begin(Instant::ZERO, (ViewerId(3), StreamId(1)), 900, false);
+        let behind = chains
+            .nearest_behind(StreamId(1), 700)
+            .expect("two are behind");
+        assert_eq!(behind.viewer, ViewerId(1));
+        chains.move_to(near, 800);
+        let behind = chains
+            .nearest_behind(StreamId(1), 700)
+            .expect("one is behind");
+        assert_eq!(behind.viewer, ViewerId(2));
+        assert!(chains.nearest_behind(StreamId(2), 700).is_none());
+    }
+
+    #[test]
+    fn a_viewer_keeps_a_bounded_number_of_chains_on_a_stream() {
+        let mut chains = Chains::default();
+        let first = begin(&mut chains, 0, 1);
+        for jump in 1..CHAINS_PER_VIEWER as u64 {
+            begin(&mut chains, jump << 40, 1);
+        }
+        let (_, surplus) = chains.begin(Instant::ZERO, READER, 1 << 50, false);
+        assert_eq!(surplus, Some(first));
+    }
+}

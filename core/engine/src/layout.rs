@@ -1,0 +1,239 @@
+//! Where the pieces of a stream are: within its files, and on the device.
+//!
+//! The one idea: a stream is addressed in two ways. *Logical* offsets count the bytes of its
+//! parts one after another, with no gaps: chains think in them. *Pieces* count units of memory;
+//! each part begins a new piece, so that a chunk file is one or more whole pieces.
+//!
+//! Invariants: every piece lies in exactly one part and holds at least one byte; logical offsets
+//! and piece numbers grow together.
+
+use alloc::vec::Vec;
+
+use crate::stream::{Extent, PartSpec};
+
+/// One piece, as a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PiecePlace {
+    /// Index of the part.
+    pub(crate) part: u32,
+    /// First byte, within the part.
+    pub(crate) offset: u64,
+    /// Bytes in it.
+    pub(crate) length: u64,
+    /// First byte, within the stream.
+    pub(crate) logical: u64,
+}
+
+/// The parts of one stream, cut into pieces.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    piece_bytes: u64,
+    parts: Vec<Part>,
+    piece_count: u32,
+    size_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    first_piece: u32,
+    logical_start: u64,
+    size_bytes: u64,
+    extents: Vec<Extent>,
+}
+
+impl Layout {
+    /// Cuts the parts; `None` if there are more pieces than can be numbered.
+    pub(crate) fn new(parts: Vec<PartSpec>, piece_bytes: u64) -> Option<Self> {
+        let mut cut = Vec::with_capacity(parts.len());
+        let (mut piece_count, mut size_bytes) = (0u32, 0u64);
+        for part in parts {
+            cut.push(Part {
+                first_piece: piece_count,
+                logical_start: size_bytes,
+                size_bytes: part.size_bytes,
+                extents: part.extents,
+            });
+            let pieces = u32::try_from(part.size_bytes.div_ceil(piece_bytes)).ok()?;
+            piece_count = piece_count.checked_add(pieces)?;
+            size_bytes = size_bytes.checked_add(part.size_bytes)?;
+        }
+        Some(Self {
+            piece_bytes,
+            parts: cut,
+            piece_count,
+            size_bytes,
+        })
+    }
+
+    /// Number of pieces.
+    pub(crate) fn piece_count(&self) -> u32 {
+        self.piece_count
+    }
+
+    /// Number of parts.
+    pub(crate) fn part_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Bytes in all parts.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Bytes in one part; `None` if there is no such part.
+    pub(crate) fn part_bytes(&self, part: u32) -> Option<u64> {
+        self.parts.get(part as usize).map(|part| part.size_bytes)
+    }
+
+    /// Logical offset of a byte of a part.
+    pub(crate) fn logical(&self, part: u32, offset: u64) -> u64 {
+        self.parts[part as usize].logical_start + offset
+    }
+
+    /// The piece that holds a byte of a part.
+    pub(crate) fn piece_at(&self, part: u32, offset: u64) -> u32 {
+        self.parts[part as usize].first_piece + (offset / self.piece_bytes) as u32
+    }
+
+    /// The piece that holds a logical offset; the number of pieces at or past the end.
+    pub(crate) fn piece_at_logical(&self, logical: u64) -> u32 {
+        if logical >= self.size_bytes {
+            return self.piece_count;
+        }
+        // The last part that starts at or before the offset; empty parts start where the next
+        // one does, so the last of them is the one with the bytes.
+        let index = self
+            .parts
+            .partition_point(|part| part.logical_start <= logical)
+            - 1;
+        let part = &self.parts[index];
+        part.first_piece + ((logical - part.logical_start) / self.piece_bytes) as u32
+    }
+
+    /// Where a piece is.
+    pub(crate) fn place(&self, piece: u32) -> PiecePlace {
+        debug_assert!(piece < self.piece_count);
+        let index = self.parts.partition_point(|part| part.first_piece <= piece) - 1;
+        let part = &self.parts[index];
+        let offset = u64::from(piece - part.first_piece) * self.piece_bytes;
+        PiecePlace {
+            part: index as u32,
+            offset,
+            length: self.piece_bytes.min(part.size_bytes - offset),
+            logical: part.logical_start + offset,
+        }
+    }
+
+    /// Logical offset at which a piece starts; the size of the stream past the last one.
+    pub(crate) fn logical_of_piece(&self, piece: u32) -> u64 {
+        if piece >= self.piece_count {
+            self.size_bytes
+        } else {
+            self.place(piece).logical
+        }
+    }
+
+    /// Position on the device of a byte of a part; `None` if the file system did not say.
+    pub(crate) fn physical(&self, part: u32, offset: u64) -> Option<u64> {
+        let extents = &self.parts[part as usize].extents;
+        let index = extents
+            .partition_point(|extent| extent.offset <= offset)
+            .checked_sub(1)?;
+        let extent = extents[index];
+        let within = offset - extent.offset;
+        // A hole is read from nowhere; the end of the extent before it is as near as any.
+        Some(extent.physical + within.min(extent.length))
+    }
+
+    /// Position on the device of the start of a piece.
+    pub(crate) fn physical_of_piece(&self, piece: u32) -> Option<u64> {
+        let place = self.place(piece);
+        self.physical(place.part, place.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn layout(sizes: &[u64]) -> Layout {
+        let part = |&size_bytes| PartSpec {
+            size_bytes,
+            extents: vec![],
+        };
+        Layout::new(sizes.iter().map(part).collect(), 10).expect("few pieces")
+    }
+
+    #[test]
+    fn every_part_begins_a_new_piece() {
+        let layout = layout(&[25, 0, 5]);
+        assert_eq!(layout.piece_count(), 4);
+        assert_eq!(
+            layout.place(2),
+            PiecePlace {
+                part: 0,
+                offset: 20,
+                length: 5,
+                logical: 20
+            }
+        );
+        assert_eq!(
+            layout.place(3),
+            PiecePlace {
+                part: 2,
+                offset: 0,
+                length: 5,
+                logical: 25
+            }
+        );
+        assert_eq!(layout.piece_at_logical(25), 3);
+        assert_eq!(layout.piece_at_logical(30), 4);
+    }
+
+    #[test]
+    fn positions_come_from_the_extent_that_holds_the_byte() {
+        let extents = vec![
+            Extent {
+                offset: 0,
+                physical: 1000,
+                length: 20,
+            },
+            Extent {
+                offset: 20,
+                physical: 500,
+                length: 20,
+            },
+        ];
+        let layout = Layout::new(
+            vec![PartSpec {
+                size_bytes: 40,
+                extents,
+            }],
+            10,
+        )
+        .expect("few");
+        assert_eq!(layout.physical(0, 19), Some(1019));
+        assert_eq!(layout.physical_of_piece(3), Some(510));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_and_logical_offsets_agree(sizes in prop::collection::vec(0u64..50, 1..8)) {
+            let layout = layout(&sizes);
+            let mut logical = 0;
+            for piece in 0..layout.piece_count() {
+                let place = layout.place(piece);
+                prop_assert!(place.length > 0);
+                prop_assert_eq!(place.logical, logical);
+                for byte in 0..place.length {
+                    prop_assert_eq!(layout.piece_at_logical(logical + byte), piece);
+                    prop_assert_eq!(layout.piece_at(place.part, place.offset + byte), piece);
+                }
+                logical += place.length;
+            }
+            prop_assert_eq!(logical, layout.size_bytes());
+        }
+    }
+}

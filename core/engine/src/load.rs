@@ -1,0 +1,85 @@
+//! How busy a device is: how long a read takes, and whether jobs come in time.
+//!
+//! The one idea: a device is overloaded when more than half of the jobs for viewers it already
+//! serves come after their deadline. New viewers who have to wait a moment longer than a start
+//! should take are not overload; viewers running dry are.
+
+use headlong_units::Duration;
+
+/// What a read is taken to last before any was seen: a seek and a few megabytes.
+const SERVICE_FIRST: Duration = Duration::from_millis(30);
+/// Lateness, in parts of 1024, above which the device is overloaded.
+const LATE_OVERLOADED: u32 = 512;
+/// Lateness below which it no longer is.
+const LATE_RECOVERED: u32 = 256;
+
+/// Running averages; each new value weighs an eighth.
+#[derive(Debug)]
+pub(crate) struct Load {
+    service: Duration,
+    late: u32,
+    overloaded: bool,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            service: SERVICE_FIRST,
+            late: 0,
+            overloaded: false,
+        }
+    }
+}
+
+impl Load {
+    /// How long a read takes.
+    pub(crate) fn service(&self) -> Duration {
+        self.service
+    }
+
+    /// Whether new viewers should be sent elsewhere.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.overloaded
+    }
+
+    pub(crate) fn record_service(&mut self, took: Duration) {
+        self.service = Duration(self.service.0 / 8 * 7 + took.0 / 8);
+    }
+
+    pub(crate) fn record_job(&mut self, was_late: bool) {
+        self.late = self.late * 7 / 8 + if was_late { 128 } else { 0 };
+        if self.late > LATE_OVERLOADED {
+            self.overloaded = true;
+        } else if self.late < LATE_RECOVERED {
+            self.overloaded = false;
+        }
+    }
+
+    /// The device has nothing to do.
+    pub(crate) fn record_idle(&mut self) {
+        self.late = 0;
+        self.overloaded = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_late_job_is_no_overload_but_many_in_a_row_are() {
+        let mut load = Load::default();
+        load.record_job(true);
+        assert!(!load.is_overloaded());
+        for _ in 0..10 {
+            load.record_job(true);
+        }
+        assert!(load.is_overloaded());
+        load.record_job(false);
+        assert!(load.is_overloaded(), "one in time is no recovery");
+        for _ in 0..20 {
+            load.record_job(false);
+        }
+        assert!(!load.is_overloaded());
+    }
+}

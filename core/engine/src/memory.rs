@@ -1,0 +1,450 @@
+//! RAM: which slot holds which piece, what each is good for, and which goes first.
+//!
+//! The one idea: pieces prefetched and not yet read, pieces being sent, and pieces that were read
+//! are different things. A slot is in exactly one class, and the classes add up to the budget:
+//!
+//! ```text
+//! Free -> Filling -> Unread (owned by a live chain) -> Sending <-> Read -> Free
+//!                 -> Read   (nobody owns it)
+//! ```
+//!
+//! Invariants: a slot that is Filling or Sending is never given away; an Unread one only by
+//! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones go in the
+//! order: left behind and never read, then least recently used, then those that a viewer behind
+//! will want, the last wanted first.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use headlong_units::{Duration, Instant};
+
+use crate::chain::ChainId;
+use crate::ids::{Slot, StreamId};
+use crate::stats::MemoryUse;
+
+/// One piece of one stream.
+pub(crate) type PieceKey = (StreamId, u32);
+
+/// What became of a piece that had to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) key: PieceKey,
+    pub(crate) was_read: bool,
+    /// How long it had been in memory.
+    pub(crate) age: Duration,
+    /// The chain it was kept for, if it had to be taken from a live one.
+    pub(crate) owner: Option<ChainId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Filling,
+    Ready,
+}
+
+/// Where a Read slot stands in the order of eviction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// Never read, and whom it was read for has left.
+    Orphan(u64),
+    /// Nobody is known to want it; by last use.
+    Recency(u64),
+    /// A viewer behind will want it, at this time; the latest goes first.
+    Wanted(core::cmp::Reverse<Instant>, u64),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SlotState {
+    state: State,
+    key: PieceKey,
+    sending: u32,
+    owner: Option<ChainId>,
+    filled_at: Instant,
+    was_read: bool,
+    rank: Option<Rank>,
+}
+
+/// The pool, as tokens.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    slots: Vec<SlotState>,
+    free: Vec<Slot>,
+    index: BTreeMap<PieceKey, Slot>,
+    evictable: BTreeSet<(Rank, Slot)>,
+    use_count: u64,
+    counts: Counts,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    filling: u64,
+    sending: u64,
+    unread: u64,
+}
+
+impl Memory {
+    pub(crate) fn new(slot_count: u32) -> Self {
+        let empty = SlotState {
+            state: State::Free,
+            key: (StreamId(0), 0),
+            sending: 0,
+            owner: None,
+            filled_at: Instant::ZERO,
+            was_read: false,
+            rank: None,
+        };
+        Self {
+            slots: alloc::vec![empty; slot_count as usize],
+            // Low slots are used first, so that an idle server touches little memory.
+            free: (0..slot_count).rev().map(Slot).collect(),
+            index: BTreeMap::new(),
+            evictable: BTreeSet::new(),
+            use_count: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Slots that can be had without taking anything from a live chain.
+    pub(crate) fn available(&self) -> usize {
+        self.free.len() + self.evictable.len()
+    }
+
+    /// The slot of a piece that is there or on its way.
+    pub(crate) fn find(&self, key: PieceKey) -> Option<Slot> {
+        self.index.get(&key).copied()
+    }
+
+    pub(crate) fn is_ready(&self, slot: Slot) -> bool {
+        self.slots[slot.0 as usize].state == State::Ready
+    }
+
+    pub(crate) fn key(&self, slot: Slot) -> PieceKey {
+        self.slots[slot.0 as usize].key
+    }
+
+    pub(crate) fn owner(&self, slot: Slot) -> Option<ChainId> {
+        self.slots[slot.0 as usize].owner
+    }
+
+    /// Takes a slot to read a piece into: a free one, else the first in the order of eviction.
+    pub(crate) fn take(&mut self, now: Instant, key: PieceKey) -> Option<(Slot, Option<Evicted>)> {
+        let (slot, evicted) = match self.free.pop() {
+            Some(slot) => (slot, None),
+            None => {
+                let (_, slot) = *self.evictable.first()?;
+                (slot, Some(self.evict(now, slot)))
+            }
+        };
+        self.begin_filling(slot, key);
+        Some((slot, evicted))
+    }
+
+    /// Whether a slot holds an unread piece of that chain which nobody is being sent.
+    pub(crate) fn can_take_unread(&self, slot: Slot, owner: ChainId) -> bool {
+        let state = &self.slots[slot.0 as usize];
+        state.state == State::Ready && state.sending == 0 && state.owner == Some(owner)
+    }
+
+    /// Takes a slot that holds a live chain's unread piece. The caller chose `victim`.
+    pub(crate) fn take_unread(&mut self, now: Instant, victim: Slot, key: PieceKey) -> Evicted {
+        debug_assert!(self.slots[victim.0 as usize].owner.is_some());
+        let evicted = self.evict(now, victim);
+        self.begin_filling(victim, key);
+        evicted
+    }
+
+    /// The read into the slot is done: it is `owner`'s, or nobody's.
+    pub(crate) fn filled(&mut self, now: Instant, slot: Slot, owner: Option<ChainId>) {
+        let state = &mut self.slots[slot.0 as usize];
+        debug_assert_eq!(state.state, State::Filling);
+        state.state = State::Ready;
+        state.filled_at = now;
+        state.owner = owner;
+        self.counts.filling -= 1;
+        match owner {
+            Some(_) => self.counts.unread += 1,
+            None => self.rank(slot, None),
+        }
+    }
+
+    /// The read into the slot failed: it holds nothing.
+    pub(crate) fn unfilled(&mut self, slot: Slot) {
+        let state = &mut self.slots[slot.0 as usize];
+        debug_assert_eq!(state.state, State::Filling);
+        let key = state.key;
+        self.counts.filling -= 1;
+        self.forget_key(slot, key);
+        self.release(slot);
+    }
+
+    /// A reply takes the piece. Answers whether it had been read before.
+    pub(crate) fn begin_sending(&mut self, slot: Slot) -> bool {
+        self.unrank(slot);
+        let state = &mut self.slots[slot.0 as usize];
+        debug_assert_eq!(state.state, State::Ready);
+        if state.sending == 0 {
+            self.counts.sending += 1;
+            if state.owner.is_some() {
+                self.counts.unread -= 1;
+            }
+        }
+        state.sending += 1;
+        core::mem::replace(&mut state.was_read, true)
+    }
+
+    /// A reply is done with the piece. `wanted_at` is when a viewer behind will want it. Answers
+    /// whether the slot became free because its piece had been dropped meanwhile.
+    pub(crate) fn end_sending(&mut self, slot: Slot, wanted_at: Option<Instant>) -> bool {
+        let state = &mut self.slots[slot.0 as usize];
+        debug_assert!(state.sending > 0);
+        state.sending -= 1;
+        if state.sending > 0 {
+            return false;
+        }
+        self.counts.sending -= 1;
+        let state = self.slots[slot.0 as usize];
+        if self.index.get(&state.key) != Some(&slot) {
+            self.release(slot);
+            return true;
+        }
+        match state.owner {
+            Some(_) => self.counts.unread += 1,
+            None => self.rank(slot, wanted_at),
+        }
+        false
+    }
+
+    /// The chain that the piece was kept for has read it, or has ended.
+    pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
+        let state = &mut self.slots[slot.0 as usize];
+        if state.owner.take().is_some() && state.state == State::Ready && state.sending == 0 {
+            self.counts.unread -= 1;
+            self.rank(slot, wanted_at);
+        }
+    }
+
+    /// A chain claims a piece that nobody owns and that it will read.
+    pub(crate) fn own(&mut self, slot: Slot, owner: ChainId) {
+        let state = self.slots[slot.0 as usize];
+        if state.state != State::Ready || state.owner.is_some() {
+            return;
+        }
+        self.unrank(slot);
+        self.slots[slot.0 as usize].owner = Some(owner);
+        if state.sending == 0 {
+            self.counts.unread += 1;
+        }
+    }
+
+    /// Moves a piece from one chain to another (the chains turned out to be one).
+    pub(crate) fn change_owner(&mut self, slot: Slot, owner: ChainId) {
+        self.slots[slot.0 as usize].owner = Some(owner);
+    }
+
+    /// Drops every piece of a stream that is not being read into; those being sent stay in
+    /// memory, nameless, until the socket has taken them.
+    pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
+        let pieces: Vec<Slot> = self
+            .index
+            .range((stream, 0)..=(stream, u32::MAX))
+            .map(|(_, slot)| *slot)
+            .collect();
+        let mut dropped = Vec::new();
+        for slot in pieces {
+            let state = self.slots[slot.0 as usize];
+            if state.state == State::Filling {
+                continue;
+            }
+            if state.sending > 0 {
+                self.index.remove(&state.key);
+                self.slots[slot.0 as usize].owner = None;
+            } else {
+                dropped.push(self.evict(now, slot));
+                self.release(slot);
+            }
+        }
+        dropped
+    }
+
+    /// How the budget is divided.
+    pub(crate) fn usage(&self, piece_bytes: u64) -> MemoryUse {
+        let total = self.slots.len() as u64;
+        let free = self.free.len() as u64;
+        let Counts {
+            filling,
+            sending,
+            unread,
+        } = self.counts;
+        MemoryUse {
+            free_bytes: free * piece_bytes,
+            filling_bytes: filling * piece_bytes,
+            sending_bytes: sending * piece_bytes,
+            unread_bytes: unread * piece_bytes,
+            read_bytes: (total - free - filling - sending - unread) * piece_bytes,
+        }
+    }
+
+    fn begin_filling(&mut self, slot: Slot, key: PieceKey) {
+        let state = &mut self.slots[slot.0 as usize];
+        state.state = State::Filling;
+        state.key = key;
+        state.owner = None;
+        state.was_read = false;
+        self.counts.filling += 1;
+        let before = self.index.insert(key, slot);
+        debug_assert!(before.is_none(), "a piece is in memory once");
+    }
+
+    /// Takes a Ready slot out of the index; the caller reuses or releases it.
+    fn evict(&mut self, now: Instant, slot: Slot) -> Evicted {
+        self.unrank(slot);
+        let state = self.slots[slot.0 as usize];
+        debug_assert!(state.state == State::Ready && state.sending == 0);
+        if state.owner.is_some() {
+            self.counts.unread -= 1;
+        }
+        self.forget_key(slot, state.key);
+        let age = now.since(state.filled_at);
+        Evicted {
+            key: state.key,
+            was_read: state.was_read,
+            age,
+            owner: state.owner,
+        }
+    }
+
+    fn forget_key(&mut self, slot: Slot, key: PieceKey) {
+        if self.index.get(&key) == Some(&slot) {
+            self.index.remove(&key);
+        }
+    }
+
+    fn release(&mut self, slot: Slot) {
+        let state = &mut self.slots[slot.0 as usize];
+        state.state = State::Free;
+        state.owner = None;
+        self.free.push(slot);
+    }
+
+    fn rank(&mut self, slot: Slot, wanted_at: Option<Instant>) {
+        self.unrank(slot);
+        self.use_count += 1;
+        let state = &mut self.slots[slot.0 as usize];
+        let rank = match wanted_at {
+            Some(at) => Rank::Wanted(core::cmp::Reverse(at), self.use_count),
+            None if state.was_read => Rank::Recency(self.use_count),
+            None => Rank::Orphan(self.use_count),
+        };
+        state.rank = Some(rank);
+        self.evictable.insert((rank, slot));
+    }
+
+    fn unrank(&mut self, slot: Slot) {
+        if let Some(rank) = self.slots[slot.0 as usize].rank.take() {
+            self.evictable.remove(&(rank, slot));
+        }
+    }
+
+    /// Every slot is in one class, and the counts say how many are in each.
+    pub(crate) fn check_invariants(&self) {
+        let is = |state| move |slot: &&SlotState| slot.state == state;
+        let ready = || self.slots.iter().filter(is(State::Ready));
+        let sending = ready().filter(|slot| slot.sending > 0).count() as u64;
+        let unread = ready()
+            .filter(|slot| slot.sending == 0 && slot.owner.is_some())
+            .count();
+        assert_eq!(
+            self.slots.iter().filter(is(State::Free)).count(),
+            self.free.len()
+        );
+        assert_eq!(
+            self.slots.iter().filter(is(State::Filling)).count() as u64,
+            self.counts.filling
+        );
+        assert_eq!(sending, self.counts.sending);
+        assert_eq!(unread as u64, self.counts.unread);
+        let ranked = ready().filter(|slot| slot.rank.is_some()).count();
+        assert_eq!(ranked, self.evictable.len());
+        assert_eq!(
+            ready()
+                .filter(|slot| slot.sending == 0 && slot.owner.is_none())
+                .count(),
+            ranked,
+            "what nobody sends or owns can be evicted, and nothing else"
+        );
+        for (key, slot) in &self.index {
+            assert_eq!(*key, self.key(*slot));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: StreamId = StreamId(1);
+
+    fn fill(memory: &mut Memory, piece: u32, owner: Option<ChainId>) -> Slot {
+        let (slot, _) = memory.take(Instant::ZERO, (STREAM, piece)).expect("a slot");
+        memory.filled(Instant::ZERO, slot, owner);
+        memory.check_invariants();
+        slot
+    }
+
+    fn read(memory: &mut Memory, slot: Slot, wanted_at: Option<Instant>) {
+        memory.begin_sending(slot);
+        memory.end_sending(slot, wanted_at);
+        memory.check_invariants();
+    }
+
+    #[test]
+    fn pieces_left_behind_go_before_read_ones_and_wanted_ones_last() {
+        let mut memory = Memory::new(4);
+        let late = fill(&mut memory, 0, None);
+        let soon = fill(&mut memory, 1, None);
+        let old = fill(&mut memory, 2, None);
+        fill(&mut memory, 3, None);
+        read(&mut memory, late, Some(Instant(900)));
+        read(&mut memory, soon, Some(Instant(100)));
+        read(&mut memory, old, None);
+        let order: Vec<u32> = (10..14)
+            .map(|piece| {
+                let (_, evicted) = memory.take(Instant::ZERO, (STREAM, piece)).expect("a slot");
+                evicted.expect("memory is full").key.1
+            })
+            .collect();
+        assert_eq!(order, [3, 2, 0, 1]);
+    }
+
+    #[test]
+    fn unread_pieces_of_live_chains_are_not_available() {
+        let mut memory = Memory::new(1);
+        let slot = fill(&mut memory, 0, Some(ChainId(1)));
+        assert_eq!(memory.available(), 0);
+        assert!(memory.take(Instant::ZERO, (STREAM, 9)).is_none());
+        let evicted = memory.take_unread(Instant(5), slot, (STREAM, 9));
+        assert_eq!(evicted.owner, Some(ChainId(1)));
+        assert_eq!(evicted.age, Duration(5));
+        memory.check_invariants();
+    }
+
+    #[test]
+    fn a_dropped_stream_keeps_only_what_is_on_its_way_to_a_socket() {
+        let mut memory = Memory::new(2);
+        let sent = fill(&mut memory, 0, None);
+        fill(&mut memory, 1, Some(ChainId(1)));
+        memory.begin_sending(sent);
+        memory.drop_stream(Instant::ZERO, STREAM);
+        memory.check_invariants();
+        assert_eq!(memory.find((STREAM, 0)), None);
+        assert_eq!(memory.available(), 1);
+        assert!(memory.end_sending(sent, None));
+        assert_eq!(memory.available(), 2);
+        memory.check_invariants();
+    }
+}

@@ -1,0 +1,107 @@
+//! How fast a viewer reads, as seen from here.
+//!
+//! The one idea: bytes handed out over a window of one to two spans. Players that are full ask
+//! every few seconds (up to 32 s apart in thesis 5.3), so a span must outlast the usual gap
+//! between two requests, and an average over fewer bytes would swing.
+
+use headlong_units::{BitRate, Duration, Instant};
+
+/// Length of a span.
+const SPAN: Duration = Duration::from_secs(10);
+/// Before this much has been seen there is no measurement.
+const SEEN_MIN: Duration = Duration::from_secs(1);
+
+/// Bytes handed to one viewer in the present span and in the one before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    span_start: Instant,
+    span_bytes: u64,
+    before: Option<u64>,
+    first_at: Instant,
+    total_bytes: u64,
+}
+
+impl Pace {
+    /// A viewer who begins now.
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            span_start: now,
+            span_bytes: 0,
+            before: None,
+            first_at: now,
+            total_bytes: 0,
+        }
+    }
+
+    /// Some bytes were handed out.
+    pub(crate) fn record(&mut self, now: Instant, bytes: u64) {
+        self.roll(now);
+        self.span_bytes = self.span_bytes.saturating_add(bytes);
+        self.total_bytes = self.total_bytes.saturating_add(bytes);
+    }
+
+    /// The rate over the last one to two spans; `None` in the first second.
+    pub(crate) fn rate(&self, now: Instant) -> Option<BitRate> {
+        let mut rolled = *self;
+        rolled.roll(now);
+        let mut seen = now.since(rolled.span_start);
+        if rolled.before.is_some() {
+            seen += SPAN;
+        }
+        if seen < SEEN_MIN {
+            return None;
+        }
+        BitRate::from_transfer(
+            rolled.span_bytes.saturating_add(rolled.before.unwrap_or(0)),
+            seen,
+        )
+    }
+
+    /// The rate since the beginning, once two spans have passed: what a title whose bit rate is
+    /// unknown is taken to have. The first fill of the buffer still weighs in, and is forgotten
+    /// slowly; a size by the square root of the rate forgives that.
+    pub(crate) fn long_run(&self, now: Instant) -> Option<BitRate> {
+        let seen = now.since(self.first_at);
+        if seen < SPAN.times(2) {
+            return None;
+        }
+        BitRate::from_transfer(self.total_bytes, seen)
+    }
+
+    fn roll(&mut self, now: Instant) {
+        let spans = now.since(self.span_start).0 / SPAN.0;
+        if spans == 0 {
+            return;
+        }
+        self.before = Some(if spans == 1 { self.span_bytes } else { 0 });
+        self.span_bytes = 0;
+        self.span_start = self.span_start + SPAN.times(spans);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_viewer_shows_its_rate() {
+        let mut pace = Pace::new(Instant::ZERO);
+        for second in 0..60 {
+            pace.record(Instant::ZERO + Duration::from_secs(second), 250_000);
+        }
+        let rate = pace
+            .rate(Instant::ZERO + Duration::from_secs(60))
+            .expect("seen a minute");
+        assert_eq!(rate, BitRate::from_kbps(2_000));
+    }
+
+    #[test]
+    fn a_pause_shows_as_a_falling_rate() {
+        let mut pace = Pace::new(Instant::ZERO);
+        pace.record(Instant::ZERO, 1_000_000);
+        let at = |second| pace.rate(Instant::ZERO + Duration::from_secs(second));
+        assert_eq!(at(0), None);
+        assert!(at(15) < at(5));
+        assert_eq!(at(100), Some(BitRate(0)));
+    }
+}

@@ -1,0 +1,334 @@
+//! The jobs that wait for one device, and which of them comes next.
+//!
+//! The one idea: a disk that always has several jobs to choose from can sweep instead of seek.
+//! The deadline-guarded elevator sweeps upwards by physical position and wraps; when the jobs,
+//! taken in order of deadline, would not all be done in time, the sweep is over those of them
+//! that are in danger alone.
+//!
+//! Invariants: the choice depends on the jobs, the head and the order of arrival, on nothing
+//! else; no job is passed over for ever: one that has seen twice the queue it found go by is next.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use headlong_units::{Duration, Instant};
+
+use crate::chain::ChainId;
+use crate::config::Order;
+use crate::ids::StreamId;
+
+/// One job, in order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobId(pub(crate) u64);
+
+/// Pieces to be read for a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Job {
+    pub(crate) chain: ChainId,
+    pub(crate) stream: StreamId,
+    /// First piece.
+    pub(crate) from: u32,
+    /// One past the last piece.
+    pub(crate) to: u32,
+    pub(crate) deadline: Instant,
+    /// Somebody waits for it already.
+    pub(crate) demanded: bool,
+    /// It is a chain's first, or its viewer said that it is starting: being late for it says
+    /// nothing about the viewers being served.
+    pub(crate) startup: bool,
+    /// Bytes that the sizing rule asked for.
+    pub(crate) wanted_bytes: u64,
+    /// Where it begins on the device.
+    pub(crate) physical: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    job: Job,
+    /// Once this many jobs have been taken, it is next whatever the order.
+    next_at: u64,
+}
+
+/// The queue of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    jobs: BTreeMap<JobId, Waiting>,
+    by_position: BTreeSet<(u64, JobId)>,
+    by_deadline: BTreeSet<(Instant, JobId)>,
+    by_stream: BTreeSet<(StreamId, u32, JobId)>,
+    next_id: u64,
+    taken: u64,
+}
+
+/// Jobs beyond twice the queue that may overtake one.
+const OVERTAKERS_SPARE: u64 = 16;
+
+impl Queue {
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).map(|waiting| &waiting.job)
+    }
+
+    pub(crate) fn push(&mut self, job: Job) -> JobId {
+        let id = JobId(self.next_id);
+        self.next_id += 1;
+        let next_at = self.taken + 2 * self.jobs.len() as u64 + OVERTAKERS_SPARE;
+        self.index(id, &job);
+        self.jobs.insert(id, Waiting { job, next_at });
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Job> {
+        let waiting = self.jobs.remove(&id)?;
+        self.unindex(id, &waiting.job);
+        Some(waiting.job)
+    }
+
+    /// Changes a job in place; it keeps its turn.
+    pub(crate) fn update(&mut self, id: JobId, change: impl FnOnce(&mut Job)) {
+        if let Some(mut waiting) = self.jobs.remove(&id) {
+            self.unindex(id, &waiting.job);
+            change(&mut waiting.job);
+            self.index(id, &waiting.job);
+            self.jobs.insert(id, waiting);
+        }
+    }
+
+    /// The queued job of a stream that holds a piece.
+    pub(crate) fn covering(&self, stream: StreamId, piece: u32) -> Option<JobId> {
+        self.by_stream
+            .range((stream, 0, JobId(0))..=(stream, piece, JobId(u64::MAX)))
+            .rev()
+            .map(|(_, _, id)| *id)
+            .find(|id| self.jobs[id].job.to > piece)
+    }
+
+    /// A queued job of the stream that overlaps `from..to` or begins where it ends.
+    pub(crate) fn touching(&self, stream: StreamId, from: u32, to: u32) -> Option<JobId> {
+        self.by_stream
+            .range((stream, from, JobId(0))..=(stream, to, JobId(u64::MAX)))
+            .map(|(_, _, id)| *id)
+            .next()
+    }
+
+    /// Jobs in order of deadline.
+    pub(crate) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
+        self.by_deadline.iter().map(|(deadline, _)| *deadline)
+    }
+
+    /// Positions of jobs, upwards.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.by_position.iter().map(|(position, _)| *position)
+    }
+
+    /// All jobs, in order of arrival.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &Job> + '_ {
+        self.jobs.values().map(|waiting| &waiting.job)
+    }
+
+    /// Takes every job of a stream out.
+    pub(crate) fn drain_stream(&mut self, stream: StreamId) -> Vec<Job> {
+        let range = (stream, 0, JobId(0))..=(stream, u32::MAX, JobId(u64::MAX));
+        let ids: Vec<JobId> = self.by_stream.range(range).map(|(_, _, id)| *id).collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    /// Takes every job out.
+    pub(crate) fn drain(&mut self) -> Vec<Job> {
+        let ids: Vec<JobId> = self.jobs.keys().copied().collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
+    /// The job to do next, for a head at `head` and a device that takes `service` for a job.
+    pub(crate) fn next(
+        &self,
+        order: Order,
+        now: Instant,
+        head: u64,
+        service: Duration,
+    ) -> Option<JobId> {
+        let (oldest, waiting) = self.jobs.first_key_value()?;
+        if order == Order::Fcfs || waiting.next_at <= self.taken {
+            return Some(*oldest);
+        }
+        let in_danger = match order {
+            Order::DeadlineElevator => self.in_danger(now, service),
+            Order::Fcfs | Order::Elevator => 0,
+        };
+        if in_danger == 0 {
+            return self.sweep(head);
+        }
+        let urgent = self.by_deadline.iter().take(in_danger);
+        let places = urgent.map(|(_, id)| (self.jobs[id].job.physical, *id));
+        // Upwards from the head, then from the bottom.
+        places
+            .min_by_key(|place| (place.0 < head, *place))
+            .map(|(_, id)| id)
+    }
+
+    /// Takes the job that [`Self::next`] chose.
+    pub(crate) fn take(&mut self, id: JobId) -> Option<Job> {
+        self.taken += 1;
+        self.remove(id)
+    }
+
+    fn sweep(&self, head: u64) -> Option<JobId> {
+        let above = self.by_position.range((head, JobId(0))..).next();
+        above
+            .or_else(|| self.by_position.first())
+            .map(|(_, id)| *id)
+    }
+
+    /// How many jobs, in order of deadline, have to come first so that they are in time: those up
+    /// to the last that would be late if one more sweep job went before all of them.
+    fn in_danger(&self, now: Instant, service: Duration) -> usize {
+        let mut in_danger = 0;
+        let all_done = now + service.times(self.jobs.len() as u64 + 1);
+        for (position, (deadline, _)) in self.by_deadline.iter().enumerate() {
+            if *deadline >= all_done {
+                break;
+            }
+            if *deadline < now + service.times(position as u64 + 2) {
+                in_danger = position + 1;
+            }
+        }
+        in_danger
+    }
+
+    fn index(&mut self, id: JobId, job: &Job) {
+        self.by_position.insert((job.physical, id));
+        self.by_deadline.insert((job.deadline, id));
+        self.by_stream.insert((job.stream, job.from, id));
+    }
+
+    fn unindex(&mut self, id: JobId, job: &Job) {
+        self.by_position.remove(&(job.physical, id));
+        self.by_deadline.remove(&(job.deadline, id));
+        self.by_stream.remove(&(job.stream, job.from, id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SERVICE: Duration = Duration::from_millis(50);
+
+    fn job(physical: u64, deadline_millis: u64) -> Job {
+        Job {
+            chain: ChainId(physical),
+            stream: StreamId(physical),
+            from: 0,
+            to: 8,
+            deadline: Instant::ZERO + Duration::from_millis(deadline_millis),
+            demanded: true,
+            startup: false,
+            wanted_bytes: 0,
+            physical,
+        }
+    }
+
+    fn order_of(order: Order, head: u64, jobs: &[Job]) -> Vec<u64> {
+        let mut queue = Queue::default();
+        for job in jobs {
+            queue.push(*job);
+        }
+        let (mut now, mut head, mut taken) = (Instant::ZERO, head, Vec::new());
+        while let Some(id) = queue.next(order, now, head, SERVICE) {
+            let job = queue.take(id).expect("it was queued");
+            head = job.physical;
+            now = now + SERVICE;
+            taken.push(job.physical);
+        }
+        taken
+    }
+
+    #[test]
+    fn fcfs_keeps_the_order_of_arrival() {
+        let jobs = [job(50, 0), job(10, 0), job(90, 0)];
+        assert_eq!(order_of(Order::Fcfs, 0, &jobs), [50, 10, 90]);
+    }
+
+    #[test]
+    fn the_elevator_goes_up_from_the_head_and_wraps() {
+        let jobs = [job(50, 0), job(10, 0), job(90, 0), job(30, 0)];
+        assert_eq!(order_of(Order::Elevator, 40, &jobs), [50, 90, 10, 30]);
+    }
+
+    #[test]
+    fn with_time_to_spare_the_guarded_elevator_is_an_elevator() {
+        let jobs = [job(50, 5_000), job(10, 1_000), job(90, 9_000)];
+        assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
+    }
+
+    #[test]
+    fn a_job_about_to_run_dry_leaves_the_sweep_order() {
+        let jobs = [job(50, 5_000), job(90, 9_000), job(10, 60)];
+        assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [10, 50, 90]);
+    }
+
+    #[test]
+    fn when_everybody_is_late_the_late_ones_are_swept() {
+        let jobs = [job(90, 0), job(10, 0), job(50, 0)];
+        assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
+    }
+
+    #[test]
+    fn a_stream_of_jobs_just_ahead_of_the_head_cannot_starve_one_behind_it() {
+        for order in Order::ALL {
+            let mut queue = Queue::default();
+            queue.push(job(5, 0));
+            let mut head = 10;
+            let waited = (0..100).position(|_| {
+                queue.push(job(head + 1, 0));
+                let id = queue
+                    .next(*order, Instant::ZERO, head, SERVICE)
+                    .expect("jobs wait");
+                head = queue.take(id).expect("queued").physical;
+                head == 5
+            });
+            assert!(waited.is_some(), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_found_by_the_pieces_it_covers_or_touches() {
+        let mut queue = Queue::default();
+        let id = queue.push(Job {
+            stream: StreamId(1),
+            from: 10,
+            to: 20,
+            ..job(0, 0)
+        });
+        assert_eq!(queue.covering(StreamId(1), 19), Some(id));
+        assert_eq!(queue.covering(StreamId(1), 20), None);
+        assert_eq!(queue.covering(StreamId(2), 15), None);
+        assert_eq!(queue.touching(StreamId(1), 5, 10), Some(id));
+        assert_eq!(queue.touching(StreamId(1), 5, 9), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_order_does_every_job_once(
+            places in prop::collection::vec((0u64..100, 0u64..3_000), 0..40),
+            head in 0u64..100,
+        ) {
+            let jobs: Vec<Job> = places.iter().map(|(place, due)| job(*place, *due)).collect();
+            let mut expected: Vec<u64> = places.iter().map(|(place, _)| *place).collect();
+            expected.sort_unstable();
+            for order in Order::ALL {
+                let mut taken = order_of(*order, head, &jobs);
+                taken.sort_unstable();
+                prop_assert_eq!(&taken, &expected);
+            }
+        }
+    }
+}

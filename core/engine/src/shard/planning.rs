@@ -1,0 +1,268 @@
+//! From a missing piece, or one that will soon be missing, to a job: how much, and by when.
+//!
+//! Two kinds of job. A *demanded* one exists because a reply waits. An *ahead* one is queued when
+//! what a chain has left lasts no longer than the horizon, or no longer than its next request; so
+//! the queue holds jobs that are not yet urgent, and the device can sweep over them.
+
+use headlong_units::{BitRate, Duration, Instant};
+
+use super::Shard;
+use crate::chain::{Chain, ChainId};
+use crate::health::DeviceState;
+use crate::ids::{RequestId, StreamId};
+use crate::queue::{Job, JobId};
+use crate::sizing;
+
+/// A player's buffer lets a job wait, but nobody knows how long the player itself will: at most
+/// this many times the usual patience.
+const PATIENCE_STRETCH: u64 = 4;
+
+impl Shard {
+    /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
+    pub(super) fn demand(&mut self, id: RequestId, piece: u32) {
+        let Some(request) = self.requests.get(&id) else {
+            return;
+        };
+        let (stream, chain_id) = (request.stream, request.chain);
+        let Some(chain) = self.chains.get(chain_id) else {
+            return;
+        };
+        let deadline = self.demand_deadline(chain);
+        if let Some(job) = self.queue.covering(stream, piece) {
+            self.queue.update(job, |job| {
+                job.demanded = true;
+                job.deadline = job.deadline.min(deadline);
+            });
+            return;
+        }
+        let covers = |job: &Job| job.stream == stream && (job.from..job.to).contains(&piece);
+        if self.continuing.iter().any(|(_, job)| covers(job)) {
+            return;
+        }
+        let startup = is_starting(chain);
+        let wanted_bytes = self.prefetch_bytes(chain);
+        let job = self.plan(chain_id, stream, piece, wanted_bytes, deadline);
+        if let Some(job) = job {
+            self.push_job(Job {
+                demanded: true,
+                startup,
+                ..job
+            });
+        }
+    }
+
+    /// Queues a chain's next job if what it has left is about to run out.
+    pub(super) fn consider_ahead(&mut self, id: ChainId) {
+        let Some(chain) = self.chains.get(id) else {
+            return;
+        };
+        let Some(stream) = self.streams.get(&chain.stream) else {
+            return;
+        };
+        let end = stream.layout.size_bytes();
+        if chain.job.is_some() || chain.careful || chain.fetched_end >= end {
+            return;
+        }
+        if self.device_state() == DeviceState::Offline {
+            return;
+        }
+        let wanted_bytes = self.prefetch_bytes(chain);
+        let size_bytes = wanted_bytes.min(self.fair_share_bytes());
+        let pace = self.pace(chain);
+        let horizon = pace
+            .bytes_in(self.config.ahead_horizon)
+            .max(chain.last_request_bytes);
+        let enough = horizon.min(size_bytes);
+        let spare = self.spare_patience(chain);
+        let (stream_id, position) = (chain.stream, chain.position);
+        let reached = self.claim_present(id, enough);
+        let left = reached.saturating_sub(position);
+        if left > enough || reached >= end {
+            return;
+        }
+        let deadline = self.now + pace.time_for(left) + spare;
+        let Some(stream) = self.streams.get(&stream_id) else {
+            return;
+        };
+        let from = stream.layout.piece_at_logical(reached);
+        if let Some(job) = self.plan(id, stream_id, from, wanted_bytes, deadline) {
+            self.push_job(job);
+        }
+    }
+
+    /// Pieces from where a chain's own prefetches end that are in memory, or on their way,
+    /// because of somebody else: they become this chain's too, until it has more than `enough`
+    /// ahead of it. Answers where what it can count on ends.
+    fn claim_present(&mut self, id: ChainId, enough: u64) -> u64 {
+        let Some(chain) = self.chains.get(id) else {
+            return 0;
+        };
+        let stream_id = chain.stream;
+        let Some(stream) = self.streams.get(&stream_id) else {
+            return 0;
+        };
+        let layout = &stream.layout;
+        let limit = chain.position.saturating_add(enough);
+        let mut reached = chain.fetched_end.max(chain.position);
+        let mut piece = layout.piece_at_logical(reached);
+        let mut claimed = alloc::vec::Vec::new();
+        while reached <= limit && piece < layout.piece_count() {
+            let slot = self.memory.find((stream_id, piece));
+            if slot.is_none() && self.queue.covering(stream_id, piece).is_none() {
+                break;
+            }
+            claimed.extend(slot.map(|slot| (piece, slot)));
+            piece += 1;
+            reached = layout.logical_of_piece(piece);
+        }
+        let Some(chain) = self.chains.get_mut(id) else {
+            return reached;
+        };
+        chain.fetched_end = chain.fetched_end.max(reached);
+        for (piece, slot) in claimed {
+            self.memory.own(slot, id);
+            if self.memory.owner(slot) == Some(id) {
+                chain.unread.insert(piece);
+            }
+        }
+        reached
+    }
+
+    /// A job of `wanted_bytes` from a piece on, cut to the chain's fair share of memory and to
+    /// the end of the stream.
+    fn plan(
+        &self,
+        chain: ChainId,
+        stream_id: StreamId,
+        from: u32,
+        wanted_bytes: u64,
+        deadline: Instant,
+    ) -> Option<Job> {
+        let layout = &self.streams.get(&stream_id)?.layout;
+        let start = layout.logical_of_piece(from);
+        let cut = wanted_bytes.min(self.fair_share_bytes()).max(1);
+        let last = start.saturating_add(cut - 1).min(layout.size_bytes() - 1);
+        Some(Job {
+            chain,
+            stream: stream_id,
+            from,
+            to: layout.piece_at_logical(last) + 1,
+            deadline,
+            demanded: false,
+            startup: false,
+            wanted_bytes: wanted_bytes.min(layout.size_bytes() - start),
+            physical: layout.physical_of_piece(from).unwrap_or(0),
+        })
+    }
+
+    fn push_job(&mut self, job: Job) {
+        let id = self.queue.push(job);
+        let end = match self.streams.get(&job.stream) {
+            Some(stream) => stream.layout.logical_of_piece(job.to),
+            None => return,
+        };
+        if let Some(chain) = self.chains.get_mut(job.chain) {
+            chain.job = Some(id);
+            chain.fetched_end = end;
+        }
+    }
+
+    /// A job left the queue: its chain may have another.
+    pub(super) fn unlink_job(&mut self, job: &Job) {
+        if let Some(chain) = self.chains.get_mut(job.chain) {
+            chain.job = None;
+        }
+    }
+
+    /// Takes a job out of the queue that will not be done: its chain has what it had before.
+    pub(super) fn give_up(&mut self, job: &Job) {
+        let from = self
+            .streams
+            .get(&job.stream)
+            .map(|s| s.layout.logical_of_piece(job.from));
+        if let (Some(from), Some(chain)) = (from, self.chains.get_mut(job.chain)) {
+            chain.fetched_end = chain.fetched_end.min(from);
+        }
+    }
+
+    /// Queues a job for every piece in `from..to` that a reply waits for and nothing brings.
+    pub(super) fn demand_again(&mut self, stream: StreamId, from: u32, to: u32) {
+        let range = (stream, from)..(stream, to.max(from));
+        let orphans: alloc::vec::Vec<(u32, RequestId)> = self
+            .waiters
+            .range(range)
+            .filter(|(key, _)| self.memory.find(**key).is_none())
+            .filter_map(|(key, waiters)| Some((key.1, *waiters.first()?)))
+            .collect();
+        for (piece, request) in orphans {
+            self.demand(request, piece);
+        }
+    }
+
+    /// What the sizing rule says for a chain; one piece for a chain that must be careful.
+    pub(super) fn prefetch_bytes(&self, chain: &Chain) -> u64 {
+        if chain.careful {
+            return self.config.piece_bytes;
+        }
+        sizing::prefetch_bytes(&self.config.sizing, chain.shape(), self.bit_rate(chain))
+    }
+
+    /// Twice a chain's even share of seven eighths of memory: chains are half way through their
+    /// prefetch on average, and an eighth is for pieces being sent and read again.
+    fn fair_share_bytes(&self) -> u64 {
+        let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
+        let share = budget / 8 * 7 * 2 / (self.chains.len() as u64).max(1);
+        share.max(self.config.piece_bytes).min(budget / 2)
+    }
+
+    /// What the player said, what the manifest said, or what the viewer has been reading at.
+    fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
+        let known = self
+            .streams
+            .get(&chain.stream)
+            .and_then(|stream| stream.bit_rate);
+        chain
+            .hints
+            .bit_rate
+            .or(known)
+            .or_else(|| chain.pace.long_run(self.now))
+    }
+
+    pub(super) fn pace(&self, chain: &Chain) -> BitRate {
+        let known = self
+            .streams
+            .get(&chain.stream)
+            .and_then(|stream| stream.bit_rate);
+        chain.pace(self.now, known, self.config.pace_default)
+    }
+
+    fn demand_deadline(&self, chain: &Chain) -> Instant {
+        let said = chain.hints.deadline.filter(|_| chain.hinted_at == self.now);
+        if let Some(deadline) = said {
+            self.now + deadline
+        } else if is_starting(chain) {
+            self.now + self.config.startup_patience
+        } else {
+            self.now + self.config.patience.max(self.spare_patience(chain))
+        }
+    }
+
+    /// Half of what the player has in its buffer, within reason.
+    fn spare_patience(&self, chain: &Chain) -> Duration {
+        let buffer = Duration(chain.buffer(self.now).0 / 2);
+        buffer.min(self.config.patience.times(PATIENCE_STRETCH))
+    }
+
+    /// Whether a chain's job is this one.
+    pub(super) fn is_job_of(&self, chain: ChainId, job: JobId) -> bool {
+        self.chains
+            .get(chain)
+            .is_some_and(|chain| chain.job == Some(job))
+    }
+}
+
+/// Whether somebody looks at an empty screen: the player says so, or it says nothing of its buffer
+/// and nothing was read for it yet.
+fn is_starting(chain: &Chain) -> bool {
+    chain.hints.startup || (chain.prefetched_bytes == 0 && chain.hints.buffer.is_none())
+}

@@ -1,0 +1,487 @@
+//! The device's turn: a job becomes a run of reads, and a read that ended becomes pieces.
+//!
+//! A run is what one job, with the jobs that merged into it, makes the device do: one read, or
+//! several if it goes on in the next chunk file or past pieces that are there already. The parts
+//! of a run follow one another without other jobs in between. Memory is taken here, before the
+//! read: what cannot be had without taking another live chain's unread pieces is not read ahead,
+//! and a reply that waits takes one such piece, which is counted.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headlong_units::Instant;
+
+use super::{Claim, OutstandingRead, Run, RunId, Shard};
+use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
+use crate::health::DeviceState;
+use crate::ids::{ReadId, Slot, StreamId};
+use crate::memory::PieceKey;
+use crate::queue::Job;
+
+impl Shard {
+    /// A read ended. Slots of a failed one may hold anything.
+    pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
+        self.begin(now);
+        if let Some(read) = self.reads.remove(&id) {
+            self.stats.reads_done += 1;
+            self.load.record_service(self.now.since(read.issued_at));
+            match outcome {
+                _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
+                ReadOutcome::Done => self.read_done(&read),
+                ReadOutcome::Changed => {
+                    self.discard(&read);
+                    self.remove_stream(read.stream);
+                }
+                ReadOutcome::Error => self.read_failed(&read),
+            }
+            self.end_read_of_run(&read);
+        }
+        self.finish();
+    }
+
+    fn read_done(&mut self, read: &OutstandingRead) {
+        self.health.record_success();
+        for (index, slot) in read.slots.iter().enumerate() {
+            let key = (read.stream, read.first_piece + index as u32);
+            let owner = self.claimant(read, key);
+            self.memory.filled(self.now, *slot, owner);
+            if let Some(chain) = owner.and_then(|owner| self.chains.get_mut(owner)) {
+                chain.unread.insert(key.1);
+            }
+            self.wake_waiters(key, *slot);
+        }
+    }
+
+    /// The live chain that a piece was read for, if it has not passed it.
+    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<crate::chain::ChainId> {
+        let layout = &self.streams.get(&key.0)?.layout;
+        let place = layout.place(key.1);
+        let run = self.runs.get(&read.run)?;
+        let claims = run
+            .claims
+            .iter()
+            .filter(|claim| (claim.from..claim.to).contains(&key.1));
+        let unread = |claim: &&Claim| {
+            let chain = self.chains.get(claim.chain);
+            chain.is_some_and(|chain| chain.position < place.logical + place.length)
+        };
+        let mut claims = claims.filter(unread);
+        claims.next().map(|claim| claim.chain)
+    }
+
+    fn read_failed(&mut self, read: &OutstandingRead) {
+        self.discard(read);
+        self.stats.read_errors += 1;
+        let last_piece = read.first_piece + read.slots.len() as u32;
+        self.record_device_error((read.stream, read.first_piece));
+        if read.slots.len() == 1 {
+            self.fail_waiters((read.stream, read.first_piece), Failure::Device);
+        }
+        // Of a longer read, what a reply waits for is tried again by itself: the bad spot may be
+        // in what was only prefetched.
+        for (run, left) in self.take_continuing(read.run) {
+            debug_assert_eq!(run, read.run);
+            self.be_careful(left.stream, left.from, left.to);
+        }
+        self.be_careful(read.stream, read.first_piece, last_piece);
+    }
+
+    fn be_careful(&mut self, stream: StreamId, from: u32, to: u32) {
+        for chain in self.chains.of_stream(stream) {
+            let Some(layout) = self.streams.get(&stream).map(|stream| &stream.layout) else {
+                return;
+            };
+            let (start, end) = (layout.logical_of_piece(from), layout.logical_of_piece(to));
+            if let Some(chain) = self.chains.get_mut(chain)
+                && chain.fetched_end > start
+                && chain.position < end
+            {
+                chain.careful = true;
+                chain.fetched_end = chain.fetched_end.min(start.max(chain.position));
+            }
+        }
+        self.demand_again(stream, from, to);
+    }
+
+    fn take_continuing(&mut self, run: RunId) -> VecDeque<(RunId, Job)> {
+        let (of_run, others) = self.continuing.drain(..).partition(|(id, _)| *id == run);
+        self.continuing = others;
+        of_run
+    }
+
+    fn record_device_error(&mut self, place: PieceKey) {
+        let config = self.health_config();
+        if self.health.record_error(self.now, place, config) {
+            self.fail_all_waiting(Failure::Offline);
+        }
+    }
+
+    /// Nothing will be read any more: everybody who waits for the device fails.
+    fn fail_all_waiting(&mut self, failure: Failure) {
+        for job in self.queue.drain() {
+            self.unlink_job(&job);
+            self.give_up(&job);
+        }
+        for (run, job) in core::mem::take(&mut self.continuing) {
+            self.give_up(&job);
+            self.close_run_if_over(run);
+        }
+        let waiting: Vec<PieceKey> = self.waiters.keys().copied().collect();
+        for key in waiting {
+            self.fail_waiters(key, failure);
+        }
+    }
+
+    fn discard(&mut self, read: &OutstandingRead) {
+        for slot in &read.slots {
+            self.memory.unfilled(*slot);
+        }
+    }
+
+    fn end_read_of_run(&mut self, read: &OutstandingRead) {
+        if let Some(run) = self.runs.get_mut(&read.run) {
+            run.bytes += read.bytes;
+            run.reads_outstanding -= 1;
+        }
+        self.close_run_if_over(read.run);
+    }
+
+    fn close_run_if_over(&mut self, id: RunId) {
+        let is_continuing = self.continuing.iter().any(|(run, _)| *run == id);
+        if is_continuing
+            || self
+                .runs
+                .get(&id)
+                .is_some_and(|run| run.reads_outstanding > 0)
+        {
+            return;
+        }
+        let Some(run) = self.runs.remove(&id) else {
+            return;
+        };
+        if run.bytes == 0 {
+            return;
+        }
+        let was_late = self.now > run.deadline;
+        self.stats.jobs += 1;
+        self.stats.job_bytes += run.bytes;
+        self.stats.job_bytes_wanted += run.wanted_bytes;
+        self.stats.jobs_late += u64::from(was_late);
+        if !run.startup {
+            self.load.record_job(was_late);
+        }
+        if self.queue.is_empty() && self.reads.is_empty() {
+            self.load.record_idle();
+        }
+    }
+
+    /// Gives the device work as long as it can take some.
+    pub(super) fn issue_reads(&mut self) {
+        while self.reads.len() < self.config.outstanding_reads_max as usize
+            && self.device_state() != DeviceState::Offline
+        {
+            if let Some((run, job)) = self.continuing.pop_front() {
+                if !self.issue(run, job) {
+                    self.close_run_if_over(run);
+                }
+                continue;
+            }
+            let (order, service) = (self.config.order, self.load.service());
+            let Some(id) = self.queue.next(order, self.now, self.head, service) else {
+                return;
+            };
+            let Some(job) = self.queue.job(id).copied() else {
+                return;
+            };
+            if job.demanded && self.memory.available() == 0 && self.victim(&job).is_none() {
+                // Every piece is being read or sent; one of them will come back.
+                return;
+            }
+            self.queue.take(id);
+            if self.is_job_of(job.chain, id) {
+                self.unlink_job(&job);
+            }
+            self.start_run(job);
+        }
+    }
+
+    fn start_run(&mut self, job: Job) {
+        let has_reader = self.chains.get(job.chain).is_some();
+        if !has_reader && !job.demanded {
+            return;
+        }
+        let run = RunId(self.fresh_id());
+        let claim = Claim {
+            chain: job.chain,
+            from: job.from,
+            to: job.to,
+        };
+        let mut claims = alloc::vec![claim];
+        let job = self.merge_jobs(job, &mut claims);
+        let started = Run {
+            claims,
+            deadline: job.deadline,
+            startup: job.startup,
+            wanted_bytes: job.wanted_bytes,
+            bytes: 0,
+            reads_outstanding: 0,
+        };
+        self.runs.insert(run, started);
+        if !self.issue(run, job) {
+            self.close_run_if_over(run);
+        }
+    }
+
+    /// Jobs of other chains that overlap this one, or go on where it ends, become part of it.
+    fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<Claim>) -> Job {
+        let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes) as u32;
+        loop {
+            let before = job.from.checked_sub(1);
+            let before = before.and_then(|piece| self.queue.covering(job.stream, piece));
+            let other = before.or_else(|| self.queue.touching(job.stream, job.from, job.to));
+            let Some((id, other)) = other.and_then(|id| Some((id, *self.queue.job(id)?))) else {
+                return job;
+            };
+            let (from, to) = (job.from.min(other.from), job.to.max(other.to));
+            if to - from > pieces_max {
+                return job;
+            }
+            self.queue.remove(id);
+            if self.is_job_of(other.chain, id) {
+                self.unlink_job(&other);
+            }
+            claims.push(Claim {
+                chain: other.chain,
+                from: other.from,
+                to: other.to,
+            });
+            self.stats.jobs_merged += 1;
+            let piece_bytes = self.config.piece_bytes;
+            job = Job {
+                from,
+                to,
+                deadline: job.deadline.min(other.deadline),
+                demanded: job.demanded || other.demanded,
+                startup: job.startup && other.startup,
+                wanted_bytes: (job.wanted_bytes.max(other.wanted_bytes))
+                    .max(u64::from(to - from) * piece_bytes),
+                ..job
+            };
+        }
+    }
+
+    /// Issues the first read of what is left of a job. Answers whether it did.
+    fn issue(&mut self, run: RunId, mut job: Job) -> bool {
+        let Some((from, to)) = self.first_gap(&job) else {
+            return false;
+        };
+        job.from = from;
+        let wanted = (to - from) as usize;
+        let available = self.memory.available();
+        let affordable = if job.demanded {
+            available.max(1)
+        } else {
+            available
+        };
+        let count = wanted.min(affordable);
+        if count == 0 || (!job.demanded && count < wanted.div_ceil(4)) {
+            self.give_up(&job);
+            self.demand_again(job.stream, job.from, job.to);
+            return false;
+        }
+        let Some(slots) = self.take_memory(&job, from, count) else {
+            self.give_up(&job);
+            self.demand_again(job.stream, job.from, job.to);
+            return false;
+        };
+        let rest = Job {
+            from: from + count as u32,
+            ..job
+        };
+        if count < wanted {
+            self.give_up(&rest);
+        } else if rest.from < rest.to {
+            self.continuing.push_back((run, rest));
+        }
+        self.send_read(run, &job, slots);
+        if count < wanted {
+            self.demand_again(rest.stream, rest.from, rest.to);
+        }
+        true
+    }
+
+    /// The first pieces of a job that are missing and lie one behind the other in one file.
+    fn first_gap(&self, job: &Job) -> Option<(u32, u32)> {
+        let layout = &self.streams.get(&job.stream)?.layout;
+        let is_missing = |piece: &u32| self.memory.find((job.stream, *piece)).is_none();
+        let from = (job.from..job.to).find(is_missing)?;
+        let part = layout.place(from).part;
+        let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes).max(1) as u32;
+        let end = job.to.min(from.saturating_add(pieces_max));
+        let ends = |piece: &u32| !is_missing(piece) || layout.place(*piece).part != part;
+        let to = (from + 1..end).find(ends).unwrap_or(end);
+        Some((from, to))
+    }
+
+    fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Option<Vec<Slot>> {
+        let mut slots = Vec::with_capacity(count);
+        for piece in from..from + count as u32 {
+            let key = (job.stream, piece);
+            let (slot, evicted) = match self.memory.take(self.now, key) {
+                Some(taken) => taken,
+                None => {
+                    let victim = self.victim(job)?;
+                    (victim, Some(self.memory.take_unread(self.now, victim, key)))
+                }
+            };
+            if let Some(evicted) = evicted {
+                self.count_dropped(&evicted);
+            }
+            slots.push(slot);
+        }
+        Some(slots)
+    }
+
+    /// The unread piece that will be missed last: the furthest piece of the chain with the most
+    /// time left.
+    fn victim(&self, job: &Job) -> Option<Slot> {
+        let mut latest: Option<(Instant, Slot)> = None;
+        for (id, chain) in self.chains.iter() {
+            let Some(stream) = self.streams.get(&chain.stream) else {
+                continue;
+            };
+            let idle = |piece: &u32| {
+                let slot = self.memory.find((chain.stream, *piece))?;
+                let is_wanted = chain.stream == job.stream && (job.from..job.to).contains(piece);
+                (!is_wanted && self.memory.can_take_unread(slot, id)).then_some((*piece, slot))
+            };
+            let Some((piece, slot)) = chain.unread.iter().rev().find_map(idle) else {
+                continue;
+            };
+            let ahead = stream
+                .layout
+                .logical_of_piece(piece)
+                .saturating_sub(chain.position);
+            let needed_at = self.now + self.pace(chain).time_for(ahead);
+            if latest.is_none_or(|(at, _)| needed_at > at) {
+                latest = Some((needed_at, slot));
+            }
+        }
+        latest.map(|(_, slot)| slot)
+    }
+
+    fn send_read(&mut self, run: RunId, job: &Job, slots: Vec<Slot>) {
+        let Some(stream) = self.streams.get(&job.stream) else {
+            return;
+        };
+        let last_piece = job.from + slots.len() as u32 - 1;
+        let (first, last) = (
+            stream.layout.place(job.from),
+            stream.layout.place(last_piece),
+        );
+        let length = last.offset + last.length - first.offset;
+        let physical = stream
+            .layout
+            .physical(first.part, first.offset)
+            .unwrap_or(self.head);
+        let physical_end = stream
+            .layout
+            .physical(last.part, last.offset)
+            .map_or(physical, |at| at + last.length);
+        let distance = physical.abs_diff(self.head);
+        self.stats.seek_bytes += distance;
+        self.stats.seeks += u64::from(distance > 0);
+        self.stats.reads += 1;
+        self.stats.bytes_read += length;
+        self.head = physical_end;
+        let id = ReadId(self.fresh_id());
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.reads_outstanding += 1;
+        }
+        if let Some(chain) = self.chains.get_mut(job.chain) {
+            chain.prefetched_bytes += length;
+        }
+        self.tell_waiters_issued(job.stream, job.from, last_piece);
+        self.commands.push_back(Command::Read(ReadCommand {
+            id,
+            stream: job.stream,
+            part: first.part,
+            offset: first.offset,
+            length,
+            slots: slots.clone(),
+        }));
+        let read = OutstandingRead {
+            run,
+            stream: job.stream,
+            first_piece: job.from,
+            slots,
+            bytes: length,
+            issued_at: self.now,
+            abandoned: false,
+        };
+        self.reads.insert(id, read);
+    }
+
+    fn tell_waiters_issued(&mut self, stream: StreamId, first: u32, last: u32) {
+        for (_, waiters) in self.waiters.range((stream, first)..=(stream, last)) {
+            for id in waiters {
+                if let Some(waiting) = self.requests.get_mut(id).and_then(|r| r.waiting.as_mut()) {
+                    waiting.issued_at = Some(self.now);
+                }
+            }
+        }
+    }
+
+    /// Reads that take too long count as errors, and nobody waits for them any more.
+    pub(super) fn abandon_late_reads(&mut self) {
+        let (now, timeout) = (self.now, self.config.read_timeout);
+        let is_late =
+            |read: &OutstandingRead| !read.abandoned && now.since(read.issued_at) >= timeout;
+        let late: Vec<ReadId> = self
+            .reads
+            .iter()
+            .filter(|(_, read)| is_late(read))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in late {
+            let Some(read) = self.reads.get_mut(&id) else {
+                continue;
+            };
+            read.abandoned = true;
+            let (stream, first) = (read.stream, read.first_piece);
+            let pieces = first..first + read.slots.len() as u32;
+            self.stats.read_errors += 1;
+            for piece in pieces {
+                self.fail_waiters((stream, piece), Failure::TimedOut);
+            }
+            self.record_device_error((stream, first));
+            if self.is_hung() {
+                self.fail_all_waiting(Failure::TimedOut);
+            }
+        }
+    }
+
+    /// Whether every read the device may have outstanding is one that takes too long.
+    pub(super) fn is_hung(&self) -> bool {
+        let abandoned = self.reads.values().filter(|read| read.abandoned).count();
+        abandoned > 0 && abandoned >= self.config.outstanding_reads_max as usize
+    }
+
+    /// Whether a piece is being brought by a read that nobody should wait for.
+    pub(super) fn is_abandoned(&self, key: PieceKey) -> bool {
+        self.read_of(key)
+            .is_some_and(|id| self.reads[&id].abandoned)
+    }
+
+    /// The outstanding read that brings a piece.
+    pub(super) fn read_of(&self, key: PieceKey) -> Option<ReadId> {
+        let brings = |read: &OutstandingRead| {
+            let pieces = read.first_piece..read.first_piece + read.slots.len() as u32;
+            read.stream == key.0 && pieces.contains(&key.1)
+        };
+        self.reads
+            .iter()
+            .find(|(_, read)| brings(read))
+            .map(|(id, _)| *id)
+    }
+}

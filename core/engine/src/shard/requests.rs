@@ -1,0 +1,468 @@
+//! Requests join chains, replies get their pieces in order, and slots come back.
+
+use headlong_units::{ByteRange, Duration, Instant};
+
+use super::{ActiveRequest, Shard, Waiting};
+use crate::chain::ChainId;
+use crate::command::{Event, Failure, Refusal};
+use crate::config::Admission;
+use crate::health::DeviceState;
+use crate::ids::{RequestId, Slot};
+use crate::request::{Hints, Request};
+
+impl Shard {
+    /// A viewer wants bytes. If they are taken on, they come as [`Event::Ready`], in order.
+    ///
+    /// # Errors
+    /// Why the request is not taken on; nothing more will be said of it.
+    pub fn handle_request(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        request: Request,
+    ) -> Result<(), Refusal> {
+        self.begin(now);
+        let result = self.take_on(id, request);
+        let turned_away = matches!(
+            result,
+            Err(Refusal::Overloaded { .. } | Refusal::Full | Refusal::Offline { .. })
+        );
+        self.stats.requests_refused += u64::from(turned_away);
+        self.finish();
+        result
+    }
+
+    fn take_on(&mut self, id: RequestId, request: Request) -> Result<(), Refusal> {
+        let stream = self
+            .streams
+            .get(&request.stream)
+            .ok_or(Refusal::UnknownStream)?;
+        let part_bytes = stream
+            .layout
+            .part_bytes(request.part)
+            .ok_or(Refusal::OutOfBounds)?;
+        let end = request
+            .offset
+            .checked_add(request.length)
+            .ok_or(Refusal::OutOfBounds)?;
+        if end > part_bytes {
+            return Err(Refusal::OutOfBounds);
+        }
+        // A chunk file is asked for whole, and still is one chunk of a longer sequence.
+        let open_ended = request.open_ended && stream.layout.part_count() == 1;
+        let start = stream.layout.logical(request.part, request.offset);
+        let first_piece = stream.layout.piece_at(request.part, request.offset);
+        if request.length > 0 {
+            self.check_device((request.stream, first_piece))?;
+        }
+        if self.requests.len() >= self.config.requests_max {
+            return Err(Refusal::Full);
+        }
+        // An open-ended request does not say how far it will go.
+        let asked = ByteRange::new(
+            start,
+            if open_ended {
+                start
+            } else {
+                start + request.length
+            },
+        );
+        let chain = self.join_chain(&request, asked, open_ended)?;
+        self.stats.requests += 1;
+        if !open_ended {
+            self.stats.bytes_requested += request.length;
+        }
+        let active = ActiveRequest {
+            chain,
+            stream: request.stream,
+            part: request.part,
+            open_ended,
+            next: request.offset,
+            end,
+            sending: alloc::vec::Vec::new(),
+            waiting: None,
+            ended: false,
+        };
+        self.requests.insert(id, active);
+        if let Some(stream) = self.streams.get_mut(&request.stream) {
+            stream.requests += 1;
+            stream.last_used = self.now;
+        }
+        self.note_request(id, chain, &request, asked);
+        self.advance(id);
+        Ok(())
+    }
+
+    /// A device out of service still serves what is in memory.
+    fn check_device(&self, first: crate::memory::PieceKey) -> Result<(), Refusal> {
+        let in_memory = self
+            .memory
+            .find(first)
+            .is_some_and(|slot| self.memory.is_ready(slot));
+        if in_memory || self.device_state() != DeviceState::Offline {
+            return Ok(());
+        }
+        let until = self.health.retry_at().map(|at| at.since(self.now));
+        let retry_after = until
+            .unwrap_or(self.config.read_timeout)
+            .max(Duration::from_secs(1));
+        Err(Refusal::Offline { retry_after })
+    }
+
+    fn join_chain(
+        &mut self,
+        request: &Request,
+        asked: ByteRange,
+        open_ended: bool,
+    ) -> Result<ChainId, Refusal> {
+        let reader = (request.viewer, request.stream);
+        let found = self
+            .chains
+            .find(self.now, self.config.chain_gap, reader, asked);
+        if let Some((chain, bridged)) = found {
+            if let Some(other) = bridged {
+                self.merge_chains(chain, other);
+            }
+            return Ok(chain);
+        }
+        if self.config.admission == Admission::Refuse
+            && self.load.is_overloaded()
+            && !self.chains.has_viewer(request.viewer)
+        {
+            self.stats.chains_refused += 1;
+            return Err(Refusal::Overloaded {
+                retry_after: self.retry_after(),
+            });
+        }
+        if self.chains.len() >= self.config.chains_max {
+            let idle = self.chains.longest_idle().ok_or(Refusal::Full)?;
+            self.end_chain(idle);
+        }
+        self.stats.chains += 1;
+        let (chain, surplus) = self.chains.begin(self.now, reader, asked.start, open_ended);
+        if let Some(stream) = self.streams.get_mut(&request.stream) {
+            stream.chains += 1;
+        }
+        if let Some(surplus) = surplus {
+            self.end_chain(surplus);
+        }
+        Ok(chain)
+    }
+
+    fn note_request(
+        &mut self,
+        id: RequestId,
+        chain_id: ChainId,
+        request: &Request,
+        asked: ByteRange,
+    ) {
+        let now = self.now;
+        let Some(chain) = self.chains.get_mut(chain_id) else {
+            return;
+        };
+        chain.last_seen = now;
+        chain.active.push(id);
+        chain.start = chain.start.min(asked.start);
+        chain.end = chain.end.max(asked.end);
+        chain.last_request_bytes = asked.len();
+        if request.hints != Hints::default() {
+            chain.hints = request.hints;
+            chain.hinted_at = now;
+        }
+        self.move_chain(chain_id);
+    }
+
+    /// A request showed that two chains of a viewer are one.
+    fn merge_chains(&mut self, into: ChainId, from: ChainId) {
+        let Some(other) = self.chains.end(from) else {
+            return;
+        };
+        if let Some(stream) = self.streams.get_mut(&other.stream) {
+            stream.chains -= 1;
+        }
+        for id in &other.active {
+            if let Some(request) = self.requests.get_mut(id) {
+                request.chain = into;
+            }
+        }
+        for piece in &other.unread {
+            if let Some(slot) = self.memory.find((other.stream, *piece))
+                && self.memory.owner(slot) == Some(from)
+            {
+                self.memory.change_owner(slot, into);
+            }
+        }
+        for run in self.runs.values_mut() {
+            for claim in run.claims.iter_mut().filter(|claim| claim.chain == from) {
+                claim.chain = into;
+            }
+        }
+        if let Some(job) = other.job {
+            self.queue.update(job, |job| job.chain = into);
+        }
+        for (_, job) in self
+            .continuing
+            .iter_mut()
+            .filter(|(_, job)| job.chain == from)
+        {
+            job.chain = into;
+        }
+        let Some(chain) = self.chains.get_mut(into) else {
+            return;
+        };
+        chain.start = chain.start.min(other.start);
+        chain.end = chain.end.max(other.end);
+        chain.fetched_end = chain.fetched_end.max(other.fetched_end);
+        chain.prefetched_bytes += other.prefetched_bytes;
+        chain.active.extend(other.active);
+        chain.unread.extend(other.unread);
+        chain.job = chain.job.or(other.job);
+        chain.careful |= other.careful;
+    }
+
+    /// Hands out what is there, up to the send window; then waits for the next piece.
+    pub(super) fn advance(&mut self, id: RequestId) {
+        loop {
+            let Some(request) = self.requests.get(&id) else {
+                return;
+            };
+            if request.ended || request.waiting.is_some() {
+                return;
+            }
+            if request.next == request.end {
+                if request.sending.is_empty() {
+                    self.remove_request(id);
+                }
+                return;
+            }
+            if request.sending.len() >= self.send_window_pieces() {
+                return;
+            }
+            let Some(stream) = self.streams.get(&request.stream) else {
+                return;
+            };
+            let key = (
+                request.stream,
+                stream.layout.piece_at(request.part, request.next),
+            );
+            match self.memory.find(key) {
+                Some(slot) if self.memory.is_ready(slot) => self.hand_out(id, slot, None),
+                Some(_) if self.is_abandoned(key) => {
+                    self.fail_request(id, Failure::TimedOut);
+                    return;
+                }
+                _ => {
+                    self.wait_for(id, key.1);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Pieces a reply may hold: the window, or one when memory is short.
+    fn send_window_pieces(&self) -> usize {
+        let is_short = self.memory.available() < self.memory.slot_count() / 8;
+        let window = self.config.send_window_bytes / self.config.piece_bytes;
+        if is_short {
+            1
+        } else {
+            (window as usize).max(1)
+        }
+    }
+
+    fn wait_for(&mut self, id: RequestId, piece: u32) {
+        let Some(request) = self.requests.get_mut(&id) else {
+            return;
+        };
+        let key = (request.stream, piece);
+        request.waiting = Some(Waiting {
+            piece,
+            since: self.now,
+            issued_at: None,
+        });
+        self.waiters.entry(key).or_default().push(id);
+        if self.memory.find(key).is_none() {
+            self.demand(id, piece);
+        } else if let Some(read) = self.read_of(key) {
+            let issued_at = self.reads[&read].issued_at;
+            if let Some(waiting) = self.requests.get_mut(&id).and_then(|r| r.waiting.as_mut()) {
+                waiting.issued_at = Some(issued_at);
+            }
+        }
+    }
+
+    /// The piece that some replies wait for is there.
+    pub(super) fn wake_waiters(&mut self, key: crate::memory::PieceKey, slot: Slot) {
+        for id in self.waiters.remove(&key).unwrap_or_default() {
+            let waited = self
+                .requests
+                .get_mut(&id)
+                .and_then(|request| request.waiting.take());
+            if let Some(waited) = waited {
+                self.hand_out(id, slot, Some(waited));
+                self.advance(id);
+            }
+        }
+    }
+
+    fn hand_out(&mut self, id: RequestId, slot: Slot, waited: Option<Waiting>) {
+        let key = self.memory.key(slot);
+        let was_read = self.memory.begin_sending(slot);
+        let Some(request) = self.requests.get_mut(&id) else {
+            return;
+        };
+        let Some(stream) = self.streams.get(&key.0) else {
+            return;
+        };
+        let place = stream.layout.place(key.1);
+        let start = request.next - place.offset;
+        let end = place.length.min(request.end - place.offset);
+        request.next = place.offset + end;
+        request.sending.push(slot);
+        let (chain_id, open_ended) = (request.chain, request.open_ended);
+        self.count_sent(end - start, waited.is_none(), was_read, open_ended);
+        let (queue_time, disk_time) = waited.map_or((Duration::ZERO, Duration::ZERO), |waited| {
+            let issued_at = waited.issued_at.unwrap_or(self.now).max(waited.since);
+            (issued_at.since(waited.since), self.now.since(issued_at))
+        });
+        self.events.push_back(Event::Ready {
+            request: id,
+            slot,
+            start: start as u32,
+            end: end as u32,
+            from_ram: waited.is_none(),
+            queue_time,
+            disk_time,
+        });
+        let now = self.now;
+        if let Some(chain) = self.chains.get_mut(chain_id) {
+            chain.pace.record(now, end - start);
+            chain.last_seen = now;
+            if open_ended {
+                chain.end = chain.end.max(place.logical + end);
+            }
+            if end == place.length && chain.unread.remove(&key.1) {
+                self.memory.disown(slot, None);
+            }
+        }
+        self.move_chain(chain_id);
+        self.consider_ahead(chain_id);
+    }
+
+    fn count_sent(&mut self, bytes: u64, from_ram: bool, was_read: bool, open_ended: bool) {
+        self.stats.bytes_sent += bytes;
+        if from_ram {
+            self.stats.bytes_from_ram += bytes;
+        } else {
+            self.stats.bytes_from_disk += bytes;
+        }
+        if was_read {
+            self.stats.bytes_reused += bytes;
+        }
+        if open_ended {
+            self.stats.bytes_requested += bytes;
+        }
+    }
+
+    /// The reader is where the furthest behind of its requests is, else where it left off.
+    fn move_chain(&mut self, id: ChainId) {
+        let Some(chain) = self.chains.get(id) else {
+            return;
+        };
+        let place = |request: &ActiveRequest| {
+            let stream = self.streams.get(&request.stream)?;
+            Some(stream.layout.logical(request.part, request.next))
+        };
+        let places = chain
+            .active
+            .iter()
+            .filter_map(|id| place(self.requests.get(id)?));
+        let position = places.min().unwrap_or(chain.end);
+        self.chains.move_to(id, position);
+    }
+
+    /// A slot of an earlier [`Event::Ready`] is back: the socket took it, or the reply was
+    /// dropped. To be called once for each.
+    pub fn handle_sent(&mut self, now: Instant, id: RequestId, slot: Slot) {
+        self.begin(now);
+        if let Some(request) = self.requests.get_mut(&id)
+            && let Some(index) = request.sending.iter().position(|sent| *sent == slot)
+        {
+            request.sending.swap_remove(index);
+            let is_over = request.ended && request.sending.is_empty();
+            let wanted_at = self.wanted_at(self.memory.key(slot));
+            self.memory.end_sending(slot, wanted_at);
+            if is_over {
+                self.remove_request(id);
+            } else {
+                self.advance(id);
+            }
+        }
+        self.finish();
+    }
+
+    /// Nobody wants the reply any more. Slots still out are returned with
+    /// [`Self::handle_sent`] as ever.
+    pub fn handle_cancel(&mut self, now: Instant, id: RequestId) {
+        self.begin(now);
+        self.end_request(id);
+        self.finish();
+    }
+
+    pub(super) fn fail_request(&mut self, id: RequestId, failure: Failure) {
+        if self.requests.get(&id).is_some_and(|request| !request.ended) {
+            self.stats.requests_failed += 1;
+            self.events.push_back(Event::Failed {
+                request: id,
+                failure,
+            });
+            self.end_request(id);
+        }
+    }
+
+    /// Fails everybody who waits for a piece.
+    pub(super) fn fail_waiters(&mut self, key: crate::memory::PieceKey, failure: Failure) {
+        for id in self.waiters.get(&key).cloned().unwrap_or_default() {
+            self.fail_request(id, failure);
+        }
+    }
+
+    fn end_request(&mut self, id: RequestId) {
+        let Some(request) = self.requests.get_mut(&id) else {
+            return;
+        };
+        request.ended = true;
+        if let Some(waiting) = request.waiting.take() {
+            let key = (request.stream, waiting.piece);
+            if let Some(waiters) = self.waiters.get_mut(&key) {
+                waiters.retain(|waiter| *waiter != id);
+                if waiters.is_empty() {
+                    self.waiters.remove(&key);
+                }
+            }
+        }
+        if self
+            .requests
+            .get(&id)
+            .is_some_and(|request| request.sending.is_empty())
+        {
+            self.remove_request(id);
+        }
+    }
+
+    fn remove_request(&mut self, id: RequestId) {
+        let Some(request) = self.requests.remove(&id) else {
+            return;
+        };
+        let now = self.now;
+        if let Some(stream) = self.streams.get_mut(&request.stream) {
+            stream.requests -= 1;
+            stream.last_used = now;
+        }
+        if let Some(chain) = self.chains.get_mut(request.chain) {
+            chain.active.retain(|active| *active != id);
+            chain.last_seen = now;
+        }
+        self.move_chain(request.chain);
+    }
+}

@@ -1,0 +1,147 @@
+//! Streams come, become known better, and go.
+
+use headlong_units::{BitRate, Instant};
+
+use super::{Shard, Stream};
+use crate::chain::ChainId;
+use crate::command::{Command, Failure, Refusal};
+use crate::ids::{RequestId, StreamId};
+use crate::layout::Layout;
+use crate::memory::Evicted;
+use crate::stream::StreamSpec;
+
+impl Shard {
+    /// Registers a stream, so that requests may name it. One that is already there stays.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`] if the table is full of streams in use, [`Refusal::OutOfBounds`] if the
+    /// stream has no parts or more pieces than can be numbered.
+    pub fn handle_stream(&mut self, now: Instant, spec: StreamSpec) -> Result<(), Refusal> {
+        self.begin(now);
+        if self.streams.contains_key(&spec.id) {
+            return Ok(());
+        }
+        if spec.parts.is_empty() {
+            return Err(Refusal::OutOfBounds);
+        }
+        if self.streams.len() >= self.config.streams_max {
+            let unused = self
+                .streams
+                .iter()
+                .filter(|(_, s)| s.requests == 0 && s.chains == 0);
+            let oldest = unused
+                .min_by_key(|(id, s)| (s.last_used, **id))
+                .map(|(id, _)| *id);
+            self.drop_stream(oldest.ok_or(Refusal::Full)?);
+        }
+        let layout =
+            Layout::new(spec.parts, self.config.piece_bytes).ok_or(Refusal::OutOfBounds)?;
+        let bit_rate = spec.bit_rate.filter(|rate| rate.0 > 0);
+        let stream = Stream {
+            layout,
+            bit_rate,
+            requests: 0,
+            chains: 0,
+            last_used: self.now,
+        };
+        self.streams.insert(spec.id, stream);
+        self.finish();
+        Ok(())
+    }
+
+    /// The bit rate of a stream became known, or better known.
+    pub fn handle_bit_rate(&mut self, now: Instant, stream: StreamId, rate: BitRate) {
+        self.begin(now);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.bit_rate = Some(rate).filter(|rate| rate.0 > 0);
+        }
+        self.finish();
+    }
+
+    /// The stream's files changed or went: its pieces are dropped, and its requests fail with
+    /// [`Failure::Changed`]. Slots being sent stay valid until they are returned.
+    pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
+        self.begin(now);
+        self.remove_stream(stream);
+        self.finish();
+    }
+
+    pub(super) fn remove_stream(&mut self, stream: StreamId) {
+        if !self.streams.contains_key(&stream) {
+            return;
+        }
+        let on_stream = self
+            .requests
+            .iter()
+            .filter(|(_, r)| r.stream == stream && !r.ended);
+        let requests: alloc::vec::Vec<RequestId> = on_stream.map(|(id, _)| *id).collect();
+        for request in requests {
+            self.fail_request(request, Failure::Changed);
+        }
+        for chain in self.chains.of_stream(stream) {
+            self.end_chain(chain);
+        }
+        self.drop_stream(stream);
+    }
+
+    fn drop_stream(&mut self, stream: StreamId) {
+        for job in self.queue.drain_stream(stream) {
+            self.unlink_job(&job);
+        }
+        self.continuing.retain(|(_, job)| job.stream != stream);
+        for dropped in self.memory.drop_stream(self.now, stream) {
+            self.count_dropped(&dropped);
+        }
+        self.streams.remove(&stream);
+        self.commands.push_back(Command::Forget(stream));
+    }
+
+    /// A chain is over: what it did not read is nobody's.
+    pub(super) fn end_chain(&mut self, id: ChainId) {
+        let Some(chain) = self.chains.end(id) else {
+            return;
+        };
+        if let Some(stream) = self.streams.get_mut(&chain.stream) {
+            stream.chains -= 1;
+            stream.last_used = self.now;
+        }
+        if let Some(job) = chain.job
+            && self.queue.job(job).is_some_and(|job| !job.demanded)
+        {
+            self.queue.remove(job);
+        }
+        for piece in chain.unread {
+            let key = (chain.stream, piece);
+            if let Some(slot) = self.memory.find(key)
+                && self.memory.owner(slot) == Some(id)
+            {
+                let wanted_at = self.wanted_at(key);
+                self.memory.disown(slot, wanted_at);
+            }
+        }
+    }
+
+    /// Counts a piece that left memory, and tells the chain it was kept for.
+    pub(super) fn count_dropped(&mut self, dropped: &Evicted) {
+        let Some(stream) = self.streams.get(&dropped.key.0) else {
+            return;
+        };
+        let bytes = stream.layout.place(dropped.key.1).length;
+        let logical = stream.layout.logical_of_piece(dropped.key.1);
+        let Some(owner) = dropped.owner else {
+            if dropped.was_read {
+                self.stats.cache_evicted_bytes += bytes;
+            } else {
+                self.stats.wasted_bytes += bytes;
+            }
+            return;
+        };
+        self.stats.prefetch_evictions += 1;
+        self.stats.prefetch_evicted_bytes += bytes;
+        self.stats.prefetch_eviction_time += dropped.age;
+        if let Some(chain) = self.chains.get_mut(owner) {
+            chain.unread.remove(&dropped.key.1);
+            chain.fetched_end = chain.fetched_end.min(logical);
+        }
+    }
+}

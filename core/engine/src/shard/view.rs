@@ -1,0 +1,122 @@
+//! What a shard shows of itself: numbers for metrics, and chains for a person to watch.
+
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, Duration};
+
+use super::Shard;
+use crate::chain::Chain;
+use crate::config::EngineConfig;
+use crate::health::DeviceState;
+use crate::ids::{StreamId, ViewerId};
+use crate::stats::{MemoryUse, QueueUse, Stats};
+
+/// One live chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainView {
+    /// Who reads.
+    pub viewer: ViewerId,
+    /// What.
+    pub stream: StreamId,
+    /// Bit rate by which its prefetches are sized, if known.
+    pub bit_rate: Option<BitRate>,
+    /// Bytes from the start of the chain to where it has asked for.
+    pub length_bytes: u64,
+    /// Bytes in memory that are kept for it.
+    pub unread_bytes: u64,
+    /// Size of its next prefetch, by the rule.
+    pub prefetch_bytes: u64,
+    /// How fast it is taken to read.
+    pub pace: BitRate,
+    /// Time until it runs dry if nothing more is read for it: what it has in memory, at its pace,
+    /// and what its player said it has in its buffer.
+    pub slack: Duration,
+}
+
+impl Shard {
+    /// Settings in force.
+    pub fn config(&self) -> &EngineConfig {
+        &self.config
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// How memory is divided now.
+    pub fn memory_use(&self) -> MemoryUse {
+        self.memory.usage(self.config.piece_bytes)
+    }
+
+    /// The queue as it is now.
+    pub fn queue_use(&self) -> QueueUse {
+        QueueUse {
+            jobs: self.queue.len(),
+            jobs_demanded: self.queue.jobs().filter(|job| job.demanded).count(),
+            jobs_overdue: self
+                .queue
+                .deadlines()
+                .take_while(|at| *at < self.now)
+                .count(),
+            outstanding_reads: self.reads.len(),
+            head_physical: self.head,
+        }
+    }
+
+    /// Health of the device. One that hangs on everything it may do at once is offline until a
+    /// read comes back.
+    pub fn device_state(&self) -> DeviceState {
+        if self.is_hung() {
+            DeviceState::Offline
+        } else {
+            self.health.state()
+        }
+    }
+
+    /// Whether new viewers are being refused.
+    pub fn is_overloaded(&self) -> bool {
+        self.load.is_overloaded()
+    }
+
+    /// Number of live chains.
+    pub fn chain_count(&self) -> usize {
+        self.chains.len()
+    }
+
+    /// At most `count_max` live chains, those closest to running dry first.
+    pub fn chain_views(&self, count_max: usize) -> Vec<ChainView> {
+        let mut views: Vec<ChainView> = self
+            .chains
+            .iter()
+            .map(|(_, chain)| self.chain_view(chain))
+            .collect();
+        views.sort_by_key(|view| (view.slack, view.viewer, view.stream));
+        views.truncate(count_max);
+        views
+    }
+
+    /// At most `count_max` positions of queued jobs on the device, upwards.
+    pub fn queue_positions(&self, count_max: usize) -> Vec<u64> {
+        self.queue.positions().take(count_max).collect()
+    }
+
+    fn chain_view(&self, chain: &Chain) -> ChainView {
+        let unread_bytes = chain.unread.len() as u64 * self.config.piece_bytes;
+        let known = self
+            .streams
+            .get(&chain.stream)
+            .and_then(|stream| stream.bit_rate);
+        let pace = self.pace(chain);
+        ChainView {
+            viewer: chain.viewer,
+            stream: chain.stream,
+            bit_rate: chain.hints.bit_rate.or(known),
+            length_bytes: chain.end - chain.start,
+            unread_bytes,
+            prefetch_bytes: self.prefetch_bytes(chain),
+            pace,
+            slack: pace.time_for(unread_bytes) + chain.buffer(self.now),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How much to read for a chain: the five rules of thesis 5.6.1.
+//!
+//! The one idea: a size is the answer of a rule to (chain, bit rate), scaled by one reference
+//! size. Whatever steers that reference (a person, or a controller) does not change the rules.
+//!
+//! Invariants: pure integer arithmetic, so that a size is the same on every machine; a size is
+//! never zero.
+
+use headlong_units::BitRate;
+
+use crate::config::{Policy, SizingConfig};
+
+/// What a rule may know of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChainShape {
+    /// Where the chain began, bytes from the start of the stream.
+    pub(crate) start_offset: u64,
+    /// Whether it began with an open-ended request.
+    pub(crate) open_ended: bool,
+    /// Bytes prefetched for it so far; zero before its first prefetch.
+    pub(crate) prefetched_bytes: u64,
+}
+
+/// First prefetch of a chain of open-ended requests from offset zero (thesis Table 5.6).
+const FIRST_OPEN_AT_ZERO_BYTES: u64 = 1_049_212;
+/// First prefetch of a chain of chunk requests from offset zero (thesis Table 5.6).
+const FIRST_CHUNK_AT_ZERO_BYTES: u64 = 131_073;
+/// First prefetch of a chain that starts later (thesis Table 5.6).
+const FIRST_LATER_BYTES: u64 = 2_936_037;
+/// A chain that has reached length x has a 45 % chance to go on for 3.35 x more (thesis 5.3.3,
+/// Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
+const GROWTH: (u64, u64) = (67, 20);
+
+/// Bytes of the next prefetch of a chain, before the end of the stream or memory cut it.
+///
+/// A chain whose bit rate nobody knows is sized as if it had the reference bit rate.
+pub(crate) fn prefetch_bytes(
+    sizing: &SizingConfig,
+    chain: ChainShape,
+    bit_rate: Option<BitRate>,
+) -> u64 {
+    let reference = sizing.reference_bytes;
+    let bytes = match sizing.policy {
+        Policy::Fixed => reference,
+        Policy::Proportional => proportional(sizing, bit_rate),
+        Policy::SquareRoot => square_root(sizing, bit_rate),
+        Policy::FirstGrow => first_grow(chain, reference),
+        Policy::FirstGrowSr => first_grow(chain, square_root(sizing, bit_rate)),
+    };
+    bytes.max(1)
+}
+
+fn proportional(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {
+    let (rate, reference) = rates(sizing, bit_rate);
+    narrow(u128::from(sizing.reference_bytes) * rate / reference)
+}
+
+/// `reference * sqrt(rate / reference_rate)`, as an integer root of the squares so that it is
+/// exact to the byte.
+fn square_root(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {
+    let (rate, reference) = rates(sizing, bit_rate);
+    let bytes = u128::from(sizing.reference_bytes);
+    let square = bytes.saturating_mul(bytes).saturating_mul(rate) / reference;
+    narrow(square.isqrt())
+}
+
+fn first_grow(chain: ChainShape, bytes_max: u64) -> u64 {
+    let bytes = if chain.prefetched_bytes > 0 {
+        let grown = u128::from(chain.prefetched_bytes) * u128::from(GROWTH.0);
+        narrow((grown + u128::from(GROWTH.1) / 2) / u128::from(GROWTH.1))
+    } else if chain.start_offset > 0 {
+        FIRST_LATER_BYTES
+    } else if chain.open_ended {
+        FIRST_OPEN_AT_ZERO_BYTES
+    } else {
+        FIRST_CHUNK_AT_ZERO_BYTES
+    };
+    bytes.min(bytes_max)
+}
+
+fn rates(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> (u128, u128) {
+    let reference = sizing.reference_bit_rate.0.max(1);
+    let rate = bit_rate.map_or(reference, |rate| rate.0.max(1));
+    (u128::from(rate), u128::from(reference))
+}
+
+fn narrow(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_units::MIB;
+
+    const NEW: ChainShape = ChainShape {
+        start_offset: 0,
+        open_ended: false,
+        prefetched_bytes: 0,
+    };
+
+    fn size(policy: Policy, chain: ChainShape, kbps: u64) -> u64 {
+        let sizing = SizingConfig {
+            policy,
+            ..SizingConfig::default()
+        };
+        prefetch_bytes(&sizing, chain, Some(BitRate::from_kbps(kbps)))
+    }
+
+    #[test]
+    fn fixed_knows_no_bit_rate() {
+        assert_eq!(size(Policy::Fixed, NEW, 419), 8 * MIB);
+        assert_eq!(size(Policy::Fixed, NEW, 20_000), 8 * MIB);
+    }
+
+    #[test]
+    fn four_times_the_bit_rate_is_four_times_or_twice_the_size() {
+        assert_eq!(size(Policy::Proportional, NEW, 8_000), 32 * MIB);
+        assert_eq!(size(Policy::SquareRoot, NEW, 8_000), 16 * MIB);
+        assert_eq!(size(Policy::SquareRoot, NEW, 500), 4 * MIB);
+    }
+
+    #[test]
+    fn the_first_prefetch_is_the_one_of_table_5_6() {
+        let open = ChainShape {
+            open_ended: true,
+            ..NEW
+        };
+        let later = ChainShape {
+            start_offset: 1,
+            ..NEW
+        };
+        assert_eq!(size(Policy::FirstGrow, NEW, 2_000), 131_073);
+        assert_eq!(size(Policy::FirstGrow, open, 2_000), 1_049_212);
+        assert_eq!(size(Policy::FirstGrow, later, 2_000), 2_936_037);
+        assert_eq!(
+            size(
+                Policy::FirstGrow,
+                ChainShape {
+                    open_ended: true,
+                    ..later
+                },
+                1
+            ),
+            2_936_037
+        );
+    }
+
+    #[test]
+    fn later_prefetches_grow_with_the_chain_up_to_the_largest() {
+        let grown = |prefetched_bytes| ChainShape {
+            prefetched_bytes,
+            ..NEW
+        };
+        assert_eq!(size(Policy::FirstGrow, grown(131_073), 2_000), 439_095);
+        assert_eq!(size(Policy::FirstGrow, grown(100 * MIB), 2_000), 8 * MIB);
+        assert_eq!(size(Policy::FirstGrowSr, grown(100 * MIB), 500), 4 * MIB);
+    }
+
+    #[test]
+    fn an_unknown_or_absurd_bit_rate_still_gives_a_size() {
+        let sizing = SizingConfig::default();
+        assert_eq!(prefetch_bytes(&sizing, NEW, None), 8 * MIB);
+        assert!(prefetch_bytes(&sizing, NEW, Some(BitRate(0))) >= 1);
+        assert!(prefetch_bytes(&sizing, NEW, Some(BitRate(u64::MAX))) > 8 * MIB);
+    }
+}

@@ -1,0 +1,279 @@
+//! What holds for every sequence of requests, cancellations, faults and times.
+//!
+//! The rig panics by itself when bytes come out of order, from the wrong place, or from a slot
+//! that is being read into, and when an invariant of the shard is broken.
+
+mod rig;
+
+use headlong_engine::{
+    Admission, EngineConfig, Hints, Order, PartSpec, Policy, Request, RequestId, Retention,
+    SizingConfig, StreamId, StreamSpec, ViewerId,
+};
+use headlong_units::{BitRate, Duration, KIB};
+use proptest::prelude::*;
+use rig::Rig;
+
+const TITLES: u64 = 4;
+const TITLE_BYTES: u64 = 300 * KIB;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Ask {
+        viewer: u64,
+        title: u64,
+        at: u16,
+        length: u16,
+        open: bool,
+        buffer: Option<u8>,
+    },
+    Cancel {
+        nth: u8,
+    },
+    Wait {
+        millis: u16,
+    },
+    Bad {
+        title: u64,
+        at: u16,
+        length: u16,
+    },
+    Heal,
+    Hang(bool),
+    Gone {
+        title: u64,
+    },
+    Policy {
+        policy: usize,
+        order: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let title = 1..=TITLES;
+    prop_oneof![
+        8 => (0u64..6, title.clone(), any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u8>>())
+            .prop_map(|(viewer, title, at, length, open, buffer)| {
+                Step::Ask { viewer, title, at, length, open, buffer }
+            }),
+        3 => (0u16..3000).prop_map(|millis| Step::Wait { millis }),
+        2 => any::<u8>().prop_map(|nth| Step::Cancel { nth }),
+        1 => Just(Step::Wait { millis: 50_000 }),
+        1 => (title.clone(), any::<u16>(), any::<u16>())
+            .prop_map(|(title, at, length)| Step::Bad { title, at, length }),
+        1 => Just(Step::Heal),
+        1 => any::<bool>().prop_map(Step::Hang),
+        1 => title.prop_map(|title| Step::Gone { title }),
+        1 => (0usize..5, 0usize..3).prop_map(|(policy, order)| Step::Policy { policy, order }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = EngineConfig> {
+    (8u64..64, 1u32..5, any::<bool>(), any::<bool>(), 1u64..64).prop_map(
+        |(slots, outstanding_reads_max, lru, refuse, pieces)| EngineConfig {
+            piece_bytes: 4 * KIB,
+            memory_bytes: slots * 4 * KIB,
+            sizing: SizingConfig {
+                policy: Policy::FirstGrowSr,
+                reference_bytes: pieces * 4 * KIB,
+                ..SizingConfig::default()
+            },
+            retention: if lru {
+                Retention::Lru
+            } else {
+                Retention::Interval
+            },
+            admission: if refuse {
+                Admission::Refuse
+            } else {
+                Admission::Accept
+            },
+            outstanding_reads_max,
+            read_bytes_max: 64 * KIB,
+            send_window_bytes: 8 * KIB,
+            errors_offline: 3,
+            requests_max: 40,
+            chains_max: 12,
+            ..EngineConfig::default()
+        },
+    )
+}
+
+/// A title of several files, some of them empty or smaller than a piece.
+fn spec(id: u64, version: u64) -> StreamSpec {
+    let sizes = if id % 2 == 0 {
+        vec![TITLE_BYTES]
+    } else {
+        vec![100 * KIB, 0, 1, 90 * KIB + 7, 5000, TITLE_BYTES - 200 * KIB]
+    };
+    let part = |size_bytes| PartSpec {
+        size_bytes,
+        extents: vec![],
+    };
+    StreamSpec {
+        id: StreamId(version * TITLES + id),
+        parts: sizes.into_iter().map(part).collect(),
+        bit_rate: (id > 1).then(|| BitRate::from_kbps(400 * id)),
+    }
+}
+
+struct World {
+    rig: Rig,
+    versions: [u64; TITLES as usize + 1],
+    asked: Vec<RequestId>,
+}
+
+impl World {
+    fn new(config: EngineConfig) -> Self {
+        let mut world = Self {
+            rig: Rig::new(config),
+            versions: [0; TITLES as usize + 1],
+            asked: Vec::new(),
+        };
+        for title in 1..=TITLES {
+            world.register(title);
+        }
+        world
+    }
+
+    fn register(&mut self, title: u64) {
+        let spec = spec(title, self.versions[title as usize]);
+        self.rig
+            .shard
+            .handle_stream(self.rig.now, spec)
+            .expect("room for a stream");
+    }
+
+    fn stream(&self, title: u64) -> StreamId {
+        StreamId(self.versions[title as usize] * TITLES + title)
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match *step {
+            Step::Ask {
+                viewer,
+                title,
+                at,
+                length,
+                open,
+                buffer,
+            } => {
+                let sizes = spec(title, 0).parts;
+                let part = usize::from(at) % sizes.len();
+                let size = sizes[part].size_bytes;
+                let offset = u64::from(at) * 5 % (size + 1);
+                let left = size - offset;
+                let request = Request {
+                    viewer: ViewerId(viewer),
+                    stream: self.stream(title),
+                    part: part as u32,
+                    offset,
+                    length: if open {
+                        left
+                    } else {
+                        left.min(u64::from(length))
+                    },
+                    open_ended: open,
+                    hints: Hints {
+                        buffer: buffer.map(|seconds| Duration::from_secs(seconds.into())),
+                        startup: length % 7 == 0,
+                        ..Hints::default()
+                    },
+                };
+                if let Ok(id) = self.rig.ask(request)
+                    && request.length > 0
+                {
+                    self.asked.push(id);
+                }
+            }
+            Step::Cancel { nth } => {
+                let live = |id: &&RequestId| !self.rig.is_over(**id);
+                let nth = self
+                    .asked
+                    .iter()
+                    .filter(live)
+                    .nth(usize::from(nth) % 8)
+                    .copied();
+                if let Some(id) = nth {
+                    self.rig.cancel(id);
+                }
+            }
+            Step::Wait { millis } => self.rig.run_for(Duration::from_millis(millis.into())),
+            Step::Bad { title, at, length } => {
+                let bad = (
+                    self.stream(title),
+                    at.into(),
+                    u64::from(at) + u64::from(length) + 1,
+                );
+                self.rig.device.bad.push(bad);
+            }
+            Step::Heal => self.rig.device.bad.clear(),
+            Step::Hang(hangs) => self.rig.device.hangs = hangs,
+            Step::Gone { title } => {
+                let stream = self.stream(title);
+                self.rig.shard.handle_stream_gone(self.rig.now, stream);
+                self.versions[title as usize] += 1;
+                self.register(title);
+                self.rig.drain();
+            }
+            Step::Policy { policy, order } => {
+                let mut config = *self.rig.shard.config();
+                config.sizing.policy = Policy::ALL[policy];
+                config.order = Order::ALL[order];
+                self.rig
+                    .shard
+                    .handle_config(self.rig.now, config)
+                    .expect("settings that work");
+                self.rig.drain();
+            }
+        }
+    }
+
+    /// The device works again, and everybody gets what is still owed.
+    fn settle(&mut self) {
+        self.rig.device.hangs = false;
+        self.rig.device.bad.clear();
+        self.rig.run_for(Duration::from_secs(120));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_reply_ends_whole_in_order_or_with_a_reason(
+        config in settings(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut world = World::new(config);
+        for step in &steps {
+            world.apply(step);
+        }
+        world.settle();
+        for id in &world.asked {
+            let reply = &world.rig.replies[id];
+            prop_assert!(world.rig.is_over(*id), "{id:?} {reply:?} is left waiting");
+        }
+        let memory = world.rig.shard.memory_use();
+        prop_assert_eq!(memory.sending_bytes + memory.filling_bytes + memory.unread_bytes, 0);
+        prop_assert_eq!(memory.free_bytes + memory.read_bytes, config.memory_bytes / 4096 * 4096);
+        let stats = world.rig.shard.stats();
+        prop_assert_eq!(stats.bytes_from_ram + stats.bytes_from_disk, stats.bytes_sent);
+        prop_assert_eq!(stats.reads, stats.reads_done);
+    }
+
+    #[test]
+    fn the_same_calls_give_the_same_answers(
+        config in settings(),
+        steps in prop::collection::vec(step(), 1..40),
+    ) {
+        let run = || {
+            let mut world = World::new(config);
+            for step in &steps {
+                world.apply(step);
+            }
+            world.settle();
+            (world.rig.log, world.rig.shard.stats())
+        };
+        prop_assert_eq!(run(), run());
+    }
+}

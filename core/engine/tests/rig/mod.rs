@@ -1,0 +1,367 @@
+//! A world for one shard in virtual time: a device that takes time, sockets that take bytes, and
+//! a naive account of what every slot holds.
+//!
+//! The account is the model the engine is held against: a slot may be read into only when no
+//! reply holds it, a reply must get exactly the bytes it asked for, in order, from slots that hold
+//! just those bytes.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::allow_attributes,
+    reason = "each test uses a part"
+)]
+
+use std::collections::{BTreeMap, VecDeque};
+
+use headlong_engine::{
+    Command, EngineConfig, Event, Failure, Hints, PartSpec, ReadCommand, ReadOutcome, Refusal,
+    Request, RequestId, Shard, Slot, StreamId, StreamSpec, ViewerId,
+};
+use headlong_units::{BitRate, Duration, Instant, MIB};
+
+/// What a slot holds: stream, part, offset in the part of its first byte, length.
+type Content = (StreamId, u32, u64, u64);
+
+#[derive(Debug, Default)]
+pub struct Reply {
+    pub request: Option<Request>,
+    pub received_bytes: u64,
+    pub from_ram_bytes: u64,
+    pub failure: Option<Failure>,
+    pub done: bool,
+    pub cancelled: bool,
+}
+
+/// How the device behaves.
+#[derive(Debug, Clone)]
+pub struct Device {
+    pub position_time: Duration,
+    pub rate: BitRate,
+    /// Reads of these bytes (stream, start, end) fail.
+    pub bad: Vec<(StreamId, u64, u64)>,
+    pub hangs: bool,
+    pub changed: Vec<StreamId>,
+}
+
+impl Default for Device {
+    fn default() -> Self {
+        Self {
+            position_time: Duration::from_millis(12),
+            rate: BitRate(8 * 100_000_000),
+            bad: Vec::new(),
+            hangs: false,
+            changed: Vec::new(),
+        }
+    }
+}
+
+pub struct Rig {
+    pub now: Instant,
+    pub shard: Shard,
+    pub device: Device,
+    pub replies: BTreeMap<RequestId, Reply>,
+    /// Time a socket takes for one piece.
+    pub socket_time: Duration,
+    pub reads: Vec<ReadCommand>,
+    pub log: Vec<String>,
+    pub forgotten: Vec<StreamId>,
+    in_flight: VecDeque<(Instant, ReadCommand)>,
+    sending: BTreeMap<(Instant, u64), (RequestId, Slot)>,
+    content: BTreeMap<Slot, Content>,
+    held: BTreeMap<Slot, u32>,
+    device_free_at: Instant,
+    next_id: u64,
+}
+
+impl Rig {
+    pub fn new(config: EngineConfig) -> Self {
+        Self {
+            now: Instant::ZERO,
+            shard: Shard::new(config).expect("settings that work"),
+            device: Device::default(),
+            replies: BTreeMap::new(),
+            socket_time: Duration::from_millis(1),
+            reads: Vec::new(),
+            log: Vec::new(),
+            forgotten: Vec::new(),
+            in_flight: VecDeque::new(),
+            sending: BTreeMap::new(),
+            content: BTreeMap::new(),
+            held: BTreeMap::new(),
+            device_free_at: Instant::ZERO,
+            next_id: 0,
+        }
+    }
+
+    /// A title in one file; it lies at `id` GiB on the device.
+    pub fn title(&mut self, id: u64, size_bytes: u64, kbps: u64) -> StreamId {
+        self.chunked(id, &[size_bytes], kbps)
+    }
+
+    /// A title in several chunk files, one behind the other on the device.
+    pub fn chunked(&mut self, id: u64, sizes: &[u64], kbps: u64) -> StreamId {
+        let mut physical = id << 30;
+        let mut part = |&size_bytes: &u64| {
+            let extent = headlong_engine::Extent {
+                offset: 0,
+                physical,
+                length: size_bytes,
+            };
+            physical += size_bytes;
+            PartSpec {
+                size_bytes,
+                extents: vec![extent],
+            }
+        };
+        let parts = sizes.iter().map(&mut part).collect();
+        let bit_rate = Some(BitRate::from_kbps(kbps));
+        let spec = StreamSpec {
+            id: StreamId(id),
+            parts,
+            bit_rate,
+        };
+        self.shard
+            .handle_stream(self.now, spec)
+            .expect("room for a stream");
+        self.drain();
+        StreamId(id)
+    }
+
+    pub fn ask(&mut self, request: Request) -> Result<RequestId, Refusal> {
+        self.next_id += 1;
+        let id = RequestId(self.next_id);
+        self.replies.insert(
+            id,
+            Reply {
+                request: Some(request),
+                ..Reply::default()
+            },
+        );
+        let result = self.shard.handle_request(self.now, id, request);
+        self.log
+            .push(format!("{:?} ask {id:?} {result:?}", self.now));
+        if result.is_err() {
+            self.replies.remove(&id);
+        }
+        self.drain();
+        result.map(|()| id)
+    }
+
+    pub fn cancel(&mut self, id: RequestId) {
+        if let Some(reply) = self.replies.get_mut(&id) {
+            reply.cancelled = true;
+            self.shard.handle_cancel(self.now, id);
+            self.drain();
+        }
+    }
+
+    pub fn is_over(&self, id: RequestId) -> bool {
+        let reply = &self.replies[&id];
+        reply.done || reply.failure.is_some() || reply.cancelled
+    }
+
+    /// Runs until `end`, event by event.
+    pub fn run_until(&mut self, end: Instant) {
+        for _ in 0..10_000_000u64 {
+            let Some(next) = self.next_event().filter(|at| *at <= end) else {
+                self.now = self.now.max(end);
+                self.shard.handle_timeout(self.now);
+                self.drain();
+                return;
+            };
+            self.now = self.now.max(next);
+            self.step();
+        }
+        panic!("the world does not come to rest");
+    }
+
+    pub fn run_for(&mut self, length: Duration) {
+        self.run_until(self.now + length);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let read = self
+            .in_flight
+            .front()
+            .filter(|_| !self.device.hangs)
+            .map(|(at, _)| *at);
+        let sent = self.sending.keys().next().map(|(at, _)| *at);
+        [read, sent, self.shard.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn step(&mut self) {
+        let due = self
+            .in_flight
+            .front()
+            .is_some_and(|(at, _)| *at <= self.now);
+        if due && !self.device.hangs {
+            let (_, read) = self.in_flight.pop_front().expect("one is due");
+            self.finish_read(&read);
+        } else if let Some(((at, key), (id, slot))) = self.sending.pop_first() {
+            if at <= self.now {
+                self.take_back(id, slot);
+            } else {
+                self.sending.insert((at, key), (id, slot));
+                self.shard.handle_timeout(self.now);
+            }
+        } else {
+            self.shard.handle_timeout(self.now);
+        }
+        self.drain();
+    }
+
+    fn finish_read(&mut self, read: &ReadCommand) {
+        let end = read.offset + read.length;
+        let is_bad = |(stream, from, to): &(StreamId, u64, u64)| {
+            *stream == read.stream && *from < end && read.offset < *to
+        };
+        let outcome = if self.device.changed.contains(&read.stream) {
+            ReadOutcome::Changed
+        } else if self.device.bad.iter().any(is_bad) {
+            ReadOutcome::Error
+        } else {
+            ReadOutcome::Done
+        };
+        let piece = self.shard.config().piece_bytes;
+        for (index, slot) in read.slots.iter().enumerate() {
+            let offset = read.offset + index as u64 * piece;
+            let length = piece.min(end - offset);
+            if outcome == ReadOutcome::Done {
+                self.content
+                    .insert(*slot, (read.stream, read.part, offset, length));
+            } else {
+                self.content.remove(slot);
+            }
+        }
+        self.log
+            .push(format!("{:?} read {:?} {outcome:?}", self.now, read.id));
+        self.shard.handle_read_done(self.now, read.id, outcome);
+    }
+
+    fn take_back(&mut self, id: RequestId, slot: Slot) {
+        let held = self.held.get_mut(&slot).expect("it was handed out");
+        *held -= 1;
+        if *held == 0 {
+            self.held.remove(&slot);
+        }
+        let reply = self.replies.get_mut(&id).expect("a reply of ours");
+        let request = reply.request.expect("asked");
+        reply.done |= reply.received_bytes == request.length && !reply.cancelled;
+        self.shard.handle_sent(self.now, id, slot);
+    }
+
+    pub fn drain(&mut self) {
+        while let Some(command) = self.shard.poll_command() {
+            self.log.push(format!("{:?} {command:?}", self.now));
+            match command {
+                Command::Read(read) => self.begin_read(read),
+                Command::Forget(stream) => self.forgotten.push(stream),
+            }
+        }
+        while let Some(event) = self.shard.poll_event() {
+            self.log.push(format!("{:?} {event:?}", self.now));
+            self.receive(event);
+        }
+        self.shard.check_invariants();
+    }
+
+    fn begin_read(&mut self, read: ReadCommand) {
+        let piece = self.shard.config().piece_bytes;
+        assert_eq!(
+            read.slots.len() as u64,
+            read.length.div_ceil(piece),
+            "memory for every byte"
+        );
+        assert_eq!(read.offset % piece, 0);
+        for slot in &read.slots {
+            assert!(
+                !self.held.contains_key(slot),
+                "{slot:?} is being sent and read into"
+            );
+            let in_flight = self
+                .in_flight
+                .iter()
+                .any(|(_, other)| other.slots.contains(slot));
+            assert!(!in_flight, "{slot:?} is read into twice");
+            self.content.remove(slot);
+        }
+        let outstanding = self.in_flight.len() as u32 + 1;
+        assert!(
+            outstanding <= self.shard.config().outstanding_reads_max,
+            "one at a time"
+        );
+        let transfer = self.device.rate.time_for(read.length);
+        self.device_free_at =
+            self.device_free_at.max(self.now) + self.device.position_time + transfer;
+        self.reads.push(read.clone());
+        self.in_flight.push_back((self.device_free_at, read));
+    }
+
+    fn receive(&mut self, event: Event) {
+        match event {
+            Event::Failed { request, failure } => {
+                let reply = self.replies.get_mut(&request).expect("a reply of ours");
+                assert!(reply.failure.is_none() && !reply.done, "a reply ends once");
+                reply.failure = Some(failure);
+            }
+            Event::Ready {
+                request: id,
+                slot,
+                start,
+                end,
+                from_ram,
+                ..
+            } => {
+                let reply = self.replies.get_mut(&id).expect("a reply of ours");
+                assert!(
+                    reply.failure.is_none() && !reply.cancelled,
+                    "a reply ends once"
+                );
+                let request = reply.request.expect("asked");
+                let content = self.content.get(&slot).expect("the slot holds something");
+                let (stream, part, offset, length) = *content;
+                assert_eq!((stream, part), (request.stream, request.part));
+                assert_eq!(
+                    offset + u64::from(start),
+                    request.offset + reply.received_bytes
+                );
+                assert!(start < end && u64::from(end) <= length);
+                let bytes = u64::from(end - start);
+                reply.received_bytes += bytes;
+                reply.from_ram_bytes += if from_ram { bytes } else { 0 };
+                assert!(reply.received_bytes <= request.length);
+                *self.held.entry(slot).or_default() += 1;
+                self.next_id += 1;
+                let key = (self.now + self.socket_time, self.next_id);
+                self.sending.insert(key, (id, slot));
+            }
+        }
+    }
+}
+
+/// A request for a range of a single-file title.
+pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request {
+    Request {
+        viewer: ViewerId(viewer),
+        stream,
+        part: 0,
+        offset,
+        length,
+        open_ended: false,
+        hints: Hints::default(),
+    }
+}
+
+/// Small settings, so that edges are near.
+pub fn config(memory_bytes: u64) -> EngineConfig {
+    EngineConfig {
+        memory_bytes,
+        ..EngineConfig::default()
+    }
+}
+
+/// A title of an hour at 2,000 kbps.
+pub const HOUR_BYTES: u64 = 900 * MIB;

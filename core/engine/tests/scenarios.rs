@@ -1,0 +1,608 @@
+//! What a shard does for its viewers, in virtual time.
+
+mod rig;
+
+use headlong_engine::{
+    Admission, DeviceState, EngineConfig, Failure, Hints, Order, Policy, Refusal, Request,
+    Retention, SizingConfig, StreamId,
+};
+use headlong_units::{BitRate, Duration, Instant, KIB, MIB};
+use rig::{HOUR_BYTES, Rig, config, range};
+
+const CHUNK: u64 = MIB / 2;
+
+fn fixed(bytes: u64) -> SizingConfig {
+    SizingConfig {
+        policy: Policy::Fixed,
+        reference_bytes: bytes,
+        ..SizingConfig::default()
+    }
+}
+
+/// Viewers of different titles, each asking for a chunk every `every` (one after the other, not
+/// all at once). Answers how many chunks did not come before the next one was due.
+fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
+    let titles: Vec<StreamId> = (1..=viewers)
+        .map(|id| rig.title(id, HOUR_BYTES, 2_000))
+        .collect();
+    let mut late = 0;
+    let start = rig.now;
+    for chunk in 0..chunks {
+        for (index, title) in titles.iter().enumerate() {
+            let offset = Duration(every.0 / viewers * index as u64);
+            rig.run_until(start + every.times(chunk) + offset);
+            let viewer = index as u64 + 1;
+            if let Some((_, before)) = rig.replies.iter().rev().find(|(_, reply)| {
+                reply
+                    .request
+                    .is_some_and(|request| request.viewer.0 == viewer)
+            }) {
+                late += u64::from(!before.done);
+            }
+            rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
+                .expect("taken on");
+        }
+    }
+    rig.run_for(Duration::from_secs(10));
+    late
+}
+
+#[test]
+fn one_request_is_answered_and_more_is_read_than_was_asked_for() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let id = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&id].done);
+    assert_eq!(rig.reads.len(), 1);
+    assert_eq!(rig.reads[0].length, 4 * MIB);
+    rig.run_for(Duration::from_secs(3));
+    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.replies[&next].from_ram_bytes, CHUNK);
+    assert_eq!(rig.reads.len(), 1, "the second chunk was there");
+}
+
+#[test]
+fn a_rotating_disk_has_one_read_outstanding_of_the_size_the_policy_says() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(1024 * MIB)
+    });
+    let late = watch(&mut rig, 50, 60, Duration::from_secs(2));
+    assert_eq!(late, 0);
+    let stats = rig.shard.stats();
+    assert!(
+        stats.job_bytes * 10 >= stats.job_bytes_wanted * 9,
+        "{stats:?}"
+    );
+    assert!(stats.bytes_read / stats.reads >= 4 * MIB * 9 / 10);
+    assert_eq!(stats.prefetch_evictions, 0);
+}
+
+#[test]
+fn jobs_are_queued_before_viewers_miss() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(1024 * MIB)
+    });
+    watch(&mut rig, 20, 60, Duration::from_secs(2));
+    let stats = rig.shard.stats();
+    let first_waits = 20 * CHUNK;
+    assert!(
+        stats.bytes_from_disk <= first_waits,
+        "only the first chunk of each waits: {stats:?}"
+    );
+}
+
+#[test]
+fn more_viewers_than_memory_are_still_served_every_byte() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(4 * MIB)
+    });
+    watch(&mut rig, 100, 8, Duration::from_secs(60));
+    assert!(rig.replies.values().all(|reply| reply.done));
+    let memory = rig.shard.memory_use();
+    let total = memory.free_bytes
+        + memory.filling_bytes
+        + memory.sending_bytes
+        + memory.unread_bytes
+        + memory.read_bytes;
+    assert_eq!(total, 4 * MIB);
+}
+
+#[test]
+fn an_idle_chains_pieces_go_before_a_live_chains_unread_ones() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(4 * MIB)
+    });
+    let gone = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(range(1, gone, 0, 128 * KIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(41));
+    assert_eq!(rig.shard.memory_use().unread_bytes, 0, "its viewer left");
+    for viewer in 2..6 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, 128 * KIB))
+            .expect("taken on");
+        rig.run_for(Duration::from_millis(200));
+    }
+    let stats = rig.shard.stats();
+    assert!(stats.wasted_bytes > 0);
+    assert_eq!(stats.prefetch_evictions, 0, "{stats:?}");
+}
+
+#[test]
+fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
+    let small = EngineConfig {
+        sizing: fixed(512 * KIB),
+        ..config(MIB)
+    };
+    let mut rig = Rig::new(small);
+    for viewer in 1..=20 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, 64 * KIB))
+            .expect("taken on");
+        rig.run_for(Duration::from_millis(100));
+    }
+    assert!(rig.replies.values().all(|reply| reply.done));
+    let stats = rig.shard.stats();
+    assert!(stats.prefetch_evictions > 0);
+    assert!(stats.prefetch_eviction_time > Duration::ZERO);
+}
+
+#[test]
+fn two_viewers_of_one_title_are_served_by_one_read() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.title(2, HOUR_BYTES, 2_000);
+    rig.ask(range(9, StreamId(2), 0, CHUNK))
+        .expect("the disk is busy with this");
+    let first = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let second = rig.ask(range(2, title, CHUNK, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&first].done && rig.replies[&second].done);
+    let of_title: Vec<_> = rig
+        .reads
+        .iter()
+        .filter(|read| read.stream == title)
+        .collect();
+    assert_eq!(of_title.len(), 1, "{of_title:?}");
+}
+
+#[test]
+fn adjacent_jobs_of_different_viewers_merge() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.title(2, HOUR_BYTES, 2_000);
+    rig.ask(range(9, StreamId(2), 0, CHUNK))
+        .expect("the disk is busy with this");
+    rig.ask(range(1, title, MIB, CHUNK)).expect("taken on");
+    rig.ask(range(2, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.shard.stats().jobs_merged, 1);
+    let read = rig
+        .reads
+        .iter()
+        .find(|read| read.stream == title)
+        .expect("it was read");
+    assert_eq!(read.length, 2 * MIB);
+}
+
+#[test]
+fn a_prefetch_runs_across_the_chunk_files_of_a_title_in_order() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(2 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.chunked(1, &[CHUNK; 10], 2_000);
+    let ask = |part| Request {
+        part,
+        open_ended: true,
+        ..range(1, title, 0, CHUNK)
+    };
+    let first = rig.ask(ask(0)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&first].done);
+    let parts: Vec<u32> = rig.reads.iter().map(|read| read.part).collect();
+    assert_eq!(parts, [0, 1, 2, 3]);
+    for part in 1..4 {
+        let id = rig.ask(ask(part)).expect("taken on");
+        rig.run_for(Duration::from_millis(10));
+        assert_eq!(
+            rig.replies[&id].from_ram_bytes, CHUNK,
+            "chunk {part} is there"
+        );
+    }
+    assert_eq!(
+        rig.shard.stats().chains,
+        1,
+        "chunk files of one title are one chain"
+    );
+}
+
+#[test]
+fn an_open_ended_request_is_one_chain_that_is_always_ahead_of_its_reader() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, 64 * MIB, 2_000);
+    rig.socket_time = Duration::from_millis(100);
+    let id = rig
+        .ask(Request {
+            open_ended: true,
+            ..range(1, title, 0, 64 * MIB)
+        })
+        .expect("ok");
+    rig.run_for(Duration::from_secs(120));
+    let reply = &rig.replies[&id];
+    assert!(reply.done);
+    assert!(
+        reply.received_bytes - reply.from_ram_bytes <= MIB,
+        "only the beginning waited"
+    );
+}
+
+#[test]
+fn parallel_connections_of_one_viewer_are_one_chain() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    for chunk in [1, 0, 3, 2, 5, 4] {
+        rig.ask(range(1, title, chunk * CHUNK, CHUNK))
+            .expect("taken on");
+    }
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies.values().all(|reply| reply.done));
+    assert_eq!(rig.shard.chain_count(), 1);
+}
+
+#[test]
+fn a_slow_reader_pins_its_window_and_no_more() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    rig.socket_time = Duration::from_secs(3600);
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(Request {
+        open_ended: true,
+        ..range(1, title, 0, HOUR_BYTES)
+    })
+    .expect("taken on");
+    rig.run_for(Duration::from_secs(60));
+    let window = rig.shard.config().send_window_bytes;
+    assert_eq!(rig.shard.memory_use().sending_bytes, window);
+}
+
+#[test]
+fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
+    let reread = |retention| {
+        let small = EngineConfig {
+            sizing: fixed(MIB),
+            retention,
+            ..config(32 * MIB)
+        };
+        let mut rig = Rig::new(small);
+        let hot = rig.title(1, HOUR_BYTES, 2_000);
+        for chunk in 0..80u64 {
+            rig.ask(range(1, hot, chunk * CHUNK, CHUNK))
+                .expect("taken on");
+            if chunk >= 8 {
+                rig.ask(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            // Other viewers of other titles fill the rest of memory with what they have read.
+            for viewer in 3..10 {
+                let title = rig.title(viewer, HOUR_BYTES, 2_000);
+                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            rig.run_for(Duration::from_secs(2));
+        }
+        rig.shard.stats().bytes_reused
+    };
+    let (lru, interval) = (reread(Retention::Lru), reread(Retention::Interval));
+    assert!(interval > lru, "interval {interval}, lru {lru}");
+    assert!(
+        interval >= 30 * CHUNK,
+        "the second viewer reads what the first left: {interval}"
+    );
+}
+
+#[test]
+fn new_viewers_are_refused_when_present_ones_would_run_dry() {
+    let overloaded = EngineConfig {
+        sizing: fixed(MIB),
+        ..config(512 * MIB)
+    };
+    let mut rig = Rig::new(overloaded);
+    rig.device.rate = BitRate(8 * 10_000_000);
+    rig.device.position_time = Duration::from_millis(100);
+    let mut refused = 0;
+    for viewer in 1..=200u64 {
+        let title = rig.title(viewer, HOUR_BYTES, 8_000);
+        let opening = Request {
+            open_ended: true,
+            ..range(viewer, title, 0, 64 * MIB)
+        };
+        match rig.ask(opening) {
+            Ok(_) => {}
+            Err(Refusal::Overloaded { retry_after }) => {
+                assert!(retry_after >= Duration::from_secs(1));
+                refused += 1;
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        rig.run_for(Duration::from_millis(500));
+    }
+    assert!(refused > 0);
+    let present = rig.shard.chain_views(1)[0];
+    let more = range(present.viewer.0, present.stream, 300 * MIB, CHUNK);
+    assert!(
+        rig.ask(more).is_ok(),
+        "a viewer who is being served may seek"
+    );
+
+    let accepting = EngineConfig {
+        admission: Admission::Accept,
+        ..overloaded
+    };
+    rig.shard
+        .handle_config(rig.now, accepting)
+        .expect("settings that work");
+    let title = rig.title(999, HOUR_BYTES, 8_000);
+    assert!(rig.ask(range(999, title, 0, CHUNK)).is_ok());
+}
+
+#[test]
+fn a_bad_spot_fails_only_those_who_ask_for_it() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.device.bad.push((title, 2 * MIB, 2 * MIB + 1));
+    let before = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(
+        rig.replies[&before].done,
+        "the bad spot was only prefetched"
+    );
+    let on_it = rig.ask(range(1, title, 2 * MIB, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.replies[&on_it].failure, Some(Failure::Device));
+    assert_eq!(rig.shard.device_state(), DeviceState::Failing);
+    let behind = rig.ask(range(1, title, 3 * MIB, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&behind].done);
+    rig.run_for(Duration::from_secs(70));
+    assert_eq!(rig.shard.device_state(), DeviceState::Online);
+}
+
+#[test]
+fn a_device_that_fails_everywhere_goes_offline_and_comes_back() {
+    let mut rig = Rig::new(config(64 * MIB));
+    for id in 1..=30 {
+        let title = rig.title(id, HOUR_BYTES, 2_000);
+        rig.device.bad.push((title, 0, HOUR_BYTES));
+    }
+    let mut refused = false;
+    for viewer in 1..=30 {
+        match rig.ask(range(viewer, StreamId(viewer), 0, CHUNK)) {
+            Ok(_) => rig.run_for(Duration::from_millis(200)),
+            Err(Refusal::Offline { .. }) => refused = true,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(refused);
+    assert_eq!(rig.shard.device_state(), DeviceState::Offline);
+    rig.device.bad.clear();
+    rig.run_for(Duration::from_secs(31));
+    assert_eq!(rig.shard.device_state(), DeviceState::Failing);
+    let id = rig
+        .ask(range(1, StreamId(1), 0, CHUNK))
+        .expect("tried again");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&id].done);
+    assert_eq!(rig.shard.device_state(), DeviceState::Online);
+}
+
+#[test]
+fn a_device_that_hangs_fails_those_who_wait_and_recovers_when_it_answers() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let other = rig.title(2, HOUR_BYTES, 2_000);
+    let in_ram = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    rig.device.hangs = true;
+    let stuck = rig
+        .ask(range(1, title, 500 * MIB, CHUNK))
+        .expect("taken on");
+    let queued = rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(11));
+    assert_eq!(rig.replies[&stuck].failure, Some(Failure::TimedOut));
+    assert_eq!(rig.replies[&queued].failure, Some(Failure::TimedOut));
+    assert!(rig.replies[&in_ram].done);
+    assert_eq!(rig.shard.device_state(), DeviceState::Offline);
+    assert!(matches!(
+        rig.ask(range(3, other, 0, CHUNK)),
+        Err(Refusal::Offline { .. })
+    ));
+    assert!(
+        rig.ask(range(3, title, 0, CHUNK)).is_ok(),
+        "what is in RAM is still served"
+    );
+    rig.device.hangs = false;
+    rig.run_for(Duration::from_secs(1));
+    let again = rig.ask(range(2, other, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&again].done);
+}
+
+#[test]
+fn a_changed_file_fails_its_replies_and_leaves_nothing_behind() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let early = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&early].done);
+    rig.device.changed.push(title);
+    let late = rig
+        .ask(range(1, title, 100 * MIB, CHUNK))
+        .expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.replies[&late].failure, Some(Failure::Changed));
+    assert_eq!(rig.forgotten, [title]);
+    assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
+    assert_eq!(
+        rig.ask(range(1, title, 0, CHUNK)),
+        Err(Refusal::UnknownStream)
+    );
+}
+
+#[test]
+fn a_stream_that_goes_while_its_pieces_are_being_sent_frees_them_afterwards() {
+    let mut rig = Rig::new(config(64 * MIB));
+    rig.socket_time = Duration::from_secs(5);
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(range(1, title, 0, 4 * MIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.shard.memory_use().sending_bytes > 0);
+    rig.shard.handle_stream_gone(rig.now, title);
+    rig.drain();
+    rig.run_for(Duration::from_secs(10));
+    assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
+}
+
+#[test]
+fn every_policy_and_order_serves_the_same_bytes() {
+    for policy in Policy::ALL {
+        for order in Order::ALL {
+            let sizing = SizingConfig {
+                policy: *policy,
+                ..SizingConfig::default()
+            };
+            let mut rig = Rig::new(EngineConfig {
+                sizing,
+                order: *order,
+                ..config(64 * MIB)
+            });
+            watch(&mut rig, 8, 10, Duration::from_secs(2));
+            assert!(
+                rig.replies.values().all(|reply| reply.done),
+                "{policy:?} {order:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(8 * MIB),
+        ..config(512 * MIB)
+    });
+    rig.device.position_time = Duration::from_millis(200);
+    for id in 1..=21 {
+        rig.title(id, HOUR_BYTES, 2_000);
+    }
+    let ask = |viewer, buffer| {
+        let hints = Hints {
+            buffer: Some(Duration::from_secs(buffer)),
+            ..Hints::default()
+        };
+        Request {
+            hints,
+            ..range(viewer, StreamId(viewer), 50 * MIB, CHUNK)
+        }
+    };
+    // Their chains exist; what they ask for next is a miss.
+    for viewer in 1..=21 {
+        rig.ask(range(viewer, StreamId(viewer), 0, 64 * KIB))
+            .expect("taken on");
+    }
+    rig.run_for(Duration::from_secs(30));
+    for viewer in 1..=20 {
+        rig.ask(ask(viewer, 60)).expect("taken on");
+    }
+    let hints = Hints {
+        deadline: Some(Duration::from_millis(300)),
+        ..Hints::default()
+    };
+    let urgent = Request {
+        hints,
+        ..ask(21, 0)
+    };
+    let urgent = rig.ask(urgent).expect("taken on");
+    let before = rig.now;
+    while !rig.is_over(urgent) && rig.now.since(before) < Duration::from_secs(20) {
+        rig.run_for(Duration::from_millis(10));
+    }
+    assert!(
+        rig.now.since(before) < Duration::from_millis(900),
+        "{:?}",
+        rig.now.since(before)
+    );
+}
+
+#[test]
+fn full_tables_are_an_answer() {
+    let tiny = EngineConfig {
+        requests_max: 2,
+        chains_max: 2,
+        streams_max: 2,
+        ..config(64 * MIB)
+    };
+    let mut rig = Rig::new(tiny);
+    rig.socket_time = Duration::from_secs(100);
+    let one = rig.title(1, HOUR_BYTES, 2_000);
+    let two = rig.title(2, HOUR_BYTES, 2_000);
+    rig.ask(range(1, one, 0, CHUNK)).expect("taken on");
+    rig.ask(range(2, two, 0, CHUNK)).expect("taken on");
+    assert_eq!(rig.ask(range(3, two, 0, CHUNK)), Err(Refusal::Full));
+    let third = headlong_engine::StreamSpec {
+        id: StreamId(3),
+        parts: vec![headlong_engine::PartSpec {
+            size_bytes: 1,
+            extents: vec![],
+        }],
+        bit_rate: None,
+    };
+    assert_eq!(rig.shard.handle_stream(rig.now, third), Err(Refusal::Full));
+}
+
+#[test]
+fn nonsense_requests_are_refused() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let title = rig.title(1, 1000, 2_000);
+    let at = |offset, length| range(1, title, offset, length);
+    assert_eq!(rig.ask(at(0, 1001)), Err(Refusal::OutOfBounds));
+    assert_eq!(rig.ask(at(u64::MAX, 2)), Err(Refusal::OutOfBounds));
+    assert_eq!(
+        rig.ask(Request {
+            part: 1,
+            ..at(0, 1)
+        }),
+        Err(Refusal::OutOfBounds)
+    );
+    assert_eq!(
+        rig.ask(range(1, StreamId(7), 0, 1)),
+        Err(Refusal::UnknownStream)
+    );
+    assert!(rig.ask(at(1000, 0)).is_ok(), "nothing, at the end");
+    assert_eq!(rig.now, Instant::ZERO);
+}
