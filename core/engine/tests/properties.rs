@@ -100,7 +100,7 @@ fn settings() -> impl Strategy<Value = EngineConfig> {
 
 /// A title of several files, some of them empty or smaller than a piece.
 fn spec(id: u64, version: u64) -> StreamSpec {
-    let sizes = if id % 2 == 0 {
+    let sizes = if id.is_multiple_of(2) {
         vec![TITLE_BYTES]
     } else {
         vec![100 * KIB, 0, 1, 90 * KIB + 7, 5000, TITLE_BYTES - 200 * KIB]
