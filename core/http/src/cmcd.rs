@@ -1,0 +1,325 @@
+//! What the player says about itself: Common Media Client Data (CTA-5004).
+//!
+//! The one idea: all of it is a hint. A key that is unknown, of the wrong type, too long or out of
+//! its bounds is passed over alone, and the rest still counts. The four header fields and the
+//! `CMCD=` argument of the query have the same syntax, so there is one parser: a list of
+//! `key=value`, where text is in quotes, numbers and tokens are bare, and a key without a value
+//! is true. Where version 2 sends a list in parentheses, its first member counts.
+
+use alloc::string::String;
+
+use headlong_units::{BitRate, Duration};
+
+use crate::fields::{combined, trim_ows};
+use crate::query::query_value;
+
+/// The longest text that is looked at, in bytes; players send a few hundred.
+const TEXT_BYTES_MAX: usize = 8192;
+/// The longest session or content id, in characters (CTA-5004, `sid` and `cid`).
+const ID_CHARS_MAX: usize = 64;
+/// The longest path in `nor`, in characters.
+const NEXT_OBJECT_CHARS_MAX: usize = 2048;
+/// Twice the digits of a 64-bit number, and the dash of `nrr`.
+const NEXT_RANGE_CHARS_MAX: usize = 41;
+/// The most digits of an integer (RFC 8941 3.3.1, on which CTA-5004 builds).
+const DIGITS_MAX: usize = 15;
+
+/// The query argument that holds CMCD.
+const QUERY_KEY: &str = "CMCD";
+const FIELDS: [&str; 4] = ["cmcd-request", "cmcd-object", "cmcd-status", "cmcd-session"];
+
+/// What one request said. A rate of zero is how players say "unknown", and is left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cmcd {
+    /// `br`: encoded bit rate of the object.
+    pub bit_rate: Option<BitRate>,
+    /// `bl`: media in the player's buffer.
+    pub buffer: Option<Duration>,
+    /// `dl`: how soon the first byte must be there, lest playback stalls.
+    pub deadline: Option<Duration>,
+    /// `su`: wanted urgently, because of a start, a seek or an empty buffer.
+    pub startup: bool,
+    /// `mtp`: throughput that the player measures.
+    pub throughput: Option<BitRate>,
+    /// `rtp`: the most throughput that is of use to the player.
+    pub throughput_max: Option<BitRate>,
+    /// `tb`: highest bit rate that the player may choose.
+    pub top_bit_rate: Option<BitRate>,
+    /// `bs`: playback stalled since the last request.
+    pub starved: bool,
+    /// `d`: playing time of the object.
+    pub object_duration: Option<Duration>,
+    /// `sid`: id of the session.
+    pub session_id: Option<String>,
+    /// `cid`: id of the title.
+    pub content_id: Option<String>,
+    /// `nor`: path of the next object, relative to this one, percent-encoded.
+    pub next_object: Option<String>,
+    /// `nrr`: the range that will be wanted of it, as `first-last`.
+    pub next_range: Option<String>,
+    /// `st`: stored or live.
+    pub stream_type: Option<StreamType>,
+    /// `sf`: kind of manifest.
+    pub streaming_format: Option<StreamingFormat>,
+    /// `ot`: kind of object.
+    pub object_type: Option<ObjectType>,
+    /// `pr`: playing speed in thousandths; 1000 is real time, 0 is paused.
+    pub playback_rate_thousandths: Option<u32>,
+}
+
+/// `st` of CMCD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamType {
+    /// `v`: all segments exist.
+    OnDemand,
+    /// `l` (`ll` in version 2): segments appear.
+    Live,
+}
+
+/// `sf` of CMCD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StreamingFormat {
+    /// `d`
+    Dash,
+    /// `h`
+    Hls,
+    /// `s`
+    Smooth,
+    /// `o`
+    Other,
+}
+
+/// `ot` of CMCD.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ObjectType {
+    /// `m`: manifest or playlist.
+    Manifest,
+    /// `a`: audio only.
+    Audio,
+    /// `v`: video only.
+    Video,
+    /// `av`: both.
+    Muxed,
+    /// `i`: initialisation segment.
+    Init,
+    /// `c`: caption or subtitle.
+    Caption,
+    /// `tt`: timed text in ISO media.
+    TimedText,
+    /// `k`: key, licence or certificate.
+    Key,
+    /// `o`
+    Other,
+}
+
+impl Cmcd {
+    /// Everything that a request says. Where query and fields contradict, the fields win.
+    pub fn read<'a, F>(fields: F, query: Option<&str>) -> Self
+    where
+        F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
+    {
+        let mut said = Self::default();
+        if let Some(text) = query.and_then(|query| query_value(query, QUERY_KEY)) {
+            said.absorb(&text);
+        }
+        for name in FIELDS {
+            if let Some(text) = combined(fields.clone(), name) {
+                said.absorb(&text);
+            }
+        }
+        said
+    }
+
+    /// Adds what one field, or the decoded query argument, says. Of a key that occurs twice the
+    /// last good value counts.
+    pub fn absorb(&mut self, text: &str) {
+        if text.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        for member in members(text) {
+            match member.split_once('=') {
+                None => self.absorb_flag(member, true),
+                Some((key, value)) => self.absorb_value(key, first_item(value)),
+            }
+        }
+    }
+
+    fn absorb_flag(&mut self, key: &str, value: bool) {
+        match key {
+            "su" => self.startup = value,
+            "bs" => self.starved = value,
+            _ => {}
+        }
+    }
+
+    fn absorb_value(&mut self, key: &str, value: &str) {
+        match key {
+            "br" => keep(&mut self.bit_rate, rate(value)),
+            "mtp" => keep(&mut self.throughput, rate(value)),
+            "rtp" => keep(&mut self.throughput_max, rate(value)),
+            "tb" => keep(&mut self.top_bit_rate, rate(value)),
+            "bl" => keep(&mut self.buffer, milliseconds(value)),
+            "dl" => keep(&mut self.deadline, milliseconds(value)),
+            "d" => keep(&mut self.object_duration, milliseconds(value)),
+            "sid" => keep(&mut self.session_id, quoted(value, ID_CHARS_MAX)),
+            "cid" => keep(&mut self.content_id, quoted(value, ID_CHARS_MAX)),
+            "nor" => keep(&mut self.next_object, quoted(value, NEXT_OBJECT_CHARS_MAX)),
+            "nrr" => keep(&mut self.next_range, quoted(value, NEXT_RANGE_CHARS_MAX)),
+            "st" => keep(&mut self.stream_type, stream_type(value)),
+            "sf" => keep(&mut self.streaming_format, streaming_format(value)),
+            "ot" => keep(&mut self.object_type, object_type(value)),
+            "pr" => keep(&mut self.playback_rate_thousandths, thousandths(value)),
+            _ => match value {
+                "true" | "?1" => self.absorb_flag(key, true),
+                "false" | "?0" => self.absorb_flag(key, false),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// A bad value leaves a good one as it was.
+fn keep<T>(slot: &mut Option<T>, value: Option<T>) {
+    if value.is_some() {
+        *slot = value;
+    }
+}
+
+/// The members of a list, split at commas outside of quotes and parentheses.
+fn members(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    let split = core::iter::from_fn(move || {
+        let text = rest?;
+        let (member, after) = match end_of_member(text) {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        rest = after;
+        Some(trim_ows(member))
+    });
+    split.filter(|member| !member.is_empty())
+}
+
+/// Where the comma is that ends the first member.
+fn end_of_member(text: &str) -> Option<usize> {
+    let (mut in_quotes, mut is_escaped, mut in_list) = (false, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_quotes => is_escaped = true,
+            b'"' => in_quotes = !in_quotes,
+            _ if in_quotes => {}
+            b'(' => in_list = true,
+            b')' => in_list = false,
+            b',' if !in_list => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Of a list in parentheses the first member, of a member with parameters the member: the part of
+/// `(5000;v 128;a)` that stands for the object that is asked for is its first number.
+fn first_item(value: &str) -> &str {
+    let value = trim_ows(value);
+    let item = match value.strip_prefix('(') {
+        Some(list) => list.trim_start_matches(' '),
+        None => value,
+    };
+    if item.starts_with('"') {
+        let mut is_escaped = false;
+        let closing = item.bytes().enumerate().skip(1).find(|(_, byte)| {
+            let closes = *byte == b'"' && !is_escaped;
+            is_escaped = *byte == b'\\' && !is_escaped;
+            closes
+        });
+        return closing.map_or(item, |(at, _)| &item[..=at]);
+    }
+    item.split([' ', ';', ')']).next().unwrap_or(item)
+}
+
+fn integer(value: &str) -> Option<u64> {
+    if value.len() > DIGITS_MAX || !value.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    value.parse().ok()
+}
+
+fn rate(value: &str) -> Option<BitRate> {
+    integer(value)
+        .filter(|kbps| *kbps > 0)
+        .map(BitRate::from_kbps)
+}
+
+fn milliseconds(value: &str) -> Option<Duration> {
+    integer(value).map(Duration::from_millis)
+}
+
+/// `1`, `1.5`, `0.25`: at most six digits before the point and three after it.
+fn thousandths(value: &str) -> Option<u32> {
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
+    let (whole_length, fraction_length) = (whole.len(), fraction.len());
+    if whole_length > 6 || !(1..=3).contains(&fraction_length) {
+        return None;
+    }
+    let scale = 10_u64.pow(3_u32.checked_sub(u32::try_from(fraction_length).ok()?)?);
+    let sum = integer(whole)? * 1000 + integer(fraction)? * scale;
+    u32::try_from(sum).ok()
+}
+
+/// Text in quotes, without them and with its escapes undone (RFC 8941 3.3.3), except that
+/// characters beyond ASCII are let pass, as players send them.
+fn quoted(value: &str, chars_max: usize) -> Option<String> {
+    let inner = value.strip_prefix('"')?.strip_suffix('"')?;
+    let mut text = String::new();
+    let mut chars = inner.chars();
+    for _ in 0..=chars_max {
+        let Some(c) = chars.next() else {
+            return Some(text);
+        };
+        match c {
+            '\\' => text.push(chars.next().filter(|c| matches!(c, '"' | '\\'))?),
+            '"' => return None,
+            c if c.is_control() => return None,
+            c => text.push(c),
+        }
+    }
+    None
+}
+
+fn stream_type(value: &str) -> Option<StreamType> {
+    match value {
+        "v" => Some(StreamType::OnDemand),
+        "l" | "ll" => Some(StreamType::Live),
+        _ => None,
+    }
+}
+
+fn streaming_format(value: &str) -> Option<StreamingFormat> {
+    match value {
+        "d" => Some(StreamingFormat::Dash),
+        "h" => Some(StreamingFormat::Hls),
+        "s" => Some(StreamingFormat::Smooth),
+        "o" => Some(StreamingFormat::Other),
+        _ => None,
+    }
+}
+
+fn object_type(value: &str) -> Option<ObjectType> {
+    match value {
+        "m" => Some(ObjectType::Manifest),
+        "a" => Some(ObjectType::Audio),
+        "v" => Some(ObjectType::Video),
+        "av" => Some(ObjectType::Muxed),
+        "i" => Some(ObjectType::Init),
+        "c" => Some(ObjectType::Caption),
+        "tt" => Some(ObjectType::TimedText),
+        "k" => Some(ObjectType::Key),
+        "o" => Some(ObjectType::Other),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "cmcd_tests.rs"]
+mod tests;

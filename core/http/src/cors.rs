@@ -1,0 +1,275 @@
+//! Cross-origin access (Fetch standard): which pages of other origins may read what is served.
+//!
+//! The one idea: no credentials are ever involved, so an origin is either allowed to read
+//! everything or nothing, and one fixed list of fields serves every file.
+//!
+//! Invariant: with a list of origins every reply says `vary: origin`, also one to a request
+//! without an origin, or a shared cache would hand one origin's permission to another.
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::fields::{FieldList, is_token};
+use crate::plan::{Body, ReplyPlan};
+use crate::status::{Method, Status};
+
+/// Request fields that players send and that a browser asks about first.
+const ALLOW_HEADERS: &str = "Range, If-Range, If-None-Match, If-Modified-Since, Cache-Control, \
+     CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, X-Playback-Session-Id";
+
+/// Reply fields that a script may read beyond those that every script may.
+const EXPOSE_HEADERS: &str =
+    "Content-Length, Content-Range, Accept-Ranges, ETag, Date, Server-Timing";
+
+/// Whose pages may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OriginRule {
+    /// Everybody's; replies are the same for all and caches need not tell them apart.
+    Any,
+    /// Those of these origins, written as `scheme://host[:port]`.
+    Only(Vec<String>),
+}
+
+/// What is answered to scripts of other origins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorsPolicy {
+    origins: OriginRule,
+    allow_headers: String,
+    max_age_seconds: u64,
+}
+
+impl CorsPolicy {
+    /// A policy for `origins` (`*` among them means any), which also lets scripts send the fields
+    /// `extra_headers`, and lets browsers remember a preflight for `max_age_seconds`.
+    ///
+    /// # Errors
+    /// All mistakes in the two lists, in their order.
+    pub fn new(
+        origins: &[String],
+        extra_headers: &[String],
+        max_age_seconds: u64,
+    ) -> Result<Self, Vec<CorsError>> {
+        let wrong_origins = origins
+            .iter()
+            .filter(|origin| *origin != "*" && !is_origin(origin))
+            .map(|origin| CorsError::Origin(origin.clone()));
+        let wrong_headers = extra_headers
+            .iter()
+            .filter(|name| !is_token(name))
+            .map(|name| CorsError::Header(name.clone()));
+        let errors: Vec<CorsError> = wrong_origins.chain(wrong_headers).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut allow_headers = String::from(ALLOW_HEADERS);
+        for name in extra_headers {
+            allow_headers.push_str(", ");
+            allow_headers.push_str(name);
+        }
+        let any = origins.iter().any(|origin| origin == "*");
+        Ok(Self {
+            origins: if any {
+                OriginRule::Any
+            } else {
+                OriginRule::Only(origins.to_vec())
+            },
+            allow_headers,
+            max_age_seconds,
+        })
+    }
+
+    /// The fields that every reply to `origin` (the value of that field) carries, errors included:
+    /// a player that may not read the status of an error cannot tell it from a dead network.
+    pub fn reply_fields(&self, origin: Option<&str>) -> FieldList {
+        let mut fields = self.permission(origin);
+        if self.allows(origin) {
+            fields.push((
+                "access-control-expose-headers",
+                Cow::Borrowed(EXPOSE_HEADERS),
+            ));
+        }
+        fields
+    }
+
+    /// The reply to OPTIONS: what is allowed and, if it is a preflight (it has an `origin` and an
+    /// `access-control-request-method`), the permission that the browser asks for.
+    pub fn options_reply(
+        &self,
+        origin: Option<&str>,
+        access_control_request_method: Option<&str>,
+    ) -> ReplyPlan {
+        let mut fields: FieldList = vec![("allow", Cow::Borrowed(Method::ALLOWED))];
+        fields.extend(self.permission(origin));
+        let is_preflight = origin.is_some() && access_control_request_method.is_some();
+        if is_preflight && self.allows(origin) {
+            let allow_headers = Cow::Owned(self.allow_headers.clone());
+            let max_age = Cow::Owned(self.max_age_seconds.to_string());
+            fields.extend([
+                (
+                    "access-control-allow-methods",
+                    Cow::Borrowed(Method::ALLOWED),
+                ),
+                ("access-control-allow-headers", allow_headers),
+                ("access-control-max-age", max_age),
+            ]);
+        }
+        ReplyPlan {
+            status: Status::NoContent,
+            fields,
+            body: Body::default(),
+        }
+    }
+
+    fn allows(&self, origin: Option<&str>) -> bool {
+        match &self.origins {
+            OriginRule::Any => true,
+            OriginRule::Only(origins) => {
+                origin.is_some_and(|origin| origins.iter().any(|o| o.eq_ignore_ascii_case(origin)))
+            }
+        }
+    }
+
+    fn permission(&self, origin: Option<&str>) -> FieldList {
+        let mut fields = FieldList::new();
+        let allowed = match &self.origins {
+            OriginRule::Any => Some(Cow::Borrowed("*")),
+            OriginRule::Only(_) => {
+                fields.push(("vary", Cow::Borrowed("origin")));
+                let listed = origin.filter(|_| self.allows(origin));
+                listed.map(|origin| Cow::Owned(String::from(origin)))
+            }
+        };
+        if let Some(allowed) = allowed {
+            fields.push(("access-control-allow-origin", allowed.clone()));
+            fields.push(("timing-allow-origin", allowed));
+        }
+        fields
+    }
+}
+
+/// Whether `text` is what a browser sends as an origin: scheme, host, perhaps a port, no path.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, authority)) = text.split_once("://") else {
+        return false;
+    };
+    let is_scheme_byte = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+    let is_authority_byte = |b: u8| b.is_ascii_alphanumeric() || b"-._~[]:".contains(&b);
+    !scheme.is_empty()
+        && scheme.bytes().all(is_scheme_byte)
+        && !authority.is_empty()
+        && authority.bytes().all(is_authority_byte)
+}
+
+/// A mistake in the configuration of a [`CorsPolicy`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CorsError {
+    /// Not an origin.
+    Origin(String),
+    /// Not the name of a field.
+    Header(String),
+}
+
+impl fmt::Display for CorsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Origin(value) => write!(
+                f,
+                "`{value}` is not an origin; write * or one like https://tv.example.org \
+                 (scheme, host and perhaps port; no path, no slash at the end)"
+            ),
+            Self::Header(value) => write!(
+                f,
+                "`{value}` is not the name of a header field; write one like X-Player-Version"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for CorsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(origins: &[&str]) -> CorsPolicy {
+        let origins: Vec<String> = origins.iter().map(ToString::to_string).collect();
+        CorsPolicy::new(&origins, &["X-Token".to_string()], 600).unwrap()
+    }
+
+    fn field<'a>(fields: &'a FieldList, name: &str) -> Option<&'a str> {
+        fields.iter().find(|(n, _)| *n == name).map(|(_, v)| &**v)
+    }
+
+    #[test]
+    fn anybody_may_read_where_anybody_is_allowed_and_caches_need_not_care() {
+        let fields = policy(&["*"]).reply_fields(None);
+        assert_eq!(field(&fields, "access-control-allow-origin"), Some("*"));
+        assert_eq!(field(&fields, "timing-allow-origin"), Some("*"));
+        assert_eq!(field(&fields, "vary"), None);
+        let exposed = field(&fields, "access-control-expose-headers").unwrap();
+        assert!(exposed.contains("Content-Range") && exposed.contains("Server-Timing"));
+    }
+
+    #[test]
+    fn only_listed_origins_are_named_and_every_reply_varies() {
+        let policy = policy(&["https://a.example", "http://b.example:8080"]);
+        let fields = policy.reply_fields(Some("http://b.example:8080"));
+        let allowed = field(&fields, "access-control-allow-origin");
+        assert_eq!(allowed, Some("http://b.example:8080"));
+        assert_eq!(field(&fields, "vary"), Some("origin"));
+        for origin in [
+            None,
+            Some("https://a.example.evil"),
+            Some("http://a.example"),
+            Some("null"),
+            Some(""),
+        ] {
+            let fields = policy.reply_fields(origin);
+            assert_eq!(fields, [("vary", Cow::Borrowed("origin"))], "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_preflight_learns_methods_headers_and_how_long_that_holds() {
+        let reply = policy(&["*"]).options_reply(Some("https://x.example"), Some("GET"));
+        assert_eq!(reply.status, Status::NoContent);
+        assert_eq!(reply.field("access-control-max-age"), Some("600"));
+        let methods = reply.field("access-control-allow-methods");
+        assert_eq!(methods, Some("GET, HEAD, OPTIONS"));
+        let headers = reply.field("access-control-allow-headers").unwrap();
+        for name in ["Range", "If-Range", "CMCD-Session", "X-Token"] {
+            assert!(headers.split(", ").any(|h| h == name), "{name}");
+        }
+        assert_eq!(reply.body.length(), 0);
+    }
+
+    #[test]
+    fn a_preflight_of_a_stranger_gets_no_permission() {
+        let reply = policy(&["https://a.example"]).options_reply(Some("https://b"), Some("GET"));
+        assert_eq!(reply.status, Status::NoContent);
+        assert_eq!(reply.field("access-control-allow-methods"), None);
+        assert_eq!(reply.field("access-control-allow-origin"), None);
+        assert_eq!(reply.field("vary"), Some("origin"));
+    }
+
+    #[test]
+    fn plain_options_says_what_is_allowed() {
+        let reply = policy(&["*"]).options_reply(None, None);
+        assert_eq!(reply.field("allow"), Some("GET, HEAD, OPTIONS"));
+        assert_eq!(reply.field("access-control-max-age"), None);
+    }
+
+    #[test]
+    fn every_mistake_is_named_at_once() {
+        let origins = ["https://a.example/", "example.org", "*", "https://ok"];
+        let origins: Vec<String> = origins.iter().map(ToString::to_string).collect();
+        let headers = ["X Bad".to_string(), String::new()];
+        let errors = CorsPolicy::new(&origins, &headers, 0).unwrap_err();
+        assert_eq!(errors.len(), 4);
+        assert!(errors[0].to_string().contains("`https://a.example/`"));
+        assert!(errors[2].to_string().contains("`X Bad`"));
+    }
+}

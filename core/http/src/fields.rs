@@ -1,0 +1,68 @@
+//! Header fields as the shell has them (names and raw values), and as it is to send them.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Fields of a reply, in order; names are lower case, as HTTP/2 wants them.
+pub type FieldList = Vec<(&'static str, Cow<'static, str>)>;
+
+/// The value of field `name`; lines of the same name are joined with commas (RFC 9110 5.3).
+///
+/// A field that may occur once (`range`, a date) is thereby spoilt when it occurs twice, which is
+/// what should happen: nobody can say which of the two was meant. Bytes that are not UTF-8 become
+/// replacement characters, which match nothing this server ever sent.
+pub fn combined<'a, F>(fields: F, name: &str) -> Option<Cow<'a, str>>
+where
+    F: IntoIterator<Item = (&'a str, &'a [u8])>,
+{
+    let mut lines = fields
+        .into_iter()
+        .filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name))
+        .map(|(_, value)| String::from_utf8_lossy(value));
+    let mut value = lines.next()?;
+    for line in lines {
+        let joined = value.to_mut();
+        joined.push_str(", ");
+        joined.push_str(&line);
+    }
+    Some(value)
+}
+
+/// Strips the optional whitespace of RFC 9110 5.6.3: spaces and tabs, nothing else.
+pub(crate) fn trim_ows(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
+
+/// Whether `text` is a token (RFC 9110 5.6.2), as field names and methods are.
+pub(crate) fn is_token(text: &str) -> bool {
+    let is_tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !text.is_empty() && text.bytes().all(is_tchar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: [(&str, &[u8]); 4] = [
+        ("Range", b"bytes=0-1"),
+        ("if-none-match", b"\"a\""),
+        ("If-None-Match", b"\"b\""),
+        ("x", b"\xff"),
+    ];
+
+    #[test]
+    fn lines_of_one_name_are_one_list() {
+        assert_eq!(combined(FIELDS, "range").as_deref(), Some("bytes=0-1"));
+        assert_eq!(
+            combined(FIELDS, "If-None-Match").as_deref(),
+            Some("\"a\", \"b\"")
+        );
+        assert_eq!(combined(FIELDS, "absent"), None);
+    }
+
+    #[test]
+    fn bytes_outside_utf8_are_kept_apart_from_text() {
+        assert_eq!(combined(FIELDS, "X").as_deref(), Some("\u{fffd}"));
+    }
+}

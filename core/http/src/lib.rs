@@ -1,0 +1,60 @@
+//! What an HTTP request means: which file, which bytes, which status, which header fields.
+//!
+//! The one idea: hyper turns bytes into a method, a target and fields; everything that is *decided*
+//! from those is decided here, by pure functions over plain text, so that it can be tested as a
+//! table and fuzzed without a socket. The shell looks the file up, calls [`plan()`] and sends what
+//! the answer lists, piece by piece.
+//!
+//! One request, in order:
+//! 1. [`Method::parse`]; [`Method::Options`] is answered by [`CorsPolicy::options_reply`] and
+//!    [`Method::Other`] by an [`error_reply`] of [`Status::MethodNotAllowed`].
+//! 2. [`RelativePath::parse`] on the path of the target; the query never chooses a file.
+//! 3. [`Cmcd::read`] and [`SessionRule::viewer`] say what the player told and who it is.
+//! 4. [`RequestHead::read`] and [`plan()`] give the reply for the file that was found, and
+//!    [`CorsPolicy::reply_fields`] adds what scripts of other origins need.
+//!
+//! Invariants: no input panics; a planned range is never empty and never leaves the file;
+//! `content-length` is exactly the length of what the plan lists; a path never leaves its root.
+//!
+//! On purpose absent: HTTP syntax (hyper's), file access, the clock (time comes in), redirects,
+//! content coding (video is compressed already) and directory listings.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod cmcd;
+mod conditional;
+mod cors;
+mod date;
+mod entity_tag;
+mod error_reply;
+mod fields;
+mod hash;
+mod media_type;
+mod multipart;
+mod path;
+mod percent;
+mod plan;
+mod query;
+mod range;
+mod session;
+mod status;
+
+pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
+pub use conditional::{Preconditions, Validators, Verdict, evaluate};
+pub use cors::{CorsError, CorsPolicy, OriginRule};
+pub use date::HttpDate;
+pub use entity_tag::{FileIdentity, entity_tag};
+pub use error_reply::error_reply;
+pub use fields::{FieldList, combined};
+pub use media_type::media_type;
+pub use multipart::Boundary;
+pub use path::{PathError, RelativePath};
+pub use plan::{Body, Part, ReplyPlan, Representation, RequestHead, plan};
+pub use query::{query_value, query_without};
+pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
+pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
+pub use status::{Method, Status};

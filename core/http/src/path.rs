@@ -1,0 +1,245 @@
+//! From the path of a request target to the path of a file below a root.
+//!
+//! The one idea: decode once, then judge what came out, segment by segment. What passes can be
+//! appended to a root: it has no empty, `.`, `..` or hidden segment and no NUL. Symbolic links are
+//! the shell's to check, since only it sees the file system.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::percent::{self, Malformed};
+use crate::status::Status;
+
+/// The longest path Linux takes, in bytes (`PATH_MAX`).
+const PATH_BYTES_MAX: usize = 4096;
+/// The longest file name Linux takes, in bytes (`NAME_MAX`).
+const SEGMENT_BYTES_MAX: usize = 255;
+
+/// A path below a root: one or more segments joined by `/`, with none at either end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RelativePath(String);
+
+impl RelativePath {
+    /// Reads the path of a request target, still percent-encoded and without its query.
+    ///
+    /// Empty segments collapse (`/a//b` is `/a/b`), a backslash is a character like any other
+    /// (it is one in Linux), and every hidden name is simply not there.
+    ///
+    /// # Errors
+    /// See [`PathError`]; [`PathError::status`] is the answer to send.
+    pub fn parse(target_path: &str) -> Result<Self, PathError> {
+        let path = target_path.strip_prefix('/').ok_or(PathError::NotRooted)?;
+        // A percent-encoded byte takes three; nothing longer than this can decode to a usable path.
+        if path.len() > PATH_BYTES_MAX * 3 {
+            return Err(PathError::TooLong);
+        }
+        // A slash that was encoded is part of a name, and no name can hold one; letting it pass
+        // as a separator would give one file two spellings that caches and rules see differently.
+        if path.contains("%2f") || path.contains("%2F") {
+            return Err(PathError::EncodedSlash);
+        }
+        let decoded = percent::decode(path, Malformed::Refuse).ok_or(PathError::BadEscape)?;
+        let decoded = String::from_utf8(decoded).map_err(|_| PathError::NotUtf8)?;
+        if decoded.contains('\0') {
+            return Err(PathError::Nul);
+        }
+        let segments: Vec<&str> = decoded.split('/').filter(|s| !s.is_empty()).collect();
+        if segments.iter().any(|s| matches!(*s, "." | "..")) {
+            return Err(PathError::DotSegment);
+        }
+        if segments.iter().any(|s| s.starts_with('.')) {
+            return Err(PathError::Hidden);
+        }
+        if segments.iter().any(|s| s.len() > SEGMENT_BYTES_MAX) {
+            return Err(PathError::TooLong);
+        }
+        if segments.is_empty() || decoded.ends_with('/') {
+            return Err(PathError::Directory);
+        }
+        let joined = segments.join("/");
+        if joined.len() > PATH_BYTES_MAX {
+            return Err(PathError::TooLong);
+        }
+        Ok(Self(joined))
+    }
+
+    /// The path, to be appended to a root.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of the file: the last segment.
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+}
+
+impl AsRef<str> for RelativePath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RelativePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a request target names no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathError {
+    /// Does not begin with `/`.
+    NotRooted,
+    /// A `%` without two hexadecimal digits.
+    BadEscape,
+    /// `%2F`.
+    EncodedSlash,
+    /// Not UTF-8 once decoded.
+    NotUtf8,
+    /// A NUL byte.
+    Nul,
+    /// A `.` or `..` segment, however it was spelt. Clients resolve those before they ask.
+    DotSegment,
+    /// A segment that begins with a dot.
+    Hidden,
+    /// Longer than a path or a name can be.
+    TooLong,
+    /// Ends in `/`: a directory, and those are not listed.
+    Directory,
+}
+
+impl PathError {
+    /// [`Status::BadRequest`] for what is malformed, [`Status::NotFound`] for what is not there.
+    pub const fn status(self) -> Status {
+        match self {
+            Self::NotRooted
+            | Self::BadEscape
+            | Self::EncodedSlash
+            | Self::NotUtf8
+            | Self::Nul
+            | Self::DotSegment => Status::BadRequest,
+            Self::Hidden | Self::TooLong | Self::Directory => Status::NotFound,
+        }
+    }
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotRooted => "the path does not begin with a slash",
+            Self::BadEscape => {
+                "the path has a percent sign without two hex digits; write it as %25"
+            }
+            Self::EncodedSlash => "the path has an encoded slash (%2F); write it as a plain slash",
+            Self::NotUtf8 => "the path is not UTF-8 once decoded; encode names as UTF-8",
+            Self::Nul => "the path has a NUL byte, which no file name can hold",
+            Self::DotSegment => "the path has a . or .. segment; resolve it before asking",
+            Self::Hidden => "names that begin with a dot are not served",
+            Self::TooLong => "the path or one of its names is longer than the system allows",
+            Self::Directory => "the path names a directory, and directories are not listed",
+        })
+    }
+}
+
+impl core::error::Error for PathError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(path: &str) -> Result<String, PathError> {
+        RelativePath::parse(path).map(|p| p.0)
+    }
+
+    #[test]
+    fn names_with_spaces_unicode_and_odd_characters_are_plain_names() {
+        assert_eq!(
+            parsed("/My%20Film/%C3%A9t%C3%A9.mp4").as_deref(),
+            Ok("My Film/été.mp4")
+        );
+        assert_eq!(parsed("/a/été.mp4").as_deref(), Ok("a/été.mp4"));
+        assert_eq!(parsed("/a\\..\\b").as_deref(), Ok("a\\..\\b"));
+        assert_eq!(parsed("/a+b%3Fc%23d").as_deref(), Ok("a+b?c#d"));
+        assert_eq!(parsed("/..a..").unwrap_err(), PathError::Hidden);
+        assert_eq!(parsed("/a..").as_deref(), Ok("a.."));
+    }
+
+    #[test]
+    fn empty_segments_collapse_and_a_trailing_slash_is_a_directory() {
+        assert_eq!(parsed("//a///b.ts").as_deref(), Ok("a/b.ts"));
+        for path in ["/", "//", "/a/", "/a//"] {
+            assert_eq!(parsed(path), Err(PathError::Directory), "{path}");
+        }
+    }
+
+    #[test]
+    fn nothing_climbs_out_however_it_is_spelt() {
+        for path in [
+            "/..",
+            "/../etc/passwd",
+            "/a/../../b",
+            "/%2e%2e/b",
+            "/.%2E/b",
+            "/%2e./b",
+            "/a/./b",
+            "/a/%2e/b",
+            "/a/..",
+            "/a/../",
+            "//../b",
+        ] {
+            assert_eq!(parsed(path), Err(PathError::DotSegment), "{path}");
+        }
+        assert_eq!(parsed("/..%2fetc"), Err(PathError::EncodedSlash));
+        assert_eq!(parsed("/a%2Fb"), Err(PathError::EncodedSlash));
+        // Decoded once only: this is a file whose name begins with a percent sign.
+        assert_eq!(parsed("/%252e%252e/b").as_deref(), Ok("%2e%2e/b"));
+        assert_eq!(parsed("/a%252fb").as_deref(), Ok("a%2fb"));
+    }
+
+    #[test]
+    fn what_no_file_name_can_hold_is_a_bad_request() {
+        for (path, error) in [
+            ("", PathError::NotRooted),
+            ("*", PathError::NotRooted),
+            ("a/b", PathError::NotRooted),
+            ("/a%00b", PathError::Nul),
+            ("/a\0b", PathError::Nul),
+            ("/%ff%fe", PathError::NotUtf8),
+            ("/%C3", PathError::NotUtf8),
+            ("/100%", PathError::BadEscape),
+            ("/%u0041", PathError::BadEscape),
+        ] {
+            assert_eq!(parsed(path), Err(error), "{path:?}");
+            assert_eq!(error.status(), Status::BadRequest);
+        }
+    }
+
+    #[test]
+    fn hidden_files_are_not_found() {
+        for path in ["/.git/config", "/a/.htaccess", "/%2ehidden", "/..."] {
+            assert_eq!(parsed(path), Err(PathError::Hidden), "{path}");
+        }
+        assert_eq!(PathError::Hidden.status(), Status::NotFound);
+    }
+
+    #[test]
+    fn lengths_are_those_of_linux() {
+        let name = "x".repeat(255);
+        assert!(parsed(&alloc::format!("/{name}")).is_ok());
+        assert_eq!(parsed(&alloc::format!("/{name}x")), Err(PathError::TooLong));
+        let encoded = "%78".repeat(255);
+        assert_eq!(parsed(&alloc::format!("/{encoded}")), Ok(name.clone()));
+        let path = alloc::format!("/{name}").repeat(16);
+        assert_eq!(parsed(&path).map(|p| p.len()), Ok(4095));
+        let path = alloc::format!("{path}/y");
+        assert_eq!(parsed(&path), Err(PathError::TooLong));
+    }
+
+    #[test]
+    fn the_file_name_is_the_last_segment() {
+        let path = RelativePath::parse("/a/b.mp4").unwrap();
+        assert_eq!((path.as_str(), path.file_name()), ("a/b.mp4", "b.mp4"));
+    }
+}

@@ -1,0 +1,298 @@
+//! The final answer to a request for a file that exists: status, fields, and which bytes.
+//!
+//! The one idea: every body is the same shape, a list of parts (some text, then some bytes of the
+//! file) and a closing text. A whole file is one part without text, a multipart reply has framing
+//! in its texts, an error is only a closing text; so the shell has one loop and no cases.
+
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_units::ByteRange;
+
+use crate::conditional::{Preconditions, Validators, Verdict, evaluate};
+use crate::date::HttpDate;
+use crate::error_reply::error_reply;
+use crate::fields::{FieldList, combined};
+use crate::multipart::{Boundary, content_range};
+use crate::range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
+use crate::status::{Method, Status};
+
+/// What of a request decides about the reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHead<'a> {
+    /// GET or HEAD; any other method is answered with 405.
+    pub method: Method,
+    /// When it arrived, from the clock that stamps the `date` field of the reply.
+    pub received: HttpDate,
+    /// What separates the parts, should there be several.
+    pub boundary: Boundary,
+    /// `range`
+    pub range: Option<Cow<'a, str>>,
+    /// `if-match`
+    pub if_match: Option<Cow<'a, str>>,
+    /// `if-none-match`
+    pub if_none_match: Option<Cow<'a, str>>,
+    /// `if-modified-since`
+    pub if_modified_since: Option<Cow<'a, str>>,
+    /// `if-unmodified-since`
+    pub if_unmodified_since: Option<Cow<'a, str>>,
+    /// `if-range`
+    pub if_range: Option<Cow<'a, str>>,
+}
+
+impl<'a> RequestHead<'a> {
+    /// A request without any of the fields.
+    pub const fn new(method: Method, received: HttpDate, boundary: Boundary) -> Self {
+        Self {
+            method,
+            received,
+            boundary,
+            range: None,
+            if_match: None,
+            if_none_match: None,
+            if_modified_since: None,
+            if_unmodified_since: None,
+            if_range: None,
+        }
+    }
+
+    /// Picks what matters out of all fields of a request.
+    pub fn read<F>(method: Method, received: HttpDate, boundary: Boundary, fields: F) -> Self
+    where
+        F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
+    {
+        let field = |name| combined(fields.clone(), name);
+        Self {
+            method,
+            received,
+            boundary,
+            range: field("range"),
+            if_match: field("if-match"),
+            if_none_match: field("if-none-match"),
+            if_modified_since: field("if-modified-since"),
+            if_unmodified_since: field("if-unmodified-since"),
+            if_range: field("if-range"),
+        }
+    }
+
+    fn preconditions(&self) -> Preconditions<'_> {
+        Preconditions {
+            if_match: self.if_match.as_deref(),
+            if_none_match: self.if_none_match.as_deref(),
+            if_modified_since: self.if_modified_since.as_deref(),
+            if_unmodified_since: self.if_unmodified_since.as_deref(),
+            if_range: self.if_range.as_deref(),
+        }
+    }
+}
+
+/// The file, as it is now. All of it must come from one look at one open file, or two versions mix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Representation<'a> {
+    /// Bytes; file systems stay below `i64::MAX`.
+    pub size: u64,
+    /// Entity tag and modification time.
+    pub validators: Validators<'a>,
+    /// `content-type` ([`crate::media_type()`]).
+    pub media_type: &'a str,
+    /// `cache-control`, passed through as configured.
+    pub cache_control: Option<&'a str>,
+}
+
+/// A reply, ready to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplyPlan {
+    /// Status.
+    pub status: Status,
+    /// Fields in order, `content-length` among them except with 204 and 304. The shell adds
+    /// `date` and what [`crate::CorsPolicy::reply_fields`] gives.
+    pub fields: FieldList,
+    /// What to send; nothing for HEAD, whatever `content-length` says.
+    pub body: Body,
+}
+
+/// Texts and ranges of the file, in the order in which they are sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Body {
+    /// Each a text and then some bytes of the file.
+    pub parts: Vec<Part>,
+    /// What follows the last part.
+    pub closing: String,
+}
+
+/// Some bytes of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Sent before the bytes; empty unless the reply is multipart.
+    pub preamble: String,
+    /// Never empty, never beyond the end of the file.
+    pub range: ByteRange,
+    /// Whether the client named no end (`bytes=N-`), and so may stop reading anywhere (thesis 5.1).
+    pub open_ended: bool,
+}
+
+impl Body {
+    /// How many bytes go over the wire.
+    pub fn length(&self) -> u64 {
+        let text = |text: &str| u64::try_from(text.len()).unwrap_or(u64::MAX);
+        let part = |part: &Part| text(&part.preamble).saturating_add(part.range.len());
+        let parts = self.parts.iter().map(part);
+        parts.fold(text(&self.closing), u64::saturating_add)
+    }
+
+    pub(crate) fn text(closing: String) -> Self {
+        Self {
+            parts: Vec::new(),
+            closing,
+        }
+    }
+
+    fn single(range: ByteRange, form: RangeForm) -> Self {
+        let part = Part {
+            preamble: String::new(),
+            range,
+            open_ended: form == RangeForm::Open,
+        };
+        Self {
+            parts: if range.is_empty() { vec![] } else { vec![part] },
+            closing: String::new(),
+        }
+    }
+}
+
+impl ReplyPlan {
+    /// The value of a field that occurs once, by its lower-case name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        fields.find(|(n, _)| *n == name).map(|(_, value)| &**value)
+    }
+
+    /// The bytes of the file that the body holds, all parts together.
+    pub fn file_bytes(&self) -> u64 {
+        let lengths = self.body.parts.iter().map(|part| part.range.len());
+        lengths.fold(0, u64::saturating_add)
+    }
+}
+
+/// Decides the reply to a request for `representation`.
+pub fn plan(
+    request: &RequestHead<'_>,
+    representation: &Representation<'_>,
+    limits: &RangeLimits,
+) -> ReplyPlan {
+    if !request.method.is_read() {
+        return error_reply(Status::MethodNotAllowed, request.method, None);
+    }
+    let verdict = evaluate(
+        request.method,
+        &request.preconditions(),
+        &representation.validators,
+        request.received,
+    );
+    let mut reply = match verdict {
+        Verdict::NotModified => return not_modified(representation),
+        Verdict::PreconditionFailed => {
+            return error_reply(Status::PreconditionFailed, request.method, None);
+        }
+        Verdict::Proceed { range_applies } => {
+            let value = request.range.as_deref().filter(|_| range_applies);
+            let set = value.and_then(|value| ByteRangeSet::parse(value, limits));
+            match set.map_or(Selection::Whole, |set| set.select(representation.size)) {
+                Selection::Whole => whole(representation),
+                Selection::Ranges(selected) => partial(request.boundary, representation, &selected),
+                Selection::Unsatisfiable => return unsatisfiable(request, representation.size),
+            }
+        }
+    };
+    let length = reply.body.length().to_string();
+    reply.fields.push(("content-length", Cow::Owned(length)));
+    reply.fields.push(("accept-ranges", Cow::Borrowed("bytes")));
+    push_validators(&mut reply.fields, representation);
+    if let Some(modified) = representation.validators.settled(request.received) {
+        let modified = modified.to_string();
+        reply.fields.push(("last-modified", Cow::Owned(modified)));
+    }
+    if request.method == Method::Head {
+        reply.body = Body::default();
+    }
+    reply
+}
+
+fn whole(representation: &Representation<'_>) -> ReplyPlan {
+    ReplyPlan {
+        status: Status::Ok,
+        fields: vec![owned("content-type", representation.media_type)],
+        body: Body::single(ByteRange::new(0, representation.size), RangeForm::Closed),
+    }
+}
+
+/// One range, or several with framing between them.
+///
+/// With `if-range` the type and the date need not be repeated (RFC 9110 15.3.7); they are, because
+/// browsers look at the type of every reply before they play it.
+fn partial(
+    boundary: Boundary,
+    representation: &Representation<'_>,
+    selected: &[Selected],
+) -> ReplyPlan {
+    let Representation {
+        size, media_type, ..
+    } = *representation;
+    if let [only] = selected {
+        let content_range = content_range(only.range, size);
+        return ReplyPlan {
+            status: Status::PartialContent,
+            fields: vec![
+                owned("content-type", media_type),
+                ("content-range", Cow::Owned(content_range)),
+            ],
+            body: Body::single(only.range, only.form),
+        };
+    }
+    let part = |(index, selected): (usize, &Selected)| Part {
+        preamble: boundary.preamble(index == 0, media_type, selected.range, size),
+        range: selected.range,
+        open_ended: selected.form == RangeForm::Open,
+    };
+    ReplyPlan {
+        status: Status::PartialContent,
+        fields: vec![("content-type", Cow::Owned(boundary.media_type()))],
+        body: Body {
+            parts: selected.iter().enumerate().map(part).collect(),
+            closing: boundary.closing(),
+        },
+    }
+}
+
+/// Only what keeps a stored reply fresh (RFC 9110 15.4.5); the tag makes the date unnecessary.
+fn not_modified(representation: &Representation<'_>) -> ReplyPlan {
+    let mut fields = FieldList::new();
+    push_validators(&mut fields, representation);
+    ReplyPlan {
+        status: Status::NotModified,
+        fields,
+        body: Body::default(),
+    }
+}
+
+fn unsatisfiable(request: &RequestHead<'_>, size: u64) -> ReplyPlan {
+    let mut reply = error_reply(Status::RangeNotSatisfiable, request.method, None);
+    let content_range = alloc::format!("bytes */{size}");
+    let fields = &mut reply.fields;
+    fields.push(("content-range", Cow::Owned(content_range)));
+    fields.push(("accept-ranges", Cow::Borrowed("bytes")));
+    reply
+}
+
+fn push_validators(fields: &mut FieldList, representation: &Representation<'_>) {
+    fields.push(owned("etag", representation.validators.entity_tag));
+    if let Some(cache_control) = representation.cache_control {
+        fields.push(owned("cache-control", cache_control));
+    }
+}
+
+fn owned(name: &'static str, value: &str) -> (&'static str, Cow<'static, str>) {
+    (name, Cow::Owned(String::from(value)))
+}

@@ -1,0 +1,257 @@
+//! The `range` field of a request against the size of a file (RFC 9110 section 14).
+//!
+//! The one idea: a client that asks for ranges badly still wants the file. What is malformed, in
+//! another unit, or too much is ignored and the whole file answers (14.2 allows a server to ignore
+//! the field); only ranges that are well formed and all lie beyond the end are refused.
+//!
+//! Invariants of what is selected: no range is empty or leaves the file, no two overlap or touch,
+//! and they stand in the order in which the client first asked for any of their bytes.
+
+use alloc::vec::Vec;
+
+use headlong_units::ByteRange;
+
+use crate::fields::trim_ows;
+
+/// How many ranges one request may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeLimits {
+    /// More than this, and the field is ignored: many small ranges are a sign of a broken client or
+    /// of an attack (RFC 9110 17.15), and on a disk each may cost a seek.
+    pub ranges_max: usize,
+}
+
+impl Default for RangeLimits {
+    /// 16: PDF viewers, the heaviest honest users of multiple ranges, ask for fewer.
+    fn default() -> Self {
+        Self { ranges_max: 16 }
+    }
+}
+
+/// How the client spelt a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RangeForm {
+    /// `first-last`: a chunk, all of which is probably wanted.
+    Closed,
+    /// `first-`: everything from there on, of which any part may be wanted (thesis 5.1).
+    Open,
+    /// `-length`: the end of the file, often an index.
+    Suffix,
+}
+
+/// One range as it was written; numbers too large for 64 bits are `u64::MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spec {
+    Closed { first: u64, last: u64 },
+    Open { first: u64 },
+    Suffix { length: u64 },
+}
+
+/// A well-formed `bytes=` range set, not yet held against a size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ByteRangeSet(Vec<Spec>);
+
+/// Bytes to send, and how they were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Selected {
+    /// Never empty, never beyond the end of the file.
+    pub range: ByteRange,
+    /// Of merged ranges: [`RangeForm::Open`] if any was, else that of the first.
+    pub form: RangeForm,
+}
+
+/// What a range set means for a file of a certain size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Selection {
+    /// The whole file, as if no range had been asked for.
+    Whole,
+    /// These ranges; at least one.
+    Ranges(Vec<Selected>),
+    /// None of the ranges has a byte in the file: 416.
+    Unsatisfiable,
+}
+
+impl ByteRangeSet {
+    /// Reads the value of a `range` field; `None` if it is to be ignored because it is malformed,
+    /// in a unit other than bytes, or holds more ranges than `limits` allows.
+    pub fn parse(value: &str, limits: &RangeLimits) -> Option<Self> {
+        let (unit, set) = trim_ows(value).split_once('=')?;
+        if !unit.eq_ignore_ascii_case("bytes") {
+            return None;
+        }
+        let mut specs = Vec::new();
+        // Recipients have to bear empty members of a list (RFC 9110 5.6.1.2).
+        for member in set.split(',').map(trim_ows).filter(|m| !m.is_empty()) {
+            if specs.len() >= limits.ranges_max {
+                return None;
+            }
+            specs.push(Spec::parse(member)?);
+        }
+        (!specs.is_empty()).then_some(Self(specs))
+    }
+
+    /// Which bytes of a file of `size` bytes are meant.
+    ///
+    /// A file without bytes has no byte that a `content-range` could name. A suffix of it is
+    /// satisfied by the whole of it, which is nothing (14.1.2 calls every non-zero suffix
+    /// satisfiable); any other range of it is unsatisfiable.
+    pub fn select(&self, size: u64) -> Selection {
+        let is_suffix = |spec: &Spec| matches!(spec, Spec::Suffix { length } if *length > 0);
+        if size == 0 && self.0.iter().any(is_suffix) {
+            return Selection::Whole;
+        }
+        let within = self.0.iter().filter_map(|spec| spec.resolve(size));
+        let selected = coalesce(within.collect());
+        if selected.is_empty() {
+            Selection::Unsatisfiable
+        } else {
+            Selection::Ranges(selected)
+        }
+    }
+}
+
+impl Spec {
+    fn parse(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once('-')?;
+        match (first, last) {
+            ("", length) => Some(Self::Suffix {
+                length: number(length)?,
+            }),
+            (first, "") => Some(Self::Open {
+                first: number(first)?,
+            }),
+            (first, last) => {
+                let spec = Self::Closed {
+                    first: number(first)?,
+                    last: number(last)?,
+                };
+                // A range that ends before it begins is malformed (14.1.1), also where both ends
+                // are beyond 64 bits and would compare as equal.
+                (!is_below(last, first)).then_some(spec)
+            }
+        }
+    }
+
+    fn resolve(self, size: u64) -> Option<Selected> {
+        let (range, form) = match self {
+            Self::Closed { first, last } => {
+                let end = last.saturating_add(1).min(size);
+                (ByteRange::new(first, end), RangeForm::Closed)
+            }
+            Self::Open { first } => (ByteRange::new(first, size), RangeForm::Open),
+            Self::Suffix { length } => {
+                let start = size.saturating_sub(length);
+                (ByteRange::new(start, size), RangeForm::Suffix)
+            }
+        };
+        (!range.is_empty()).then_some(Selected { range, form })
+    }
+}
+
+/// One or more digits, and nothing else; what does not fit in 64 bits is as good as infinite.
+fn number(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    Some(text.parse().unwrap_or(u64::MAX))
+}
+
+/// Whether one run of digits is a smaller number than another, of whatever length.
+fn is_below(left: &str, right: &str) -> bool {
+    let left = left.trim_start_matches('0');
+    let right = right.trim_start_matches('0');
+    (left.len(), left) < (right.len(), right)
+}
+
+/// Joins ranges that overlap or touch (15.3.7.2 allows it): no byte is read or sent twice.
+fn coalesce(selected: Vec<Selected>) -> Vec<Selected> {
+    let mut by_start: Vec<(usize, Selected)> = selected.into_iter().enumerate().collect();
+    by_start.sort_by_key(|(_, selected)| selected.range);
+    let mut merged: Vec<(usize, Selected)> = Vec::with_capacity(by_start.len());
+    for (order, next) in by_start {
+        match merged.last_mut() {
+            Some((first_order, last)) if last.range.touches(next.range) => {
+                last.range.end = last.range.end.max(next.range.end);
+                last.form = match (last.form, next.form) {
+                    (RangeForm::Open, _) | (_, RangeForm::Open) => RangeForm::Open,
+                    (_, form) if order < *first_order => form,
+                    (form, _) => form,
+                };
+                *first_order = order.min(*first_order);
+            }
+            _ => merged.push((order, next)),
+        }
+    }
+    merged.sort_by_key(|(order, _)| *order);
+    merged.into_iter().map(|(_, selected)| selected).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(value: &str, size: u64) -> Selection {
+        let set = ByteRangeSet::parse(value, &RangeLimits::default());
+        set.map_or(Selection::Whole, |set| set.select(size))
+    }
+
+    fn one(start: u64, end: u64, form: RangeForm) -> Selection {
+        let range = ByteRange::new(start, end);
+        Selection::Ranges(alloc::vec![Selected { range, form }])
+    }
+
+    #[test]
+    fn the_form_is_reported_for_single_ranges() {
+        assert_eq!(select("bytes=2-5", 10), one(2, 6, RangeForm::Closed));
+        assert_eq!(select("bytes=2-", 10), one(2, 10, RangeForm::Open));
+        assert_eq!(select("bytes=-2", 10), one(8, 10, RangeForm::Suffix));
+        assert_eq!(select("bytes=-20", 10), one(0, 10, RangeForm::Suffix));
+    }
+
+    #[test]
+    fn merged_ranges_are_open_if_one_of_them_was() {
+        assert_eq!(select("bytes=0-3,2-", 10), one(0, 10, RangeForm::Open));
+        assert_eq!(select("bytes=5-,0-4", 10), one(0, 10, RangeForm::Open));
+        assert_eq!(select("bytes=-4,0-6", 10), one(0, 10, RangeForm::Suffix));
+        assert_eq!(select("bytes=0-6,-4", 10), one(0, 10, RangeForm::Closed));
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_beyond_the_end() {
+        let huge = "9".repeat(60);
+        let closed = alloc::format!("bytes=1-{huge}");
+        assert_eq!(select(&closed, 10), one(1, 10, RangeForm::Closed));
+        let suffix = alloc::format!("bytes=-{huge}");
+        assert_eq!(select(&suffix, 10), one(0, 10, RangeForm::Suffix));
+        let open = alloc::format!("bytes={huge}-");
+        assert_eq!(select(&open, u64::MAX), Selection::Unsatisfiable);
+        let backwards = alloc::format!("bytes={huge}-{}", "9".repeat(59));
+        assert_eq!(select(&backwards, 10), Selection::Whole);
+        assert_eq!(
+            select("bytes=18446744073709551614-", u64::MAX),
+            one(u64::MAX - 1, u64::MAX, RangeForm::Open)
+        );
+        assert_eq!(select("bytes=0005-006", 10), one(5, 7, RangeForm::Closed));
+    }
+
+    #[test]
+    fn the_cap_counts_what_was_asked_not_what_is_left() {
+        let limits = RangeLimits { ranges_max: 2 };
+        assert!(ByteRangeSet::parse("bytes=0-0,2-2", &limits).is_some());
+        assert!(ByteRangeSet::parse("bytes=0-0,,2-2,", &limits).is_some());
+        assert!(ByteRangeSet::parse("bytes=0-0,0-0,0-0", &limits).is_none());
+        assert!(ByteRangeSet::parse("bytes=0-0", &RangeLimits { ranges_max: 0 }).is_none());
+    }
+
+    #[test]
+    fn a_chain_of_touching_ranges_collapses_and_order_is_that_of_the_first_mention() {
+        let Selection::Ranges(selected) = select("bytes=80-89,0-1,4-5,2-3,90-90", 100) else {
+            panic!("satisfiable");
+        };
+        let ranges: Vec<_> = selected
+            .iter()
+            .map(|s| (s.range.start, s.range.end))
+            .collect();
+        assert_eq!(ranges, [(80, 91), (0, 6)]);
+    }
+}

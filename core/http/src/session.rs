@@ -1,0 +1,237 @@
+//! Who is watching: the identity that joins requests into a viewing session.
+//!
+//! The one idea: the best name is the one that the player gave to its session; the next best is
+//! one that the operator says is there; an address with a user agent is what is left, and it
+//! joins all viewers of a household who use the same player.
+
+use alloc::string::String;
+
+use crate::cmcd::Cmcd;
+use crate::fields::{combined, trim_ows};
+use crate::hash::Fnv;
+use crate::query::query_value;
+
+/// The most that a log keeps of a name, in bytes; the identity is made from all of it.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Where a session id is to be looked for when the player sends none with CMCD, in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionRule {
+    /// Name of a header field.
+    pub header: Option<String>,
+    /// Name of a cookie.
+    pub cookie: Option<String>,
+    /// Key in the query.
+    pub query: Option<String>,
+}
+
+/// A viewer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewer {
+    /// The same for all requests of one viewer, on every machine and in every version: FNV-1a
+    /// (64 bits) over one byte that says how it was found (the number of [`FoundBy`]), then over
+    /// the session id, or over the address, a zero byte and the user agent.
+    pub id: u64,
+    /// How.
+    pub found_by: FoundBy,
+    /// The session id for people to read, cut after 128 bytes; `None` if there was none.
+    pub name: Option<String>,
+}
+
+/// How a viewer was recognised. The numbers are part of the identity and do not change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FoundBy {
+    /// `sid` of CMCD.
+    Cmcd = 1,
+    /// The configured header field.
+    Header = 2,
+    /// The configured cookie.
+    Cookie = 3,
+    /// The configured key of the query.
+    Query = 4,
+    /// Address and user agent.
+    Address = 5,
+}
+
+impl SessionRule {
+    /// Who sent the request with these fields and this query from the address with these octets.
+    pub fn viewer<'a, F>(
+        &self,
+        cmcd: &Cmcd,
+        fields: F,
+        query: Option<&str>,
+        address: &[u8],
+    ) -> Viewer
+    where
+        F: IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
+    {
+        let field = |name: &str| combined(fields.clone(), name);
+        let by_header = || field(self.header.as_deref()?).map(|v| String::from(trim_ows(&v)));
+        let by_cookie = || {
+            let name = self.cookie.as_deref()?;
+            cookie_value(&field("cookie")?, name).map(String::from)
+        };
+        let by_query = || query_value(query?, self.query.as_deref()?);
+        let named = |found_by, name: Option<String>| {
+            let name = name.filter(|name| !name.is_empty())?;
+            Some(Viewer::named(found_by, name))
+        };
+        named(FoundBy::Cmcd, cmcd.session_id.clone())
+            .or_else(|| named(FoundBy::Header, by_header()))
+            .or_else(|| named(FoundBy::Cookie, by_cookie()))
+            .or_else(|| named(FoundBy::Query, by_query()))
+            .unwrap_or_else(|| {
+                let user_agent = field("user-agent").unwrap_or_default();
+                Viewer::at(address, &user_agent)
+            })
+    }
+}
+
+impl Viewer {
+    fn named(found_by: FoundBy, mut name: String) -> Self {
+        let id = Fnv::new().with(&[found_by as u8]).with(name.as_bytes());
+        name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+        Self {
+            id: id.finish(),
+            found_by,
+            name: Some(name),
+        }
+    }
+
+    fn at(address: &[u8], user_agent: &str) -> Self {
+        let found_by = FoundBy::Address;
+        let id = Fnv::new()
+            .with(&[found_by as u8])
+            .with(unmapped(address))
+            .with(&[0])
+            .with(user_agent.as_bytes());
+        Self {
+            id: id.finish(),
+            found_by,
+            name: None,
+        }
+    }
+}
+
+/// An IPv4 address that a dual-stack socket shows as `::ffff:a.b.c.d`, in its own four octets.
+fn unmapped(address: &[u8]) -> &[u8] {
+    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    match address.strip_prefix(&MAPPED) {
+        Some(octets) if octets.len() == 4 => octets,
+        _ => address,
+    }
+}
+
+/// The value of a cookie in a `cookie` field (RFC 6265 5.4); quotes around it are not part of it.
+pub fn cookie_value<'a>(cookies: &'a str, name: &str) -> Option<&'a str> {
+    // Several lines of the field were joined with commas, which no cookie's value can hold.
+    let pairs = cookies.split([';', ',']).filter_map(|p| p.split_once('='));
+    let mut values = pairs.filter(|(key, _)| trim_ows(key) == name);
+    let value = trim_ows(values.next()?.1);
+    let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
+    Some(inner.unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const FIELDS: [(&str, &[u8]); 3] = [
+        ("X-Session", b" from-header "),
+        ("Cookie", b"a=1; play=from-cookie; b=2"),
+        ("User-Agent", b"player/1"),
+    ];
+
+    fn rule(header: bool, cookie: bool, query: bool) -> SessionRule {
+        SessionRule {
+            header: header.then(|| "x-session".to_string()),
+            cookie: cookie.then(|| "play".to_string()),
+            query: query.then(|| "s".to_string()),
+        }
+    }
+
+    fn found(rule: &SessionRule, cmcd: &Cmcd) -> (FoundBy, Option<String>) {
+        let viewer = rule.viewer(cmcd, FIELDS, Some("s=from%2Dquery"), &[127, 0, 0, 1]);
+        (viewer.found_by, viewer.name)
+    }
+
+    #[test]
+    fn the_best_name_that_is_there_is_taken() {
+        let said = Cmcd {
+            session_id: Some("from-player".to_string()),
+            ..Cmcd::default()
+        };
+        let silent = Cmcd::default();
+        let name = |text: &str| Some(text.to_string());
+        for (rule, cmcd, expected) in [
+            (
+                rule(true, true, true),
+                &said,
+                (FoundBy::Cmcd, name("from-player")),
+            ),
+            (
+                rule(true, true, true),
+                &silent,
+                (FoundBy::Header, name("from-header")),
+            ),
+            (
+                rule(false, true, true),
+                &silent,
+                (FoundBy::Cookie, name("from-cookie")),
+            ),
+            (
+                rule(false, false, true),
+                &silent,
+                (FoundBy::Query, name("from-query")),
+            ),
+            (rule(false, false, false), &silent, (FoundBy::Address, None)),
+        ] {
+            assert_eq!(found(&rule, cmcd), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_is_one_viewer_per_player_and_the_same_in_both_families() {
+        let rule = SessionRule::default();
+        let id = |agent: &'static [u8], address: &[u8]| {
+            let fields = [("user-agent", agent)];
+            rule.viewer(&Cmcd::default(), fields, None, address).id
+        };
+        let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];
+        assert_eq!(id(b"a", &[10, 0, 0, 1]), id(b"a", &mapped));
+        assert_ne!(id(b"a", &[10, 0, 0, 1]), id(b"b", &[10, 0, 0, 1]));
+        assert_ne!(id(b"a", &[10, 0, 0, 1]), id(b"a", &[10, 0, 0, 2]));
+    }
+
+    #[test]
+    fn the_identity_is_the_documented_hash() {
+        let viewer = Viewer::named(FoundBy::Cmcd, "foobar".to_string());
+        let by_hand = b"\x01foobar"
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        assert_eq!(viewer.id, by_hand);
+    }
+
+    #[test]
+    fn long_names_are_cut_for_the_log_but_not_for_the_identity() {
+        let long = "é".repeat(100);
+        let viewer = Viewer::named(FoundBy::Header, long.clone());
+        assert_eq!(viewer.name.map(|n| n.len()), Some(128));
+        assert_ne!(viewer.id, Viewer::named(FoundBy::Header, long + "x").id);
+    }
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let cookies = "xplay=0; play=\"a b\" ;play=second, other=1";
+        assert_eq!(cookie_value(cookies, "play"), Some("a b"));
+        assert_eq!(cookie_value(cookies, "other"), Some("1"));
+        assert_eq!(cookie_value(cookies, "pla"), None);
+        assert_eq!(cookie_value("play", "play"), None);
+        assert_eq!(cookie_value("play=", "play"), Some(""));
+        assert_eq!(cookie_value("play=\"", "play"), Some("\""));
+    }
+}

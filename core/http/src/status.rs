@@ -1,0 +1,109 @@
+//! The methods a file server knows and the statuses it answers with.
+
+/// What the client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Send the representation.
+    Get,
+    /// Send the fields that GET would send.
+    Head,
+    /// Say what is allowed (and let browsers ask before a cross-origin request).
+    Options,
+    /// Anything else; answered with [`Status::MethodNotAllowed`].
+    Other,
+}
+
+impl Method {
+    /// The methods in the `allow` field.
+    pub const ALLOWED: &'static str = "GET, HEAD, OPTIONS";
+
+    /// Reads a method name; names are case-sensitive (RFC 9110 9.1).
+    pub fn parse(name: &str) -> Self {
+        match name {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "OPTIONS" => Self::Options,
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether the method only reads a representation, which is what 304 is for.
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Get | Self::Head)
+    }
+}
+
+/// Every status this server sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// 200.
+    Ok,
+    /// 204.
+    NoContent,
+    /// 206.
+    PartialContent,
+    /// 304.
+    NotModified,
+    /// 400.
+    BadRequest,
+    /// 404.
+    NotFound,
+    /// 405.
+    MethodNotAllowed,
+    /// 408.
+    RequestTimeout,
+    /// 412.
+    PreconditionFailed,
+    /// 416.
+    RangeNotSatisfiable,
+    /// 431.
+    FieldsTooLarge,
+    /// 500.
+    InternalError,
+    /// 503.
+    Unavailable,
+    /// 504.
+    GatewayTimeout,
+}
+
+impl Status {
+    /// The number on the wire.
+    pub const fn code(self) -> u16 {
+        match self {
+            Self::Ok => 200,
+            Self::NoContent => 204,
+            Self::PartialContent => 206,
+            Self::NotModified => 304,
+            Self::BadRequest => 400,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::PreconditionFailed => 412,
+            Self::RangeNotSatisfiable => 416,
+            Self::FieldsTooLarge => 431,
+            Self::InternalError => 500,
+            Self::Unavailable => 503,
+            Self::GatewayTimeout => 504,
+        }
+    }
+
+    /// The phrase of RFC 9110 section 15 and RFC 6585.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::NoContent => "No Content",
+            Self::PartialContent => "Partial Content",
+            Self::NotModified => "Not Modified",
+            Self::BadRequest => "Bad Request",
+            Self::NotFound => "Not Found",
+            Self::MethodNotAllowed => "Method Not Allowed",
+            Self::RequestTimeout => "Request Timeout",
+            Self::PreconditionFailed => "Precondition Failed",
+            Self::RangeNotSatisfiable => "Range Not Satisfiable",
+            Self::FieldsTooLarge => "Request Header Fields Too Large",
+            Self::InternalError => "Internal Server Error",
+            Self::Unavailable => "Service Unavailable",
+            Self::GatewayTimeout => "Gateway Timeout",
+        }
+    }
+}

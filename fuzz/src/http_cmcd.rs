@@ -1,0 +1,40 @@
+//! The query in a line, then the value of a `cmcd-session` field.
+
+use headlong_http::{Cmcd, FoundBy, SessionRule, cookie_value, query_value, query_without};
+
+use crate::split_line;
+
+/// What is kept is bounded, and the same request is always the same viewer.
+pub fn run(data: &[u8]) {
+    let (query, value) = split_line(data);
+    let query = String::from_utf8_lossy(query);
+    let fields = [("cmcd-session", value), ("cookie", value)];
+    let said = Cmcd::read(fields, Some(&query));
+    for id in [&said.session_id, &said.content_id].into_iter().flatten() {
+        assert!(id.chars().count() <= 64 && !id.contains(char::is_control));
+    }
+    assert!(
+        said.next_object
+            .as_ref()
+            .is_none_or(|path| path.len() <= 4 * 2048)
+    );
+    assert!(
+        said.next_range
+            .as_ref()
+            .is_none_or(|range| range.len() <= 4 * 41)
+    );
+
+    let rule = SessionRule {
+        header: Some("x-session".into()),
+        cookie: Some("sid".into()),
+        query: Some("sid".into()),
+    };
+    let viewer = || rule.viewer(&said, fields, Some(&query), &[127, 0, 0, 1]);
+    assert_eq!(viewer(), viewer());
+    if said.session_id.as_ref().is_some_and(|id| !id.is_empty()) {
+        assert_eq!(viewer().found_by, FoundBy::Cmcd);
+    }
+    let stripped = query_without(&query, "CMCD");
+    assert_eq!(query_value(&stripped, "CMCD"), None);
+    let _ = cookie_value(&query, "sid");
+}

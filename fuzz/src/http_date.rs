@@ -1,0 +1,20 @@
+//! Seconds since 1970 in a line, which is now, then a date in any form.
+
+use headlong_http::HttpDate;
+
+use crate::{moment, split_line};
+
+/// A date that is read is printed in the one form that is sent, and read again as itself.
+pub fn run(data: &[u8]) {
+    let (now, text) = split_line(data);
+    let now = moment(now);
+    let printed = now.to_string();
+    assert_eq!(printed.len(), "Sun, 06 Nov 1994 08:49:37 GMT".len());
+    assert_eq!(HttpDate::parse(&printed, HttpDate::EPOCH), Some(now));
+    let Ok(text) = str::from_utf8(text) else {
+        return;
+    };
+    if let Some(date) = HttpDate::parse(text, now) {
+        assert_eq!(HttpDate::parse(&date.to_string(), now), Some(date));
+    }
+}
