@@ -278,7 +278,8 @@ fn unknown_table(typed: &str) -> String {
 }
 
 impl Config {
-    fn join_paths(&mut self, folder: &Path) {
+    /// Takes every path that is not absolute as one in `folder`.
+    pub fn join_paths(&mut self, folder: &Path) {
         let files = [&mut self.tls.certificate, &mut self.tls.key];
         for path in self.roots.iter_mut().chain(files.into_iter().flatten()) {
             *path = folder.join(&path);
