@@ -7,3 +7,4 @@ pub mod http;
 pub mod log;
 pub mod net;
 mod raw;
+pub mod run;

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Formatting and lints, without changing anything.
+set -eu
+cd "$(dirname "$0")/.."
+
+cargo fmt --all --check
+cargo clippy --workspace --all-targets -- -D warnings
+if [ -f fuzz/Cargo.toml ]; then
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
+fi
+for script in scripts/*.sh .ci/run; do
+    sh -n "$script"
+done
+if command -v cargo-deny >/dev/null; then
+    cargo deny --log-level error check licenses sources bans
+else
+    echo "check: cargo-deny is not installed; licences and sources were not looked at"
+fi

@@ -1,0 +1,145 @@
+//! The binary as an operator meets it: what it prints where, and its exit codes.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn headlong(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_version_is_on_standard_output() {
+    let output = headlong(&["--version"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(
+        text(&output.stdout),
+        format!("headlong {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn a_wrong_command_line_ends_with_64_and_prints_no_result() {
+    for args in [
+        &["serve", "--colour", "red"][..],
+        &["sreve"],
+        &["check", "--memory"],
+        &[],
+    ] {
+        let output = headlong(args);
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        assert!(
+            output.stdout.is_empty() && !output.stderr.is_empty(),
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn all_mistakes_are_printed_at_once_before_anything_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("h.toml");
+    fs::write(&file, "memroy = \"1GiB\"\npolicy = \"lru\"\n").expect("written");
+    let file = file.display().to_string();
+    for command in ["serve", "check"] {
+        let output = headlong(&[command, "--config", &file, "--admin", "here"]);
+        assert_eq!(output.status.code(), Some(64));
+        assert!(output.stdout.is_empty());
+        let stderr = text(&output.stderr);
+        let lines: Vec<_> = stderr.lines().collect();
+        assert_eq!(lines.len(), 4, "{stderr}");
+        assert_eq!(
+            lines[0],
+            format!("headlong: {file}:1: memroy: unknown key; did you mean `memory`?")
+        );
+        assert!(
+            lines[1].contains(":2: policy: `lru` is unknown; the names are fixed,"),
+            "{stderr}"
+        );
+        assert!(
+            lines[2].starts_with("headlong: --admin: admin: `here` is not"),
+            "{stderr}"
+        );
+        assert!(
+            lines[3].contains("name at least one folder: headlong serve DIR"),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_root_that_does_not_exist_is_a_mistake_of_the_configuration() {
+    let output = headlong(&["serve", "/nonexistent/videos"]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("roots: /nonexistent/videos cannot be found"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn check_prints_a_file_that_means_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    let first = headlong(&[
+        "check",
+        &root,
+        "--memory",
+        "64MiB",
+        "--order",
+        "fcfs",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    assert!(first.stderr.is_empty());
+    let page = text(&first.stdout);
+    assert!(page.contains(&format!("serves {root}\n")), "{page}");
+    assert!(
+        page.contains("64MiB of memory") && page.contains("order = \"fcfs\""),
+        "{page}"
+    );
+
+    let file = folder.path().join("h.toml");
+    fs::write(&file, &page).expect("written");
+    let again = headlong(&["check", "--config", &file.display().to_string()]);
+    assert_eq!(text(&again.stdout), page);
+
+    let mut relative = Command::new(env!("CARGO_BIN_EXE_headlong"));
+    let output = relative
+        .args(["check", "."])
+        .current_dir(&folder)
+        .output()
+        .expect("it starts");
+    assert!(
+        text(&output.stdout).contains(&format!("roots = [\"{root}/.\"]")),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_reader_who_had_enough_is_no_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
+        .arg("check")
+        .arg(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        (output.status.code(), text(&output.stderr)),
+        (Some(0), String::new())
+    );
+}

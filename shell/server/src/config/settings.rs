@@ -1,0 +1,367 @@
+//! What a configuration means, once it has been read: one field for each key of the file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
+use headlong_units::{BitRate, Bytes, Duration, KIB};
+
+/// Everything an operator may say. Defaults are in `Default`, the engine's own in
+/// [`EngineConfig`]; what each key means is in the table of `keys.rs`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Folders whose trees are served; at least one after [`Config::load`].
+    pub roots: Vec<PathBuf>,
+    /// Addresses for viewers; at least one.
+    pub listen: Vec<SocketAddr>,
+    /// Address for the operator.
+    pub admin: Admin,
+    /// The whole budget for pieces, over all devices.
+    pub memory: Bytes,
+    /// Size of a piece.
+    pub piece: Bytes,
+    /// How much to read for a chain.
+    pub policy: Policy,
+    /// The reference size of the policy.
+    pub prefetch: Bytes,
+    /// The bit rate that the reference size is for.
+    pub reference_bit_rate: BitRate,
+    /// In which order a device's jobs are done.
+    pub order: Order,
+    /// Which pieces to keep that have been read.
+    pub retention: Retention,
+    /// Largest run of bytes read as one.
+    pub read_max: Bytes,
+    /// Reads outstanding at a rotating device.
+    pub outstanding_reads_rotating: u32,
+    /// Reads outstanding at a device without moving parts.
+    pub outstanding_reads_flash: u32,
+    /// How devices are read.
+    pub io: Io,
+    /// Whether to read past the kernel's page cache.
+    pub direct: bool,
+    /// A chain's next job is queued when what it has left lasts no longer than this.
+    pub ahead_horizon: Duration,
+    /// Longest pause within a chain.
+    pub chain_gap: Duration,
+    /// How long a viewer with a playout buffer may wait.
+    pub patience: Duration,
+    /// How long a viewer who starts, seeks or runs dry may wait.
+    pub startup_patience: Duration,
+    /// Assumed reading speed of a viewer who has not shown or said any.
+    pub pace_default: BitRate,
+    /// Bytes handed to one reply and not yet taken by its socket.
+    pub send_window: Bytes,
+    /// What to do with new viewers of an overloaded device.
+    pub admission: Admission,
+    /// A read that takes longer counts as a device error.
+    pub read_timeout: Duration,
+    /// Errors are counted over this window.
+    pub error_window: Duration,
+    /// Errors within the window that take a device out of service.
+    pub errors_offline: u32,
+    /// How often an offline device is tried again.
+    pub offline_retry: Duration,
+    /// Most requests in progress at one device.
+    pub requests_max: u32,
+    /// Most chains remembered for one device.
+    pub chains_max: u32,
+    /// Most streams registered with one device.
+    pub streams_max: u32,
+    /// How long a file's size and time of change are believed before they are looked at again.
+    pub revalidate: Duration,
+    /// How often the roots are searched for new and deleted files; zero for never.
+    pub rescan: Duration,
+    /// When replies say where their time went.
+    pub server_timing: ServerTiming,
+    /// The `Cache-Control` sent with files; empty for none.
+    pub cache_control: String,
+    /// Bounds on connections.
+    pub limits: Limits,
+    /// Certificate files.
+    pub tls: Tls,
+    /// Which other sites' pages may play from here.
+    pub cors: Cors,
+    /// How a viewing session is recognised when the player does not say it by CMCD.
+    pub session: SessionKeys,
+    /// Logs.
+    pub log: Log,
+    /// What is different for single devices, by kernel name (`sda`).
+    pub device: BTreeMap<String, DeviceOverride>,
+}
+
+/// Where the operator's pages are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admin {
+    /// Nowhere.
+    Off,
+    /// At this address.
+    Address(SocketAddr),
+}
+
+/// Bounds on connections, so that no client can hold more than its share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections_max: u32,
+    /// Requests on one connection before it is closed.
+    pub requests_per_connection_max: u32,
+    /// Bytes of a request's line and headers together.
+    pub header_bytes_max: Bytes,
+    /// Longest time for a request's headers to arrive.
+    pub header_timeout: Duration,
+    /// Longest time between two requests.
+    pub idle_timeout: Duration,
+    /// Within each of these a reply must take `send_bytes_min`.
+    pub send_timeout: Duration,
+    /// Fewest bytes a reply must take within `send_timeout`.
+    pub send_bytes_min: Bytes,
+    /// Longest time replies in progress are given when the server stops.
+    pub drain_timeout: Duration,
+    /// Most ranges answered in one reply.
+    pub ranges_max: u32,
+}
+
+/// Certificate files; both or neither after [`Config::load`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tls {
+    /// Certificate chain, PEM.
+    pub certificate: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key: Option<PathBuf>,
+}
+
+impl Tls {
+    /// Certificate and key, if there are any.
+    pub fn files(&self) -> Option<(&Path, &Path)> {
+        self.certificate.as_deref().zip(self.key.as_deref())
+    }
+}
+
+/// Which other sites' pages may play from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Origins allowed; `*` for all, empty for none.
+    pub origins: Vec<String>,
+    /// Request headers allowed beyond those that players send anyway.
+    pub headers: Vec<String>,
+    /// How long a browser may remember the answer.
+    pub max_age: Duration,
+}
+
+/// Names under which a request may carry the id of its viewing session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionKeys {
+    /// A header.
+    pub header: Option<String>,
+    /// A cookie.
+    pub cookie: Option<String>,
+    /// A key of the query.
+    pub query: Option<String>,
+}
+
+/// Logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// One line for each request.
+    pub access: LogSink,
+    /// How those lines look.
+    pub format: AccessFormat,
+    /// One line for each viewing session.
+    pub sessions: LogSink,
+    /// A session without requests for this long has ended.
+    pub session_gap: Duration,
+    /// The least severe message of the daemon's own log, which goes to standard error.
+    pub level: LogLevel,
+}
+
+/// Where log lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogSink {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+/// What is different for one device; what is not set is as for all devices.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceOverride {
+    /// Its part of the budget.
+    pub memory: Option<Bytes>,
+    /// Whether it has moving parts, whatever the kernel says.
+    pub rotational: Option<bool>,
+    /// Reads outstanding.
+    pub outstanding_reads: Option<u32>,
+    /// Sizing rule.
+    pub policy: Option<Policy>,
+    /// Reference size of the rule.
+    pub prefetch: Option<Bytes>,
+    /// How it is read.
+    pub io: Option<Io>,
+}
+
+/// Declares an enum of values that are written by name.
+macro_rules! names {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident => $name:literal),+ }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type { $($(#[$variant_doc])* $variant),+ }
+
+        impl $type {
+            /// Every value, in the order of the manual.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Its name in the configuration.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+
+            /// The value of that name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == name)
+            }
+        }
+    };
+}
+
+names! {
+    /// How a device is read.
+    Io {
+        /// By io_uring if the kernel allows it, else by pread.
+        Auto => "auto",
+        /// By io_uring.
+        IoUring => "io_uring",
+        /// By pread in a thread.
+        Pread => "pread"
+    }
+}
+
+names! {
+    /// How a line of the access log looks.
+    AccessFormat {
+        /// One JSON object.
+        Json => "json",
+        /// As nginx's `combined`, with more fields behind it.
+        Combined => "combined"
+    }
+}
+
+names! {
+    /// Severity of the daemon's own messages.
+    LogLevel {
+        /// Something failed.
+        Error => "error",
+        /// Something needs looking at.
+        Warn => "warn",
+        /// Starts, stops and changes.
+        Info => "info",
+        /// Each decision.
+        Debug => "debug",
+        /// Everything.
+        Trace => "trace"
+    }
+}
+
+names! {
+    /// When replies carry `Server-Timing`.
+    ServerTiming {
+        /// When the request asks for it.
+        OnRequest => "on-request",
+        /// Always.
+        Always => "always",
+        /// Never.
+        Off => "off"
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let engine = EngineConfig::default();
+        // The engine's tables are far smaller than 2^32, so that nothing is cut off here.
+        let table = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
+        Self {
+            roots: Vec::new(),
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080))],
+            admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081))),
+            memory: Bytes(engine.memory_bytes),
+            piece: Bytes(engine.piece_bytes),
+            policy: engine.sizing.policy,
+            prefetch: Bytes(engine.sizing.reference_bytes),
+            reference_bit_rate: engine.sizing.reference_bit_rate,
+            order: engine.order,
+            retention: engine.retention,
+            read_max: Bytes(engine.read_bytes_max),
+            outstanding_reads_rotating: engine.outstanding_reads_max,
+            outstanding_reads_flash: 16,
+            io: Io::Auto,
+            direct: true,
+            ahead_horizon: engine.ahead_horizon,
+            chain_gap: engine.chain_gap,
+            patience: engine.patience,
+            startup_patience: engine.startup_patience,
+            pace_default: engine.pace_default,
+            send_window: Bytes(engine.send_window_bytes),
+            admission: engine.admission,
+            read_timeout: engine.read_timeout,
+            error_window: engine.error_window,
+            errors_offline: engine.errors_offline,
+            offline_retry: engine.offline_retry,
+            requests_max: table(engine.requests_max),
+            chains_max: table(engine.chains_max),
+            streams_max: table(engine.streams_max),
+            revalidate: Duration::from_secs(1),
+            rescan: Duration::from_secs(60),
+            server_timing: ServerTiming::OnRequest,
+            cache_control: String::new(),
+            limits: Limits::default(),
+            tls: Tls::default(),
+            cors: Cors::default(),
+            session: SessionKeys::default(),
+            log: Log::default(),
+            device: BTreeMap::new(),
+        }
+    }
+}
+
+impl Default for Limits {
+    /// Times are near nginx's own: its players and proxies are the ones that come here.
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            requests_per_connection_max: 10_000,
+            header_bytes_max: Bytes(32 * KIB),
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            send_timeout: Duration::from_secs(60),
+            send_bytes_min: Bytes(16 * KIB),
+            drain_timeout: Duration::from_secs(30),
+            ranges_max: 16,
+        }
+    }
+}
+
+impl Default for Cors {
+    fn default() -> Self {
+        Self {
+            origins: vec!["*".to_string()],
+            headers: Vec::new(),
+            max_age: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            access: LogSink::Stdout,
+            format: AccessFormat::Json,
+            sessions: LogSink::Off,
+            session_gap: Duration::from_secs(60),
+            level: LogLevel::Info,
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Wrong files with every word of their errors, round trips, and who overrides whom.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headlong_engine::{Order, Policy};
+use headlong_units::{Bytes, Duration, MIB};
+use proptest::prelude::*;
+
+use super::keys::{DEVICE_KEYS, KEYS};
+use super::settings::{Admin, Config, Io, LogSink};
+use super::{Flags, manual};
+
+fn load(text: &str) -> Result<Config, super::ConfigErrors> {
+    let flags = Flags {
+        roots: vec!["/videos".into()],
+        ..Flags::default()
+    };
+    Config::from_text(Path::new("h.toml"), text, &flags)
+}
+
+fn errors_of(text: &str) -> String {
+    load(text).expect_err("this file is wrong").to_string()
+}
+
+/// Compares with a file beside the tests; `UPDATE=1` writes it anew, for review as a difference.
+fn golden(path: &Path, found: &str) {
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is made");
+        fs::write(path, found).expect("the file is written");
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        expected == found,
+        "{} is not current; run this test with UPDATE=1 and look at the difference:\n{found}",
+        path.display()
+    );
+}
+
+/// Each is a name and a file that is wrong in at least one way.
+const WRONG: &[(&str, &str)] = &[
+    ("a misspelt key", "memroy = \"1GiB\"\n"),
+    (
+        "a misspelt key in a table",
+        "[limits]\nidle_timout = \"5s\"\n",
+    ),
+    (
+        "a misspelt table",
+        "[limit]\nidle_timeout = \"5s\"\n[lmits]\nranges_maxx = 3\n",
+    ),
+    (
+        "a key in the wrong table",
+        "idle_timeout = \"5s\"\n[log]\nmemory = \"1GiB\"\n",
+    ),
+    ("a key like no other", "colour = \"red\"\n"),
+    ("a table instead of a value", "[memory]\nsize = 3\n"),
+    (
+        "a value instead of a table",
+        "limits = 3\ndevice = \"sda\"\n",
+    ),
+    (
+        "sizes",
+        "memory = \"1GIB\"\npiece = 131072\nread_max = \"MiB\"\nprefetch = \"99999999TiB\"\n",
+    ),
+    (
+        "times",
+        "patience = \"30\"\nrescan = 60\nrevalidate = \"5 fortnights\"\nchain_gap = -1\n",
+    ),
+    (
+        "rates",
+        "reference_bit_rate = \"2000\"\npace_default = \"0bps\"\n",
+    ),
+    (
+        "names",
+        "policy = \"squareroot\"\norder = \"lifo\"\nio = true\nretention = \"LRU\"\n",
+    ),
+    (
+        "numbers",
+        "errors_offline = -1\nrequests_max = 99999999999999999999\nchains_max = 1.5\n",
+    ),
+    (
+        "addresses",
+        "listen = [\"localhost:8080\", \"8080\"]\nadmin = \"on\"\n",
+    ),
+    ("an address outside a list", "listen = \"127.0.0.1:8080\"\n"),
+    ("no address at all", "listen = []\n"),
+    (
+        "not TOML in two places",
+        "memory = \npolicy = \"fixed\nprefetch = \"8MiB\"\n",
+    ),
+    ("a key twice", "memory = \"1GiB\"\nmemory = \"2GiB\"\n"),
+    ("a piece that is not a power of two", "piece = \"100KiB\"\n"),
+    (
+        "memory smaller than eight pieces",
+        "memory = \"1MiB\"\npiece = \"256KiB\"\nprefetch = \"1MiB\"\n",
+    ),
+    (
+        "prefetch larger than memory",
+        "memory = \"64MiB\"\nprefetch = \"65MiB\"\n",
+    ),
+    ("prefetch smaller than a piece", "prefetch = \"64KiB\"\n"),
+    (
+        "the longest read smaller than a piece",
+        "read_max = \"64KiB\"\n",
+    ),
+    (
+        "a send window smaller than a piece",
+        "send_window = \"64KiB\"\n",
+    ),
+    (
+        "no reads at all",
+        "outstanding_reads_rotating = 0\noutstanding_reads_flash = 0\n",
+    ),
+    ("tables without room", "chains_max = 0\n"),
+    (
+        "two listeners on one port",
+        "listen = [\"0.0.0.0:80\", \"127.0.0.1:80\"]\n",
+    ),
+    (
+        "viewers and operator on one port",
+        "listen = [\"0.0.0.0:8081\"]\nadmin = \"127.0.0.1:8081\"\n",
+    ),
+    (
+        "a certificate without a key",
+        "[tls]\ncertificate = \"cert.pem\"\n",
+    ),
+    ("a key without a certificate", "[tls]\nkey = \"key.pem\"\n"),
+    (
+        "nothing ever allowed",
+        "[limits]\nconnections_max = 0\nheader_timeout = \"0s\"\nheader_bytes_max = \"100B\"\n",
+    ),
+    (
+        "what headers cannot hold",
+        "cache_control = \"no\\nstore\"\n[session]\nheader = \"X Session\"\nquery = \"\"\n[cors]\norigins = [\"example.org\", \"https://a.example\"]\nheaders = [\"a:b\"]\n",
+    ),
+    (
+        "devices",
+        "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"512KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
+    ),
+    ("a device that is no table", "device.sda = 3\n"),
+];
+
+#[test]
+fn every_wrong_file_gets_exactly_these_words() {
+    let mut page = String::new();
+    for (name, text) in WRONG {
+        page.push_str(&format!("== {name}\n{text}--\n{}\n\n", errors_of(text)));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/config_errors.txt");
+    golden(&path, &page);
+}
+
+#[test]
+fn all_mistakes_of_file_and_flags_come_at_once_in_order() {
+    let flags = Flags {
+        memory: Some("1Gig".into()),
+        ..Flags::default()
+    };
+    let text = "ordr = 1\npolicy = 3\n[tls]\nkey = \"k\"\n";
+    let errors = Config::from_text(Path::new("h.toml"), text, &flags).expect_err("wrong");
+    let places: Vec<_> = errors
+        .iter()
+        .map(|e| format!("{} {}", e.place, e.key))
+        .collect();
+    let expected = [
+        "h.toml:1 ordr",
+        "h.toml:2 policy",
+        "h.toml:4 tls.key",
+        "--memory memory",
+        "default roots",
+    ];
+    assert_eq!(places, expected, "{errors}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_a_wrong_flag() {
+    let flags = Flags {
+        admin: Some("nowhere".into()),
+        ..Flags::default()
+    };
+    let missing = Path::new("/nonexistent/h.toml");
+    let errors = Config::load(Some(missing), &flags)
+        .expect_err("wrong")
+        .to_string();
+    assert!(
+        errors.starts_with("/nonexistent/h.toml: cannot be read:"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("\n--admin: admin: `nowhere` is not an address"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn flags_override_the_file_and_the_file_the_defaults() {
+    let file = "roots = [\"a\"]\nlisten = [\"127.0.0.1:1\"]\nadmin = \"off\"\nmemory = \"2GiB\"\n\
+                policy = \"fixed\"\norder = \"fcfs\"\nprefetch = \"1MiB\"\nread_max = \"1MiB\"\n";
+    let path = Path::new("/etc/headlong/h.toml");
+    let by_file = Config::from_text(path, file, &Flags::default()).expect("right");
+    assert_eq!(by_file.roots, [PathBuf::from("/etc/headlong/a")]);
+    assert_eq!(
+        (by_file.admin, by_file.memory),
+        (Admin::Off, Bytes(2048 * MIB))
+    );
+    assert_eq!(
+        (by_file.policy, by_file.order),
+        (Policy::Fixed, Order::Fcfs)
+    );
+
+    let flags = Flags {
+        roots: vec!["b".into(), "c".into()],
+        listen: vec!["127.0.0.1:2".into(), "[::1]:2".into()],
+        admin: Some("127.0.0.1:3".into()),
+        memory: Some("3GiB".into()),
+        policy: Some("first-grow".into()),
+        order: Some("elevator".into()),
+        prefetch: Some("2MiB".into()),
+    };
+    let by_flags = Config::from_text(path, file, &flags).expect("right");
+    assert_eq!(by_flags.roots, [PathBuf::from("b"), PathBuf::from("c")]);
+    assert_eq!(
+        by_flags.listen,
+        ["127.0.0.1:2", "[::1]:2"].map(|a| a.parse().expect("right"))
+    );
+    assert_eq!(
+        by_flags.admin,
+        Admin::Address("127.0.0.1:3".parse().expect("right"))
+    );
+    assert_eq!(
+        (by_flags.memory, by_flags.prefetch),
+        (Bytes(3072 * MIB), Bytes(2 * MIB))
+    );
+    assert_eq!(
+        (by_flags.policy, by_flags.order),
+        (Policy::FirstGrow, Order::Elevator)
+    );
+    assert_eq!(by_flags.read_max, by_file.read_max);
+    assert_eq!(by_flags.patience, Config::default().patience);
+}
+
+#[test]
+fn every_key_can_be_written_as_it_is_shown() {
+    let mut config = Config {
+        roots: vec!["/videos".into()],
+        ..Config::default()
+    };
+    assert_eq!(
+        load(&config.show()).expect("the defaults are right"),
+        config
+    );
+
+    let unusual = "memory = \"3GiB\"\nadmin = \"off\"\ndirect = false\nio = \"pread\"\n\
+        cache_control = \"max-age=1, \\\"x\\\"\"\n[tls]\ncertificate = \"/c\"\nkey = \"/k\"\n\
+        [cors]\norigins = [\"https://a.example\"]\nheaders = [\"X-A\"]\n[session]\nheader = \"X-S\"\n\
+        [log]\naccess = \"/var/log/a b\"\nformat = \"combined\"\n\
+        [device.\"sda\"]\nmemory = \"1GiB\"\nrotational = true\nio = \"io_uring\"\n[device.\"a b\"]\n";
+    config = load(unusual).expect("right");
+    assert_eq!(load(&config.show()).expect("still right"), config);
+    assert_eq!(config.log.access, LogSink::File("/var/log/a b".into()));
+}
+
+#[test]
+fn every_key_has_its_own_name_and_place_in_the_manual() {
+    let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "a name is there twice");
+    let tables: Vec<_> = KEYS.iter().map(|key| key.split().0).collect();
+    assert!(
+        tables
+            .windows(2)
+            .all(|pair| pair[0] == pair[1] || !pair[1].is_empty()),
+        "top keys first"
+    );
+    for text in KEYS
+        .iter()
+        .map(|key| key.text)
+        .chain(DEVICE_KEYS.iter().map(|key| key.text))
+    {
+        assert!(text.ends_with('.') && text.is_ascii(), "{text}");
+    }
+}
+
+#[test]
+fn the_manual_page_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    golden(&root.join("docs/manual/configuration.md"), &manual());
+}
+
+#[test]
+fn the_configurations_that_come_with_the_project_are_right() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let flags = Flags {
+        roots: vec!["/videos".into()],
+        ..Flags::default()
+    };
+    for file in ["packaging/headlong.toml", "scripts/run.toml"] {
+        Config::load(Some(&root.join(file)), &flags).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+#[test]
+fn the_budget_is_divided_and_named_devices_get_their_own() {
+    let text = "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"256MiB\"\npolicy = \"fixed\"\n\
+                rotational = false\nio = \"pread\"\n";
+    let config = load(text).expect("right");
+    let devices = [
+        ("sda".to_string(), true),
+        ("sdb".to_string(), true),
+        ("nvme0n1".to_string(), false),
+    ];
+    let engines = config.engines_for(&devices).expect("the budget goes round");
+    let memory: Vec<_> = engines
+        .iter()
+        .map(|engine| engine.memory_bytes / MIB)
+        .collect();
+    assert_eq!(memory, [256, 384, 384]);
+    let reads: Vec<_> = engines
+        .iter()
+        .map(|engine| engine.outstanding_reads_max)
+        .collect();
+    assert_eq!(reads, [16, 1, 16]);
+    assert_eq!(
+        (engines[0].sizing.policy, engines[1].sizing.policy),
+        (Policy::Fixed, Policy::SquareRoot)
+    );
+    assert_eq!(
+        (config.io_for("sda"), config.io_for("sdb")),
+        (Io::Pread, Io::Auto)
+    );
+}
+
+#[test]
+fn a_budget_that_does_not_go_round_names_the_device() {
+    let config = load("memory = \"16MiB\"\n").expect("right for one device");
+    let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
+    let errors = config
+        .engines_for(&devices)
+        .expect_err("too many devices")
+        .to_string();
+    assert!(
+        errors.contains("the share of `sd7`, 838860B of 16MiB for 20 devices"),
+        "{errors}"
+    );
+    assert!(errors.contains("raise memory"), "{errors}");
+}
+
+#[test]
+fn what_the_machine_lacks_is_reported_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("file"), "x").expect("a file");
+    let text = format!(
+        "memory = \"8TiB\"\n[tls]\ncertificate = {:?}\nkey = {:?}\n[log]\naccess = {:?}\nsessions = {:?}\n",
+        path("no-cert.pem"),
+        path("file"),
+        path("no/a.log"),
+        path(""),
+    );
+    let roots = [path("missing"), path("file"), path(""), path(".")]
+        .map(PathBuf::from)
+        .to_vec();
+    let flags = Flags {
+        roots,
+        ..Flags::default()
+    };
+    let config = Config::from_text(Path::new("h.toml"), &text, &flags).expect("right as written");
+    let errors = config
+        .check_machine()
+        .expect_err("nothing is there")
+        .to_string();
+    let found: Vec<_> = errors.lines().map(|l| l.replace(&path(""), "T/")).collect();
+    let expected = [
+        "this machine: log.access: T/no/a.log has no folder to be in; make T/no",
+        "this machine: log.sessions: T/ is a folder; name a file in it",
+        "this machine: memory: 8TiB is more than this machine has",
+        "this machine: roots: T/. is the same folder as T/; name it once",
+        "this machine: roots: T/file is not a folder; name the folder that holds the titles",
+        "this machine: roots: T/missing cannot be found: No such file or directory (os error 2); name a folder that exists",
+        "this machine: tls.certificate: T/no-cert.pem cannot be read: No such file or directory (os error 2); name a PEM file",
+    ];
+    assert_eq!(found.len(), expected.len(), "{errors}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found}\n{expected}");
+    }
+}
+
+#[test]
+fn a_machine_that_has_everything_is_content() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = Flags {
+        roots: vec![folder.path().into()],
+        memory: Some("8MiB".into()),
+        ..Flags::default()
+    };
+    let config = Config::load(None, &flags).expect("right");
+    config.check_machine().expect("nothing is missing");
+    assert_eq!(config.chain_gap, Duration::from_secs(40));
+}
+
+proptest! {
+    #[test]
+    fn no_file_makes_the_reader_panic(text in ".*") {
+        let _ = load(&text);
+    }
+
+    #[test]
+    fn no_value_makes_a_key_panic(index in 0..KEYS.len(), value in "-?[0-9]{1,30}|\"[a-z0-9:./\\-]{0,20}\"|\\[[0-9, ]*\\]|true|1979-05-27|0x[0-9a-f]{1,20}|[0-9]e9|inf") {
+        let _ = load(&format!("{} = {value}\n", KEYS[index].name));
+    }
+
+    #[test]
+    fn sizes_survive_the_round_trip(pieces in 8u64..1 << 20, shift in 12u32..=21) {
+        let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\nsend_window = \"2MiB\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
+        let config = load(&text).expect("right");
+        prop_assert_eq!(config.memory, Bytes(pieces << shift));
+        prop_assert_eq!(load(&config.show()).expect("still right"), config);
+    }
+}

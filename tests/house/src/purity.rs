@@ -1,0 +1,179 @@
+//! What the cores are made of: nothing that can do I/O, tell the time or start a thread.
+//!
+//! `no_std` takes the standard library away, the allow-list takes away everybody else's, and
+//! `forbid(unsafe_code)` the way around both.
+
+use std::collections::BTreeSet;
+
+use crate::source::{Source, lines_with, tokens};
+
+/// A crate from outside that cores may be built on, and why that is harmless.
+pub struct Allowed {
+    /// Package name.
+    pub name: &'static str,
+    /// Why it is needed, and that it is `no_std` as it is used here.
+    pub reason: &'static str,
+}
+
+/// The allow-list. It is empty, and better so.
+pub const ALLOWED: &[Allowed] = &[];
+
+/// What in `tree`, the dependency tree of core crate `package`, is neither core nor allowed.
+pub fn impure(
+    package: &str,
+    tree: &[String],
+    core: &BTreeSet<String>,
+    allowed: &[Allowed],
+) -> Vec<String> {
+    let strangers: BTreeSet<&String> = tree
+        .iter()
+        .filter(|name| !core.contains(*name) && !allowed.iter().any(|a| a.name == name.as_str()))
+        .collect();
+    let say = |name: &&String| {
+        format!(
+            "{package}: {name} is in its dependency tree; do without it, use it in a shell, or, if it \
+             is no_std and does no I/O, add it with the reason to ALLOWED in tests/house/src/purity.rs"
+        )
+    };
+    strangers.iter().map(say).collect()
+}
+
+/// Entries of the allow-list that no tree needs.
+pub fn stale(trees: &[Vec<String>], allowed: &[Allowed]) -> Vec<String> {
+    let needed: BTreeSet<&str> = trees.iter().flatten().map(String::as_str).collect();
+    allowed
+        .iter()
+        .filter(|entry| !needed.contains(entry.name))
+        .map(|entry| {
+            format!(
+                "{} is allowed in cores but in none; remove it from ALLOWED",
+                entry.name
+            )
+        })
+        .collect()
+}
+
+/// What is missing at the top of a core crate's `lib.rs`.
+pub fn unguarded(lib: &Source) -> Vec<String> {
+    let tokens = match tokens(lib) {
+        Ok(tokens) => tokens,
+        Err(error) => return vec![error],
+    };
+    let guards: [(&str, &[&str]); 2] = [
+        ("#![no_std]", &["#", "!", "[", "no_std", "]"]),
+        (
+            "#![forbid(unsafe_code)]",
+            &["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"],
+        ),
+    ];
+    guards
+        .into_iter()
+        .filter(|(_, words)| lines_with(&tokens, words).is_empty())
+        .map(|(guard, _)| {
+            format!(
+                "{}: `{guard}` is missing; write it below the crate's docs",
+                lib.path
+            )
+        })
+        .collect()
+}
+
+/// Where a core file brings the standard library back for more than its tests.
+pub fn smuggled(file: &Source) -> Vec<String> {
+    let tokens = match tokens(file) {
+        Ok(tokens) => tokens,
+        Err(error) => return vec![error],
+    };
+    let words = ["extern", "crate", "std"];
+    let all = lines_with(&tokens, &words);
+    let for_tests = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let guarded = lines_with(&tokens, &[&for_tests[..], &words[..]].concat());
+    if all.len() == guarded.len() {
+        return Vec::new();
+    }
+    vec![format!(
+        "{}:{}: the standard library is back; write #[cfg(test)] above `extern crate std`, or do \
+         without it",
+        file.path,
+        all.first().copied().unwrap_or_default()
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
+
+    fn source(text: &str) -> Source {
+        Source {
+            path: "core/x/src/lib.rs".into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn a_stranger_in_the_tree_is_named_once() {
+        let core = names(&["headlong-engine", "headlong-units"])
+            .into_iter()
+            .collect();
+        let allowed = [Allowed {
+            name: "libm",
+            reason: "mathematics",
+        }];
+        let tree = names(&[
+            "headlong-engine",
+            "headlong-units",
+            "libm",
+            "rand",
+            "getrandom",
+            "rand",
+        ]);
+        let wrong = impure("headlong-engine", &tree, &core, &allowed);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(
+            wrong[0]
+                .starts_with("headlong-engine: getrandom is in its dependency tree; do without")
+        );
+        assert!(impure("headlong-engine", &tree[..3], &core, &allowed).is_empty());
+    }
+
+    #[test]
+    fn an_allowance_that_nobody_needs_is_stale() {
+        let allowed = [Allowed {
+            name: "libm",
+            reason: "mathematics",
+        }];
+        assert_eq!(stale(&[names(&["headlong-units"])], &allowed).len(), 1);
+        assert!(stale(&[names(&["libm"])], &allowed).is_empty());
+    }
+
+    #[test]
+    fn both_guards_must_be_real_and_unconditional() {
+        assert!(unguarded(&source("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n")).is_empty());
+        let wrong = unguarded(&source(
+            "// #![no_std]\n#![cfg_attr(not(test), no_std)]\n#![deny(unsafe_code)]\n",
+        ));
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(
+            wrong[0].contains("`#![no_std]` is missing; write it"),
+            "{wrong:?}"
+        );
+    }
+
+    #[test]
+    fn the_standard_library_comes_back_for_tests_only() {
+        assert!(
+            smuggled(&source(
+                "#[cfg(test)]\nextern crate std;\nextern crate alloc;"
+            ))
+            .is_empty()
+        );
+        let wrong = smuggled(&source(
+            "#[cfg(test)]\nextern crate std;\nmod a {\nextern crate std;\n}",
+        ));
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Nothing too long to read, nothing left unfinished, nothing unsafe outside its rooms.
+
+use crate::source::{Source, lines_with, tokens};
+
+/// Longest file of code, in lines.
+pub const LINES_MAX: usize = 800;
+
+/// Files that may hold unsafe code: one folder, or one file, for each reason.
+pub const UNSAFE_PLACES: &[&str] = &[
+    // The memory pool, io_uring and page placement.
+    "shell/server/src/raw/",
+    // FIEMAP, which no safe library offers.
+    "shell/library/src/raw.rs",
+];
+
+/// Kinds of file that people write code in.
+const CODE: &[&str] = &["rs", "ts", "tsx", "js", "mjs", "css", "html", "sh", "py"];
+
+/// Whether the file is code somebody wrote here.
+fn is_code(source: &Source) -> bool {
+    CODE.contains(&source.extension())
+}
+
+/// Files that are too long.
+pub fn too_long(sources: &[Source]) -> Vec<String> {
+    let long = sources.iter().filter(|source| is_code(source));
+    long.filter_map(|source| {
+        let lines = source.text.lines().count();
+        (lines > LINES_MAX).then(|| {
+            format!(
+                "{}: {lines} lines, more than {LINES_MAX}; split it by a noun of its own",
+                source.path
+            )
+        })
+    })
+    .collect()
+}
+
+/// Signs of unfinished work.
+pub fn unfinished(sources: &[Source]) -> Vec<String> {
+    // Put together here, so that this file is not found itself.
+    let words = [
+        concat!("FIX", "ME"),
+        concat!("TO", "DO"),
+        concat!("XX", "X"),
+    ];
+    let mut wrong = Vec::new();
+    for source in sources.iter().filter(|source| is_code(source)) {
+        for (index, line) in source.text.lines().enumerate() {
+            let mut parts = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if let Some(word) = parts.find(|part| words.contains(part)) {
+                let path = &source.path;
+                wrong.push(format!(
+                    "{path}:{}: {word}; do it, or open an issue",
+                    index + 1
+                ));
+            }
+        }
+        if source.extension() != "rs" {
+            continue;
+        }
+        let tokens = match tokens(source) {
+            Ok(tokens) => tokens,
+            Err(error) => {
+                wrong.push(error);
+                continue;
+            }
+        };
+        let calls: [(&[&str], &str); 3] = [
+            (&["todo", "!"], "write the code"),
+            (
+                &["unimplemented", "!"],
+                "write the code, or return an error that says so",
+            ),
+            (&["#", "[", "ignore"], "make the test run, or delete it"),
+        ];
+        for (words, remedy) in calls {
+            for line in lines_with(&tokens, words) {
+                wrong.push(format!(
+                    "{}:{line}: {}; {remedy}",
+                    source.path,
+                    words.concat()
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+/// Unsafe code outside its rooms.
+pub fn unsafe_outside(sources: &[Source], places: &[&str]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let rust = sources.iter().filter(|source| source.extension() == "rs");
+    for source in rust.filter(|source| !places.iter().any(|place| source.path.starts_with(place))) {
+        match tokens(source) {
+            Ok(tokens) => wrong.extend(lines_with(&tokens, &["unsafe"]).into_iter().map(|line| {
+                format!(
+                    "{}:{line}: unsafe code; use a safe library, or move it to one of {}",
+                    source.path,
+                    places.join(", ")
+                )
+            })),
+            Err(error) => wrong.push(error),
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: &str) -> Source {
+        Source {
+            path: path.into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn a_file_may_have_eight_hundred_lines_and_not_one_more() {
+        let files = [
+            source("a.rs", &"x\n".repeat(LINES_MAX)),
+            source("b.ts", &"x\n".repeat(LINES_MAX + 1)),
+            source("golden.txt", &"x\n".repeat(LINES_MAX + 1)),
+        ];
+        let wrong = too_long(&files);
+        assert_eq!(
+            wrong,
+            ["b.ts: 801 lines, more than 800; split it by a noun of its own"]
+        );
+    }
+
+    #[test]
+    fn unfinished_work_is_found_in_code_and_in_comments() {
+        let marker = concat!("// FIX", "ME later\n");
+        let bad =
+            "fn a() {\n    todo!()\n}\nfn b() { unimplemented!(\"b\") }\n#[ignore]\nfn c() {}\n";
+        let files = [
+            source("a.rs", bad),
+            source("b.sh", &marker.replace("//", "#")),
+            source(
+                "c.rs",
+                "// a list of things to do: todo!() is banned\nfn c() { let s = \"todo!()\"; }",
+            ),
+        ];
+        let wrong = unfinished(&files);
+        let places: Vec<_> = wrong
+            .iter()
+            .map(|w| w.split(": ").next().expect("a place"))
+            .collect();
+        assert_eq!(
+            places,
+            ["a.rs:2", "a.rs:4", "a.rs:5", "b.sh:1"],
+            "{wrong:?}"
+        );
+    }
+
+    #[test]
+    fn unsafe_code_is_found_outside_its_places_only() {
+        let block = "fn a() { unsafe { b() } }\nunsafe fn c() {}\n";
+        let files = [
+            source("shell/server/src/raw/pool.rs", block),
+            source("shell/server/src/raw.rs", block),
+            source(
+                "core/engine/src/lib.rs",
+                "#![forbid(unsafe_code)]\n// unsafe\n",
+            ),
+        ];
+        let wrong = unsafe_outside(&files, &["shell/server/src/raw/"]);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[1].starts_with("shell/server/src/raw.rs:2: unsafe code; use a safe library"));
+    }
+}
