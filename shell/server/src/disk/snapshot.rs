@@ -12,7 +12,8 @@ pub struct DeviceSnapshot {
     pub roots: Vec<std::path::PathBuf>,
     /// Whether it is treated as rotating.
     pub rotational: bool,
-    /// How it is read: `io_uring`, or `pread`; with or without O_DIRECT.
+    /// How it is read: `io_uring` or `pread`, then `O_DIRECT` or `buffered`; `stopped` if its thread
+    /// ended.
     pub io: &'static str,
     /// Capacity in bytes, zero if unknown.
     pub capacity_bytes: u64,

@@ -1,1 +1,17 @@
-//! The only module with unsafe code: the memory pool, io_uring and FIEMAP.
+//! The only module with unsafe code: the memory that disks write into, and io_uring.
+//!
+//! Nothing unsafe leaves it. A slot of the [`Pool`] is either filled by one [`Lease`] or looked
+//! at through any number of [`View`]s, never both, and the pool itself checks that; a lease that
+//! was given to the [`Ring`] stays with the ring until the kernel has said that it is done with
+//! it. So whatever its callers get wrong, no reply sees bytes change and no freed memory is
+//! written to.
+#![expect(
+    unsafe_code,
+    reason = "memory that the kernel writes to behind the compiler's back"
+)]
+
+mod pool;
+mod ring;
+
+pub(crate) use pool::{Lease, Pool, View};
+pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};

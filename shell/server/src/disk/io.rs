@@ -1,0 +1,89 @@
+//! Two ways to read: io_uring, and a crew of threads that call `preadv`.
+//!
+//! Both take reads and wait for their ends without ever blocking on a file; opening files and
+//! judging what was read is left to the crew in either.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::files::Files;
+use super::mailbox::{Mailbox, Waker};
+use super::pread::PreadIo;
+use super::transfer::{Completion, Read};
+use super::uring::UringIo;
+
+/// How a device is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum IoMode {
+    /// io_uring where the kernel lets us, else `preadv`.
+    #[default]
+    Auto,
+    /// io_uring, or the device is not started.
+    IoUring,
+    /// A thread per outstanding read, at most 32.
+    Pread,
+}
+
+impl IoMode {
+    /// Every value, in the order of the manual.
+    pub const ALL: &[Self] = &[Self::Auto, Self::IoUring, Self::Pread];
+
+    /// Its name in configuration and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::IoUring => "io_uring",
+            Self::Pread => "pread",
+        }
+    }
+
+    /// The value of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|mode| mode.name() == name)
+    }
+}
+
+/// Reads of one device, as its thread sees them.
+pub(crate) trait DiskIo: Send {
+    /// Begins a read, at the next wait at the latest. Does not block.
+    fn submit(&mut self, read: Read);
+
+    /// Sleeps until a read ends, the waker wakes or the time is over (`None`: it never is), and
+    /// appends the reads that ended. An error means that nothing can be read any more.
+    fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        completions: &mut Vec<Completion>,
+    ) -> io::Result<()>;
+
+    /// `io_uring` or `pread`.
+    fn mode(&self) -> IoMode;
+}
+
+/// What a way of reading works with.
+pub(crate) struct Parts {
+    pub(crate) files: Arc<Files>,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) completions: Arc<Mailbox<Completion>>,
+}
+
+/// The way of reading that the mode and the kernel allow, for about `reads` at a time. Errors are
+/// those of io_uring where nothing else is wanted.
+pub(crate) fn start(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dyn DiskIo>> {
+    if mode == IoMode::Pread {
+        return Ok(Box::new(PreadIo::new(parts)));
+    }
+    match UringIo::new(reads, &parts) {
+        Ok(io) => Ok(Box::new(io)),
+        Err(error) if mode == IoMode::Auto => {
+            let device = parts.files.device();
+            tracing::warn!(device, %error, "io_uring refused: the device is read by pread threads");
+            Ok(Box::new(PreadIo::new(parts)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

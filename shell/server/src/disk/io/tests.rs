@@ -1,0 +1,387 @@
+//! Both ways of reading, on real files.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::PipeWriter;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Condvar, Mutex};
+
+use headlong_engine::{PartSpec, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
+use headlong_units::MIB;
+
+use super::*;
+use crate::disk::StreamSource;
+use crate::disk::crew::{Crew, WORKERS_MAX};
+use crate::disk::rig::{FileSource, Scratch, noise};
+use crate::disk::transfer::{Plan, Ticket};
+use crate::raw::Pool;
+
+const PIECE: u64 = 4096;
+const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
+
+/// One device without a shard.
+struct Rig {
+    io: Box<dyn DiskIo>,
+    pool: Arc<Pool>,
+    files: Arc<Files>,
+    completions: Arc<Mailbox<Completion>>,
+    reads: u64,
+}
+
+impl Rig {
+    fn new(mode: IoMode, slot_count: u32) -> Self {
+        let waker = Waker::new().expect("eventfd");
+        let completions = Mailbox::new(Arc::clone(&waker));
+        let files = Files::new("test", Crew::new("test").expect("starts"), 8);
+        let parts = Parts {
+            files: Arc::clone(&files),
+            waker,
+            completions: Arc::clone(&completions),
+        };
+        Self {
+            io: start(mode, 4, parts).expect("starts"),
+            pool: Pool::new(slot_count, PIECE as usize).expect("maps"),
+            files,
+            completions,
+            reads: 0,
+        }
+    }
+
+    fn submit(
+        &mut self,
+        source: &Arc<dyn StreamSource>,
+        (offset, length): (u64, u64),
+        slots: impl IntoIterator<Item = u32>,
+    ) -> ReadId {
+        let slots: Vec<Slot> = slots.into_iter().map(Slot).collect();
+        let id = ReadId(self.reads);
+        self.reads += 1;
+        let stream = source.spec().id;
+        self.files.remember(stream);
+        let plan = Plan {
+            source: Arc::clone(source),
+            stream,
+            part: 0,
+            offset,
+            length,
+            ticket: Ticket::new(id, &self.completions),
+        };
+        let lease = self.pool.lease(&slots).expect("free slots");
+        self.io.submit(Read { lease, plan });
+        id
+    }
+
+    fn outcomes(&mut self, count: usize) -> HashMap<ReadId, ReadOutcome> {
+        let mut completions = Vec::new();
+        while completions.len() < count {
+            self.io.wait(None, &mut completions).expect("waits");
+        }
+        assert_eq!(completions.len(), count);
+        completions
+            .iter()
+            .map(|end| (end.id, end.outcome))
+            .collect()
+    }
+
+    fn read(
+        &mut self,
+        source: &Arc<dyn StreamSource>,
+        span: (u64, u64),
+        slots: impl IntoIterator<Item = u32>,
+    ) -> ReadOutcome {
+        let id = self.submit(source, span, slots);
+        self.outcomes(1)[&id]
+    }
+
+    /// The bytes in some slots, which must be free.
+    fn bytes(&self, slots: impl IntoIterator<Item = u32>, length: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for slot in slots {
+            let view = self.pool.view(Slot(slot), 0, PIECE as u32).expect("filled");
+            bytes.extend_from_slice(view.as_ref());
+        }
+        bytes.truncate(length as usize);
+        bytes
+    }
+}
+
+fn source_of(path: std::path::PathBuf) -> Arc<dyn StreamSource> {
+    Arc::new(FileSource::new(1, [path]))
+}
+
+/// A source of one part whose opening is up to the test.
+struct Special<F>(F);
+
+impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
+    fn spec(&self) -> StreamSpec {
+        StreamSpec {
+            id: StreamId(99),
+            parts: vec![PartSpec {
+                size_bytes: MIB,
+                extents: Vec::new(),
+            }],
+            bit_rate: None,
+        }
+    }
+
+    fn open(&self, _part: u32, _direct: bool) -> io::Result<File> {
+        (self.0)()
+    }
+
+    fn unchanged(&self, _part: u32, _file: &File) -> bool {
+        true
+    }
+}
+
+#[test]
+fn every_byte_lands_in_its_slot_and_the_tail_ends_with_the_file() {
+    let scratch = Scratch::new();
+    let bytes = noise(64 * 4096 + 777);
+    let path = scratch.file("film", &bytes);
+    for mode in MODES {
+        for refusing in [false, true] {
+            let source = FileSource::new(1, [path.clone()]);
+            let source: Arc<dyn StreamSource> = match refusing {
+                true => Arc::new(source.refusing_direct()),
+                false => Arc::new(source),
+            };
+            let mut rig = Rig::new(mode, 80);
+            // Scattered, with runs of neighbours, not in order; the last is partly filled.
+            let slots: Vec<u32> = (0..65).map(|n| (n * 17 + n / 5) % 80).collect();
+            let mut unique = slots.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            let slots = if unique.len() == 65 {
+                slots
+            } else {
+                (0..65).rev().collect()
+            };
+            let outcome = rig.read(&source, (0, bytes.len() as u64), slots.clone());
+            assert_eq!(outcome, ReadOutcome::Done, "{mode:?} {refusing}");
+            assert!(
+                rig.bytes(slots, bytes.len() as u64) == bytes,
+                "{mode:?} {refusing}"
+            );
+            // From the middle, with the file already open.
+            let outcome = rig.read(&source, (8192, 3 * 4096), [70, 2, 71]);
+            assert_eq!(outcome, ReadOutcome::Done);
+            assert!(rig.bytes([70, 2, 71], 3 * 4096) == bytes[8192..8192 + 3 * 4096]);
+        }
+    }
+}
+
+#[test]
+fn more_runs_of_memory_than_one_call_takes_are_read_in_several() {
+    let scratch = Scratch::new();
+    let bytes = noise(2500 * 4096);
+    let source = source_of(scratch.file("film", &bytes));
+    for mode in MODES {
+        let mut rig = Rig::new(mode, 5000);
+        // Every second slot, so that no two are neighbours.
+        let slots: Vec<u32> = (0..2500).map(|n| 2 * n).collect();
+        let outcome = rig.read(&source, (0, bytes.len() as u64), slots.clone());
+        assert_eq!(outcome, ReadOutcome::Done, "{mode:?}");
+        assert!(rig.bytes(slots, bytes.len() as u64) == bytes, "{mode:?}");
+    }
+}
+
+#[test]
+fn many_reads_at_once_do_not_mix() {
+    let scratch = Scratch::new();
+    let bytes = noise(512 * 4096);
+    let source = source_of(scratch.file("film", &bytes));
+    for mode in MODES {
+        let mut rig = Rig::new(mode, 512);
+        for n in 0..128_u64 {
+            let slots = (0..4).map(|slot| (511 - n * 4 - slot) as u32);
+            rig.submit(&source, (n * 4 * 4096, 4 * 4096), slots);
+        }
+        let outcomes = rig.outcomes(128);
+        assert!(
+            outcomes
+                .values()
+                .all(|outcome| *outcome == ReadOutcome::Done)
+        );
+        assert!(
+            rig.bytes((0..512).rev(), bytes.len() as u64) == bytes,
+            "{mode:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_or_written_or_removed_is_changed() {
+    for mode in MODES {
+        let scratch = Scratch::new();
+        let mut rig = Rig::new(mode, 8);
+        let path = scratch.file("film", &noise(5 * 4096));
+        let source = source_of(path.clone());
+        assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Done);
+        let file = File::options().write(true).open(&path).expect("opens");
+        file.set_len(4096 + 100).expect("cuts");
+        for offset in [0, 4096, 16_384] {
+            let outcome = rig.read(&source, (offset, 4096), [0]);
+            assert_eq!(outcome, ReadOutcome::Changed, "{mode:?} {offset}");
+        }
+
+        let path = scratch.file("other", &noise(4096));
+        let source = source_of(path.clone());
+        std::fs::remove_file(&path).expect("removes");
+        let mut rig = Rig::new(mode, 8);
+        assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Changed);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_gives_its_memory_back() {
+    let scratch = Scratch::new();
+    let directory = scratch.path().to_owned();
+    for mode in MODES {
+        let mut rig = Rig::new(mode, 8);
+        let directory = directory.clone();
+        let source: Arc<dyn StreamSource> = Arc::new(Special(move || File::open(&directory)));
+        assert_eq!(
+            rig.read(&source, (0, 8192), [0, 1]),
+            ReadOutcome::Error,
+            "{mode:?}"
+        );
+        assert!(rig.pool.lease(&[Slot(0), Slot(1)]).is_some());
+    }
+}
+
+#[test]
+fn a_source_that_panics_is_an_error_of_its_read_only() {
+    let scratch = Scratch::new();
+    let good = source_of(scratch.file("film", &noise(4096)));
+    for mode in MODES {
+        let mut rig = Rig::new(mode, 8);
+        let bad: Arc<dyn StreamSource> = Arc::new(Special(|| {
+            std::panic::resume_unwind(Box::new("on purpose"))
+        }));
+        assert_eq!(rig.read(&bad, (0, 4096), [0]), ReadOutcome::Error);
+        assert_eq!(rig.read(&good, (0, 4096), [0]), ReadOutcome::Done);
+    }
+}
+
+#[test]
+fn a_file_that_hangs_when_opened_keeps_nobody_waiting() {
+    let scratch = Scratch::new();
+    let good = source_of(scratch.file("film", &noise(4096)));
+    for mode in MODES {
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let hang = Arc::clone(&gate);
+        let hanging: Arc<dyn StreamSource> = Arc::new(Special(move || {
+            let is_open = hang.0.lock().expect("whole");
+            let is_open = hang.1.wait_while(is_open, |is_open| !*is_open);
+            drop(is_open.expect("whole"));
+            Err(rustix::io::Errno::IO.into())
+        }));
+        let mut rig = Rig::new(mode, 64);
+        let hung = WORKERS_MAX as u32 - 1;
+        for slot in 0..hung {
+            rig.submit(&hanging, (0, 4096), [slot]);
+        }
+        for _ in 0..10 {
+            assert_eq!(
+                rig.read(&good, (0, 4096), [63]),
+                ReadOutcome::Done,
+                "{mode:?}"
+            );
+        }
+        *gate.0.lock().expect("whole") = true;
+        gate.1.notify_all();
+        let outcomes = rig.outcomes(hung as usize);
+        assert!(
+            outcomes
+                .values()
+                .all(|outcome| *outcome == ReadOutcome::Error)
+        );
+    }
+}
+
+/// A source whose reads hang until the given end of a pipe is dropped; io_uring only, for
+/// `preadv` refuses pipes.
+fn hanging_pipe() -> (Arc<dyn StreamSource>, PipeWriter) {
+    let (reader, writer) = io::pipe().expect("pipe");
+    let reader = File::from(OwnedFd::from(reader));
+    (Arc::new(Special(move || reader.try_clone())), writer)
+}
+
+#[test]
+fn a_read_that_hangs_in_the_ring_keeps_nobody_waiting() {
+    let scratch = Scratch::new();
+    let good = source_of(scratch.file("film", &noise(4096)));
+    let (hanging, writer) = hanging_pipe();
+    let mut rig = Rig::new(IoMode::IoUring, 8);
+    let hung = rig.submit(&hanging, (0, 4096), [0]);
+    for _ in 0..10 {
+        assert_eq!(rig.read(&good, (0, 4096), [7]), ReadOutcome::Done);
+        assert!(
+            rig.pool.lease(&[Slot(0)]).is_none(),
+            "the kernel may still write"
+        );
+    }
+    drop(writer);
+    // A pipe has no length: its early end counts as a file that is shorter now.
+    assert_eq!(rig.outcomes(1)[&hung], ReadOutcome::Changed);
+}
+
+#[test]
+fn memory_of_a_read_that_never_ends_is_never_given_back() {
+    let (hanging, writer) = hanging_pipe();
+    let mut rig = Rig::new(IoMode::IoUring, 8);
+    rig.submit(&hanging, (0, 4096), [0]);
+    let mut completions = Vec::new();
+    // Long enough to be opened and begun; if it is not, the read is dropped unbegun, and the
+    // count below says so.
+    for _ in 0..100 {
+        let timeout = Some(Duration::from_millis(10));
+        rig.io.wait(timeout, &mut completions).expect("waits");
+    }
+    assert!(completions.is_empty());
+    let Rig { io, pool, .. } = rig;
+    drop(io);
+    let ours = Arc::downgrade(&pool);
+    drop(pool);
+    assert_eq!(ours.strong_count(), 1, "kept by the read alone");
+    drop(writer);
+}
+
+#[test]
+fn a_wait_ends_with_a_wake_or_with_its_time() {
+    for mode in MODES {
+        let waker = Waker::new().expect("eventfd");
+        let parts = Parts {
+            files: Files::new("test", Crew::new("test").expect("starts"), 8),
+            completions: Mailbox::new(Arc::clone(&waker)),
+            waker: Arc::clone(&waker),
+        };
+        let mut io = start(mode, 4, parts).expect("starts");
+        let mut completions = Vec::new();
+        let (asleep, tell): (Sender<()>, Receiver<()>) = channel();
+        let other = std::thread::spawn(move || {
+            for () in tell {
+                waker.wake();
+            }
+        });
+        // Each would sleep for ever if a wake was lost.
+        for _ in 0..1000 {
+            asleep.send(()).expect("received");
+            io.wait(None, &mut completions).expect("waits");
+        }
+        drop(asleep);
+        other.join().expect("ends");
+        let timeout = Some(Duration::from_millis(1));
+        io.wait(timeout, &mut completions).expect("waits");
+        assert!(completions.is_empty());
+    }
+}
+
+#[test]
+fn a_mode_is_known_by_its_name() {
+    for mode in IoMode::ALL {
+        assert_eq!(IoMode::from_name(mode.name()), Some(*mode));
+    }
+    assert_eq!(IoMode::from_name("mmap"), None);
+}

@@ -1,0 +1,146 @@
+//! What a request gets: pieces in order, each keeping its bytes where they are until it is
+//! dropped.
+//!
+//! Dropping is how the engine learns of everything: a dropped piece is a piece sent, a dropped
+//! reply that was not finished is a viewer who left.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use headlong_engine::{Failure, RequestId, Slot};
+use headlong_units::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::mailbox::Mailbox;
+use super::thread::Message;
+use crate::raw::View;
+
+/// Where the bytes of a piece were when the reply got to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PieceInfo {
+    /// In RAM, or on their way there because of somebody's earlier read.
+    pub from_ram: bool,
+    /// How long the reply waited for the device to begin reading them; zero from RAM.
+    pub queue_time: Duration,
+    /// How long it then waited for the device; zero from RAM.
+    pub disk_time: Duration,
+}
+
+/// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent
+/// when this is dropped; until then they take room in the reply's send window.
+#[derive(Debug)]
+pub struct Piece {
+    // In this order: the bytes may be overwritten as soon as the engine has the receipt.
+    view: View,
+    info: PieceInfo,
+    _receipt: Receipt,
+}
+
+#[derive(Debug)]
+struct Receipt {
+    request: RequestId,
+    slot: Slot,
+    device: Arc<Mailbox<Message>>,
+}
+
+impl Piece {
+    pub(super) fn new(
+        view: View,
+        info: PieceInfo,
+        (request, slot): (RequestId, Slot),
+        device: &Arc<Mailbox<Message>>,
+    ) -> Self {
+        Self {
+            view,
+            info,
+            _receipt: Receipt {
+                request,
+                slot,
+                device: Arc::clone(device),
+            },
+        }
+    }
+
+    /// Where its bytes came from.
+    pub fn info(&self) -> PieceInfo {
+        self.info
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        self.view.as_ref()
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.device.post(Message::Sent {
+            request: self.request,
+            slot: self.slot,
+        });
+    }
+}
+
+/// The bytes of one request, as they come.
+#[derive(Debug)]
+pub struct Reply {
+    request: RequestId,
+    device: Arc<Mailbox<Message>>,
+    pieces: UnboundedReceiver<Result<Piece, Failure>>,
+    bytes_left: u64,
+    ended: bool,
+}
+
+impl Reply {
+    pub(super) fn new(
+        request: RequestId,
+        length: u64,
+        pieces: UnboundedReceiver<Result<Piece, Failure>>,
+        device: &Arc<Mailbox<Message>>,
+    ) -> Self {
+        Self {
+            request,
+            device: Arc::clone(device),
+            pieces,
+            bytes_left: length,
+            ended: false,
+        }
+    }
+
+    /// The next bytes; `None` after all that were asked for, or after a failure. A device that
+    /// stopped is a failure, [`Failure::Offline`]. Wakes the task when there is more to say.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Failure>>> {
+        if self.ended || self.bytes_left == 0 {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.pieces.poll_recv(context)).unwrap_or(Err(Failure::Offline));
+        match &next {
+            Ok(piece) => {
+                let length = piece.as_ref().len() as u64;
+                self.bytes_left = self.bytes_left.saturating_sub(length);
+                self.ended = self.bytes_left == 0;
+            }
+            Err(_) => self.ended = true,
+        }
+        Poll::Ready(Some(next))
+    }
+
+    /// [`Reply::poll_next`] to be awaited. Nothing is lost if it is not awaited to its end.
+    pub async fn next(&mut self) -> Option<Result<Piece, Failure>> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Bytes still to come.
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.device.post(Message::Cancel(self.request));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What the disks are told about where a stream's bytes are.
+
+use std::fs::File;
+use std::io;
+
+use headlong_engine::StreamSpec;
+
+/// One version of one stream: its description, and the way to its files.
+///
+/// All of it may block for as long as the file system likes; it is called on threads made for
+/// that.
+pub trait StreamSource: Send + Sync {
+    /// What the engine is to know about the stream. Its name must be the one that requests for
+    /// this source carry.
+    fn spec(&self) -> StreamSpec;
+
+    /// Opens the file of a part for reading; with `O_DIRECT` if `direct`, and then `EINVAL` means
+    /// that the file cannot be read that way. A file that is gone, or not the same version any
+    /// more, is any of `ENOENT`, `ENOTDIR`, `ESTALE`, `ELOOP`, `EXDEV`, `EACCES` or `EPERM`:
+    /// other errors are counted against the device.
+    fn open(&self, part: u32, direct: bool) -> io::Result<File>;
+
+    /// Whether the open file is, now, still the version of the part that [`StreamSource::spec`]
+    /// described.
+    fn unchanged(&self, part: u32, file: &File) -> bool;
+}

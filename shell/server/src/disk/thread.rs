@@ -1,0 +1,376 @@
+//! The thread of one device: it does what the shard says, and says what happened to the shard.
+//!
+//! A turn is: sleep; hand reads that ended and messages that came to the shard; after each of
+//! them start the reads it orders and pass on the pieces it announces. The thread decides nothing
+//! and waits for nothing but its one sleep.
+//!
+//! However it ends, by order, by an error or by a panic, the mailbox is closed first: replies
+//! and requests end at once, and only then reads under way are waited for.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant as Clock;
+
+use headlong_engine::{
+    Command, ConfigError, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
+    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+};
+use headlong_units::{BitRate, Instant};
+use tokio::sync::{mpsc, oneshot};
+
+use super::files::Files;
+use super::io::{DiskIo, IoMode};
+use super::mailbox::Mailbox;
+use super::reply::{Piece, PieceInfo, Reply};
+use super::transfer::{Completion, Plan, Read, Ticket};
+use super::{DeviceSnapshot, StreamSource};
+use crate::raw::Pool;
+
+/// Most queue positions in a snapshot.
+const QUEUE_POSITIONS_MAX: usize = 64;
+
+/// Most chains in a snapshot.
+const CHAINS_MAX: usize = 200;
+
+/// What others tell the thread.
+pub(crate) enum Message {
+    /// Somebody wants bytes.
+    Request(Box<Ask>),
+    /// A piece was taken by a socket, or dropped.
+    Sent { request: RequestId, slot: Slot },
+    /// A reply was dropped.
+    Cancel(RequestId),
+    /// The bit rate of a stream became known.
+    BitRate(StreamId, BitRate),
+    /// The files of a stream changed or went.
+    Gone(StreamId),
+    /// New settings.
+    Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
+    /// Somebody wants to see everything.
+    Snapshot(oneshot::Sender<DeviceSnapshot>),
+    /// The end.
+    Shutdown,
+}
+
+/// A request, and what is needed if its stream is not known yet.
+pub(crate) struct Ask {
+    pub(crate) id: RequestId,
+    pub(crate) request: Request,
+    pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    /// The reply is made here, so that one that nobody waits for any more cancels itself.
+    pub(crate) answer: oneshot::Sender<Result<Reply, Refusal>>,
+}
+
+/// What stays the same about a device as long as it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) rotational: bool,
+    pub(crate) capacity_bytes: u64,
+}
+
+/// Closes the mailbox when the thread ends.
+struct Closer(Arc<Mailbox<Message>>);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// A reply that has bytes to come.
+struct Waiting {
+    pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
+    bytes_left: u64,
+}
+
+/// Everything the thread owns, in the order in which it is let go.
+pub(crate) struct DeviceThread {
+    mailbox: Closer,
+    replies: HashMap<RequestId, Waiting>,
+    shard: Shard,
+    identity: Identity,
+    config: EngineConfig,
+    start: Clock,
+    sources: HashMap<StreamId, Arc<dyn StreamSource>>,
+    pool: Arc<Pool>,
+    completions: Arc<Mailbox<Completion>>,
+    impossible_reads: Vec<ReadId>,
+    files: Arc<Files>,
+    io: Box<dyn DiskIo>,
+}
+
+/// What a thread is started with.
+pub(crate) struct Start {
+    pub(crate) identity: Identity,
+    pub(crate) config: EngineConfig,
+    pub(crate) shard: Shard,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) io: Box<dyn DiskIo>,
+    pub(crate) completions: Arc<Mailbox<Completion>>,
+    pub(crate) mailbox: Arc<Mailbox<Message>>,
+}
+
+impl DeviceThread {
+    pub(crate) fn new(start: Start) -> Self {
+        Self {
+            mailbox: Closer(start.mailbox),
+            replies: HashMap::new(),
+            shard: start.shard,
+            identity: start.identity,
+            config: start.config,
+            start: Clock::now(),
+            sources: HashMap::new(),
+            pool: start.pool,
+            completions: start.completions,
+            impossible_reads: Vec::new(),
+            files: start.files,
+            io: start.io,
+        }
+    }
+
+    /// Works until it is told to end.
+    pub(crate) fn run(mut self) {
+        let mut completions = Vec::new();
+        let mut messages = Vec::new();
+        let mut now = self.now();
+        loop {
+            let timeout = self.timeout(now);
+            if let Err(error) = self.io.wait(timeout, &mut completions) {
+                let device = &self.identity.name;
+                tracing::error!(device, %error, "cannot read any more: the device stops");
+                return;
+            }
+            now = self.now();
+            self.mailbox.0.take(&mut messages);
+            for Completion { id, outcome } in completions.drain(..) {
+                self.shard.handle_read_done(now, id, outcome);
+                self.settle(now);
+            }
+            for message in messages.drain(..) {
+                if matches!(message, Message::Shutdown) {
+                    return;
+                }
+                self.handle(now, message);
+                self.settle(now);
+            }
+            if self.shard.poll_timeout().is_some_and(|due| due <= now) {
+                self.shard.handle_timeout(now);
+                self.settle(now);
+            }
+        }
+    }
+
+    /// Nanoseconds since the start of the thread, on a clock that never goes back.
+    fn now(&self) -> Instant {
+        let elapsed = self.start.elapsed().as_nanos();
+        Instant(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    fn timeout(&self, now: Instant) -> Option<std::time::Duration> {
+        let due = self.shard.poll_timeout()?;
+        (due < Instant::NEVER).then(|| std::time::Duration::from_nanos(due.since(now).0))
+    }
+
+    fn handle(&mut self, now: Instant, message: Message) {
+        match message {
+            Message::Request(ask) => self.handle_ask(now, *ask),
+            Message::Sent { request, slot } => self.shard.handle_sent(now, request, slot),
+            Message::Cancel(request) => {
+                self.replies.remove(&request);
+                self.shard.handle_cancel(now, request);
+            }
+            Message::BitRate(stream, rate) => self.shard.handle_bit_rate(now, stream, rate),
+            Message::Gone(stream) => self.shard.handle_stream_gone(now, stream),
+            Message::Configure(config, answer) => {
+                let result = self.shard.handle_config(now, *config);
+                if result.is_ok() {
+                    self.config = *config;
+                }
+                let _ = answer.send(result);
+            }
+            Message::Snapshot(answer) => {
+                let _ = answer.send(self.snapshot(now));
+            }
+            Message::Shutdown => {}
+        }
+    }
+
+    fn handle_ask(&mut self, now: Instant, ask: Ask) {
+        let Ask {
+            id,
+            request,
+            register,
+            answer,
+        } = ask;
+        let taken_on = self
+            .register(now, register)
+            .and_then(|()| self.shard.handle_request(now, id, request));
+        let reply = taken_on.map(|()| {
+            let (pieces, receiver) = mpsc::unbounded_channel();
+            if request.length > 0 {
+                let bytes_left = request.length;
+                self.replies.insert(id, Waiting { pieces, bytes_left });
+            }
+            Reply::new(id, request.length, receiver, &self.mailbox.0)
+        });
+        // A reply that comes back is dropped, and cancels itself.
+        let _ = answer.send(reply);
+    }
+
+    fn register(
+        &mut self,
+        now: Instant,
+        register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    ) -> Result<(), Refusal> {
+        let Some((spec, source)) = register else {
+            return Ok(());
+        };
+        let stream = spec.id;
+        // Several requests may have found the stream unknown; a name is registered once.
+        if self.sources.contains_key(&stream) {
+            return Ok(());
+        }
+        self.shard.handle_stream(now, spec)?;
+        self.files.remember(stream);
+        self.sources.insert(stream, source);
+        Ok(())
+    }
+
+    /// Does what the shard says until it has nothing to say.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            if let Some(command) = self.shard.poll_command() {
+                match command {
+                    Command::Read(read) => self.read(read),
+                    Command::Forget(stream) => {
+                        self.sources.remove(&stream);
+                        self.files.forget(stream);
+                    }
+                }
+            } else if let Some(event) = self.shard.poll_event() {
+                self.pass_on(now, event);
+            } else if let Some(read) = self.impossible_reads.pop() {
+                self.shard.handle_read_done(now, read, ReadOutcome::Error);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn read(&mut self, command: ReadCommand) {
+        let ReadCommand {
+            id,
+            stream,
+            part,
+            offset,
+            length,
+            slots,
+        } = command;
+        let lease = self
+            .pool
+            .lease(&slots)
+            .filter(|lease| lease.capacity() >= length);
+        let (Some(lease), Some(source)) = (lease, self.sources.get(&stream)) else {
+            let device = &self.identity.name;
+            tracing::error!(
+                device,
+                ?id,
+                ?stream,
+                "read into memory in use, or of no stream"
+            );
+            self.impossible_reads.push(id);
+            return;
+        };
+        let plan = Plan {
+            source: Arc::clone(source),
+            stream,
+            part,
+            offset,
+            length,
+            ticket: Ticket::new(id, &self.completions),
+        };
+        self.io.submit(Read { lease, plan });
+    }
+
+    fn pass_on(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Ready {
+                request,
+                slot,
+                start,
+                end,
+                from_ram,
+                queue_time,
+                disk_time,
+            } => {
+                let Some(waiting) = self.replies.get_mut(&request) else {
+                    // Announced before the shard heard that nobody wants it.
+                    return self.shard.handle_sent(now, request, slot);
+                };
+                let Some(view) = self.pool.view(slot, start, end) else {
+                    let device = &self.identity.name;
+                    tracing::error!(device, ?request, ?slot, "piece is still being filled");
+                    let _ = waiting.pieces.send(Err(Failure::Device));
+                    self.replies.remove(&request);
+                    self.shard.handle_cancel(now, request);
+                    return self.shard.handle_sent(now, request, slot);
+                };
+                let info = PieceInfo {
+                    from_ram,
+                    queue_time,
+                    disk_time,
+                };
+                let piece = Piece::new(view, info, (request, slot), &self.mailbox.0);
+                waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
+                // A piece that comes back is dropped, and counts as sent.
+                let _ = waiting.pieces.send(Ok(piece));
+                if waiting.bytes_left == 0 {
+                    self.replies.remove(&request);
+                }
+            }
+            Event::Failed { request, failure } => {
+                if let Some(waiting) = self.replies.remove(&request) {
+                    let _ = waiting.pieces.send(Err(failure));
+                }
+            }
+        }
+    }
+
+    fn snapshot(&self, now: Instant) -> DeviceSnapshot {
+        let Identity {
+            name,
+            roots,
+            rotational,
+            capacity_bytes,
+        } = self.identity.clone();
+        DeviceSnapshot {
+            name,
+            roots,
+            rotational,
+            io: io_name(self.io.mode(), self.files.is_direct()),
+            capacity_bytes,
+            state: self.shard.device_state(),
+            config: self.config,
+            stats: self.shard.stats(),
+            memory: self.shard.memory_use(),
+            queue: self.shard.queue_use(now),
+            queue_positions: self.shard.queue_positions(QUEUE_POSITIONS_MAX),
+            chain_count: self.shard.chain_count(),
+            chains: self.shard.chain_views(now, CHAINS_MAX),
+        }
+    }
+}
+
+/// How a device is read, for people.
+fn io_name(mode: IoMode, direct: bool) -> &'static str {
+    match (mode, direct) {
+        (IoMode::Pread, true) => "pread, O_DIRECT",
+        (IoMode::Pread, false) => "pread, buffered",
+        (_, true) => "io_uring, O_DIRECT",
+        (_, false) => "io_uring, buffered",
+    }
+}

@@ -1,0 +1,344 @@
+//! The pool: one mapping of anonymous memory in equal slots, filled in place by the disks.
+//!
+//! Each slot is free, *leased* by the one read that fills it, or *viewed* by the replies that
+//! send it. A counter per slot keeps these apart: whoever asks for the wrong thing gets `None`
+//! instead of a data race. Leases and views keep the mapping alive; it goes with the last of
+//! them. Memory is touched only when it is first filled, so an idle pool costs address space
+//! only.
+
+use std::io::{self, IoSliceMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use headlong_engine::Slot;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// Huge pages need both ends of the mapping at multiples of this.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// State of a slot that is being filled; smaller numbers count its views.
+const LEASED: u32 = u32::MAX;
+
+/// Memory for all pieces of one device.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    base: NonNull<u8>,
+    length: usize,
+    piece_bytes: usize,
+    states: Box<[AtomicU32]>,
+}
+
+// SAFETY: `base` is the start of a mapping that only this pool owns. What is inside it is reached
+// through leases and views alone, and the states, which are atomic, keep those apart.
+unsafe impl Send for Pool {}
+// SAFETY: as above; no method touches the mapped bytes without having won a slot's state.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Maps room for `slot_count` pieces. Fails if the address space, or what the kernel is ready
+    /// to promise, has no room for them.
+    pub(crate) fn new(slot_count: u32, piece_bytes: usize) -> io::Result<Arc<Self>> {
+        let length = usize::try_from(slot_count)
+            .ok()
+            .and_then(|count| count.checked_mul(piece_bytes))
+            .and_then(|bytes| bytes.checked_next_multiple_of(HUGE_PAGE_BYTES))
+            .filter(|bytes| *bytes > 0)
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        let base = map_aligned(length)?;
+        let states = (0..slot_count).map(|_| AtomicU32::new(0)).collect();
+        Ok(Arc::new(Self {
+            base,
+            length,
+            piece_bytes,
+            states,
+        }))
+    }
+
+    /// Takes `slots`, which must all be free, to be filled in this order. `None` if one of them
+    /// does not exist, is in use, or is named twice; then none is taken.
+    pub(crate) fn lease(self: &Arc<Self>, slots: &[Slot]) -> Option<Lease> {
+        // What was taken before the one that fails goes back when the unfinished lease drops.
+        let mut lease = Lease {
+            pool: Arc::clone(self),
+            slots: Vec::with_capacity(slots.len()),
+        };
+        for slot in slots {
+            let state = self.states.get(slot.0 as usize)?;
+            state
+                .compare_exchange(0, LEASED, Ordering::Acquire, Ordering::Relaxed)
+                .ok()?;
+            lease.slots.push(*slot);
+        }
+        Some(lease)
+    }
+
+    /// Looks at the bytes `start..end` of a slot. `None` if they do not exist or the slot is
+    /// being filled.
+    pub(crate) fn view(self: &Arc<Self>, slot: Slot, start: u32, end: u32) -> Option<View> {
+        let state = self.states.get(slot.0 as usize)?;
+        if start > end || end as usize > self.piece_bytes {
+            return None;
+        }
+        state
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |views| {
+                (views < LEASED - 1).then(|| views + 1)
+            })
+            .ok()?;
+        Some(View {
+            pool: Arc::clone(self),
+            slot,
+            start,
+            end,
+        })
+    }
+
+    /// Address of a slot that exists.
+    fn address(&self, slot: Slot) -> *mut u8 {
+        let offset = slot.0 as usize * self.piece_bytes;
+        debug_assert!(offset + self.piece_bytes <= self.length);
+        // SAFETY: leases and views only name slots below `states.len()`, and the mapping has
+        // room for that many.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and every lease and view, which are all that point into
+        // it, held the pool until now. An operation in flight holds its lease.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// Maps `length` bytes, a multiple of the huge page, at an address that is one too.
+fn map_aligned(length: usize) -> io::Result<NonNull<u8>> {
+    let mapped = length
+        .checked_add(HUGE_PAGE_BYTES)
+        .ok_or(io::ErrorKind::OutOfMemory)?;
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
+    let start =
+        unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, MapFlags::PRIVATE)? };
+    let head = start.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
+    let base = start.cast::<u8>().wrapping_add(head);
+    let tail = HUGE_PAGE_BYTES - head;
+    // SAFETY: head and tail are whole pages at the two ends of the mapping made above, and
+    // nothing points into it yet. Failing to give them back costs address space only. The advice
+    // covers what is left and changes no content; it is best effort, for huge pages may be off.
+    unsafe {
+        if head > 0 {
+            let _ = munmap(start, head);
+        }
+        if tail > 0 {
+            let _ = munmap(base.wrapping_add(length).cast(), tail);
+        }
+        let _ = madvise(base.cast(), length, Advice::LinuxHugepage);
+        let _ = madvise(base.cast(), length, Advice::LinuxDontDump);
+    }
+    NonNull::new(base).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+}
+
+/// The right to fill some slots; nobody can look at them meanwhile.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pool: Arc<Pool>,
+    slots: Vec<Slot>,
+}
+
+/// Memory in one run, as the kernel takes it (`struct iovec`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    base: *mut u8,
+    length: usize,
+}
+
+impl Lease {
+    /// Bytes that fit into its slots.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.slots.len() as u64 * self.pool.piece_bytes as u64
+    }
+
+    /// The memory behind bytes `skip..skip + length` of the lease in as few runs as possible, at
+    /// most `runs_max`: what does not fit into those, or into the slots, is left out.
+    pub(super) fn runs(&self, skip: u64, length: u64, runs_max: usize) -> Vec<Run> {
+        let piece = self.pool.piece_bytes as u64;
+        let end = skip.saturating_add(length).min(self.capacity());
+        let mut runs: Vec<Run> = Vec::new();
+        let mut at = skip;
+        while at < end {
+            let within = at % piece;
+            let length = (piece - within).min(end - at) as usize;
+            let slot = self.slots[(at / piece) as usize];
+            let base = self.pool.address(slot).wrapping_add(within as usize);
+            let count = runs.len();
+            let continued = runs
+                .last_mut()
+                .filter(|last| last.base.wrapping_add(last.length) == base);
+            match continued {
+                Some(last) => last.length += length,
+                None if count == runs_max => break,
+                None => runs.push(Run { base, length }),
+            }
+            at += length as u64;
+        }
+        runs
+    }
+
+    /// The same memory, to be filled by a system call of this thread.
+    pub(crate) fn slices(
+        &mut self,
+        skip: u64,
+        length: u64,
+        runs_max: usize,
+    ) -> Vec<IoSliceMut<'_>> {
+        let runs = self.runs(skip, length, runs_max);
+        runs.into_iter()
+            .map(|run| {
+                // SAFETY: the slots of a lease are different slots that nobody else reads or
+                // writes while it exists; the mapping lives as long as it, and was zeroed by the
+                // kernel, so its bytes are initialised. The slices do not overlap, and they
+                // borrow the lease.
+                IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(run.base, run.length) })
+            })
+            .collect()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        for slot in &self.slots {
+            self.pool.states[slot.0 as usize].store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Bytes of one slot that stay what they are as long as this exists.
+#[derive(Debug)]
+pub(crate) struct View {
+    pool: Arc<Pool>,
+    slot: Slot,
+    start: u32,
+    end: u32,
+}
+
+impl AsRef<[u8]> for View {
+    fn as_ref(&self) -> &[u8] {
+        let base = self
+            .pool
+            .address(self.slot)
+            .wrapping_add(self.start as usize);
+        // SAFETY: `start <= end <= piece_bytes` was checked when the view was made, and no lease
+        // on the slot can be had while a view counts in its state, so nobody writes to it.
+        unsafe { std::slice::from_raw_parts(base, (self.end - self.start) as usize) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.pool.states[self.slot.0 as usize].fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PIECE: usize = 4096;
+
+    fn fill(lease: &mut Lease, byte: u8) {
+        for mut slice in lease.slices(0, lease.capacity(), 1024) {
+            slice.fill(byte);
+        }
+    }
+
+    #[test]
+    fn a_view_outlives_every_other_handle_of_its_pool() {
+        let pool = Pool::new(16, PIECE).expect("maps");
+        fill(&mut pool.lease(&[Slot(15)]).expect("free"), 7);
+        let view = pool.view(Slot(15), 1, 4096).expect("filled");
+        drop(pool);
+        assert_eq!(view.as_ref(), vec![7; 4095]);
+    }
+
+    #[test]
+    fn a_slot_is_filled_or_looked_at_but_never_both() {
+        let pool = Pool::new(16, PIECE).expect("maps");
+        let lease = pool.lease(&[Slot(3), Slot(4)]).expect("free");
+        assert!(pool.view(Slot(3), 0, 1).is_none(), "being filled");
+        assert!(pool.lease(&[Slot(9), Slot(4)]).is_none(), "4 is leased");
+        assert!(pool.lease(&[Slot(9), Slot(9)]).is_none(), "named twice");
+        assert!(pool.lease(&[Slot(9)]).is_some(), "9 was given back");
+        drop(lease);
+        let views = (pool.view(Slot(3), 0, 1), pool.view(Slot(3), 0, 4096));
+        assert!(pool.lease(&[Slot(3)]).is_none(), "looked at twice");
+        drop(views);
+        assert!(pool.lease(&[Slot(3)]).is_some());
+    }
+
+    #[test]
+    fn what_lies_outside_the_pool_is_not_handed_out() {
+        let pool = Pool::new(16, PIECE).expect("maps");
+        assert!(pool.lease(&[Slot(16)]).is_none());
+        assert!(pool.view(Slot(16), 0, 0).is_none());
+        assert!(pool.view(Slot(0), 0, 4097).is_none());
+        assert!(pool.view(Slot(0), 2, 1).is_none());
+        assert!(Pool::new(u32::MAX, usize::MAX).is_err());
+    }
+
+    #[test]
+    fn the_mapping_is_fit_for_huge_pages() {
+        let pool = Pool::new(3, 128 << 10).expect("maps");
+        assert_eq!(pool.address(Slot(0)).align_offset(HUGE_PAGE_BYTES), 0);
+        assert_eq!(pool.length, HUGE_PAGE_BYTES);
+    }
+
+    #[test]
+    fn neighbouring_slots_are_one_run_of_memory() {
+        let pool = Pool::new(16, PIECE).expect("maps");
+        let lease = pool.lease(&[4, 5, 6, 2, 3].map(Slot)).expect("free");
+        let lengths = |skip, length, max| -> Vec<usize> {
+            let runs = lease.runs(skip, length, max);
+            runs.iter().map(|run| run.length).collect()
+        };
+        assert_eq!(lengths(0, 5 * 4096, 9), [3 * 4096, 2 * 4096]);
+        assert_eq!(lengths(0, 5 * 4096, 1), [3 * 4096]);
+        assert_eq!(lengths(4196, 8192, 9), [8092, 100]);
+        assert_eq!(lengths(4 * 4096, 99_999, 9), [4096], "no more than it has");
+        assert!(lengths(5 * 4096, 1, 9).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn each_byte_of_a_lease_has_one_place(
+            slots in Just((0..12).map(Slot).collect::<Vec<_>>()).prop_shuffle(),
+            skip in 0..12 * 4096_u64,
+            length in 0..12 * 4096_u64,
+        ) {
+            let pool = Pool::new(12, PIECE).expect("maps");
+            let mut lease = pool.lease(&slots).expect("free");
+            fill(&mut lease, 0);
+            let mut next = 0_u32;
+            for mut slice in lease.slices(skip, length, 1024) {
+                for byte in slice.iter_mut() {
+                    next += 1;
+                    *byte = (next % 251) as u8 + 1;
+                }
+            }
+            prop_assert_eq!(u64::from(next), length.min(lease.capacity() - skip));
+            drop(lease);
+            let all: Vec<u8> = slots
+                .iter()
+                .flat_map(|slot| pool.view(*slot, 0, 4096).expect("filled").as_ref().to_vec())
+                .collect();
+            for (at, byte) in all.iter().enumerate() {
+                let place = (at as u64).wrapping_sub(skip);
+                let wanted = if place < u64::from(next) { (place + 1) % 251 + 1 } else { 0 };
+                prop_assert_eq!(u64::from(*byte), wanted, "at {}", at);
+            }
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Vectored reads through io_uring, owned by one thread.
+//!
+//! The ring owns what the kernel works with. From [`Ring::read`] until its completion has been
+//! seen, it keeps the file open, the memory leased, and the list of addresses in place. If it is
+//! dropped earlier it waits for what is under way, at most [`QUIESCE_TIME`]; a read that is still
+//! not back then is leaked with the ring itself: memory is lost, but none is written to that
+//! somebody else was given.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, opcode};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+
+use super::pool::{Lease, Run};
+
+/// Longest wait for reads under way when the ring is dropped.
+pub(crate) const QUIESCE_TIME: Duration = Duration::from_secs(5);
+
+/// The kernel takes no more runs of memory in one call (`UIO_MAXIOV`).
+pub(crate) const RUNS_MAX: usize = 1024;
+
+/// Marks the completion that says that the event descriptor became readable.
+const WAKE: u64 = u64::MAX;
+
+/// Where bytes come from and where they go.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Memory, first so that it is free before the file's last user can be seen to be gone.
+    pub(crate) lease: Lease,
+    /// The file.
+    pub(crate) file: Arc<File>,
+}
+
+/// One run of bytes of a file, for one run of bytes of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First byte within the file.
+    pub(crate) offset: u64,
+    /// First byte within the lease.
+    pub(crate) skip: u64,
+    /// Bytes wanted; fewer may come.
+    pub(crate) length: u64,
+}
+
+/// A read that ended, with everything that was given for it.
+pub(crate) struct Ended<T> {
+    /// What was read into.
+    pub(crate) target: Target,
+    /// What the caller wanted to find again.
+    pub(crate) rest: T,
+    /// Bytes read; zero at the end of the file.
+    pub(crate) result: io::Result<u64>,
+}
+
+/// A read that is under way.
+struct Operation<T> {
+    target: Target,
+    rest: T,
+    span: Span,
+    runs: Box<[Run]>,
+}
+
+// SAFETY: the runs point into the pool that `target.lease` keeps, which may be sent; they are
+// plain numbers to everybody but the kernel.
+unsafe impl<T: Send> Send for Operation<T> {}
+
+/// An io_uring with the reads that are under way in it.
+pub(crate) struct Ring<T> {
+    ring: ManuallyDrop<IoUring>,
+    operations: ManuallyDrop<Vec<Option<Operation<T>>>>,
+    vacant: Vec<usize>,
+    unsent: VecDeque<usize>,
+    under_way: usize,
+    event: Arc<OwnedFd>,
+    polled: bool,
+}
+
+impl<T> Ring<T> {
+    /// Sets up a ring for about `reads` reads at a time (more are taken, with more system calls)
+    /// that also wakes when `event` becomes readable. The error says why the kernel refuses.
+    pub(crate) fn new(reads: u32, event: Arc<OwnedFd>) -> io::Result<Self> {
+        let entries = reads.saturating_add(1).clamp(8, 1024).next_power_of_two();
+        let ring = IoUring::new(entries)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let able = ring.params().is_feature_ext_arg()
+            && ring.params().is_feature_nodrop()
+            && probe.is_supported(opcode::Readv::CODE)
+            && probe.is_supported(opcode::PollAdd::CODE);
+        if !able {
+            let text = "io_uring of this kernel is too old (5.11 is needed)";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        Ok(Self {
+            ring: ManuallyDrop::new(ring),
+            operations: ManuallyDrop::default(),
+            vacant: Vec::new(),
+            unsent: VecDeque::new(),
+            under_way: 0,
+            event,
+            polled: false,
+        })
+    }
+
+    /// Starts a read, at the next [`Ring::wait`] at the latest.
+    pub(crate) fn read(&mut self, target: Target, span: Span, rest: T) {
+        let runs = target.lease.runs(span.skip, span.length, RUNS_MAX);
+        let operation = Operation {
+            runs: runs.into(),
+            target,
+            rest,
+            span,
+        };
+        let index = self.vacant.pop().unwrap_or(self.operations.len());
+        if index == self.operations.len() {
+            self.operations.push(Some(operation));
+        } else {
+            self.operations[index] = Some(operation);
+        }
+        self.under_way += 1;
+        self.unsent.push_back(index);
+    }
+
+    /// Starts what is to be started, waits until something ends, the event descriptor is
+    /// readable or the time is over (`None`: no end of time), and appends what ended. Says
+    /// whether the event descriptor was readable.
+    pub(crate) fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        ended: &mut Vec<Ended<T>>,
+    ) -> io::Result<bool> {
+        self.push();
+        let everything_sent = self.unsent.is_empty();
+        let waited = match timeout {
+            Some(Duration::ZERO) if self.ring.submission().is_empty() => Ok(0),
+            Some(Duration::ZERO) => self.ring.submit(),
+            // Room in the queue comes with the submission: do not sleep on unsent reads.
+            _ if !everything_sent => self.ring.submit(),
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => {
+                let timeout = Timespec::from(timeout);
+                let arguments = SubmitArgs::new().timespec(&timeout);
+                self.ring.submitter().submit_with_args(1, &arguments)
+            }
+        };
+        match waited.map_err(|error| Errno::from_io_error(&error).ok_or(error)) {
+            Ok(_) | Err(Ok(Errno::TIME | Errno::INTR)) => {}
+            // Completions have to be taken first, or memory is short for a moment.
+            Err(Ok(Errno::BUSY)) => {}
+            Err(Ok(Errno::AGAIN)) => std::thread::sleep(Duration::from_millis(1)),
+            Err(Ok(errno)) => return Err(errno.into()),
+            Err(Err(error)) => return Err(error),
+        }
+        Ok(self.reap(ended))
+    }
+
+    /// Moves unsent reads into the submission queue, as far as there is room.
+    fn push(&mut self) {
+        let mut queue = self.ring.submission();
+        if !self.polled {
+            let event = Fd(self.event.as_raw_fd());
+            let readable = u32::from(PollFlags::IN.bits());
+            let entry = opcode::PollAdd::new(event, readable)
+                .build()
+                .user_data(WAKE);
+            // SAFETY: a poll uses no memory of ours, and the ring keeps its descriptor.
+            self.polled = unsafe { queue.push(&entry) }.is_ok();
+        }
+        while let Some(index) = self.unsent.front().copied() {
+            let operation = self.operations[index].as_ref();
+            let Some(operation) = operation else {
+                self.unsent.pop_front();
+                continue;
+            };
+            let file = Fd(operation.target.file.as_raw_fd());
+            let runs = operation.runs.as_ptr().cast();
+            let entry = opcode::Readv::new(file, runs, operation.runs.len() as u32)
+                .offset(operation.span.offset)
+                .build()
+                .user_data(index as u64);
+            // SAFETY: the operation holds the descriptor, the boxed runs and the lease on the
+            // memory they name, and stays in the table until its completion is reaped; a ring
+            // that is dropped before leaks it.
+            if unsafe { queue.push(&entry) }.is_err() {
+                break;
+            }
+            self.unsent.pop_front();
+        }
+    }
+
+    /// Takes all completions.
+    fn reap(&mut self, ended: &mut Vec<Ended<T>>) -> bool {
+        let mut woken = false;
+        for completion in self.ring.completion() {
+            if completion.user_data() == WAKE {
+                self.polled = false;
+                woken = true;
+                continue;
+            }
+            let index = completion.user_data() as usize;
+            let operation = self.operations.get_mut(index).and_then(Option::take);
+            let Some(operation) = operation else {
+                debug_assert!(false, "a completion for no operation");
+                continue;
+            };
+            self.vacant.push(index);
+            self.under_way -= 1;
+            let result = completion.result();
+            ended.push(Ended {
+                target: operation.target,
+                rest: operation.rest,
+                result: u64::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result)),
+            });
+        }
+        woken
+    }
+
+    /// Waits for everything under way, at most `bound`; says whether nothing is left.
+    fn quiesce(&mut self, bound: Duration) -> bool {
+        let start = Instant::now();
+        let mut ended = Vec::new();
+        while self.under_way > 0 {
+            let left = bound.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            // Nobody reads the event descriptor any more: polling it again would end every wait.
+            self.polled = true;
+            if self
+                .wait(Some(left.min(Duration::from_millis(100))), &mut ended)
+                .is_err()
+            {
+                return false;
+            }
+            ended.clear();
+        }
+        true
+    }
+}
+
+impl<T> Drop for Ring<T> {
+    fn drop(&mut self) {
+        if self.quiesce(QUIESCE_TIME) {
+            // SAFETY: both are dropped here and nowhere else, and never used again.
+            unsafe {
+                ManuallyDrop::drop(&mut self.ring);
+                ManuallyDrop::drop(&mut self.operations);
+            }
+        } else {
+            let reads = self.under_way;
+            tracing::warn!(reads, "reads never ended; their memory is given up");
+        }
+    }
+}
