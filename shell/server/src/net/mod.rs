@@ -1,1 +1,40 @@
 //! Listeners, TLS, limits and timeouts of connections.
+//!
+//! The one idea: everything a client can make the server hold (a connection, a header, a piece of
+//! memory that waits for a slow socket) has a bound in [`Limits`], and every connection goes
+//! through the same three layers, from the bottom up:
+//!
+//! ```text
+//! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> hyper -> Tracked -> service
+//! ```
+//!
+//! Invariants:
+//! - a connection counts as open in [`ConnectionCounters`] exactly as long as its future lives;
+//! - memory lent to a reply is given back within `send_timeout` after its reader stops taking
+//!   bytes, over HTTP/1.1 (the socket is full) and HTTP/2 (the stream's window is) alike;
+//! - after [`Shutdown`] begins, every connection is gone within `drain_timeout`.
+//!
+//! What is not here: anything about paths, ranges or devices. The service given to
+//! [`serve_listener`] finds its connection in the request's extensions as `Arc<ConnectionInfo>`.
+
+mod accept;
+mod connection;
+mod counters;
+mod info;
+mod limits;
+mod listen;
+mod shutdown;
+mod timed;
+mod tls;
+mod tracked;
+
+pub use accept::{ListenerContext, serve_listener};
+pub use connection::{End, serve_connection};
+pub use counters::{ConnectionCounters, ConnectionCounts};
+pub use info::ConnectionInfo;
+pub use limits::Limits;
+pub use listen::{BindError, TcpOptions, bind};
+pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
+pub use timed::TimedStream;
+pub use tls::{ReloadingCertificates, TlsError, tls_acceptor};
+pub use tracked::{CountedBuf, TrackedBody};

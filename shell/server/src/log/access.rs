@@ -1,0 +1,299 @@
+//! The thread that writes the access log and the session log.
+//!
+//! Lines are gathered while more records wait, and written in one go when none does or the batch
+//! is large: under load one write carries hundreds of lines, and a single request's line is there
+//! at once.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use headlong_units::Instant as EngineInstant;
+
+use super::json;
+use super::record::{LogFormat, RequestRecord};
+use super::session::{SessionLimits, SessionLog, SessionSummary};
+use super::sink::{LogTarget, Sink, SinkError};
+
+const BATCH_BYTES: usize = 64 * 1024;
+const TICK: Duration = Duration::from_secs(1);
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What to log, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// One line for each request.
+    pub access: LogTarget,
+    /// How it is written.
+    pub format: LogFormat,
+    /// One line of JSON for each viewing session; may be the same file.
+    pub sessions: LogTarget,
+    /// When a session is over.
+    pub session_limits: SessionLimits,
+    /// Records that may wait for the writer; further ones are dropped and counted.
+    pub queue_max: usize,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            access: LogTarget::Off,
+            format: LogFormat::Json,
+            sessions: LogTarget::Off,
+            session_limits: SessionLimits::default(),
+            queue_max: 8192,
+        }
+    }
+}
+
+/// What became of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LogCounts {
+    /// Records dropped because the writer was behind.
+    pub dropped: u64,
+    /// Writes that failed; their lines are lost.
+    pub write_errors: u64,
+}
+
+enum Message {
+    Record(Box<RequestRecord>),
+    Wake,
+    Finish,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    dropped: AtomicU64,
+    write_errors: AtomicU64,
+    reopen: AtomicBool,
+}
+
+/// The near end of the logs; share it behind an `Arc`.
+#[derive(Debug)]
+pub struct AccessLog {
+    /// `None` when both logs are off, and then there is no thread.
+    sender: Option<SyncSender<Message>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    shared: Arc<Shared>,
+}
+
+impl AccessLog {
+    /// Opens the files and starts the writer.
+    pub fn open(config: &LogConfig) -> Result<Self, SinkError> {
+        let access = Sink::open(&config.access)?;
+        let sessions = Sink::open(&config.sessions)?;
+        let shared = Arc::new(Shared::default());
+        if access.is_off() && sessions.is_off() {
+            return Ok(Self {
+                sender: None,
+                writer: Mutex::new(None),
+                shared,
+            });
+        }
+        let (sender, receiver) = sync_channel(config.queue_max.max(1));
+        let writer = Writer {
+            format: config.format,
+            access: Output::new(access),
+            sessions: Output::new(sessions),
+            session_log: SessionLog::new(config.session_limits),
+            shared: Arc::clone(&shared),
+            started: Instant::now(),
+            warned: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("access-log".to_owned())
+            .spawn(move || writer.run(&receiver));
+        let thread = thread.map_err(|source| SinkError {
+            path: "(its writer thread)".into(),
+            source,
+        })?;
+        Ok(Self {
+            sender: Some(sender),
+            writer: Mutex::new(Some(thread)),
+            shared,
+        })
+    }
+
+    /// Whether records are worth making.
+    pub fn is_on(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Hands a record over; never blocks.
+    pub fn record(&self, record: RequestRecord) {
+        let Some(sender) = &self.sender else { return };
+        let sent = sender.try_send(Message::Record(Box::new(record)));
+        if matches!(
+            sent,
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
+        ) {
+            self.shared.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Opens the files again, after somebody has renamed them (SIGUSR1).
+    pub fn reopen(&self) {
+        self.shared.reopen.store(true, Relaxed);
+        if let Some(sender) = &self.sender {
+            // If the queue is full, the writer is awake anyway.
+            let _ = sender.try_send(Message::Wake);
+        }
+    }
+
+    /// What became of the records so far.
+    pub fn counts(&self) -> LogCounts {
+        LogCounts {
+            dropped: self.shared.dropped.load(Relaxed),
+            write_errors: self.shared.write_errors.load(Relaxed),
+        }
+    }
+
+    /// Writes what is waiting and the sessions still open, then stops. Blocks until that is done;
+    /// later records are dropped.
+    pub fn finish(&self) {
+        let thread = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let (Some(sender), Some(thread)) = (&self.sender, thread) {
+            let _ = sender.send(Message::Finish);
+            if thread.join().is_err() {
+                tracing::error!("the access log's writer panicked; its last lines are lost");
+            }
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// A sink and the lines on their way to it.
+struct Output {
+    sink: Sink,
+    lines: Vec<u8>,
+}
+
+impl Output {
+    fn new(sink: Sink) -> Self {
+        Self {
+            sink,
+            lines: Vec::new(),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        let outcome = self.sink.write(&self.lines);
+        self.lines.clear();
+        outcome
+    }
+}
+
+struct Writer {
+    format: LogFormat,
+    access: Output,
+    sessions: Output,
+    session_log: SessionLog,
+    shared: Arc<Shared>,
+    started: Instant,
+    warned: Option<Instant>,
+}
+
+impl Writer {
+    fn run(mut self, receiver: &Receiver<Message>) {
+        loop {
+            let message = match receiver.recv_timeout(TICK) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let is_last = self.take(message, receiver);
+            while let Some(summary) = self.session_log.expire(self.now()) {
+                self.put_session(&summary);
+            }
+            self.flush();
+            if self.shared.reopen.swap(false, Relaxed) {
+                self.reopen();
+            }
+            if is_last {
+                break;
+            }
+        }
+        while let Some(summary) = self.session_log.finish() {
+            self.put_session(&summary);
+        }
+        self.flush();
+    }
+
+    /// Takes this message and those behind it, up to a batch; whether the end was among them.
+    fn take(&mut self, first: Option<Message>, receiver: &Receiver<Message>) -> bool {
+        let mut next = first;
+        while let Some(message) = next {
+            match message {
+                Message::Record(record) => self.put(&record),
+                Message::Wake => {}
+                Message::Finish => return true,
+            }
+            if self.access.lines.len().max(self.sessions.lines.len()) >= BATCH_BYTES {
+                break;
+            }
+            next = receiver.try_recv().ok();
+        }
+        false
+    }
+
+    fn now(&self) -> EngineInstant {
+        let elapsed = self.started.elapsed().as_nanos();
+        EngineInstant(u64::try_from(elapsed).unwrap_or(u64::MAX))
+    }
+
+    fn put(&mut self, record: &RequestRecord) {
+        if !self.access.sink.is_off() {
+            self.format.write(record, &mut self.access.lines);
+        }
+        if !self.sessions.sink.is_off()
+            && let Some(evicted) = self.session_log.record(self.now(), record)
+        {
+            self.put_session(&evicted);
+        }
+    }
+
+    fn put_session(&mut self, summary: &SessionSummary) {
+        json::write_line(summary, &mut self.sessions.lines);
+    }
+
+    fn flush(&mut self) {
+        let outcomes = [self.access.flush(), self.sessions.flush()];
+        for error in outcomes.into_iter().filter_map(Result::err) {
+            self.shared.write_errors.fetch_add(1, Relaxed);
+            if self
+                .warned
+                .is_none_or(|last| last.elapsed() >= WARN_INTERVAL)
+            {
+                self.warned = Some(Instant::now());
+                tracing::warn!(%error, "a log cannot be written and lines are lost; check its disk");
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        for output in [&mut self.access, &mut self.sessions] {
+            if let Err(error) = output.sink.reopen() {
+                tracing::error!(%error, "still writing to the old file");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;

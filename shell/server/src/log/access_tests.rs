@@ -1,0 +1,110 @@
+use super::*;
+use crate::log::record::sample;
+use std::path::Path;
+
+fn to_files(folder: &Path) -> LogConfig {
+    LogConfig {
+        access: LogTarget::File(folder.join("access.log")),
+        sessions: LogTarget::File(folder.join("sessions.log")),
+        ..LogConfig::default()
+    }
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("a log");
+    assert!(text.is_empty() || text.ends_with('\n'), "whole lines only");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_record_becomes_a_line_and_every_session_one_more() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = AccessLog::open(&to_files(folder.path())).expect("opened");
+    for _ in 0..500 {
+        log.record(sample());
+    }
+    log.finish();
+    assert_eq!(lines(&folder.path().join("access.log")).len(), 500);
+    let sessions = lines(&folder.path().join("sessions.log"));
+    assert_eq!(sessions.len(), 1);
+    assert!(sessions[0].contains(r#""requests":500"#), "{}", sessions[0]);
+    assert!(
+        sessions[0].contains(r#""ended":"shutdown""#),
+        "{}",
+        sessions[0]
+    );
+    assert_eq!(log.counts(), LogCounts::default());
+}
+
+#[test]
+fn a_rotated_file_is_left_and_a_new_one_begun() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, rotated) = (
+        folder.path().join("access.log"),
+        folder.path().join("old.log"),
+    );
+    let log = AccessLog::open(&to_files(folder.path())).expect("opened");
+    log.record(sample());
+    while lines(&path).is_empty() {
+        std::thread::yield_now();
+    }
+    std::fs::rename(&path, &rotated).expect("renamed");
+    log.reopen();
+    while !path.exists() {
+        std::thread::yield_now();
+    }
+    log.record(sample());
+    log.finish();
+    assert_eq!((lines(&rotated).len(), lines(&path).len()), (1, 1));
+}
+
+#[test]
+fn records_are_dropped_and_counted_when_the_writer_is_behind() {
+    let (sender, receiver) = sync_channel(2);
+    let log = AccessLog {
+        sender: Some(sender),
+        writer: Mutex::new(None),
+        shared: Arc::default(),
+    };
+    for _ in 0..5 {
+        log.record(sample());
+    }
+    assert_eq!(log.counts().dropped, 3);
+    drop(receiver);
+    log.record(sample());
+    assert_eq!(log.counts().dropped, 4);
+}
+
+#[test]
+fn a_full_disk_loses_lines_but_stops_nothing() {
+    let config = LogConfig {
+        access: LogTarget::File("/dev/full".into()),
+        ..LogConfig::default()
+    };
+    let log = AccessLog::open(&config).expect("opened");
+    log.record(sample());
+    log.finish();
+    assert_eq!(log.counts().write_errors, 1);
+}
+
+#[test]
+fn a_log_that_is_off_takes_nothing() {
+    let log = AccessLog::open(&LogConfig::default()).expect("nothing to open");
+    assert!(!log.is_on());
+    log.record(sample());
+    log.finish();
+    assert_eq!(log.counts(), LogCounts::default());
+}
+
+#[test]
+fn a_missing_folder_is_named_with_the_remedy() {
+    let config = LogConfig {
+        access: LogTarget::File("/nonexistent/access.log".into()),
+        ..LogConfig::default()
+    };
+    let error = AccessLog::open(&config).expect_err("no folder").to_string();
+    assert!(
+        error.contains("/nonexistent/access.log") && error.contains("folder"),
+        "{error}"
+    );
+}

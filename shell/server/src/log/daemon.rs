@@ -1,0 +1,82 @@
+//! The daemon's own log: text to standard error, where systemd and people look for it.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+/// The daemon's log cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonLogError {
+    /// Neither a level nor a list of filters.
+    #[error(
+        "`{level}` is no log level: {reason}; \
+         write error, warn, info, debug or trace, or filters such as headlong=debug,hyper=warn"
+    )]
+    Level {
+        /// What was asked for.
+        level: String,
+        /// What is wrong with it.
+        reason: tracing_subscriber::filter::ParseError,
+    },
+    /// A log is set up already.
+    #[error("the log is already set up: {0}; set it up once")]
+    Twice(#[from] TryInitError),
+    /// The log that was set up is gone.
+    #[error("the log level cannot be changed: {0}; restart the server")]
+    Gone(#[from] reload::Error),
+}
+
+/// Changes the level of the running log.
+#[derive(Debug, Clone)]
+pub struct DaemonLog(reload::Handle<EnvFilter, Registry>);
+
+/// Sets the log up, once. `RUST_LOG` wins over `level`.
+pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
+    let from_environment = std::env::var("RUST_LOG").ok();
+    let wanted = from_environment.as_deref().filter(|text| !text.is_empty());
+    let (filter, handle) = reload::Layer::new(parse(wanted.unwrap_or(level))?);
+    let text = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(text)
+        .try_init()?;
+    Ok(DaemonLog(handle))
+}
+
+impl DaemonLog {
+    /// Another level, from now on; on error the present one stays.
+    pub fn set_level(&self, level: &str) -> Result<(), DaemonLogError> {
+        Ok(self.0.reload(parse(level)?)?)
+    }
+}
+
+fn parse(level: &str) -> Result<EnvFilter, DaemonLogError> {
+    EnvFilter::builder()
+        .parse(level)
+        .map_err(|reason| DaemonLogError::Level {
+            level: level.to_owned(),
+            reason,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_filters_are_understood_and_others_named() {
+        for good in ["info", "headlong=debug,hyper=warn"] {
+            parse(good).expect(good);
+        }
+        let error = parse("a=loud").expect_err("no level").to_string();
+        assert!(
+            error.contains("a=loud") && error.contains("debug"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! What is known of a request when it has ended.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use headlong_units::{BitRate, Duration};
+use http::Version;
+
+/// One request, from its head to its last byte or its failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// When its head was complete, milliseconds since 1970.
+    pub start_unix_ms: u64,
+    /// From there until the last byte was taken by the socket, or the reply failed.
+    pub service_time: Duration,
+    /// From there until the first byte of the reply was handed over; `None` if none was.
+    pub first_byte_time: Option<Duration>,
+    /// The other end.
+    pub remote: SocketAddr,
+    /// `GET`.
+    pub method: String,
+    /// Path and query as they were sent.
+    pub target: String,
+    /// Of HTTP.
+    pub version: Version,
+    /// The `Range` field as it was sent.
+    pub range: Option<String>,
+    /// Of the reply.
+    pub status: u16,
+    /// Bytes of the body that were sent.
+    pub bytes_sent: u64,
+    /// Of those, from memory.
+    pub bytes_from_ram: u64,
+    /// Of those, from the device.
+    pub bytes_from_disk: u64,
+    /// Which viewer.
+    pub session: Option<SessionKey>,
+    /// The device the file lies on.
+    pub device: Option<Arc<str>>,
+    /// The `User-Agent` field.
+    pub user_agent: Option<String>,
+    /// The `Referer` field.
+    pub referer: Option<String>,
+    /// Time the reply waited for its device to begin, summed.
+    pub queue_time: Duration,
+    /// Time the reply waited for its device to finish, summed.
+    pub disk_time: Duration,
+    /// The bit rate the player says it asks for (CMCD `br`).
+    pub bit_rate: Option<BitRate>,
+    /// Why the reply broke off or was refused, as one word (`device`, `timed-out`, `client-gone`).
+    pub failure: Option<&'static str>,
+}
+
+/// The name of a viewing session and where it was found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    /// The name.
+    pub id: String,
+    /// Who gave it.
+    pub source: SessionSource,
+}
+
+/// Where a session's name comes from, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SessionSource {
+    /// CMCD `sid` (CTA-5004).
+    Cmcd,
+    /// A configured header field.
+    Header,
+    /// A configured cookie.
+    Cookie,
+    /// A configured key of the query.
+    Query,
+    /// Made from address and user agent, because nothing better was there.
+    Address,
+}
+
+impl SessionSource {
+    /// Its name in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cmcd => "cmcd",
+            Self::Header => "header",
+            Self::Cookie => "cookie",
+            Self::Query => "query",
+            Self::Address => "address",
+        }
+    }
+}
+
+impl RequestRecord {
+    /// The target without its query.
+    pub fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+}
+
+/// How a line of the access log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object for each request.
+    Json,
+    /// nginx's `combined`, then `key=value` fields.
+    Combined,
+}
+
+impl LogFormat {
+    /// The format of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "json" => Some(Self::Json),
+            "combined" => Some(Self::Combined),
+            _ => None,
+        }
+    }
+
+    /// Appends the record as one line, with its end.
+    pub fn write(self, record: &RequestRecord, line: &mut Vec<u8>) {
+        match self {
+            Self::Json => super::json::write(record, line),
+            Self::Combined => super::combined::write(record, line),
+        }
+    }
+}
+
+/// `HTTP/1.1`, as in a request line.
+pub(super) const fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_3 => "HTTP/3.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+#[cfg(test)]
+pub(super) fn sample() -> RequestRecord {
+    RequestRecord {
+        start_unix_ms: 784_111_777_123,
+        service_time: Duration::from_millis(1234),
+        first_byte_time: Some(Duration::from_micros(12_500)),
+        remote: SocketAddr::from(([192, 0, 2, 7], 40_000)),
+        method: "GET".to_owned(),
+        target: "/films/a.mp4?token=1".to_owned(),
+        version: Version::HTTP_11,
+        range: Some("bytes=0-999".to_owned()),
+        status: 206,
+        bytes_sent: 1000,
+        bytes_from_ram: 600,
+        bytes_from_disk: 400,
+        session: Some(SessionKey {
+            id: "6e2fb550-c457".to_owned(),
+            source: SessionSource::Cmcd,
+        }),
+        device: Some(Arc::from("sda")),
+        user_agent: Some("Player/1.0 (a \"b\")".to_owned()),
+        referer: None,
+        queue_time: Duration::from_millis(3),
+        disk_time: Duration::from_micros(8_100),
+        bit_rate: Some(BitRate::from_kbps(2_000)),
+        failure: None,
+    }
+}

@@ -1,0 +1,58 @@
+//! The `Server-Timing` field: where a reply's first bytes came from and what they waited for.
+
+use headlong_units::Duration;
+use http::HeaderValue;
+
+/// What is told; see <https://www.w3.org/TR/server-timing/>.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerTiming {
+    /// Time spent waiting for the device to begin.
+    pub queue_time: Duration,
+    /// Time spent waiting for the device to finish.
+    pub disk_time: Duration,
+    /// Whether the bytes came from memory.
+    pub is_from_ram: bool,
+}
+
+impl ServerTiming {
+    /// `queue;dur=1.2, disk;dur=8.1, tier;desc=disk`, in milliseconds.
+    pub fn header_value(&self) -> Option<HeaderValue> {
+        let tier = if self.is_from_ram { "ram" } else { "disk" };
+        let (queue, disk) = (Tenths(self.queue_time), Tenths(self.disk_time));
+        let text = format!("queue;dur={queue}, disk;dur={disk}, tier;desc={tier}");
+        HeaderValue::from_str(&text).ok()
+    }
+}
+
+struct Tenths(Duration);
+
+impl std::fmt::Display for Tenths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tenths = self.0.0 / 100_000;
+        write!(f, "{}.{}", tenths / 10, tenths % 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tiers_and_times_are_told_in_milliseconds() {
+        let timing = ServerTiming {
+            queue_time: Duration::from_micros(1_250),
+            disk_time: Duration::from_micros(8_100),
+            is_from_ram: false,
+        };
+        let value = timing.header_value().expect("ASCII");
+        assert_eq!(value, "queue;dur=1.2, disk;dur=8.1, tier;desc=disk");
+        let ram = ServerTiming {
+            is_from_ram: true,
+            ..ServerTiming::default()
+        };
+        assert_eq!(
+            ram.header_value().expect("ASCII"),
+            "queue;dur=0.0, disk;dur=0.0, tier;desc=ram"
+        );
+    }
+}

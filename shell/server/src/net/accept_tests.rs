@@ -1,0 +1,116 @@
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::net::{ConnectionInfo, ShutdownTrigger, bind, shutdown};
+
+struct Server {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+    trigger: ShutdownTrigger,
+    counters: Arc<ConnectionCounters>,
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let info = request
+        .extensions()
+        .get::<Arc<ConnectionInfo>>()
+        .expect("given");
+    let text = format!("request {}", info.request_count());
+    Ok(Response::new(Full::new(Bytes::from(text))))
+}
+
+fn serve(limits: Limits) -> Server {
+    let listener = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let counters = Arc::new(ConnectionCounters::default());
+    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
+    let (trigger, signal) = shutdown();
+    let service = service_fn(answer);
+    let task = tokio::spawn(serve_listener(listener, None, service, context, signal));
+    Server {
+        address,
+        task,
+        trigger,
+        counters,
+    }
+}
+
+async fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("accepted");
+    stream.write_all(request).await.expect("taken");
+    let mut heard = String::new();
+    stream
+        .read_to_string(&mut heard)
+        .await
+        .expect("a clean end, no reset");
+    heard
+}
+
+#[tokio::test]
+async fn sixty_four_kilobytes_of_headers_get_a_clean_431() {
+    let server = serve(Limits::default());
+    let one_long = format!(
+        "GET / HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n",
+        "a".repeat(65_536)
+    );
+    let many_short = format!(
+        "GET / HTTP/1.1\r\nHost: h\r\n{}\r\n",
+        "X: y\r\n".repeat(101)
+    );
+    for request in [one_long, many_short] {
+        let reply = exchange(server.address, request.as_bytes()).await;
+        assert!(reply.starts_with("HTTP/1.1 431 "), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_just_within_the_limit_is_served() {
+    let server = serve(Limits::default());
+    let filler = "a".repeat(15_000);
+    let request = format!("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: {filler}\r\n\r\n");
+    let reply = exchange(server.address, request.as_bytes()).await;
+    assert!(
+        reply.starts_with("HTTP/1.1 200 ") && reply.ends_with("request 1"),
+        "{reply}"
+    );
+}
+
+#[tokio::test]
+async fn no_more_connections_are_served_at_once_than_allowed() {
+    let limits = Limits {
+        connections_max: 1,
+        ..Limits::default()
+    };
+    let server = serve(limits);
+    let hello = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut first = TcpStream::connect(server.address).await.expect("accepted");
+    first.write_all(hello).await.expect("taken");
+    let mut space = [0; 16];
+    first.read_exact(&mut space).await.expect("served");
+    let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let second = tokio::spawn(exchange(server.address, closing));
+    while server.counters.counts().limit_waits == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.counters.counts().open, 1);
+    assert!(!second.is_finished());
+    drop(first);
+    assert!(second.await.expect("served").starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn a_drained_listener_refuses_new_connections_and_returns() {
+    let server = serve(Limits::default());
+    server.trigger.drain();
+    server.task.await.expect("returns");
+    TcpStream::connect(server.address)
+        .await
+        .expect_err("nobody listens");
+}

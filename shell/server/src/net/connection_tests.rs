@@ -1,0 +1,265 @@
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::*;
+use crate::net::{ShutdownTrigger, shutdown};
+
+struct Server {
+    client: DuplexStream,
+    task: JoinHandle<End>,
+    counters: Arc<ConnectionCounters>,
+    trigger: ShutdownTrigger,
+}
+
+/// Answers `/slow` after 20 s, `/big` with 16 MiB, everything else with `hello`.
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = match request.uri().path() {
+        "/slow" => {
+            sleep(Duration::from_secs(20)).await;
+            Bytes::from_static(b"late")
+        }
+        "/big" => Bytes::from(vec![7; 16 << 20]),
+        _ => Bytes::from_static(b"hello"),
+    };
+    Ok(Response::new(Full::new(body)))
+}
+
+fn serve(limits: Limits) -> Server {
+    let (client, far) = duplex(64 * 1024);
+    let counters = Arc::new(ConnectionCounters::default());
+    let (trigger, signal) = shutdown();
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let (limits, shared) = (Arc::new(limits), Arc::clone(&counters));
+    let task = tokio::spawn(serve_connection(
+        far,
+        remote,
+        None,
+        service_fn(answer),
+        limits,
+        shared,
+        signal,
+    ));
+    Server {
+        client,
+        task,
+        counters,
+        trigger,
+    }
+}
+
+impl Server {
+    async fn say(&mut self, text: &str) {
+        self.client.write_all(text.as_bytes()).await.expect("open");
+    }
+
+    /// Reads one reply with the body `hello` or `late`.
+    async fn hear(&mut self, last_word: &str) -> String {
+        let mut heard = Vec::new();
+        while !heard.ends_with(last_word.as_bytes()) {
+            let count = self.client.read_buf(&mut heard).await.expect("open");
+            assert!(
+                count > 0,
+                "closed after {}",
+                String::from_utf8_lossy(&heard)
+            );
+        }
+        String::from_utf8(heard).expect("text")
+    }
+
+    async fn hear_the_rest(&mut self) -> String {
+        let mut heard = String::new();
+        self.client
+            .read_to_string(&mut heard)
+            .await
+            .expect("a clean end");
+        heard
+    }
+}
+
+const HELLO: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_stays_open_between_requests_and_is_closed_when_idle() {
+    let mut server = serve(Limits::default());
+    for _ in 0..3 {
+        server.say(HELLO).await;
+        assert!(server.hear("hello").await.starts_with("HTTP/1.1 200"));
+        sleep(Duration::from_secs(60)).await;
+    }
+    let begun = Instant::now();
+    assert_eq!(server.hear_the_rest().await, "");
+    assert_eq!(begun.elapsed().as_secs(), 15);
+    drop(server.client);
+    assert_eq!(server.task.await.expect("ends"), End::IdleTimeout);
+    assert_eq!(server.counters.counts().idle_timeouts, 1);
+    assert_eq!(server.counters.counts().open, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_trickles_in_is_cut_off() {
+    let mut server = serve(Limits::default());
+    server.say(HELLO).await;
+    server.hear("hello").await;
+    sleep(Duration::from_secs(30)).await;
+    let begun = Instant::now();
+    for letter in HELLO.chars() {
+        if server.client.write_all(&[letter as u8]).await.is_err() {
+            break;
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!((10..=12).contains(&begun.elapsed().as_secs()));
+    assert_eq!(server.task.await.expect("ends"), End::HeaderTimeout);
+    assert_eq!(server.counters.counts().header_timeouts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
+    let limits = Limits {
+        idle_timeout: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let mut server = serve(limits);
+    server.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    assert!(server.hear("late").await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_its_reply_is_cut_off() {
+    let mut server = serve(Limits::default());
+    server.say("GET /big HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    assert_eq!((&mut server.task).await.expect("ends"), End::SendTimeout);
+    assert_eq!(server.counters.counts().send_timeouts, 1);
+    assert_eq!(server.counters.counts().requests_active, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_permitted_reply_says_close() {
+    let limits = Limits {
+        requests_per_connection_max: 2,
+        ..Limits::default()
+    };
+    let mut server = serve(limits);
+    server.say(HELLO).await;
+    assert!(!server.hear("hello").await.contains("connection: close"));
+    server.say(HELLO).await;
+    assert!(server.hear("hello").await.contains("connection: close"));
+    assert_eq!(server.hear_the_rest().await, "");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_lets_the_present_request_finish_and_no_other_begin() {
+    let mut server = serve(Limits::default());
+    server.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    sleep(Duration::from_secs(1)).await;
+    server.trigger.drain();
+    let reply = server.hear("late").await;
+    assert!(reply.contains("connection: close"), "{reply}");
+    assert_eq!(server.hear_the_rest().await, "");
+    drop(server.client);
+    assert_eq!(server.task.await.expect("ends"), End::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_ends_even_if_a_request_does_not() {
+    let limits = Limits {
+        drain_timeout: Duration::from_secs(7),
+        ..Limits::default()
+    };
+    let mut server = serve(limits);
+    server.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;
+    sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    server.trigger.drain();
+    assert_eq!((&mut server.task).await.expect("ends"), End::DrainAborted);
+    assert_eq!(begun.elapsed().as_secs(), 7);
+    assert_eq!(server.counters.counts().drain_aborts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_is_closed_at_once_when_the_server_drains() {
+    let mut server = serve(Limits::default());
+    server.say(HELLO).await;
+    server.hear("hello").await;
+    let begun = Instant::now();
+    server.trigger.drain();
+    assert_eq!(server.hear_the_rest().await, "");
+    assert_eq!(begun.elapsed().as_secs(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_http2_stream_does_not_hold_its_bytes_for_ever() {
+    let server = serve(Limits::default());
+    // The client's windows are small and nobody reads the body, so they stay closed, while the
+    // connection itself goes on taking and answering pings.
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(65_535)
+        .handshake::<_, Full<Bytes>>(TokioIo::new(server.client))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let request = Request::get("http://h/big")
+        .body(Full::default())
+        .expect("a request");
+    let reply = sender.send_request(request).await.expect("a head");
+    assert_eq!(reply.version(), http::Version::HTTP_2);
+    assert_eq!(server.task.await.expect("ends"), End::SendTimeout);
+    drop(reply);
+}
+
+struct HalfABody(u32);
+
+impl Body for HalfABody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+        self.0 += 1;
+        Poll::Ready(Some(match self.0 {
+            1 => Ok(http_body::Frame::data(Bytes::from_static(b"half"))),
+            2 => {
+                // Time for the first half to go out.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            _ => Err(std::io::Error::other("the disk failed")),
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_fails_breaks_the_reply_off() {
+    let (mut client, far) = duplex(64 * 1024);
+    let (_trigger, signal) = shutdown();
+    let broken = |_: Request<Incoming>| async {
+        let reply = Response::builder()
+            .header("content-length", "8")
+            .body(HalfABody(0));
+        Ok::<_, Infallible>(reply.expect("a reply"))
+    };
+    let task = tokio::spawn(serve_connection(
+        far,
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+        None,
+        service_fn(broken),
+        Arc::new(Limits::default()),
+        Arc::new(ConnectionCounters::default()),
+        signal,
+    ));
+    client.write_all(HELLO.as_bytes()).await.expect("open");
+    let mut heard = String::new();
+    client.read_to_string(&mut heard).await.expect("an end");
+    assert!(heard.ends_with("half"), "{heard}");
+    drop(client);
+    assert_eq!(task.await.expect("ends"), End::Closed);
+}

@@ -1,0 +1,82 @@
+//! What happened to connections, counted for `/metrics` and `/status`.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counters shared by all connections of a listener, or of several.
+#[derive(Debug, Default)]
+pub struct ConnectionCounters {
+    pub(super) accepted: AtomicU64,
+    pub(super) open: AtomicU64,
+    pub(super) requests_active: AtomicU64,
+    pub(super) accept_errors: AtomicU64,
+    pub(super) limit_waits: AtomicU64,
+    pub(super) header_timeouts: AtomicU64,
+    pub(super) idle_timeouts: AtomicU64,
+    pub(super) send_timeouts: AtomicU64,
+    pub(super) tls_failures: AtomicU64,
+    pub(super) drain_aborts: AtomicU64,
+}
+
+/// The counters at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionCounts {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// Requests in progress now, up to the last byte handed to the socket.
+    pub requests_active: u64,
+    /// Connections that could not be accepted (no file descriptors, no memory).
+    pub accept_errors: u64,
+    /// Times that accepting waited because `connections_max` were open.
+    pub limit_waits: u64,
+    /// Connections cut because a request's head did not arrive in time.
+    pub header_timeouts: u64,
+    /// Connections closed because nothing was asked for.
+    pub idle_timeouts: u64,
+    /// Connections cut because the reader took too little.
+    pub send_timeouts: u64,
+    /// TLS handshakes that failed or took too long.
+    pub tls_failures: u64,
+    /// Connections cut because they had not finished when the drain ended.
+    pub drain_aborts: u64,
+}
+
+impl ConnectionCounters {
+    /// All of them, each read on its own.
+    pub fn counts(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            accepted: self.accepted.load(Relaxed),
+            open: self.open.load(Relaxed),
+            requests_active: self.requests_active.load(Relaxed),
+            accept_errors: self.accept_errors.load(Relaxed),
+            limit_waits: self.limit_waits.load(Relaxed),
+            header_timeouts: self.header_timeouts.load(Relaxed),
+            idle_timeouts: self.idle_timeouts.load(Relaxed),
+            send_timeouts: self.send_timeouts.load(Relaxed),
+            tls_failures: self.tls_failures.load(Relaxed),
+            drain_aborts: self.drain_aborts.load(Relaxed),
+        }
+    }
+}
+
+pub(super) fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// Counts one more in a gauge for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Gauged<T: AsRef<AtomicU64>>(T);
+
+impl<T: AsRef<AtomicU64>> Gauged<T> {
+    pub(super) fn new(gauge: T) -> Self {
+        add(gauge.as_ref());
+        Self(gauge)
+    }
+}
+
+impl<T: AsRef<AtomicU64>> Drop for Gauged<T> {
+    fn drop(&mut self) {
+        self.0.as_ref().fetch_sub(1, Relaxed);
+    }
+}

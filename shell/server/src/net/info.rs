@@ -1,0 +1,196 @@
+//! What is known of one connection while it lives: who, since when, how busy.
+//!
+//! Shared by the layers below hyper, the service above it and the task that watches the timeouts.
+//! Times are kept as nanoseconds since the connection opened, so that they fit in atomics.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::time::{Duration, Instant};
+
+use super::counters::{ConnectionCounters, add};
+use super::limits::Limits;
+use super::tracked::ReplyProgress;
+
+const NEVER: u64 = u64::MAX;
+
+/// One connection, as the service finds it in a request's extensions.
+#[derive(Debug)]
+pub struct ConnectionInfo {
+    remote: SocketAddr,
+    tls: bool,
+    opened: Instant,
+    limits: Arc<Limits>,
+    counters: Arc<ConnectionCounters>,
+    http2: AtomicBool,
+    requests: AtomicU64,
+    active: AtomicU64,
+    idle_since: AtomicU64,
+    head_since: AtomicU64,
+    send_timed_out: AtomicBool,
+    replies: Mutex<Vec<Weak<ReplyProgress>>>,
+}
+
+/// What should become of a connection, and when to ask again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All is well; ask again then.
+    Wait(Instant),
+    /// A request's head is not arriving.
+    HeaderTimeout,
+    /// Nothing is asked for.
+    IdleTimeout,
+    /// A reply is not being read.
+    SendTimeout,
+}
+
+impl ConnectionInfo {
+    pub(super) fn new(
+        remote: SocketAddr,
+        tls: bool,
+        limits: Arc<Limits>,
+        counters: Arc<ConnectionCounters>,
+    ) -> Self {
+        Self {
+            remote,
+            tls,
+            opened: Instant::now(),
+            limits,
+            counters,
+            http2: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
+            active: AtomicU64::new(0),
+            idle_since: AtomicU64::new(0),
+            head_since: AtomicU64::new(NEVER),
+            send_timed_out: AtomicBool::new(false),
+            replies: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The other end.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// Whether it is encrypted.
+    pub fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Requests begun on it, the present one included.
+    pub fn request_count(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    /// Whether it has served as many requests as one connection may.
+    pub fn is_used_up(&self) -> bool {
+        self.request_count() >= self.limits.requests_per_connection_max
+    }
+
+    /// Requests in progress.
+    pub fn active_count(&self) -> u64 {
+        self.active.load(Relaxed)
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn counters(&self) -> &ConnectionCounters {
+        &self.counters
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2.load(Relaxed)
+    }
+
+    /// The reader is too slow; counted once.
+    pub(super) fn note_send_timeout(&self) {
+        if !self.send_timed_out.swap(true, Relaxed) {
+            add(&self.counters.send_timeouts);
+        }
+    }
+
+    pub(super) fn is_send_timed_out(&self) -> bool {
+        self.send_timed_out.load(Relaxed)
+    }
+
+    fn since_opened(&self) -> u64 {
+        u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(NEVER - 1)
+    }
+
+    fn at(&self, since_opened: u64) -> Instant {
+        self.opened + Duration::from_nanos(since_opened)
+    }
+
+    /// Bytes came in; without a request in progress they begin a head.
+    pub(super) fn note_read(&self) {
+        if self.active_count() == 0 && self.head_since.load(Relaxed) == NEVER {
+            self.head_since.store(self.since_opened(), Relaxed);
+        }
+    }
+
+    /// A head is complete. The guard belongs to the reply and its bytes.
+    pub(super) fn begin_request(self: &Arc<Self>, version: http::Version) -> ActiveRequest {
+        self.http2.store(version == http::Version::HTTP_2, Relaxed);
+        self.requests.fetch_add(1, Relaxed);
+        self.active.fetch_add(1, Relaxed);
+        add(&self.counters.requests_active);
+        self.head_since.store(NEVER, Relaxed);
+        ActiveRequest(Arc::clone(self))
+    }
+
+    /// Watches how a reply is taken. Only HTTP/2 needs it: a stream whose window is closed holds
+    /// its bytes without a write being pending at the socket.
+    pub(super) fn watch_reply(&self, reply: &Arc<ReplyProgress>) {
+        let mut replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        replies.retain(|known| known.strong_count() > 0);
+        replies.push(Arc::downgrade(reply));
+    }
+
+    fn is_any_reply_stalled(&self, now: Instant) -> bool {
+        let replies = self.replies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut living = replies.iter().filter_map(Weak::upgrade);
+        living.any(|reply| reply.is_stalled(now, &self.limits))
+    }
+
+    /// Which limit has been passed by `now`, if any.
+    pub(super) fn verdict(&self, now: Instant) -> Verdict {
+        if self.active_count() > 0 {
+            // Often enough that a stall is noticed at most a quarter late.
+            let tick = Verdict::Wait(now + self.limits.send_timeout / 4);
+            let is_stalled = self.is_http2() && self.is_any_reply_stalled(now);
+            return if is_stalled {
+                Verdict::SendTimeout
+            } else {
+                tick
+            };
+        }
+        let idle_until = self.at(self.idle_since.load(Relaxed)) + self.limits.idle_timeout;
+        let head_since = self.head_since.load(Relaxed);
+        // Over HTTP/2 bytes also come in for other reasons: pings, settings, windows.
+        let is_head = head_since != NEVER && !self.is_http2();
+        let head_until = is_head.then(|| self.at(head_since) + self.limits.header_timeout);
+        match head_until {
+            Some(until) if until <= now => Verdict::HeaderTimeout,
+            _ if idle_until <= now => Verdict::IdleTimeout,
+            Some(until) => Verdict::Wait(until.min(idle_until)),
+            None => Verdict::Wait(idle_until),
+        }
+    }
+}
+
+/// A request in progress; it ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct ActiveRequest(Arc<ConnectionInfo>);
+
+impl Drop for ActiveRequest {
+    fn drop(&mut self) {
+        let info = &self.0;
+        info.counters.requests_active.fetch_sub(1, Relaxed);
+        info.idle_since.store(info.since_opened(), Relaxed);
+        info.head_since.store(NEVER, Relaxed);
+        info.active.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,48 @@
+//! Bounds on what one client, and all of them together, may make the server hold.
+
+use std::time::Duration;
+
+/// Limits of a listener and its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections open at once; further ones wait in the kernel's backlog.
+    pub connections_max: usize,
+    /// Bytes of a request's head; a longer one gets 431. At least 8192.
+    pub header_bytes_max: usize,
+    /// Header fields of a request; more get 431.
+    pub headers_max: usize,
+    /// From the first byte of a request's head to its last, and for a TLS handshake.
+    pub header_timeout: Duration,
+    /// A connection without a request is closed after this long.
+    pub idle_timeout: Duration,
+    /// A reader who takes less than `send_bytes_min` in this time is cut off.
+    pub send_timeout: Duration,
+    /// See `send_timeout`.
+    pub send_bytes_min: u64,
+    /// Requests served on one connection before it is closed.
+    pub requests_per_connection_max: u64,
+    /// Concurrent requests on one HTTP/2 connection.
+    pub streams_max: u32,
+    /// An HTTP/2 client is asked whether it is still there this often.
+    pub keep_alive_interval: Duration,
+    /// Time that requests in progress have to finish once the server drains.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            header_bytes_max: 16 * 1024,
+            headers_max: 100,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            send_timeout: Duration::from_secs(30),
+            send_bytes_min: 64 * 1024,
+            requests_per_connection_max: 10_000,
+            streams_max: 100,
+            keep_alive_interval: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A socket whose reader must keep reading, and which is closed so that its last words arrive.
+//!
+//! The send timeout counts only time in which a write waits: a viewer who asks for nothing is not
+//! slow, and neither is one whose bytes are still on the disk. Within `send_timeout` of such
+//! waiting the reader must take `send_bytes_min`, however the bytes are cut; one byte a second is
+//! too little, and so is a last byte that never goes.
+//!
+//! Closing a socket with unread bytes in it makes the kernel send a reset, which can overtake the
+//! reply on the way. So after the end of our side is sent, what still comes in (the rest of a
+//! head that was too long) is read and thrown away, up to a bound in bytes and time.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Duration, Instant, Sleep, sleep_until};
+
+use super::info::ConnectionInfo;
+
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// A stream with a send timeout and a lingering close.
+#[derive(Debug)]
+pub struct TimedStream<S> {
+    inner: S,
+    info: Arc<ConnectionInfo>,
+    /// Since when the present write waits.
+    pending_since: Option<Instant>,
+    /// Time that writes waited since the last `send_bytes_min` were taken.
+    waited: Duration,
+    /// Bytes taken in that time.
+    taken_bytes: u64,
+    /// Fires no later than the send timeout; only moved when it fires too early.
+    alarm: Option<Pin<Box<Sleep>>>,
+    closing: Closing,
+}
+
+#[derive(Debug)]
+enum Closing {
+    No,
+    Lingering(Pin<Box<Sleep>>, usize),
+    Done,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
+    pub(super) fn new(inner: S, info: Arc<ConnectionInfo>) -> Self {
+        Self {
+            inner,
+            info,
+            pending_since: None,
+            waited: Duration::ZERO,
+            taken_bytes: 0,
+            alarm: None,
+            closing: Closing::No,
+        }
+    }
+
+    fn watch_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        outcome: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        match outcome {
+            Poll::Ready(Ok(taken)) => {
+                if let Some(since) = self.pending_since.take() {
+                    self.waited += since.elapsed();
+                }
+                self.taken_bytes += taken as u64;
+                if self.taken_bytes >= self.info.limits().send_bytes_min {
+                    self.taken_bytes = 0;
+                    self.waited = Duration::ZERO;
+                }
+                outcome
+            }
+            Poll::Ready(Err(_)) => outcome,
+            Poll::Pending => self.poll_send_timeout(cx),
+        }
+    }
+
+    fn poll_send_timeout(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let since = *self.pending_since.get_or_insert_with(Instant::now);
+        let deadline = since + self.info.limits().send_timeout.saturating_sub(self.waited);
+        let alarm = self
+            .alarm
+            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if alarm.deadline() > deadline {
+            alarm.as_mut().reset(deadline);
+        }
+        while alarm.as_mut().poll(cx).is_ready() {
+            if Instant::now() >= deadline {
+                self.info.note_send_timeout();
+                return Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the reader takes fewer bytes than send_bytes_min within send_timeout",
+                )));
+            }
+            alarm.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Closing::Lingering(alarm, seen_bytes) = &mut self.closing else {
+            return Poll::Ready(());
+        };
+        let mut space = [0; 4096];
+        loop {
+            if alarm.as_mut().poll(cx).is_ready() || *seen_bytes > LINGER_BYTES_MAX {
+                return Poll::Ready(());
+            }
+            let mut buffer = ReadBuf::new(&mut space);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => *seen_bytes += buffer.filled().len(),
+                Ok(()) | Err(_) => return Poll::Ready(()),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimedStream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
+        if buffer.filled().len() > before {
+            this.info.note_read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let outcome = Pin::new(&mut this.inner).poll_write(cx, bytes);
+        this.watch_write(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let outcome = Pin::new(&mut this.inner).poll_write_vectored(cx, slices);
+        this.watch_write(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Closing::No = this.closing {
+            ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+            let alarm = Box::pin(sleep_until(Instant::now() + LINGER));
+            this.closing = Closing::Lingering(alarm, 0);
+        }
+        ready!(this.poll_linger(cx));
+        this.closing = Closing::Done;
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+#[path = "timed_tests.rs"]
+mod tests;

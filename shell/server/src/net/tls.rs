@@ -1,0 +1,198 @@
+//! TLS by rustls: a certificate chain and its key from PEM files, replaced without a restart.
+//!
+//! Invariant: the pair in use always matches. A reload that fails for any reason leaves the old
+//! pair in place.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::sign::CertifiedKey;
+use tokio_rustls::TlsAcceptor;
+
+/// Certificate and key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("cannot read {path}: {source}; check that it exists and that this user may read it")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file holds no certificate.
+    #[error("no certificate in {path}; it must hold the chain in PEM, the server's own first")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file holds no private key.
+    #[error("no private key in {path}; it must hold the key in PEM (PKCS#8, PKCS#1 or SEC1)")]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is not PEM.
+    #[error("{path} is not valid PEM: {reason}; write it again from its source")]
+    NotPem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: pem::Error,
+    },
+    /// The key is of a kind that cannot sign here.
+    #[error("the key in {path} cannot be used: {reason}; use RSA, ECDSA (P-256, P-384) or Ed25519")]
+    BadKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: rustls::Error,
+    },
+    /// The key belongs to another certificate, or the certificate cannot be parsed.
+    #[error(
+        "the certificate in {certificate} and the key in {key} are no pair: {reason}; \
+         name the key that this certificate was issued for"
+    )]
+    Mismatch {
+        /// The chain's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        reason: rustls::Error,
+    },
+    /// The protocol library refuses its own defaults.
+    #[error("TLS cannot be set up: {0}; this build supports no protocol version")]
+    Protocol(rustls::Error),
+}
+
+/// The pair in use, and where it came from.
+#[derive(Debug)]
+pub struct ReloadingCertificates {
+    certificate: PathBuf,
+    key: PathBuf,
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl ReloadingCertificates {
+    /// Reads both files.
+    pub fn load(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let pair = read_pair(&certificate, &key)?;
+        Ok(Self {
+            certificate,
+            key,
+            current: RwLock::new(Arc::new(pair)),
+        })
+    }
+
+    /// Reads both files again, for connections to come. On error the old pair stays.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let pair = Arc::new(read_pair(&self.certificate, &self.key)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = pair;
+        Ok(())
+    }
+
+    fn current(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for ReloadingCertificates {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+/// Accepts TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1.
+pub fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Protocol)?
+        .with_no_client_auth()
+        .with_cert_resolver(certificates);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn read_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let not_pem = |path: &Path, reason| TlsError::NotPem {
+        path: path.to_owned(),
+        reason,
+    };
+    let chain = CertificateDer::pem_slice_iter(&read(certificate)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|reason| not_pem(certificate, reason))?;
+    let Some(own) = chain.first() else {
+        return Err(TlsError::NoCertificate {
+            path: certificate.to_owned(),
+        });
+    };
+    if let Some(warning) = expiry_warning(own, unix_seconds()) {
+        tracing::warn!(certificate = %certificate.display(), "{warning}");
+    }
+    let der = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|reason| match reason {
+        pem::Error::NoItemsFound => TlsError::NoKey {
+            path: key.to_owned(),
+        },
+        other => not_pem(key, other),
+    })?;
+    let signer = ring::sign::any_supported_type(&der).map_err(|reason| TlsError::BadKey {
+        path: key.to_owned(),
+        reason,
+    })?;
+    let pair = CertifiedKey::new(chain, signer);
+    match pair.keys_match() {
+        // A key that cannot tell its public half is taken at its word.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
+            Ok(pair)
+        }
+        Err(reason) => Err(TlsError::Mismatch {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            reason,
+        }),
+    }
+}
+
+fn unix_seconds() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// What to tell the operator about the certificate's dates; players will refuse it, which may
+/// still be better than no server.
+fn expiry_warning(certificate: &CertificateDer<'_>, now_unix_seconds: i64) -> Option<String> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let validity = parsed.validity();
+    if validity.not_after.timestamp() <= now_unix_seconds {
+        let since = validity.not_after;
+        return Some(format!(
+            "the certificate expired on {since}; renew it and reload"
+        ));
+    }
+    if validity.not_before.timestamp() > now_unix_seconds {
+        let from = validity.not_before;
+        return Some(format!(
+            "the certificate is valid from {from}; check the clock"
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tests;

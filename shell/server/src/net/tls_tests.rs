@@ -1,0 +1,152 @@
+use rustls::pki_types::ServerName;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, duplex};
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+struct Files {
+    dir: TempDir,
+}
+
+impl Files {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self { dir }
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.dir.path().join("chain.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.dir.path().join("key.pem")
+    }
+
+    /// Writes a new pair and returns the certificate.
+    fn write_pair(&self) -> CertificateDer<'static> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+        std::fs::write(self.certificate(), made.cert.pem()).expect("written");
+        std::fs::write(self.key(), made.signing_key.serialize_pem()).expect("written");
+        made.cert.der().clone()
+    }
+
+    fn load(&self) -> Result<ReloadingCertificates, TlsError> {
+        ReloadingCertificates::load(self.certificate(), self.key())
+    }
+}
+
+async fn presented_to_a_client(
+    acceptor: &TlsAcceptor,
+    trusted: &CertificateDer<'static>,
+) -> Result<Option<Vec<u8>>, io::Error> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(trusted.clone()).expect("a root");
+    let provider = Arc::new(ring::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let (near, far) = duplex(16_384);
+    let accepted = acceptor.accept(far);
+    let server = tokio::spawn(async move {
+        if let Ok(mut stream) = accepted.await {
+            let _ = stream.read(&mut [0; 1]).await;
+        }
+    });
+    let name = ServerName::try_from("localhost").expect("a name");
+    let stream = TlsConnector::from(Arc::new(config))
+        .connect(name, near)
+        .await?;
+    let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
+    drop(stream);
+    server.await.expect("the server ends");
+    Ok(alpn)
+}
+
+#[tokio::test]
+async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
+    let files = Files::new();
+    let first = files.write_pair();
+    let certificates = Arc::new(files.load().expect("a good pair"));
+    let acceptor = tls_acceptor(Arc::clone(&certificates)).expect("an acceptor");
+    let alpn = presented_to_a_client(&acceptor, &first).await;
+    assert_eq!(alpn.expect("trusted").as_deref(), Some(&b"h2"[..]));
+
+    let second = files.write_pair();
+    certificates.reload().expect("a good pair");
+    presented_to_a_client(&acceptor, &second)
+        .await
+        .expect("the new one");
+    presented_to_a_client(&acceptor, &first)
+        .await
+        .expect_err("the old one is gone");
+
+    std::fs::write(files.key(), "rubbish").expect("written");
+    certificates.reload().expect_err("no key");
+    presented_to_a_client(&acceptor, &second)
+        .await
+        .expect("still the second");
+}
+
+#[test]
+fn each_mistake_names_its_file_and_a_remedy() {
+    let files = Files::new();
+    let error = files.load().expect_err("no files").to_string();
+    assert!(
+        error.contains("chain.pem") && error.contains("exists"),
+        "{error}"
+    );
+
+    files.write_pair();
+    std::fs::write(files.certificate(), "").expect("written");
+    let error = files.load().expect_err("empty").to_string();
+    assert!(
+        error.contains("chain.pem") && error.contains("PEM"),
+        "{error}"
+    );
+
+    files.write_pair();
+    std::fs::remove_file(files.key()).expect("removed");
+    let error = files.load().expect_err("no key").to_string();
+    assert!(
+        error.contains("key.pem") && error.contains("exists"),
+        "{error}"
+    );
+
+    files.write_pair();
+    std::fs::copy(files.certificate(), files.key()).expect("copied");
+    let error = files.load().expect_err("not a key").to_string();
+    assert!(
+        error.contains("no private key") && error.contains("key.pem"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_key_of_another_certificate_is_refused() {
+    let files = Files::new();
+    files.write_pair();
+    let other = Files::new();
+    other.write_pair();
+    std::fs::copy(other.key(), files.key()).expect("copied");
+    let error = files.load().expect_err("no pair").to_string();
+    assert!(
+        error.contains("no pair") && error.contains("chain.pem"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_expired_certificate_is_a_warning_and_no_error() {
+    let files = Files::new();
+    let certificate = files.write_pair();
+    assert_eq!(expiry_warning(&certificate, unix_seconds()), None);
+    let far_future = 400_000_000_000;
+    let warning = expiry_warning(&certificate, far_future).expect("expired");
+    assert!(warning.contains("expired"), "{warning}");
+    let long_ago = expiry_warning(&certificate, 0).expect("not yet valid");
+    assert!(long_ago.contains("clock"), "{long_ago}");
+}
