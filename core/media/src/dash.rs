@@ -1,0 +1,444 @@
+//! DASH: what an MPD comes to (ISO/IEC 23009-1).
+//!
+//! The one idea: whatever way the segments are addressed (a template by number or by time, a
+//! list, or one file with an index), and on whatever level of the document it is said, a
+//! representation comes out as the same list of segments. A representation that goes on in the
+//! next period under the same id goes on in the same rendition.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::note::Notes;
+use crate::template::{TemplateValues, expand, tells_segments_apart};
+use crate::timeline::{
+    TimelineEntry, TimelineSegment, duration_to_ticks, expand_timeline, ticks_to_duration,
+};
+use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Title, brief};
+use crate::uri::{Unresolved, resolve};
+
+/// A manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mpd {
+    /// `BaseURL`s, as written.
+    pub base_urls: Vec<String>,
+    /// `mediaPresentationDuration`.
+    pub duration: Option<Duration>,
+    /// The periods, in order.
+    pub periods: Vec<Period>,
+}
+
+/// One period.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Period {
+    /// `BaseURL`s, as written.
+    pub base_urls: Vec<String>,
+    /// `start`.
+    pub start: Option<Duration>,
+    /// `duration`.
+    pub duration: Option<Duration>,
+    /// Addressing that holds unless something below says otherwise.
+    pub addressing: Addressing,
+    /// Its adaptation sets.
+    pub adaptation_sets: Vec<AdaptationSet>,
+}
+
+/// Interchangeable encodings of the same content.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AdaptationSet {
+    /// `BaseURL`s, as written.
+    pub base_urls: Vec<String>,
+    /// What it carries, by `contentType` or `mimeType`; `None` if only its representations say.
+    pub media: Option<Media>,
+    /// Addressing that holds unless a representation says otherwise.
+    pub addressing: Addressing,
+    /// Its representations.
+    pub representations: Vec<Representation>,
+}
+
+/// One encoding.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Representation {
+    /// `id`.
+    pub id: String,
+    /// `bandwidth`.
+    pub bandwidth: Option<BitRate>,
+    /// What it carries.
+    pub media: Option<Media>,
+    /// `BaseURL`s, as written.
+    pub base_urls: Vec<String>,
+    /// How its segments are addressed.
+    pub addressing: Addressing,
+}
+
+/// How segments are addressed, as far as one level of the document says so.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Addressing {
+    /// `SegmentTemplate`.
+    pub template: Option<SegmentTemplate>,
+    /// `SegmentList`.
+    pub list: Option<SegmentList>,
+    /// `SegmentBase`.
+    pub base: Option<SegmentBase>,
+}
+
+/// `SegmentTemplate`; what is `None` is inherited from the level above.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SegmentTemplate {
+    /// `media`.
+    pub media: Option<String>,
+    /// `initialization`.
+    pub initialization: Option<String>,
+    /// `startNumber`, 1 if nobody says.
+    pub start_number: Option<u64>,
+    /// `endNumber`.
+    pub end_number: Option<u64>,
+    /// `timescale`, 1 if nobody says.
+    pub timescale: Option<u64>,
+    /// `presentationTimeOffset`, ticks.
+    pub time_offset: Option<u64>,
+    /// `duration`, ticks.
+    pub duration: Option<u64>,
+    /// `SegmentTimeline`.
+    pub timeline: Option<Vec<TimelineEntry>>,
+}
+
+/// `SegmentList`; what is `None` or empty is inherited from the level above.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SegmentList {
+    /// `Initialization`.
+    pub initialization: Option<Source>,
+    /// `timescale`, 1 if nobody says.
+    pub timescale: Option<u64>,
+    /// `presentationTimeOffset`, ticks.
+    pub time_offset: Option<u64>,
+    /// `duration`, ticks.
+    pub duration: Option<u64>,
+    /// `SegmentTimeline`.
+    pub timeline: Option<Vec<TimelineEntry>>,
+    /// `SegmentURL`s.
+    pub urls: Vec<SegmentUrl>,
+}
+
+/// `SegmentBase`: one file, whose own index tells the segments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SegmentBase {
+    /// `Initialization`.
+    pub initialization: Option<Source>,
+    /// `indexRange`.
+    pub index_range: Option<ByteRange>,
+}
+
+/// A URL and a range; what is missing is the `BaseURL` and the whole file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Source {
+    /// As written.
+    pub url: Option<String>,
+    /// Bytes.
+    pub range: Option<ByteRange>,
+}
+
+/// `SegmentURL`.
+pub type SegmentUrl = Source;
+
+/// The title that the MPD at `path` describes.
+pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
+    let mut title = Title::new(path, Kind::Dash);
+    let mut notes = Notes::default();
+    let root = rebase(&Ok(String::from(path)), &mpd.base_urls);
+    let mut clock = Duration::ZERO;
+    for (i, period) in mpd.periods.iter().enumerate() {
+        let start = period.start.unwrap_or(clock);
+        let next_start = mpd.periods.get(i + 1).and_then(|next| next.start);
+        let end = next_start.or(mpd.duration.filter(|_| i + 1 == mpd.periods.len()));
+        let until_end = end.map(|end| Duration(end.0.saturating_sub(start.0)));
+        let length = period.duration.or(until_end);
+        clock = start + length.unwrap_or(Duration::ZERO);
+        let base = rebase(&root, &period.base_urls);
+        for set in &period.adaptation_sets {
+            let base = rebase(&base, &set.base_urls);
+            for representation in &set.representations {
+                let base = rebase(&base, &representation.base_urls);
+                let scope = Scope {
+                    base,
+                    length,
+                    representation,
+                    levels: [
+                        &period.addressing,
+                        &set.addressing,
+                        &representation.addressing,
+                    ],
+                };
+                let media = representation.media.or(set.media).unwrap_or_default();
+                scope.add_to(&mut title, media, &mut notes);
+            }
+        }
+    }
+    title.notes = notes;
+    title.measure();
+    title.duration = mpd.duration.or(title.duration);
+    title
+}
+
+/// The base one level further down: the first `BaseURL` that is ours, or, if there are some and
+/// none is, why the first one is not.
+fn rebase(base: &Result<String, Unresolved>, base_urls: &[String]) -> Result<String, Unresolved> {
+    let Some(first) = base_urls.first() else {
+        return base.clone();
+    };
+    let resolved = |url: &String| match base {
+        Ok(base) => resolve(base, url),
+        // A path from the root needs no base, but below another server it is that server's root.
+        Err(reason) => Err(*reason),
+    };
+    let ours = base_urls.iter().find_map(|url| resolved(url).ok());
+    ours.map_or_else(|| resolved(first), Ok)
+}
+
+/// Everything that is known where the segments of one representation are written out.
+struct Scope<'a> {
+    base: Result<String, Unresolved>,
+    length: Option<Duration>,
+    representation: &'a Representation,
+    levels: [&'a Addressing; 3],
+}
+
+impl Scope<'_> {
+    fn add_to(&self, title: &mut Title, media: Media, notes: &mut Notes) {
+        let id = &self.representation.id;
+        let base = match &self.base {
+            Ok(base) => base,
+            Err(reason) => {
+                notes.push(format!(
+                    "the BaseURL of representation `{}` {reason}",
+                    brief(id)
+                ));
+                return;
+            }
+        };
+        let count_max = title.segments_left();
+        let known = title
+            .renditions
+            .iter()
+            .position(|known| !id.is_empty() && known.name == *id && known.media == media);
+        let at = match known {
+            Some(at) => at,
+            None if title.renditions.len() < RENDITIONS_PER_TITLE_MAX => {
+                title.renditions.push(Rendition {
+                    name: id.clone(),
+                    media,
+                    // The standard's `bandwidth` bounds a buffer model: it is a peak.
+                    peak: self.representation.bandwidth,
+                    ..Rendition::default()
+                });
+                title.renditions.len() - 1
+            }
+            None => {
+                let max = RENDITIONS_PER_TITLE_MAX;
+                notes.push(format!(
+                    "it has more than {max} renditions; the rest is ignored"
+                ));
+                return;
+            }
+        };
+        let rendition = &mut title.renditions[at];
+        let count_max = count_max.saturating_sub(rendition.segments.len());
+        if let Some(template) = self.template() {
+            self.expand_template(&template, rendition, base, count_max, notes);
+        } else if let Some(list) = self.list() {
+            self.expand_list(&list, rendition, base, count_max, notes);
+        } else if count_max > 0 {
+            let length = self.length.unwrap_or(Duration::ZERO);
+            rendition.push((base, ""), None, length, notes);
+        }
+    }
+
+    fn template(&self) -> Option<SegmentTemplate> {
+        let said = self
+            .levels
+            .iter()
+            .filter_map(|level| level.template.as_ref());
+        said.cloned().reduce(|above, below| SegmentTemplate {
+            media: below.media.or(above.media),
+            initialization: below.initialization.or(above.initialization),
+            start_number: below.start_number.or(above.start_number),
+            end_number: below.end_number.or(above.end_number),
+            timescale: below.timescale.or(above.timescale),
+            time_offset: below.time_offset.or(above.time_offset),
+            duration: below.duration.or(above.duration),
+            timeline: below.timeline.or(above.timeline),
+        })
+    }
+
+    fn list(&self) -> Option<SegmentList> {
+        let said = self.levels.iter().filter_map(|level| level.list.as_ref());
+        said.cloned().reduce(|above, below| SegmentList {
+            initialization: below.initialization.or(above.initialization),
+            timescale: below.timescale.or(above.timescale),
+            time_offset: below.time_offset.or(above.time_offset),
+            duration: below.duration.or(above.duration),
+            timeline: below.timeline.or(above.timeline),
+            urls: if below.urls.is_empty() {
+                above.urls
+            } else {
+                below.urls
+            },
+        })
+    }
+
+    fn expand_template(
+        &self,
+        template: &SegmentTemplate,
+        rendition: &mut Rendition,
+        base: &str,
+        count_max: usize,
+        notes: &mut Notes,
+    ) {
+        let timescale = template.timescale.unwrap_or(1);
+        let mut values = TemplateValues {
+            representation_id: &self.representation.id,
+            bandwidth: self.representation.bandwidth.map_or(0, |rate| rate.0),
+            number: None,
+            time: None,
+        };
+        if let Some(init) = template.initialization.as_deref().filter(|_| count_max > 0) {
+            match expand(init, &values) {
+                Ok(url) => rendition.push((base, &url), None, Duration::ZERO, notes),
+                Err(error) => notes.push(format!("template `{}` {error}", brief(init))),
+            }
+        }
+        let Some(media) = template.media.as_deref() else {
+            notes.push(format!(
+                "representation `{}` has a template without media",
+                brief(&self.representation.id)
+            ));
+            return;
+        };
+        let count_max = count_max.saturating_sub(1);
+        let count_max = if tells_segments_apart(media) {
+            count_max
+        } else {
+            count_max.min(1)
+        };
+        let offset = template.time_offset.unwrap_or(0);
+        let segments = match &template.timeline {
+            Some(entries) => self.timeline(entries, timescale, offset, count_max, notes),
+            None => self.regular(template, timescale, count_max, notes),
+        };
+        let first = template.start_number.unwrap_or(1);
+        for (i, segment) in (0u64..).zip(&segments) {
+            values.number = Some(first.saturating_add(i));
+            values.time = Some(segment.time);
+            let length = ticks_to_duration(segment.duration, timescale);
+            match expand(media, &values) {
+                Ok(url) => rendition.push((base, &url), None, length, notes),
+                Err(error) => {
+                    notes.push(format!("template `{}` {error}", brief(media)));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn timeline(
+        &self,
+        entries: &[TimelineEntry],
+        timescale: u64,
+        offset: u64,
+        count_max: usize,
+        notes: &mut Notes,
+    ) -> Vec<TimelineSegment> {
+        let length = self
+            .length
+            .map(|length| duration_to_ticks(length, timescale));
+        let end = length.map(|length| length.saturating_add(offset));
+        expand_timeline(entries, end, count_max, notes)
+    }
+
+    /// Segments of equal length: as many as the period holds, or as `endNumber` says.
+    fn regular(
+        &self,
+        template: &SegmentTemplate,
+        timescale: u64,
+        count_max: usize,
+        notes: &mut Notes,
+    ) -> Vec<TimelineSegment> {
+        let id = brief(&self.representation.id);
+        let duration = template.duration.unwrap_or(0);
+        let total = self
+            .length
+            .map(|length| duration_to_ticks(length, timescale));
+        let by_number = template.end_number.map(|last| {
+            let first = template.start_number.unwrap_or(1);
+            last.saturating_add(1).saturating_sub(first)
+        });
+        let by_length = match total {
+            Some(total) => total
+                .checked_div(duration)
+                .map(|whole| whole.saturating_add(u64::from(!total.is_multiple_of(duration)))),
+            None => None,
+        };
+        let Some(count) = by_number.or(by_length) else {
+            notes.push(format!(
+                "nothing says how many segments representation `{id}` has"
+            ));
+            return Vec::new();
+        };
+        if count > count_max as u64 {
+            notes.push(format!(
+                "it has more than {count_max} segments; the rest is ignored"
+            ));
+        }
+        let offset = template.time_offset.unwrap_or(0);
+        let segment = |i: u64| {
+            let start = i.saturating_mul(duration);
+            let left = total.map_or(duration, |total| total.saturating_sub(start));
+            TimelineSegment {
+                time: start.saturating_add(offset),
+                duration: left.min(duration),
+            }
+        };
+        (0..count.min(count_max as u64)).map(segment).collect()
+    }
+
+    fn expand_list(
+        &self,
+        list: &SegmentList,
+        rendition: &mut Rendition,
+        base: &str,
+        count_max: usize,
+        notes: &mut Notes,
+    ) {
+        let timescale = list.timescale.unwrap_or(1);
+        if let Some(init) = list.initialization.as_ref().filter(|_| count_max > 0) {
+            let url = init.url.as_deref().unwrap_or("");
+            rendition.push((base, url), init.range, Duration::ZERO, notes);
+        }
+        let count_max = count_max.saturating_sub(1);
+        if list.urls.len() > count_max {
+            notes.push(format!(
+                "it has more than {count_max} segments; the rest is ignored"
+            ));
+        }
+        let offset = list.time_offset.unwrap_or(0);
+        let lengths = match &list.timeline {
+            Some(entries) => self.timeline(entries, timescale, offset, count_max, notes),
+            None => Vec::new(),
+        };
+        for (i, source) in list.urls.iter().take(count_max).enumerate() {
+            let ticks = lengths
+                .get(i)
+                .map(|segment| segment.duration)
+                .or(list.duration);
+            let length = ticks.map_or(Duration::ZERO, |t| ticks_to_duration(t, timescale));
+            let url = source.url.as_deref().unwrap_or("");
+            rendition.push((base, url), source.range, length, notes);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "dash_tests.rs"]
+mod tests;

@@ -1,0 +1,227 @@
+use super::*;
+use proptest::prelude::*;
+use std::string::ToString;
+use std::vec;
+
+fn template(media: &str) -> SegmentTemplate {
+    SegmentTemplate {
+        media: Some(media.to_string()),
+        ..SegmentTemplate::default()
+    }
+}
+
+fn representation(id: &str, addressing: Addressing) -> Representation {
+    Representation {
+        id: id.to_string(),
+        bandwidth: Some(BitRate::from_kbps(800)),
+        addressing,
+        ..Representation::default()
+    }
+}
+
+fn mpd(seconds: u64, period: Addressing, representations: Vec<Representation>) -> Mpd {
+    let set = AdaptationSet {
+        representations,
+        ..AdaptationSet::default()
+    };
+    Mpd {
+        duration: Some(Duration::from_secs(seconds)),
+        periods: vec![Period {
+            addressing: period,
+            adaptation_sets: vec![set],
+            ..Period::default()
+        }],
+        ..Mpd::default()
+    }
+}
+
+fn templated(template: SegmentTemplate) -> Addressing {
+    Addressing {
+        template: Some(template),
+        ..Addressing::default()
+    }
+}
+
+fn paths(title: &Title, rendition: usize) -> Vec<&str> {
+    let segments = title.renditions[rendition].segments.iter();
+    segments.map(|segment| &*segment.path).collect()
+}
+
+#[test]
+fn a_numbered_template_is_inherited_and_fills_the_period() {
+    let above = SegmentTemplate {
+        initialization: Some("$RepresentationID$/init.mp4".to_string()),
+        timescale: Some(1000),
+        duration: Some(4000),
+        ..SegmentTemplate::default()
+    };
+    let below = SegmentTemplate {
+        start_number: Some(0),
+        ..template("$RepresentationID$/$Number%03d$.m4s")
+    };
+    let mpd = mpd(
+        10,
+        templated(above),
+        vec![representation("v", templated(below))],
+    );
+    let title = dash_title("t/m.mpd", &mpd);
+    assert_eq!(
+        paths(&title, 0),
+        ["t/v/init.mp4", "t/v/000.m4s", "t/v/001.m4s", "t/v/002.m4s"]
+    );
+    let last = title.renditions[0].segments.last().map(|s| s.duration);
+    assert_eq!(last, Some(Duration::from_secs(2)));
+    assert_eq!(title.duration, Some(Duration::from_secs(10)));
+    assert!(title.notes.is_empty(), "{:?}", title.notes);
+}
+
+#[test]
+fn a_timeline_names_segments_by_their_time() {
+    let timeline = vec![
+        TimelineEntry {
+            time: Some(500),
+            duration: 1000,
+            repeat: 1,
+        },
+        TimelineEntry {
+            time: None,
+            duration: 2000,
+            repeat: -1,
+        },
+    ];
+    let template = SegmentTemplate {
+        timescale: Some(1000),
+        time_offset: Some(500),
+        timeline: Some(timeline),
+        ..template("$Time$.m4s")
+    };
+    let mpd = mpd(
+        5,
+        Addressing::default(),
+        vec![representation("v", templated(template))],
+    );
+    let title = dash_title("m.mpd", &mpd);
+    assert_eq!(
+        paths(&title, 0),
+        ["500.m4s", "1500.m4s", "2500.m4s", "4500.m4s"]
+    );
+}
+
+#[test]
+fn a_list_names_its_segments_and_ranges() {
+    let url = |url: Option<&str>, range| Source {
+        url: url.map(ToString::to_string),
+        range,
+    };
+    let list = SegmentList {
+        initialization: Some(url(None, Some(ByteRange::new(0, 100)))),
+        duration: Some(5),
+        urls: vec![
+            url(None, Some(ByteRange::new(100, 200))),
+            url(Some("b.m4s"), None),
+        ],
+        ..SegmentList::default()
+    };
+    let addressing = Addressing {
+        list: Some(list),
+        ..Addressing::default()
+    };
+    let mut representation = representation("v", addressing);
+    representation.base_urls = vec!["v/a.mp4".to_string()];
+    let title = dash_title(
+        "t/m.mpd",
+        &mpd(10, Addressing::default(), vec![representation]),
+    );
+    assert_eq!(paths(&title, 0), ["t/v/a.mp4", "t/v/a.mp4", "t/v/b.m4s"]);
+    assert_eq!(title.renditions[0].duration(), Duration::from_secs(10));
+}
+
+#[test]
+fn base_urls_chain_and_the_first_of_ours_counts() {
+    let mut mpd = mpd(
+        10,
+        Addressing::default(),
+        vec![representation("v", Addressing::default())],
+    );
+    mpd.base_urls = vec!["https://cdn.example/".to_string(), "media/".to_string()];
+    mpd.periods[0].base_urls = vec!["p1/".to_string()];
+    mpd.periods[0].adaptation_sets[0].representations[0].base_urls = vec!["v.mp4".to_string()];
+    let title = dash_title("t/m.mpd", &mpd);
+    assert_eq!(paths(&title, 0), ["t/media/p1/v.mp4"]);
+    assert_eq!(title.renditions[0].peak, Some(BitRate::from_kbps(800)));
+
+    mpd.base_urls.pop();
+    let title = dash_title("t/m.mpd", &mpd);
+    assert!(title.renditions.is_empty() && !title.notes.is_empty());
+}
+
+#[test]
+fn a_representation_goes_on_in_the_next_period() {
+    let template = SegmentTemplate {
+        duration: Some(5),
+        ..template("$Number$.m4s")
+    };
+    let mut mpd = mpd(
+        20,
+        templated(template),
+        vec![representation("v", Addressing::default())],
+    );
+    let mut second = mpd.periods[0].clone();
+    second.start = Some(Duration::from_secs(10));
+    second.base_urls = vec!["two/".to_string()];
+    mpd.periods.push(second);
+    let title = dash_title("m.mpd", &mpd);
+    assert_eq!(title.renditions.len(), 1);
+    assert_eq!(
+        paths(&title, 0),
+        ["1.m4s", "2.m4s", "two/1.m4s", "two/2.m4s"]
+    );
+}
+
+#[test]
+fn a_live_manifest_without_an_end_gets_a_note_and_no_segments() {
+    let template = SegmentTemplate {
+        duration: Some(5),
+        ..template("$Number$.m4s")
+    };
+    let mut mpd = mpd(
+        0,
+        templated(template),
+        vec![representation("v", Addressing::default())],
+    );
+    mpd.duration = None;
+    let title = dash_title("m.mpd", &mpd);
+    assert!(title.renditions[0].segments.is_empty());
+    assert_eq!(title.notes.iter().count(), 1);
+}
+
+proptest! {
+    // A case may make 200,000 segments, so a few dozen are enough.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn no_numbers_make_a_manifest_unbounded(
+        seconds in any::<u64>(),
+        timescale: Option<u64>,
+        duration: Option<u64>,
+        start_number: Option<u64>,
+        end_number: Option<u64>,
+        time_offset: Option<u64>,
+        entry in proptest::option::of((any::<Option<u64>>(), any::<u64>(), any::<i64>())),
+    ) {
+        let timeline = entry.map(|(time, duration, repeat)| {
+            vec![TimelineEntry { time, duration, repeat }]
+        });
+        let template = SegmentTemplate {
+            timescale, duration, start_number, end_number, time_offset, timeline,
+            ..template("a")
+        };
+        let mut numbered = template.clone();
+        numbered.media = Some("$Number$-$Time$".to_string());
+        for template in [template, numbered] {
+            let mpd = mpd(seconds, templated(template), vec![representation("v", Addressing::default())]);
+            let title = dash_title("m.mpd", &mpd);
+            let count = title.renditions[0].segments.len();
+            prop_assert!(count <= crate::SEGMENTS_PER_RENDITION_MAX);
+        }
+    }
+}

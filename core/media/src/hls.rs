@@ -1,0 +1,394 @@
+//! HLS: what a master playlist and its media playlists come to (RFC 8216).
+
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::note::Notes;
+use crate::title::{Kind, Media, RENDITIONS_PER_TITLE_MAX, Rendition, Title, brief};
+use crate::uri::resolve_file;
+
+/// A master playlist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsMaster {
+    /// `EXT-X-STREAM-INF` and `EXT-X-I-FRAME-STREAM-INF`, in order.
+    pub variants: Vec<HlsVariant>,
+    /// `EXT-X-MEDIA` with a URI, in order.
+    pub alternatives: Vec<HlsAlternative>,
+}
+
+/// One variant of a master playlist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsVariant {
+    /// Its media playlist, as written.
+    pub uri: String,
+    /// `BANDWIDTH`.
+    pub peak: Option<BitRate>,
+    /// `AVERAGE-BANDWIDTH`.
+    pub average: Option<BitRate>,
+    /// Whether it only points at the key frames of another variant, for scrubbing.
+    pub i_frame: bool,
+}
+
+/// Sound or subtitles delivered beside the variants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsAlternative {
+    /// Its media playlist, as written.
+    pub uri: String,
+    /// What it carries.
+    pub media: Media,
+    /// `NAME`.
+    pub name: String,
+}
+
+/// A media playlist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsMedia {
+    /// Its segments, in order.
+    pub segments: Vec<HlsSegment>,
+    /// `EXT-X-I-FRAMES-ONLY`: it indexes the files of another playlist.
+    pub i_frames_only: bool,
+}
+
+/// One segment of a media playlist.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsSegment {
+    /// As written.
+    pub uri: String,
+    /// `EXTINF`.
+    pub duration: Duration,
+    /// `EXT-X-BYTERANGE`.
+    pub byte_range: Option<HlsByteRange>,
+    /// `EXT-X-MAP` that stands before this segment; it holds for the following ones too.
+    pub map: Option<HlsMap>,
+}
+
+/// `n[@o]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HlsByteRange {
+    /// Bytes.
+    pub length: u64,
+    /// First byte; `None` for where the previous segment ended.
+    pub offset: Option<u64>,
+}
+
+/// An init segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HlsMap {
+    /// As written.
+    pub uri: String,
+    /// Its bytes, if not the whole file.
+    pub byte_range: Option<HlsByteRange>,
+}
+
+/// A media playlist that a master playlist names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaylistReference {
+    /// Path from the root of the tree.
+    pub path: Arc<str>,
+    /// What the master calls it.
+    pub name: String,
+    /// What it carries.
+    pub media: Media,
+    /// Declared average bit rate.
+    pub average: Option<BitRate>,
+    /// Declared peak bit rate.
+    pub peak: Option<BitRate>,
+    /// Whether it is a rendition of its own, or only an index of key frames.
+    pub is_rendition: bool,
+}
+
+/// The media playlists that the master playlist at `path` names, each once (variants that differ
+/// in their sound name the same one repeatedly; the first counts), variants first.
+pub fn playlists(path: &str, master: &HlsMaster, notes: &mut Notes) -> Vec<PlaylistReference> {
+    let variants = master.variants.iter().map(|variant| PlaylistReference {
+        path: Arc::from(variant.uri.as_str()),
+        name: variant.uri.clone(),
+        media: Media::Video,
+        average: variant.average,
+        peak: variant.peak,
+        is_rendition: !variant.i_frame,
+    });
+    let alternatives = master.alternatives.iter().map(|other| PlaylistReference {
+        path: Arc::from(other.uri.as_str()),
+        name: other.name.clone(),
+        media: other.media,
+        average: None,
+        peak: None,
+        is_rendition: true,
+    });
+    let mut found: Vec<PlaylistReference> = Vec::new();
+    for mut reference in variants.chain(alternatives) {
+        match resolve_file(path, &reference.path) {
+            Ok(resolved) => reference.path = Arc::from(resolved),
+            Err(reason) => {
+                notes.push(format!("playlist `{}` {reason}", brief(&reference.path)));
+                continue;
+            }
+        }
+        if found.iter().any(|known| known.path == reference.path) {
+            continue;
+        }
+        if found.len() == RENDITIONS_PER_TITLE_MAX {
+            notes.push(format!(
+                "it names more than {RENDITIONS_PER_TITLE_MAX} playlists; the rest is ignored"
+            ));
+            break;
+        }
+        found.push(reference);
+    }
+    found
+}
+
+/// The title that the master playlist at `path` describes; `media` answers with the parsed media
+/// playlist at a path of the tree.
+pub fn master_title<'a>(
+    path: &str,
+    master: &HlsMaster,
+    media: impl Fn(&str) -> Option<&'a HlsMedia>,
+) -> Title {
+    let mut title = Title::new(path, Kind::Hls);
+    let mut notes = Notes::default();
+    for reference in playlists(path, master, &mut notes) {
+        if !reference.is_rendition {
+            continue;
+        }
+        let Some(playlist) = media(&reference.path) else {
+            let missing = brief(&reference.path);
+            notes.push(format!("playlist `{missing}` is missing or broken"));
+            continue;
+        };
+        let mut rendition = Rendition {
+            name: reference.name,
+            media: reference.media,
+            average: reference.average,
+            peak: reference.peak,
+            segments: Vec::new(),
+        };
+        let count_max = title.segments_left();
+        fill(
+            &mut rendition,
+            &reference.path,
+            playlist,
+            count_max,
+            &mut notes,
+        );
+        title.renditions.push(rendition);
+    }
+    title.notes = notes;
+    title.measure();
+    title
+}
+
+/// The title that a media playlist describes when no master playlist names it.
+pub fn media_title(path: &str, playlist: &HlsMedia) -> Title {
+    let mut title = Title::new(path, Kind::Hls);
+    let mut rendition = Rendition {
+        name: String::from(path),
+        ..Rendition::default()
+    };
+    let (count_max, notes) = (title.segments_left(), &mut title.notes);
+    fill(&mut rendition, path, playlist, count_max, notes);
+    title.renditions.push(rendition);
+    title.measure();
+    title
+}
+
+fn fill(
+    rendition: &mut Rendition,
+    path: &str,
+    playlist: &HlsMedia,
+    count_max: usize,
+    notes: &mut Notes,
+) {
+    let mut map: Option<&HlsMap> = None;
+    // Where the previous segment ended, and in which URI.
+    let mut previous: Option<(&str, u64)> = None;
+    for segment in &playlist.segments {
+        if rendition.segments.len() + 2 > count_max {
+            notes.push(format!(
+                "it has more than {count_max} segments; the rest is ignored"
+            ));
+            break;
+        }
+        if segment.map.is_some() && segment.map.as_ref() != map {
+            map = segment.map.as_ref();
+            if let Some(init) = map {
+                let range = init.byte_range.map(|range| absolute(range, 0));
+                rendition.push((path, &init.uri), range, Duration::ZERO, notes);
+            }
+        }
+        let after = previous.filter(|(uri, _)| *uri == segment.uri);
+        let range = segment
+            .byte_range
+            .map(|range| absolute(range, after.map_or(0, |(_, end)| end)));
+        previous = range.map(|range| (segment.uri.as_str(), range.end));
+        rendition.push((path, &segment.uri), range, segment.duration, notes);
+    }
+}
+
+fn absolute(range: HlsByteRange, offset_default: u64) -> ByteRange {
+    let start = range.offset.unwrap_or(offset_default);
+    ByteRange::new(start, start.saturating_add(range.length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec;
+
+    fn segment(uri: &str) -> HlsSegment {
+        HlsSegment {
+            uri: uri.to_string(),
+            duration: Duration::from_secs(4),
+            ..HlsSegment::default()
+        }
+    }
+
+    fn variant(uri: &str, kbps: u64) -> HlsVariant {
+        HlsVariant {
+            uri: uri.to_string(),
+            peak: Some(BitRate::from_kbps(kbps)),
+            ..HlsVariant::default()
+        }
+    }
+
+    fn paths(rendition: &Rendition) -> Vec<&str> {
+        rendition.segments.iter().map(|s| &*s.path).collect()
+    }
+
+    #[test]
+    fn segments_keep_the_order_of_the_playlist_and_not_of_their_names() {
+        let playlist = HlsMedia {
+            segments: ["s10.ts", "s2.ts", "https://cdn.example/ad.ts", "s1.ts"]
+                .map(segment)
+                .to_vec(),
+            i_frames_only: false,
+        };
+        let title = media_title("t/v.m3u8", &playlist);
+        assert_eq!(
+            paths(&title.renditions[0]),
+            ["t/s10.ts", "t/s2.ts", "t/s1.ts"]
+        );
+        assert_eq!(title.duration, Some(Duration::from_secs(12)));
+        let notes: Vec<&str> = title.notes.iter().collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains("cdn.example"),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn a_byte_range_without_offset_begins_where_the_last_one_ended() {
+        let mut segments = vec![segment("all.ts"), segment("all.ts"), segment("other.ts")];
+        segments[0].byte_range = Some(HlsByteRange {
+            length: 100,
+            offset: Some(50),
+        });
+        segments[1].byte_range = Some(HlsByteRange {
+            length: 30,
+            offset: None,
+        });
+        segments[2].byte_range = Some(HlsByteRange {
+            length: 7,
+            offset: None,
+        });
+        let title = media_title(
+            "v.m3u8",
+            &HlsMedia {
+                segments,
+                i_frames_only: false,
+            },
+        );
+        let ranges: Vec<_> = title.renditions[0]
+            .segments
+            .iter()
+            .map(|s| s.range)
+            .collect();
+        assert_eq!(
+            ranges,
+            [(50, 150), (150, 180), (0, 7)].map(|(a, b)| Some(ByteRange::new(a, b)))
+        );
+    }
+
+    #[test]
+    fn an_init_segment_comes_before_the_segments_it_opens() {
+        let mut segments: Vec<_> = ["1.m4s", "2.m4s", "3.m4s"].map(segment).to_vec();
+        let map = HlsMap {
+            uri: "init.mp4".to_string(),
+            byte_range: None,
+        };
+        segments[0].map = Some(map.clone());
+        segments[1].map = Some(map);
+        segments[2].map = Some(HlsMap {
+            uri: "init2.mp4".to_string(),
+            byte_range: None,
+        });
+        let title = media_title(
+            "v.m3u8",
+            &HlsMedia {
+                segments,
+                i_frames_only: false,
+            },
+        );
+        assert_eq!(
+            paths(&title.renditions[0]),
+            ["init.mp4", "1.m4s", "2.m4s", "init2.mp4", "3.m4s"]
+        );
+    }
+
+    #[test]
+    fn a_master_names_each_playlist_once_and_skips_key_frame_indexes() {
+        let mut frames = variant("iframes.m3u8", 100);
+        frames.i_frame = true;
+        let master = HlsMaster {
+            variants: vec![
+                variant("hi/v.m3u8", 3000),
+                variant("hi/v.m3u8", 3100),
+                variant("gone.m3u8", 500),
+                frames,
+            ],
+            alternatives: vec![HlsAlternative {
+                uri: "a.m3u8".to_string(),
+                media: Media::Audio,
+                name: "English".to_string(),
+            }],
+        };
+        let video = HlsMedia {
+            segments: vec![segment("1.ts")],
+            i_frames_only: false,
+        };
+        let audio = HlsMedia {
+            segments: vec![segment("1.aac")],
+            i_frames_only: false,
+        };
+        let title = master_title("t/master.m3u8", &master, |path| match path {
+            "t/hi/v.m3u8" => Some(&video),
+            "t/a.m3u8" => Some(&audio),
+            _ => None,
+        });
+        assert_eq!(title.renditions.len(), 2);
+        assert_eq!(paths(&title.renditions[0]), ["t/hi/1.ts"]);
+        assert_eq!(title.renditions[0].peak, Some(BitRate::from_kbps(3000)));
+        assert_eq!(title.renditions[1].media, Media::Audio);
+        assert!(title.notes.iter().any(|note| note.contains("gone.m3u8")));
+    }
+
+    #[test]
+    fn a_playlist_of_a_million_segments_is_cut_off_with_a_note() {
+        let segments = vec![segment("1.ts"); 100_500];
+        let title = media_title(
+            "v.m3u8",
+            &HlsMedia {
+                segments,
+                i_frames_only: false,
+            },
+        );
+        assert!(title.renditions[0].segments.len() <= crate::SEGMENTS_PER_RENDITION_MAX);
+        assert!(!title.notes.is_empty());
+    }
+}

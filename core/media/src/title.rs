@@ -1,0 +1,192 @@
+//! The model: a title has renditions, a rendition has segments, a segment is bytes of a file.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::note::Notes;
+use crate::uri::resolve_file;
+
+/// Most segments kept of one rendition; 100,000 of one second are more than a day.
+pub const SEGMENTS_PER_RENDITION_MAX: usize = 100_000;
+/// Most segments kept of one title.
+pub const SEGMENTS_PER_TITLE_MAX: usize = 400_000;
+/// Most renditions kept of one title.
+pub const RENDITIONS_PER_TITLE_MAX: usize = 256;
+
+/// How a title is delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// HTTP Live Streaming (RFC 8216).
+    Hls,
+    /// MPEG-DASH (ISO/IEC 23009-1).
+    Dash,
+    /// One file, read with byte ranges.
+    File,
+}
+
+impl Kind {
+    /// `hls`, `dash` or `file`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hls => "hls",
+            Self::Dash => "dash",
+            Self::File => "file",
+        }
+    }
+}
+
+/// What a rendition carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Media {
+    /// Pictures, perhaps with sound.
+    #[default]
+    Video,
+    /// Sound alone.
+    Audio,
+    /// Subtitles and anything else.
+    Other,
+}
+
+/// Something a person picks and watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Title {
+    /// Path of its manifest from the root of the tree, or of the file itself.
+    pub path: Arc<str>,
+    /// How it is delivered.
+    pub kind: Kind,
+    /// Its encodings, in manifest order.
+    pub renditions: Vec<Rendition>,
+    /// How long it plays, if anybody knows.
+    pub duration: Option<Duration>,
+    /// What was odd about the manifest.
+    pub notes: Notes,
+}
+
+/// One encoding of a title: a linear run of bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rendition {
+    /// Its name in the manifest.
+    pub name: String,
+    /// What it carries.
+    pub media: Media,
+    /// Declared average bit rate.
+    pub average: Option<BitRate>,
+    /// Declared peak bit rate.
+    pub peak: Option<BitRate>,
+    /// Init segments and media segments in the order a player reads them.
+    pub segments: Vec<Segment>,
+}
+
+/// A run of bytes of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The file, from the root of the tree.
+    pub path: Arc<str>,
+    /// Its bytes; `None` for the whole file.
+    pub range: Option<ByteRange>,
+    /// How long it plays; zero for an init segment.
+    pub duration: Duration,
+}
+
+impl Title {
+    /// A title without renditions yet.
+    pub(crate) fn new(path: &str, kind: Kind) -> Self {
+        Self {
+            path: Arc::from(path),
+            kind,
+            renditions: Vec::new(),
+            duration: None,
+            notes: Notes::default(),
+        }
+    }
+
+    /// How many more segments one more rendition may have.
+    pub(crate) fn segments_left(&self) -> usize {
+        let used: usize = self.renditions.iter().map(|r| r.segments.len()).sum();
+        SEGMENTS_PER_RENDITION_MAX.min(SEGMENTS_PER_TITLE_MAX.saturating_sub(used))
+    }
+
+    /// Sets the duration to that of the longest rendition.
+    pub(crate) fn measure(&mut self) {
+        let longest = self.renditions.iter().map(Rendition::duration).max();
+        self.duration = longest.filter(|length| *length > Duration::ZERO);
+    }
+}
+
+impl Rendition {
+    /// How long all its segments play.
+    pub fn duration(&self) -> Duration {
+        let lengths = self.segments.iter().map(|segment| segment.duration);
+        lengths.fold(Duration::ZERO, |sum, length| sum + length)
+    }
+
+    /// Adds the segment that `reference` names seen from `base`, or a note why it is not ours.
+    pub(crate) fn push(
+        &mut self,
+        (base, reference): (&str, &str),
+        range: Option<ByteRange>,
+        duration: Duration,
+        notes: &mut Notes,
+    ) {
+        let path = match resolve_file(base, reference) {
+            Ok(path) => path,
+            Err(reason) => {
+                notes.push(alloc::format!("segment `{}` {reason}", brief(reference)));
+                return;
+            }
+        };
+        // Segments of one file follow one another: they share its name.
+        let path = match self.segments.last() {
+            Some(last) if *last.path == *path => Arc::clone(&last.path),
+            _ => Arc::from(path),
+        };
+        self.segments.push(Segment {
+            path,
+            range,
+            duration,
+        });
+    }
+}
+
+/// The bit rate of a rendition: the declared average, else the declared peak, else what its bytes
+/// and its duration come to. A rate of zero is nobody's rate and counts as not declared.
+pub fn bit_rate(
+    average: Option<BitRate>,
+    peak: Option<BitRate>,
+    bytes: u64,
+    duration: Duration,
+) -> Option<BitRate> {
+    let known = |rate: &BitRate| rate.0 > 0;
+    average
+        .filter(known)
+        .or(peak.filter(known))
+        .or_else(|| BitRate::from_transfer(bytes, duration).filter(known))
+}
+
+/// The beginning of a text from a manifest, for a sentence that must stay short.
+pub(crate) fn brief(text: &str) -> &str {
+    let end = text.char_indices().nth(80).map_or(text.len(), |(at, _)| at);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_declared_average_wins_over_peak_and_arithmetic() {
+        let (two, three) = (BitRate(2_000_000), BitRate(3_000_000));
+        let second = Duration::from_secs(1);
+        assert_eq!(bit_rate(Some(two), Some(three), 1, second), Some(two));
+        assert_eq!(bit_rate(None, Some(three), 1, second), Some(three));
+        assert_eq!(
+            bit_rate(Some(BitRate(0)), None, 500, second),
+            Some(BitRate(4000))
+        );
+        assert_eq!(bit_rate(None, None, 500, Duration::ZERO), None);
+        assert_eq!(bit_rate(None, None, 0, second), None);
+    }
+}

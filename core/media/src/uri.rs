@@ -1,0 +1,254 @@
+//! Where a URI in a manifest points, seen from the manifest: a path inside the tree, or nowhere.
+//!
+//! The one idea: RFC 3986 section 5 restricted to what a tree of files can answer. Every segment
+//! is percent-decoded on its own, so an encoded slash never becomes a separator, and dot segments
+//! are recognised after decoding, as browsers do.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// Longest path, bytes (PATH_MAX of Linux).
+pub const PATH_BYTES_MAX: usize = 4096;
+/// Longest name of one file, bytes (NAME_MAX of Linux).
+const NAME_BYTES_MAX: usize = 255;
+
+/// Why a URI names no file of this tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unresolved {
+    /// It has a scheme or a host: somebody else serves it.
+    Elsewhere,
+    /// Its dot segments climb above the root.
+    Outside,
+    /// It decodes to a name that no file can have: NUL, a slash, not UTF-8, or too long.
+    Unnameable,
+    /// It names a directory.
+    Directory,
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Elsewhere => "is an absolute URL, which another server answers",
+            Self::Outside => "climbs out of the tree",
+            Self::Unnameable => "decodes to a name that no file can have",
+            Self::Directory => "names a directory",
+        })
+    }
+}
+
+/// Resolves `reference` against `base`, both as seen from the root of the tree.
+///
+/// `base` is a decoded path without a leading slash; what follows its last slash is replaced, as
+/// in every browser. The result is decoded too, has no leading slash, and ends in a slash (or is
+/// empty) when it names a directory. Query and fragment are dropped.
+pub fn resolve(base: &str, reference: &str) -> Result<String, Unresolved> {
+    let end = reference.find(['?', '#']).unwrap_or(reference.len());
+    let reference = &reference[..end];
+    if has_scheme(reference) || reference.starts_with("//") {
+        return Err(Unresolved::Elsewhere);
+    }
+    if reference.is_empty() {
+        return join(base.split('/').map(Decoded::Already));
+    }
+    let directory = match base.rfind('/') {
+        _ if reference.starts_with('/') => "",
+        Some(slash) => &base[..slash],
+        None => "",
+    };
+    let segments = directory.split('/').map(Decoded::Already);
+    join(segments.chain(reference.split('/').map(Decoded::Not)))
+}
+
+/// As [`resolve`], and the result must be able to name a file.
+pub fn resolve_file(base: &str, reference: &str) -> Result<String, Unresolved> {
+    let path = resolve(base, reference)?;
+    if path.is_empty() || path.ends_with('/') {
+        return Err(Unresolved::Directory);
+    }
+    Ok(path)
+}
+
+/// The URL path of a file: a leading slash, and everything but unreserved characters and slashes
+/// percent-encoded.
+pub fn encode_path(path: &str) -> String {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let mut out = String::with_capacity(path.len() + 1);
+    out.push('/');
+    for byte in path.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(HEX[usize::from(byte >> 4)]));
+            out.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    out
+}
+
+fn has_scheme(reference: &str) -> bool {
+    let Some((scheme, _)) = reference.split_once(':') else {
+        return false;
+    };
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+}
+
+enum Decoded<'a> {
+    Already(&'a str),
+    Not(&'a str),
+}
+
+fn join<'a>(segments: impl Iterator<Item = Decoded<'a>>) -> Result<String, Unresolved> {
+    let mut stack: Vec<String> = Vec::new();
+    let mut directory = true;
+    for segment in segments {
+        let name = match segment {
+            Decoded::Already(name) => String::from(name),
+            Decoded::Not(name) => decode(name)?,
+        };
+        directory = true;
+        match name.as_str() {
+            "" | "." => {}
+            ".." => {
+                stack.pop().ok_or(Unresolved::Outside)?;
+            }
+            _ if name.len() > NAME_BYTES_MAX || name.contains(['/', '\0']) => {
+                return Err(Unresolved::Unnameable);
+            }
+            _ => {
+                directory = false;
+                stack.push(name);
+            }
+        }
+    }
+    let mut path = stack.join("/");
+    if directory && !path.is_empty() {
+        path.push('/');
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(Unresolved::Unnameable);
+    }
+    Ok(path)
+}
+
+/// Percent-decodes one segment; a `%` that starts no escape stands for itself, since people put
+/// such names into playlists unescaped.
+fn decode(segment: &str) -> Result<String, Unresolved> {
+    let bytes = segment.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let hex = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
+        if let (b'%', Some(high), Some(low)) = (bytes[i], hex(i + 1), hex(i + 2)) {
+            out.push((high * 16 + low) as u8);
+            i += 3;
+        } else {
+            out.push(bytes[i]);
+            i += 1;
+        }
+    }
+    String::from_utf8(out).map_err(|_| Unresolved::Unnameable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    #[test]
+    fn relative_uris_start_where_the_manifest_lies() {
+        for (base, reference, path) in [
+            ("a/m.m3u8", "seg1.ts", "a/seg1.ts"),
+            ("a/m.m3u8", "./v/seg1.ts", "a/v/seg1.ts"),
+            ("a/b/m.m3u8", "../v/seg1.ts", "a/v/seg1.ts"),
+            ("a/m.m3u8", "/v/seg1.ts", "v/seg1.ts"),
+            ("m.m3u8", "seg%201.ts?token=1#t", "seg 1.ts"),
+            ("m.m3u8", "100%.ts", "100%.ts"),
+            ("a/b/m.mpd", "%2e%2E/x.mp4", "a/x.mp4"),
+            ("a//m.mpd", "b//x.mp4", "a/b/x.mp4"),
+            ("a/m.mpd", "", "a/m.mpd"),
+            ("a/video/", "1.m4s", "a/video/1.m4s"),
+            ("a/m.mpd", "video/", "a/video/"),
+            ("a/m.mpd", ".", "a/"),
+            ("a/m.mpd", "..", ""),
+            ("a/m.mpd", "b/c:d.ts", "a/b/c:d.ts"),
+            ("ä/m.mpd", "%C3%BC.mp4", "ä/ü.mp4"),
+        ] {
+            assert_eq!(
+                resolve(base, reference),
+                Ok(path.to_string()),
+                "{reference}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused_with_the_reason() {
+        for (reference, reason) in [
+            ("https://cdn.example/seg1.ts", Unresolved::Elsewhere),
+            ("//cdn.example/seg1.ts", Unresolved::Elsewhere),
+            ("data:video/mp4;base64,AA", Unresolved::Elsewhere),
+            ("../../seg1.ts", Unresolved::Outside),
+            ("%2e%2e/%2e%2e/etc/passwd", Unresolved::Outside),
+            ("a%2fb.ts", Unresolved::Unnameable),
+            ("a%00b.ts", Unresolved::Unnameable),
+            ("%ff.ts", Unresolved::Unnameable),
+            ("v/", Unresolved::Directory),
+        ] {
+            assert_eq!(
+                resolve_file("a/m.m3u8", reference),
+                Err(reason),
+                "{reference}"
+            );
+        }
+        let long = "x".repeat(256);
+        assert_eq!(resolve("m", &long), Err(Unresolved::Unnameable));
+    }
+
+    #[test]
+    fn an_encoded_path_resolves_to_itself() {
+        let path = "a b/ü%41?#.mp4";
+        assert_eq!(encode_path(path), "/a%20b/%C3%BC%2541%3F%23.mp4");
+        assert_eq!(resolve("", &encode_path(path)), Ok(path.to_string()));
+    }
+
+    fn inside(path: &str) -> bool {
+        path.is_empty()
+            || path
+                .strip_suffix('/')
+                .unwrap_or(path)
+                .split('/')
+                .all(|name| !["", ".", ".."].contains(&name) && !name.contains('\0'))
+    }
+
+    proptest! {
+        #[test]
+        fn no_uri_leaves_the_tree(
+            base in "([a-z]{1,3}/){0,3}[a-z]{1,3}",
+            reference in "(\\.|\\.\\.|/|%2e|%2E%2f|%5c|%00|%|a|é|:|\\?|#|[a-f0-9]){0,24}",
+        ) {
+            if let Ok(path) = resolve(&base, &reference) {
+                prop_assert!(inside(&path), "{path}");
+            }
+        }
+
+        #[test]
+        fn no_text_makes_resolution_panic(base in ".*", reference in ".*") {
+            if let Ok(path) = resolve(&base, &reference) {
+                prop_assert!(inside(&path), "{path}");
+            }
+        }
+
+        #[test]
+        fn every_file_name_survives_encoding(names in proptest::collection::vec("[^/\u{0}]{1,8}", 1..4)) {
+            let path = names.join("/");
+            prop_assume!(names.iter().all(|name| name != "." && name != ".."));
+            prop_assert_eq!(resolve_file("x/y", &encode_path(&path)), Ok(path));
+        }
+    }
+}
