@@ -357,10 +357,10 @@ impl DeviceThread {
             config: self.config,
             stats: self.shard.stats(),
             memory: self.shard.memory_use(),
-            queue: self.shard.queue_use(now),
+            queue: self.shard.queue_use(),
             queue_positions: self.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.shard.chain_count(),
-            chains: self.shard.chain_views(now, CHAINS_MAX),
+            chains: self.shard.chain_views(CHAINS_MAX),
         }
     }
 }

@@ -1,0 +1,268 @@
+//! The body of a reply: texts and pieces in the order of its plan, and the account of it.
+//!
+//! A body lives exactly as long as its request does, so its end is where a request is logged:
+//! whole, failed, or left by its client.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use headlong_engine::{Failure, Refusal, Request};
+use headlong_http::Part;
+use headlong_units::Duration;
+use http_body::{Frame, SizeHint};
+
+use super::state::MediaState;
+use crate::disk::{Device, Piece, Reply, StreamSource};
+use crate::log::RequestRecord;
+
+/// Why a body breaks off; hyper resets the connection or stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BrokenOff(pub &'static str);
+
+impl fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the reply broke off: {}", self.0)
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
+/// One word for a failure, in logs.
+pub(super) fn failure_name(failure: Failure) -> &'static str {
+    match failure {
+        Failure::Device => "device",
+        Failure::TimedOut => "timed-out",
+        Failure::Changed => "changed",
+        Failure::Offline => "offline",
+    }
+}
+
+/// One word for a refusal, in logs.
+pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Overloaded { .. } => "overloaded",
+        Refusal::Full => "full",
+        Refusal::Offline { .. } => "offline",
+        Refusal::UnknownStream | Refusal::OutOfBounds => "changed",
+    }
+}
+
+/// How further ranges of the same file are asked for.
+#[derive(Clone)]
+pub(super) struct Asking {
+    pub(super) device: Device,
+    pub(super) source: Arc<dyn StreamSource>,
+    pub(super) request: Request,
+}
+
+impl Asking {
+    /// Asks for one part of the plan.
+    pub(super) async fn ask(&self, part: &Part) -> Result<Reply, Refusal> {
+        let request = Request {
+            offset: part.range.start,
+            length: part.range.len(),
+            open_ended: part.open_ended,
+            ..self.request
+        };
+        self.device.request(request, &self.source).await
+    }
+}
+
+type PendingReply = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send>>;
+
+/// What a body does next.
+enum Next {
+    Text(Bytes),
+    /// A piece that was waited for before the status was sent.
+    Piece(Piece),
+    Part(Part),
+    Asked(PendingReply),
+    Replying(Reply),
+}
+
+/// The body of a reply.
+pub struct ReplyBody {
+    steps: VecDeque<Next>,
+    asking: Option<Asking>,
+    left_bytes: u64,
+    account: Account,
+}
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyBody").field("left_bytes", &self.left_bytes).finish_non_exhaustive()
+    }
+}
+
+/// What will be logged.
+pub(super) struct Account {
+    pub(super) state: Arc<MediaState>,
+    pub(super) record: RequestRecord,
+    pub(super) started: Instant,
+}
+
+impl Account {
+    pub(super) fn elapsed(&self) -> Duration {
+        Duration(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn note_piece(&mut self, piece: &Piece) {
+        let (info, bytes) = (piece.info(), piece.as_ref().len() as u64);
+        self.record.queue_time += info.queue_time;
+        self.record.disk_time += info.disk_time;
+        if info.from_ram {
+            self.record.bytes_from_ram += bytes;
+        } else {
+            self.record.bytes_from_disk += bytes;
+        }
+    }
+
+    fn note_sent(&mut self, bytes: u64) {
+        self.record.bytes_sent += bytes;
+        if self.record.first_byte_time.is_none() {
+            self.record.first_byte_time = Some(self.elapsed());
+        }
+    }
+}
+
+impl ReplyBody {
+    /// A body that is a text, perhaps an empty one.
+    pub(super) fn text(text: String, account: Account) -> Self {
+        let left_bytes = text.len() as u64;
+        let mut steps = VecDeque::new();
+        if left_bytes > 0 {
+            steps.push_back(Next::Text(Bytes::from(text)));
+        }
+        Self { steps, asking: None, left_bytes, account }
+    }
+
+    /// A body of parts; of the first, the reply and its first piece are there.
+    pub(super) fn parts(
+        body: headlong_http::Body,
+        first: (Reply, Piece),
+        asking: Asking,
+        account: Account,
+    ) -> Self {
+        let left_bytes = body.length();
+        let mut steps = VecDeque::new();
+        let mut first = Some(first);
+        for part in body.parts {
+            if !part.preamble.is_empty() {
+                steps.push_back(Next::Text(Bytes::from(part.preamble.clone())));
+            }
+            match first.take() {
+                Some((reply, piece)) => {
+                    steps.push_back(Next::Piece(piece));
+                    steps.push_back(Next::Replying(reply));
+                }
+                None => steps.push_back(Next::Part(part)),
+            }
+        }
+        if !body.closing.is_empty() {
+            steps.push_back(Next::Text(Bytes::from(body.closing)));
+        }
+        Self { steps, asking: Some(asking), left_bytes, account }
+    }
+
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+        loop {
+            let Some(step) = self.steps.pop_front() else { return Poll::Ready(None) };
+            match step {
+                Next::Text(text) => return Poll::Ready(Some(Ok(text))),
+                Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
+                Next::Part(part) => {
+                    let Some(asking) = self.asking.clone() else { return Poll::Ready(None) };
+                    let reply = Box::pin(async move { asking.ask(&part).await });
+                    self.steps.push_front(Next::Asked(reply));
+                }
+                Next::Asked(mut asked) => match asked.as_mut().poll(context) {
+                    Poll::Pending => {
+                        self.steps.push_front(Next::Asked(asked));
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok(reply)) => self.steps.push_front(Next::Replying(reply)),
+                    Poll::Ready(Err(refusal)) => {
+                        return Poll::Ready(Some(Err(BrokenOff(refusal_name(refusal)))));
+                    }
+                },
+                Next::Replying(mut reply) => match reply.poll_next(context) {
+                    Poll::Pending => {
+                        self.steps.push_front(Next::Replying(reply));
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(None) => {}
+                    Poll::Ready(Some(Ok(piece))) => {
+                        self.steps.push_front(Next::Replying(reply));
+                        return Poll::Ready(Some(Ok(self.take(piece))));
+                    }
+                    Poll::Ready(Some(Err(failure))) => {
+                        return Poll::Ready(Some(Err(BrokenOff(failure_name(failure)))));
+                    }
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, piece: Piece) -> Bytes {
+        self.account.note_piece(&piece);
+        Bytes::from_owner(piece)
+    }
+}
+
+impl http_body::Body for ReplyBody {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = &mut *self;
+        match ready!(this.poll_step(context)) {
+            None => Poll::Ready(None),
+            Some(Ok(bytes)) => {
+                let length = bytes.len() as u64;
+                this.left_bytes = this.left_bytes.saturating_sub(length);
+                this.account.note_sent(length);
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Some(Err(broken)) => {
+                this.account.record.failure = Some(broken.0);
+                this.steps.clear();
+                Poll::Ready(Some(Err(broken)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}
+
+impl Drop for ReplyBody {
+    fn drop(&mut self) {
+        let elapsed = self.account.elapsed();
+        let record = &mut self.account.record;
+        record.service_time = elapsed;
+        if self.left_bytes > 0 && record.failure.is_none() {
+            record.failure = Some("client-gone");
+        }
+        let std = |duration: Duration| std::time::Duration::from_nanos(duration.0);
+        let state = &self.account.state;
+        let (status, bytes_sent) = (record.status, record.bytes_sent);
+        let first_byte = record.first_byte_time.map(std);
+        state.counters.record(status, bytes_sent, std(elapsed), first_byte);
+        if state.log.is_on() {
+            state.log.record(record.clone());
+        }
+    }
+}

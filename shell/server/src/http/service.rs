@@ -1,0 +1,385 @@
+//! One request, from its head to the head of its reply.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use headlong_engine::{Failure, Hints, Refusal, Request as EngineRequest, StreamId, ViewerId};
+use headlong_http::{
+    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, RelativePath, ReplyPlan,
+    Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
+    plan,
+};
+use headlong_library::{FileEntry, ResolveError};
+use headlong_units::Duration;
+use http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
+use hyper::service::Service;
+
+use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
+use super::source::LibrarySource;
+use super::state::{HttpSettings, MediaState};
+use crate::config;
+use crate::disk::{Piece, PieceInfo, Reply};
+use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
+use crate::net::ConnectionInfo;
+
+/// The media listener's service. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct MediaService {
+    state: Arc<MediaState>,
+}
+
+impl MediaService {
+    /// Serves what the state has.
+    pub fn new(state: Arc<MediaState>) -> Self {
+        Self { state }
+    }
+}
+
+impl Service<Request<Incoming>> for MediaService {
+    type Response = Response<ReplyBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let state = Arc::clone(&self.state);
+        Box::pin(async move { Ok(respond(state, request).await) })
+    }
+}
+
+/// What is known of a request before any file is looked at.
+struct Asked {
+    method: Method,
+    cmcd: Cmcd,
+    viewer: Viewer,
+    settings: Arc<HttpSettings>,
+    account: Account,
+}
+
+/// A reply's plan with what has been fetched of its body.
+struct Answer {
+    plan: ReplyPlan,
+    first: Option<(Reply, Piece, Asking)>,
+}
+
+/// Why there is no file to send.
+enum NoAnswer {
+    Status(Status, Option<String>),
+    Refused(Refusal),
+    Failed(Failure),
+}
+
+/// A file that changes while it is looked at is looked at again, this often.
+const VERSIONS_TRIED_MAX: u32 = 3;
+
+async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response<ReplyBody> {
+    let (head, body) = request.into_parts();
+    // Nothing that can be asked for needs a body; hyper reads past it or closes.
+    drop(body);
+    let mut asked = Asked::new(&state, &head);
+    let origin = head.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
+    let cors_fields = match asked.method {
+        Method::Options => Vec::new(),
+        _ => asked.settings.cors.reply_fields(origin),
+    };
+    let answer = match asked.method {
+        Method::Options => {
+            let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
+            let wanted = wanted.and_then(|value| value.to_str().ok());
+            let plan = asked.settings.cors.options_reply(origin, wanted);
+            Ok(Answer { plan, first: None })
+        }
+        Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
+        Method::Get | Method::Head => answer_read(&state, &head, &mut asked).await,
+    };
+    let mut retry_after = None;
+    let answer = answer.unwrap_or_else(|none| {
+        let (plan, after) = explain(none, asked.method, &mut asked.account.record);
+        retry_after = after;
+        Answer { plan, first: None }
+    });
+    let mut response = build(answer, &asked.settings, &head, asked.account);
+    let headers = response.headers_mut();
+    for (name, value) in cors_fields {
+        append(headers, name, &value);
+    }
+    if let Some(after) = retry_after {
+        let seconds = after.0.div_ceil(1_000_000_000).max(1);
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+impl Asked {
+    fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
+        let settings = state.settings();
+        let method = Method::parse(head.method.as_str());
+        let query = head.uri.query();
+        let fields = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let cmcd = Cmcd::read(fields.clone(), query);
+        let info = head.extensions.get::<Arc<ConnectionInfo>>();
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let remote = info.map_or(unknown, |info| info.remote());
+        let viewer = match remote.ip() {
+            IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
+            IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
+        };
+        let record = record(head, remote, &viewer, &cmcd);
+        let account = Account { state: Arc::clone(state), record, started: Instant::now() };
+        Self { method, cmcd, viewer, settings, account }
+    }
+
+    fn hints(&self) -> Hints {
+        let cmcd = &self.cmcd;
+        Hints {
+            buffer: cmcd.buffer,
+            deadline: cmcd.deadline,
+            startup: cmcd.startup || cmcd.starved,
+            bit_rate: cmcd.bit_rate,
+            throughput: cmcd.throughput_max.or(cmcd.throughput),
+        }
+    }
+}
+
+fn record(
+    head: &http::request::Parts,
+    remote: SocketAddr,
+    viewer: &Viewer,
+    cmcd: &Cmcd,
+) -> RequestRecord {
+    let field = |name: header::HeaderName| {
+        let value = head.headers.get(name)?;
+        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let source = match viewer.found_by {
+        FoundBy::Cmcd => SessionSource::Cmcd,
+        FoundBy::Header => SessionSource::Header,
+        FoundBy::Cookie => SessionSource::Cookie,
+        FoundBy::Query => SessionSource::Query,
+        FoundBy::Address => SessionSource::Address,
+    };
+    let id = viewer.name.clone().unwrap_or_else(|| format!("{:016x}", viewer.id));
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    RequestRecord {
+        start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+        service_time: Duration::ZERO,
+        first_byte_time: None,
+        remote,
+        method: head.method.as_str().to_owned(),
+        target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        version: head.version,
+        range: field(header::RANGE),
+        status: 0,
+        bytes_sent: 0,
+        bytes_from_ram: 0,
+        bytes_from_disk: 0,
+        session: Some(SessionKey { id, source }),
+        device: None,
+        user_agent: field(header::USER_AGENT),
+        referer: field(header::REFERER),
+        queue_time: Duration::ZERO,
+        disk_time: Duration::ZERO,
+        bit_rate: cmcd.bit_rate,
+        failure: None,
+    }
+}
+
+/// GET and HEAD.
+async fn answer_read(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut Asked,
+) -> Result<Answer, NoAnswer> {
+    let path = RelativePath::parse(head.uri.path())
+        .map_err(|error| NoAnswer::Status(error.status(), None))?;
+    for tried in 1.. {
+        let file = resolve(state, &path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
+        match fetch(state, head, asked, &file).await {
+            Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
+                if tried < VERSIONS_TRIED_MAX =>
+            {
+                state.library.distrust(path.as_str());
+            }
+            answer => return answer,
+        }
+    }
+    Err(NoAnswer::Failed(Failure::Changed))
+}
+
+/// A look-up that takes longer than the patience of any client.
+const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
+
+async fn resolve(
+    state: &Arc<MediaState>,
+    path: &RelativePath,
+    within: std::time::Duration,
+) -> Result<Arc<FileEntry>, NoAnswer> {
+    if let Some(file) = state.library.recall(path.as_str()) {
+        return Ok(file);
+    }
+    let (library, wanted) = (state.library.clone(), path.as_str().to_owned());
+    let found = tokio::task::spawn_blocking(move || library.resolve(&wanted));
+    let found = tokio::time::timeout(within, found).await;
+    let Ok(found) = found else { return Err(NoAnswer::Failed(Failure::TimedOut)) };
+    match found {
+        Ok(Ok(file)) => Ok(file),
+        Ok(Err(ResolveError::Io { path, error })) => {
+            tracing::warn!(%path, %error, "cannot look up a file");
+            Err(NoAnswer::Failed(Failure::Device))
+        }
+        Ok(Err(_)) => Err(NoAnswer::Status(Status::NotFound, None)),
+        Err(_) => Err(NoAnswer::Failed(Failure::Device)),
+    }
+}
+
+/// Plans the reply for a file and waits for the first bytes of its body.
+async fn fetch(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut Asked,
+    file: &Arc<FileEntry>,
+) -> Result<Answer, NoAnswer> {
+    let plan = plan_for(head, asked, file);
+    let Some(device) = state.devices.get(file.device) else {
+        let detail = "its device was mounted after the server started; restart the server";
+        return Err(NoAnswer::Status(Status::Unavailable, Some(detail.to_owned())));
+    };
+    asked.account.record.device = Some(device.name());
+    let Some(first_part) = plan.body.parts.first() else {
+        return Ok(Answer { plan, first: None });
+    };
+    let request = EngineRequest {
+        viewer: ViewerId(asked.viewer.id),
+        stream: StreamId(file.stream.id),
+        part: file.part,
+        offset: 0,
+        length: 0,
+        open_ended: false,
+        hints: asked.hints(),
+    };
+    let source = Arc::new(LibrarySource(Arc::clone(&file.stream)));
+    let asking = Asking { device: device.clone(), source, request };
+    let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
+    match reply.next().await {
+        Some(Ok(piece)) => Ok(Answer { plan, first: Some((reply, piece, asking)) }),
+        Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
+        None => Err(NoAnswer::Failed(Failure::Device)),
+    }
+}
+
+fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
+    let identity = &file.identity;
+    let tag = entity_tag(&FileIdentity {
+        inode: identity.inode,
+        size: identity.size,
+        mtime_ns: identity.mtime_ns,
+        ctime_ns: identity.ctime_ns,
+    });
+    let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
+    let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
+    let representation = Representation {
+        size: file.size,
+        validators: Validators {
+            entity_tag: &tag,
+            last_modified: seconds.map(HttpDate::from_unix_seconds),
+        },
+        media_type: media_type(&file.path),
+        cache_control: asked.settings.cache_control.as_deref(),
+    };
+    let received = HttpDate::from_unix_seconds(
+        i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX),
+    );
+    // Differs between requests, so that no content can hold it on purpose.
+    let seed = asked.viewer.id ^ asked.account.record.start_unix_ms.rotate_left(20);
+    let fields = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let request = RequestHead::read(asked.method, received, Boundary::new(seed), fields);
+    plan(&request, &representation, &asked.settings.ranges)
+}
+
+/// The reply that says why there is nothing else.
+fn explain(
+    none: NoAnswer,
+    method: Method,
+    record: &mut RequestRecord,
+) -> (ReplyPlan, Option<Duration>) {
+    let soon = Duration::from_secs(1);
+    match none {
+        NoAnswer::Status(status, detail) => (error_reply(status, method, detail.as_deref()), None),
+        NoAnswer::Refused(refusal) => {
+            record.failure = Some(refusal_name(refusal));
+            let after = match refusal {
+                Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => retry_after,
+                Refusal::Full | Refusal::UnknownStream | Refusal::OutOfBounds => soon,
+            };
+            let detail = match refusal {
+                Refusal::Offline { .. } => Some("the disk is out of service; try again later"),
+                _ => None,
+            };
+            (error_reply(Status::Unavailable, method, detail), Some(after))
+        }
+        NoAnswer::Failed(failure) => {
+            record.failure = Some(failure_name(failure));
+            let (status, after) = match failure {
+                Failure::Device => (Status::InternalError, None),
+                Failure::TimedOut => (Status::GatewayTimeout, None),
+                Failure::Changed | Failure::Offline => (Status::Unavailable, Some(soon)),
+            };
+            (error_reply(status, method, None), after)
+        }
+    }
+}
+
+fn build(
+    answer: Answer,
+    settings: &HttpSettings,
+    head: &http::request::Parts,
+    mut account: Account,
+) -> Response<ReplyBody> {
+    let ReplyPlan { status, fields, body } = answer.plan;
+    account.record.status = status.code();
+    let timing = timing_field(settings, head, answer.first.as_ref().map(|(_, piece, _)| piece.info()));
+    let body = match answer.first {
+        Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
+        None => ReplyBody::text(body.closing, account),
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        http::StatusCode::from_u16(status.code()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in fields {
+        append(response.headers_mut(), name, &value);
+    }
+    if let Some(timing) = timing {
+        response.headers_mut().insert("server-timing", timing);
+    }
+    response
+}
+
+fn append(headers: &mut http::HeaderMap, name: &'static str, value: &str) {
+    // What the plan says is ASCII without control characters; anything else would be a bug of it.
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.append(name, value);
+    }
+}
+
+/// Where the first bytes came from, if the configuration or the request wants to know.
+fn timing_field(
+    settings: &HttpSettings,
+    head: &http::request::Parts,
+    first: Option<PieceInfo>,
+) -> Option<HeaderValue> {
+    let is_wanted = match settings.server_timing {
+        config::ServerTiming::Always => true,
+        config::ServerTiming::OnRequest => head.headers.contains_key("server-timing"),
+        config::ServerTiming::Off => false,
+    };
+    let info = first.filter(|_| is_wanted)?;
+    let timing = ServerTiming {
+        queue_time: info.queue_time,
+        disk_time: info.disk_time,
+        is_from_ram: info.from_ram,
+    };
+    timing.header_value()
+}
