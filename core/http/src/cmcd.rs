@@ -185,7 +185,8 @@ fn keep<T>(slot: &mut Option<T>, value: Option<T>) {
     }
 }
 
-/// The members of a list, split at commas outside of quotes and parentheses.
+/// The members of a list, split at commas outside of quotes. (Lists in parentheses have spaces
+/// between their members, RFC 8941 3.1.1.)
 fn members(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     let split = core::iter::from_fn(move || {
@@ -202,16 +203,14 @@ fn members(text: &str) -> impl Iterator<Item = &str> {
 
 /// Where the comma is that ends the first member.
 fn end_of_member(text: &str) -> Option<usize> {
-    let (mut in_quotes, mut is_escaped, mut in_list) = (false, false, false);
+    let (mut in_quotes, mut is_escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if in_quotes => is_escaped = true,
             b'"' => in_quotes = !in_quotes,
             _ if in_quotes => {}
-            b'(' => in_list = true,
-            b')' => in_list = false,
-            b',' if !in_list => return Some(at),
+            b',' => return Some(at),
             _ => {}
         }
     }

@@ -26,7 +26,7 @@ const EXPOSE_HEADERS: &str =
 
 /// Whose pages may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OriginRule {
+enum OriginRule {
     /// Everybody's; replies are the same for all and caches need not tell them apart.
     Any,
     /// Those of these origins, written as `scheme://host[:port]`.

@@ -13,6 +13,29 @@
 //! 4. [`RequestHead::read`] and [`plan()`] give the reply for the file that was found, and
 //!    [`CorsPolicy::reply_fields`] adds what scripts of other origins need.
 //!
+//! ```
+//! use headlong_http::*;
+//!
+//! let path = RelativePath::parse("/films/a%20film.mp4").unwrap();
+//! assert_eq!(path.as_str(), "films/a film.mp4");
+//!
+//! let fields: [(&str, &[u8]); 1] = [("Range", b"bytes=900-")];
+//! let now = HttpDate::from_unix_seconds(784_115_377).unwrap();
+//! let request = RequestHead::read(Method::Get, now, Boundary { seed: 7 }, fields);
+//! let tag = entity_tag(&FileIdentity { inode: 1, size: 1000, mtime_ns: 0, ctime_ns: 0 });
+//! let file = Representation {
+//!     size: 1000,
+//!     validators: Validators { entity_tag: &tag, modified: Some(HttpDate::EPOCH) },
+//!     media_type: media_type(path.file_name()),
+//!     cache_control: None,
+//! };
+//! let reply = plan(&request, &file, &RangeLimits::default());
+//! assert_eq!(reply.status.code(), 206);
+//! assert_eq!(reply.field("content-range"), Some("bytes 900-999/1000"));
+//! assert_eq!(reply.body.parts[0].range, headlong_units::ByteRange::new(900, 1000));
+//! assert!(reply.body.parts[0].open_ended);
+//! ```
+//!
 //! Invariants: no input panics; a planned range is never empty and never leaves the file;
 //! `content-length` is exactly the length of what the plan lists; a path never leaves its root.
 //!
@@ -45,7 +68,7 @@ mod status;
 
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
-pub use cors::{CorsError, CorsPolicy, OriginRule};
+pub use cors::{CorsError, CorsPolicy};
 pub use date::HttpDate;
 pub use entity_tag::{FileIdentity, entity_tag};
 pub use error_reply::error_reply;
