@@ -1,0 +1,206 @@
+//! All files and titles at one moment, built from what the roots hold.
+//!
+//! The one idea: a scan describes the whole library anew, and whatever comes out the same as
+//! before is taken over as it was, id and all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headlong_media::{FileFacts, Plan, Title, plan};
+use headlong_units::BitRate;
+
+use crate::device::Devices;
+use crate::identity::Identity;
+use crate::kind::{FileKind, file_kind};
+use crate::library::FileEntry;
+use crate::stream::{Ground, PartFile, StreamFiles};
+use crate::title::TitleRecord;
+
+pub(crate) type Files = HashMap<Arc<str>, Arc<FileEntry>>;
+
+/// The library at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    pub(crate) files: Files,
+    pub(crate) titles: Vec<TitleRecord>,
+    pub(crate) devices: Devices,
+}
+
+/// A file as a scan found it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located {
+    pub(crate) root: usize,
+    pub(crate) identity: Identity,
+    /// When it was looked at, nanoseconds since the library began.
+    pub(crate) checked_ns: u64,
+}
+
+/// What a stream is made of; two of the same make the same stream.
+pub(crate) struct Recipe {
+    pub(crate) title: Arc<str>,
+    pub(crate) parts: Vec<PartFile>,
+    pub(crate) device: usize,
+    pub(crate) bit_rate: Option<BitRate>,
+}
+
+/// Makes streams under new ids.
+#[derive(Debug)]
+pub(crate) struct Maker {
+    pub(crate) ground: Arc<Ground>,
+    next_id: AtomicU64,
+}
+
+impl Maker {
+    pub(crate) fn new(ground: Ground) -> Self {
+        Self {
+            ground: Arc::new(ground),
+            next_id: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn make(&self, recipe: Recipe) -> Arc<StreamFiles> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let Recipe {
+            title,
+            parts,
+            device,
+            bit_rate,
+        } = recipe;
+        Arc::new(StreamFiles::new(
+            id,
+            title,
+            parts,
+            device,
+            bit_rate,
+            &self.ground,
+        ))
+    }
+
+    /// The stream of the recipe: the one that `old` has, if it is the same, else a new one.
+    fn make_or_keep(&self, recipe: Recipe, old: &Files) -> Arc<StreamFiles> {
+        let before = recipe.parts.first().and_then(|part| old.get(&part.path));
+        match before.map(|entry| &entry.stream) {
+            Some(stream)
+                if stream.parts == recipe.parts
+                    && stream.title == recipe.title
+                    && stream.device == recipe.device
+                    && stream.manifest_bit_rate == recipe.bit_rate =>
+            {
+                Arc::clone(stream)
+            }
+            _ => self.make(recipe),
+        }
+    }
+}
+
+/// Builds the library from the files of all roots and the titles of all manifests.
+pub(crate) fn build(
+    located: &HashMap<Arc<str>, Located>,
+    titles: &[Title],
+    old: &Catalogue,
+    maker: &Maker,
+) -> Catalogue {
+    let mut new = Catalogue {
+        files: HashMap::with_capacity(located.len()),
+        devices: old.devices.clone(),
+        ..Catalogue::default()
+    };
+    let mut facts: HashMap<&str, FileFacts> = HashMap::with_capacity(located.len());
+    for (path, file) in located {
+        let beneath = &maker.ground.roots[file.root].path;
+        let fact = FileFacts {
+            device: new.devices.index_of(file.identity.dev, beneath),
+            size_bytes: file.identity.size,
+        };
+        facts.insert(path, fact);
+    }
+    let plan = plan(titles, |path| facts.get(path).copied());
+    for stream in &plan.streams {
+        let parts = stream.files.iter().filter_map(|path| {
+            let file = located.get(path)?;
+            Some(PartFile {
+                path: Arc::clone(path),
+                root: file.root,
+                identity: file.identity,
+            })
+        });
+        let recipe = Recipe {
+            title: Arc::clone(&titles[stream.title].path),
+            parts: parts.collect(),
+            device: stream.device,
+            bit_rate: stream.bit_rate,
+        };
+        new.insert(recipe, located, old, maker);
+    }
+    for (path, file) in located {
+        if plan.places.contains_key(path) {
+            continue;
+        }
+        let part = PartFile {
+            path: Arc::clone(path),
+            root: file.root,
+            identity: file.identity,
+        };
+        let recipe = Recipe {
+            title: Arc::clone(path),
+            parts: vec![part],
+            device: facts.get(&**path).map_or(0, |fact| fact.device),
+            bit_rate: None,
+        };
+        new.insert(recipe, located, old, maker);
+    }
+    new.titles = records(titles, &plan, located);
+    new
+}
+
+impl Catalogue {
+    fn insert(
+        &mut self,
+        recipe: Recipe,
+        located: &HashMap<Arc<str>, Located>,
+        old: &Catalogue,
+        maker: &Maker,
+    ) {
+        let stream = maker.make_or_keep(recipe, &old.files);
+        for (part, file) in (0u32..).zip(&stream.parts) {
+            let checked_ns = located.get(&file.path).map_or(0, |file| file.checked_ns);
+            let entry = match old.files.get(&file.path) {
+                Some(entry) if Arc::ptr_eq(&entry.stream, &stream) => {
+                    entry.checked(checked_ns);
+                    Arc::clone(entry)
+                }
+                _ => Arc::new(FileEntry::new(&stream, part, checked_ns)),
+            };
+            self.files.insert(Arc::clone(&file.path), entry);
+        }
+    }
+
+    /// Puts a stream in the place of whatever its files belonged to.
+    pub(crate) fn put(&mut self, stream: &Arc<StreamFiles>, checked_ns: u64) {
+        for (part, file) in (0u32..).zip(&stream.parts) {
+            let entry = FileEntry::new(stream, part, checked_ns);
+            self.files.insert(Arc::clone(&file.path), Arc::new(entry));
+        }
+    }
+}
+
+/// The titles to show: those with a manifest, and every playable file that no manifest names.
+fn records(
+    titles: &[Title],
+    plan: &Plan,
+    located: &HashMap<Arc<str>, Located>,
+) -> Vec<TitleRecord> {
+    let size = |path: &str| located.get(path).map(|file| file.identity.size);
+    let with_manifest = titles
+        .iter()
+        .filter_map(|title| TitleRecord::of_manifest(title, size));
+    let alone = located.iter().filter(|(path, file)| {
+        let playable = matches!(file_kind(path), FileKind::Mp4 | FileKind::Playable);
+        playable && file.identity.size > 0 && !plan.places.contains_key(*path)
+    });
+    let alone = alone.map(|(path, file)| TitleRecord::of_file(path, file.identity.size));
+    let mut records: Vec<TitleRecord> = with_manifest.chain(alone).collect();
+    records.sort_by(|a, b| a.path.cmp(&b.path));
+    records
+}

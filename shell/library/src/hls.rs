@@ -1,0 +1,188 @@
+//! HLS playlists, by `m3u8-rs`, into the plain structures of `headlong-media`.
+//!
+//! Only the lines that say something here are given to the parser, one per line and ended. That
+//! keeps what it builds small, and keeps it out of the corners where it stops short (a last line
+//! without an end) or goes over the text again and again (attributes without a value).
+
+use headlong_media::{
+    HlsAlternative, HlsByteRange, HlsMap, HlsMaster, HlsMedia, HlsSegment, HlsVariant, Media,
+    SEGMENTS_PER_RENDITION_MAX,
+};
+use headlong_units::{BitRate, Duration};
+use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist};
+
+/// One playlist of either sort.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HlsPlaylist {
+    /// It names playlists.
+    Master(HlsMaster),
+    /// It names segments.
+    Media(HlsMedia),
+}
+
+const PLAIN_TAGS: [&str; 5] = [
+    "#EXTINF:",
+    "#EXT-X-BYTERANGE:",
+    "#EXT-X-TARGETDURATION:",
+    "#EXT-X-I-FRAMES-ONLY",
+    "#EXT-X-ENDLIST",
+];
+/// Tags with attributes; without any `=` they say nothing.
+const ATTRIBUTE_TAGS: [&str; 4] = [
+    "#EXT-X-MAP:",
+    "#EXT-X-MEDIA:",
+    "#EXT-X-STREAM-INF:",
+    "#EXT-X-I-FRAME-STREAM-INF:",
+];
+
+/// Reads a playlist; the error says what is wrong with it.
+pub fn parse_hls(text: &str) -> Result<HlsPlaylist, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if !text.starts_with("#EXTM3U") {
+        return Err("it does not begin with #EXTM3U".to_string());
+    }
+    let essence = essence(text);
+    let parsed = m3u8_rs::parse_playlist_res(essence.as_bytes());
+    match parsed.map_err(|_| "it is not a playlist".to_string())? {
+        Playlist::MasterPlaylist(master) => Ok(HlsPlaylist::Master(neutral_master(master))),
+        Playlist::MediaPlaylist(media) => {
+            let media = neutral_media(media);
+            if media.segments.is_empty() {
+                return Err("it names no segment and no playlist".to_string());
+            }
+            Ok(HlsPlaylist::Media(media))
+        }
+    }
+}
+
+fn essence(text: &str) -> String {
+    let mut out = String::from("#EXTM3U\n");
+    let mut uri_count = 0;
+    for line in text.lines().skip(1).map(str::trim) {
+        let attributes = ATTRIBUTE_TAGS.iter().any(|tag| line.starts_with(tag));
+        let wanted = match line.starts_with('#') {
+            true if attributes => line.contains('='),
+            true => PLAIN_TAGS.iter().any(|tag| line.starts_with(tag)),
+            false => !line.is_empty(),
+        };
+        if wanted {
+            out.push_str(line);
+            out.push('\n');
+            uri_count += usize::from(!line.starts_with('#'));
+        }
+        // One more than is kept, so that the excess is noticed and noted.
+        if uri_count > SEGMENTS_PER_RENDITION_MAX {
+            break;
+        }
+    }
+    out
+}
+
+fn neutral_master(master: MasterPlaylist) -> HlsMaster {
+    let variants = master.variants.into_iter().map(|variant| HlsVariant {
+        uri: variant.uri,
+        peak: Some(BitRate(variant.bandwidth)),
+        average: variant.average_bandwidth.map(BitRate),
+        i_frame: variant.is_i_frame,
+    });
+    let alternatives = master.alternatives.into_iter().filter_map(|other| {
+        Some(HlsAlternative {
+            uri: other.uri?,
+            media: match other.media_type {
+                AlternativeMediaType::Video => Media::Video,
+                AlternativeMediaType::Audio => Media::Audio,
+                _ => Media::Other,
+            },
+            name: other.name,
+        })
+    });
+    HlsMaster {
+        // A variant whose URI line is missing names nothing.
+        variants: variants.filter(|variant| !variant.uri.is_empty()).collect(),
+        alternatives: alternatives.collect(),
+    }
+}
+
+fn neutral_media(media: MediaPlaylist) -> HlsMedia {
+    let segments = media.segments.into_iter().map(|segment| HlsSegment {
+        uri: segment.uri,
+        duration: seconds(segment.duration),
+        byte_range: segment.byte_range.map(neutral_range),
+        map: segment.map.map(|map| HlsMap {
+            uri: map.uri,
+            byte_range: map.byte_range.map(neutral_range),
+        }),
+    });
+    HlsMedia {
+        segments: segments.collect(),
+        i_frames_only: media.i_frames_only,
+    }
+}
+
+fn neutral_range(range: m3u8_rs::ByteRange) -> HlsByteRange {
+    HlsByteRange {
+        length: range.length,
+        offset: range.offset,
+    }
+}
+
+/// A float's seconds; what is no length of time is none at all.
+fn seconds(seconds: f32) -> Duration {
+    // The cast saturates, and makes zero of what is not a number.
+    Duration((f64::from(seconds) * 1e9) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_last_line_without_an_end_counts() {
+        let text = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n1.ts\n#EXTINF:2.5,\n2.ts";
+        let Ok(HlsPlaylist::Media(media)) = parse_hls(text) else {
+            panic!("a media playlist");
+        };
+        let uris: Vec<&str> = media.segments.iter().map(|s| s.uri.as_str()).collect();
+        assert_eq!(uris, ["1.ts", "2.ts"]);
+        assert_eq!(media.segments[1].duration, Duration::from_millis(2500));
+    }
+
+    #[test]
+    fn comments_and_unknown_tags_name_nothing() {
+        let text = "\u{feff}#EXTM3U\r\n#EXT-X-TARGETDURATION:4\r\n# two\r\n#EXT-X-KEY:METHOD\r\n\
+                    #EXT-X-MAP:URI=\"i.mp4\",BYTERANGE=\"10@5\"\r\n#EXTINF:4\r\n\r\n1.m4s\r\n#EXT-X-FOO";
+        let Ok(HlsPlaylist::Media(media)) = parse_hls(text) else {
+            panic!("a media playlist");
+        };
+        assert_eq!(media.segments.len(), 1);
+        let map = media.segments[0].map.as_ref().expect("a map");
+        let range = HlsByteRange {
+            length: 10,
+            offset: Some(5),
+        };
+        assert_eq!((map.uri.as_str(), map.byte_range), ("i.mp4", Some(range)));
+    }
+
+    #[test]
+    fn what_is_no_playlist_says_why() {
+        for text in [
+            "",
+            "hello",
+            "#EXTM3U",
+            "#EXTM3U\n#EXT-X-TARGETDURATION:5\n",
+            "EXTM3U\n1.ts",
+        ] {
+            assert!(parse_hls(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_playlist_makes_the_parser_panic(
+            text in "#EXTM3U\n((#EXTINF:|#EXT-X-(MAP|MEDIA|STREAM-INF|BYTERANGE|KEY):|URI=|BANDWIDTH=|TYPE=|\"|,|@|=|\n|[0-9.]{1,22}|a|é|-){0,30}\n){0,6}",
+        ) {
+            let _ = parse_hls(&text);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a name says about a file.
+
+/// What a file is to the library, by its extension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// `.m3u8`
+    Hls,
+    /// `.mpd`
+    Dash,
+    /// A file with MP4 headers.
+    Mp4,
+    /// Another file that a person would play as it is.
+    Playable,
+    /// A picture.
+    Image,
+    /// Anything else: chunks, subtitles, pages.
+    Other,
+}
+
+/// Extensions of pictures, as looked for beside a title.
+pub(crate) const IMAGES: [&str; 5] = ["jpg", "jpeg", "png", "webp", "avif"];
+const MP4: [&str; 5] = ["mp4", "m4v", "mov", "m4a", "3gp"];
+const PLAYABLE: [&str; 12] = [
+    "webm", "mkv", "ogv", "avi", "mpg", "mpeg", "mp3", "flac", "ogg", "oga", "opus", "wav",
+];
+
+/// The file name without its directories, and its last extension.
+pub(crate) fn split_name(path: &str) -> (&str, &str) {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => (stem, extension),
+        _ => (name, ""),
+    }
+}
+
+pub(crate) fn file_kind(path: &str) -> FileKind {
+    let (_, extension) = split_name(path);
+    let is = |known: &&str| known.eq_ignore_ascii_case(extension);
+    if is(&"m3u8") {
+        FileKind::Hls
+    } else if is(&"mpd") {
+        FileKind::Dash
+    } else if MP4.iter().any(is) {
+        FileKind::Mp4
+    } else if PLAYABLE.iter().any(is) {
+        FileKind::Playable
+    } else if IMAGES.iter().any(is) {
+        FileKind::Image
+    } else {
+        FileKind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_extension_counts_in_any_case() {
+        assert_eq!(file_kind("a/b.c/Film.MP4"), FileKind::Mp4);
+        assert_eq!(file_kind("a/master.m3u8"), FileKind::Hls);
+        assert_eq!(file_kind("a.mp4/readme"), FileKind::Other);
+        assert_eq!(split_name("a/.mp4"), (".mp4", ""));
+    }
+}

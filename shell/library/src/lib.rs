@@ -1,0 +1,47 @@
+//! The trees of titles on disk: what is there, in which version, on which device, and where.
+//!
+//! The one idea: a path is asked for thousands of times a second and changes once a year, so
+//! everything is answered from memory and checked against the disk now and then; and what is
+//! handed out names one version of the bytes for ever. A new version of any file of a stream
+//! makes a new stream under a new id.
+//!
+//! Invariants: nothing outside the roots is ever opened (`openat2` with `RESOLVE_BENEATH` and
+//! `RESOLVE_NO_SYMLINKS` on every open and look-up); nothing but regular files is opened; a
+//! stream lies on one device; an id is never used twice; a scan reads manifests and directory
+//! entries, and no file of a title is opened before somebody asks for its stream.
+//!
+//! A bottom shell: other shells may use it. It knows no network and no thread of its own beyond
+//! those that scan the roots in parallel; every call may block and belongs on a blocking pool.
+//!
+//! What links do: at a scan, symbolic links are skipped (what they point at inside the root is
+//! found under its own name). On request, a link that ends inside its own root answers with the
+//! file it points at, under that file's own path and stream; any other link answers with nothing.
+
+mod catalogue;
+mod dash;
+mod device;
+mod hls;
+mod identity;
+mod kind;
+mod library;
+mod manifest;
+mod mp4;
+mod raw;
+mod root;
+mod stream;
+mod title;
+mod walk;
+mod warning;
+
+pub use device::DeviceInfo;
+pub use identity::Identity;
+pub use library::{Changes, FileEntry, Library, LibraryOptions, ResolveError};
+pub use mp4::{Mp4Error, Mp4Header, Mp4Track, TrackKind, read_mp4_header};
+pub use root::RootError;
+pub use stream::{Changed, PartFile, StreamFiles, is_changed};
+pub use title::TitleView;
+pub use walk::Counts;
+pub use warning::Warning;
+
+pub use dash::parse_dash;
+pub use hls::{HlsPlaylist, parse_hls};

@@ -1,0 +1,584 @@
+//! The library as the other shells hold it: resolve a path, list the titles, scan again.
+//!
+//! The one idea: readers never wait for the disk of anybody else. What is in memory and fresh is
+//! answered under a shared lock held for one look-up; whoever has to look at the disk does so
+//! without a lock, and takes the exclusive one only to put down what it found.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use headlong_media::PATH_BYTES_MAX;
+use headlong_units::BitRate;
+use rustix::fs::FileType;
+use thiserror::Error;
+
+use crate::catalogue::{Catalogue, Located, Maker, Recipe, build};
+use crate::device::{DeviceInfo, Devices};
+use crate::identity::{Identity, is_regular};
+use crate::manifest::{Manifests, titles};
+use crate::root::{Miss, Root, RootError, open_roots};
+use crate::stream::{Ground, PartFile, StreamFiles};
+use crate::title::TitleView;
+use crate::walk::{Counts, RootScan, walk};
+use crate::warning::Warning;
+
+/// Most warnings kept of one scan.
+const WARNINGS_MAX: usize = 10_000;
+
+/// What may be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LibraryOptions {
+    /// How long what was found on disk is believed; zero asks the disk each time.
+    pub revalidate: Duration,
+}
+
+impl Default for LibraryOptions {
+    fn default() -> Self {
+        Self {
+            revalidate: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One file in one version.
+#[derive(Debug)]
+pub struct FileEntry {
+    /// Path from the root of its tree.
+    pub path: Arc<str>,
+    /// Index of the root, in the order given to the scan.
+    pub root: usize,
+    /// Index of the device in [`Library::devices`].
+    pub device: usize,
+    /// Bytes.
+    pub size: u64,
+    /// Modification time.
+    pub mtime: SystemTime,
+    /// Which version this is.
+    pub identity: Identity,
+    /// The stream it belongs to.
+    pub stream: Arc<StreamFiles>,
+    /// Its place in [`StreamFiles::parts`].
+    pub part: u32,
+    checked_ns: AtomicU64,
+}
+
+impl FileEntry {
+    pub(crate) fn new(stream: &Arc<StreamFiles>, part: u32, checked_ns: u64) -> Self {
+        let file = &stream.parts[part as usize];
+        Self {
+            path: Arc::clone(&file.path),
+            root: file.root,
+            device: stream.device,
+            size: file.identity.size,
+            mtime: file.identity.modified(),
+            identity: file.identity,
+            stream: Arc::clone(stream),
+            part,
+            checked_ns: AtomicU64::new(checked_ns),
+        }
+    }
+
+    /// Notes that the disk still had this version at that moment.
+    pub(crate) fn checked(&self, now_ns: u64) {
+        self.checked_ns.fetch_max(now_ns, Ordering::Relaxed);
+    }
+}
+
+/// Why a path has no file.
+#[derive(Debug, Error)]
+pub enum ResolveError {
+    /// Nothing of that name, or a hidden name, or a link out of its root.
+    #[error("`{0}`: no such file")]
+    NotFound(String),
+    /// Not a path that could name a file: empty, with dot segments or NUL, or too long.
+    #[error("`{0}` is not a path of a file beneath a root")]
+    BadPath(String),
+    /// It is a directory.
+    #[error("`{0}` is a directory")]
+    Directory(String),
+    /// A FIFO, a socket or a device; never opened.
+    #[error("`{0}` is not a regular file")]
+    NotRegular(String),
+    /// The file system refused or failed.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What a further scan found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Streams that no path leads to any more, since the last scan or
+    /// [`Library::take_gone_streams`].
+    pub gone_streams: Vec<u64>,
+    /// Files that are new.
+    pub added: u64,
+    /// Files that are gone.
+    pub removed: u64,
+    /// Files that are another version.
+    pub changed: u64,
+    /// What is odd that was not odd before in the same way.
+    pub warnings: Vec<Warning>,
+}
+
+/// All titles of all roots. Cheap to clone; may be used from any thread; every call may block.
+#[derive(Debug, Clone)]
+pub struct Library {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: LibraryOptions,
+    began: Instant,
+    maker: Maker,
+    catalogue: RwLock<Catalogue>,
+    /// Held by whoever is about to change the catalogue; it holds the ids of streams dropped.
+    writer: Mutex<Vec<u64>>,
+    /// Held by a scan; what the last one found.
+    last_scan: Mutex<LastScan>,
+}
+
+#[derive(Debug, Default)]
+struct LastScan {
+    manifests: Manifests,
+    warnings: Vec<(Warning, Option<Identity>)>,
+    counts: Counts,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it was held left nothing half-done that a later call would not mend.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Library {
+    /// Opens and scans the roots with the default options.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of the roots.
+    pub fn scan(roots: &[PathBuf]) -> Result<Self, Vec<RootError>> {
+        Self::scan_with(roots, LibraryOptions::default())
+    }
+
+    /// Opens and scans the roots. Several roots are one tree; where two have the same path, the
+    /// root named first wins.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of the roots.
+    pub fn scan_with(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
+        let roots = open_roots(roots)?;
+        let devices = Devices::of_roots(&roots);
+        let ground = Ground {
+            roots,
+            late_warnings: Mutex::default(),
+        };
+        let inner = Inner {
+            options,
+            began: Instant::now(),
+            maker: Maker::new(ground),
+            catalogue: RwLock::new(Catalogue {
+                devices,
+                ..Catalogue::default()
+            }),
+            writer: Mutex::default(),
+            last_scan: Mutex::default(),
+        };
+        let library = Self {
+            inner: Arc::new(inner),
+        };
+        library.rescan();
+        Ok(library)
+    }
+
+    /// The devices that files lie on, those of the roots first. A device keeps its index; one that
+    /// is mounted below a root later is added at the end when a file on it is first met.
+    pub fn devices(&self) -> Vec<DeviceInfo> {
+        self.inner
+            .read(|catalogue| catalogue.devices.all().to_vec())
+    }
+
+    /// What the last scan came across.
+    pub fn counts(&self) -> Counts {
+        lock(&self.inner.last_scan).counts
+    }
+
+    /// What the last scan found odd, and what turned out odd since.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let last = lock(&self.inner.last_scan);
+        let mut warnings: Vec<Warning> = last.warnings.iter().map(|(w, _)| w.clone()).collect();
+        warnings.extend(lock(&self.inner.maker.ground.late_warnings).iter().cloned());
+        warnings
+    }
+
+    /// The titles, in path order. Touches no disk.
+    pub fn titles(&self) -> Vec<TitleView> {
+        self.inner.read(|catalogue| {
+            let titles = catalogue.titles.iter();
+            titles
+                .filter_map(|title| title.view(&catalogue.files))
+                .collect()
+        })
+    }
+
+    /// The ids of the streams that no path leads to any more, each once.
+    pub fn take_gone_streams(&self) -> Vec<u64> {
+        std::mem::take(&mut *lock(&self.inner.writer))
+    }
+
+    /// The file at a path: decoded, relative to the roots, without a leading slash.
+    ///
+    /// # Errors
+    /// See [`ResolveError`].
+    pub fn resolve(&self, path: &str) -> Result<Arc<FileEntry>, ResolveError> {
+        let bad = |name: &str| ["", ".", ".."].contains(&name);
+        if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
+            return Err(ResolveError::BadPath(path.to_string()));
+        }
+        if path.split('/').any(|name| name.starts_with('.')) {
+            return Err(ResolveError::NotFound(path.to_string()));
+        }
+        self.inner.resolve(path, true)
+    }
+
+    /// Walks the roots again, reads what manifests are new, and takes over all that is the same.
+    pub fn rescan(&self) -> Changes {
+        let mut last = lock(&self.inner.last_scan);
+        self.inner.rescan(&mut last)
+    }
+}
+
+impl Inner {
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn roots(&self) -> &[Root] {
+        &self.maker.ground.roots
+    }
+
+    fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {
+        f(&self
+            .catalogue
+            .read()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, f: impl FnOnce(&mut Catalogue) -> T) -> T {
+        f(&mut self
+            .catalogue
+            .write()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn known(&self, path: &str) -> Option<Arc<FileEntry>> {
+        self.read(|catalogue| catalogue.files.get(path).cloned())
+    }
+
+    fn resolve(&self, path: &str, links: bool) -> Result<Arc<FileEntry>, ResolveError> {
+        let now_ns = self.now_ns();
+        if let Some(entry) = self.known(path) {
+            let age_ns = now_ns.saturating_sub(entry.checked_ns.load(Ordering::Relaxed));
+            if u128::from(age_ns) < self.options.revalidate.as_nanos() {
+                return Ok(entry);
+            }
+        }
+        let owned = || path.to_string();
+        for (index, root) in self.roots().iter().enumerate() {
+            match root.stat(path) {
+                Ok(stat) if is_regular(&stat) => {
+                    let file = Located {
+                        root: index,
+                        identity: Identity::of(&stat),
+                        checked_ns: now_ns,
+                    };
+                    return self
+                        .admit(path, file)
+                        .ok_or_else(|| ResolveError::NotFound(owned()));
+                }
+                Ok(stat) => {
+                    self.forget(path);
+                    return Err(match FileType::from_raw_mode(stat.st_mode) {
+                        FileType::Directory => ResolveError::Directory(owned()),
+                        _ => ResolveError::NotRegular(owned()),
+                    });
+                }
+                Err(Miss::Absent) => {}
+                Err(Miss::Link) => {
+                    self.forget(path);
+                    let real = root.real_path(path).filter(|_| links);
+                    let entry = real.map(|real| self.resolve(&real, false)).transpose()?;
+                    let inside = entry.filter(|entry| entry.root == index);
+                    return inside.ok_or_else(|| ResolveError::NotFound(owned()));
+                }
+                Err(Miss::Error(source)) => {
+                    return Err(ResolveError::Io {
+                        path: owned(),
+                        source,
+                    });
+                }
+            }
+        }
+        self.forget(path);
+        Err(ResolveError::NotFound(owned()))
+    }
+
+    /// Takes in a file that is on disk: confirms it, or makes it a new version.
+    fn admit(&self, path: &str, file: Located) -> Option<Arc<FileEntry>> {
+        let current = |entry: &Arc<FileEntry>| {
+            let same = entry.identity == file.identity && entry.root == file.root;
+            // Somebody who looked later than we did knows better.
+            same || entry.checked_ns.load(Ordering::Relaxed) > file.checked_ns
+        };
+        if let Some(entry) = self.known(path).filter(current) {
+            entry.checked(file.checked_ns);
+            return Some(entry);
+        }
+        let mut gone = lock(&self.writer);
+        if let Some(entry) = self.known(path).filter(current) {
+            entry.checked(file.checked_ns);
+            return Some(entry);
+        }
+        match self.known(path) {
+            Some(old) => self.replace(&old.stream, path, Some(file), &mut gone),
+            None => {
+                let part = PartFile {
+                    path: Arc::from(path),
+                    root: file.root,
+                    identity: file.identity,
+                };
+                let title = Arc::clone(&part.path);
+                self.put(&title, None, vec![part], file.checked_ns);
+            }
+        }
+        self.known(path)
+    }
+
+    /// Drops a file that is no longer on disk.
+    fn forget(&self, path: &str) {
+        if self.known(path).is_none() {
+            return;
+        }
+        let mut gone = lock(&self.writer);
+        if let Some(old) = self.known(path) {
+            self.replace(&old.stream, path, None, &mut gone);
+        }
+    }
+
+    /// Replaces a stream of which `path` is another version now, or gone: what is left of it, as
+    /// it is on disk at this moment, becomes a new stream.
+    fn replace(
+        &self,
+        old: &Arc<StreamFiles>,
+        path: &str,
+        file: Option<Located>,
+        gone: &mut Vec<u64>,
+    ) {
+        let now_ns = self.now_ns();
+        let mut parts = Vec::with_capacity(old.parts.len());
+        for part in &old.parts {
+            let found = if *part.path == *path {
+                file.map(|file| (file.root, file.identity))
+            } else {
+                let stat = self.roots()[part.root]
+                    .stat(&part.path)
+                    .ok()
+                    .filter(is_regular);
+                stat.map(|stat| (part.root, Identity::of(&stat)))
+            };
+            if let Some((root, identity)) = found {
+                parts.push(PartFile {
+                    path: Arc::clone(&part.path),
+                    root,
+                    identity,
+                });
+            }
+        }
+        self.write(|catalogue| {
+            for part in &old.parts {
+                catalogue.files.remove(&part.path);
+            }
+        });
+        let checked_ns = file.map_or(now_ns, |file| file.checked_ns);
+        self.put(&old.title, old.manifest_bit_rate, parts, checked_ns);
+        gone.push(old.id);
+    }
+
+    /// Puts down files as streams, one for each device.
+    fn put(
+        &self,
+        title: &Arc<str>,
+        bit_rate: Option<BitRate>,
+        mut parts: Vec<PartFile>,
+        checked_ns: u64,
+    ) {
+        while let Some(first) = parts.first() {
+            let (dev, beneath) = (first.identity.dev, &self.roots()[first.root].path);
+            let (here, elsewhere) = parts.iter().cloned().partition(|p| p.identity.dev == dev);
+            self.write(|catalogue| {
+                let recipe = Recipe {
+                    title: Arc::clone(title),
+                    parts: here,
+                    device: catalogue.devices.index_of(dev, beneath),
+                    bit_rate,
+                };
+                catalogue.put(&self.maker.make(recipe), checked_ns);
+            });
+            parts = elsewhere;
+        }
+    }
+
+    fn rescan(&self, last: &mut LastScan) -> Changes {
+        let began_ns = self.now_ns();
+        let mut found = Found::default();
+        for (root, scan) in self.walk_all(&last.manifests).into_iter().enumerate() {
+            found.add(root, scan, began_ns);
+        }
+        let (titles, odd) = titles(&found.manifests);
+        found.warnings.extend(odd);
+        let mut changes = Changes::default();
+        let mut gone = lock(&self.writer);
+        let new = self.read(|old| {
+            // What was looked at since the walk began is known better than the walk knows it.
+            for (path, entry) in &old.files {
+                let checked_ns = entry.checked_ns.load(Ordering::Relaxed);
+                if checked_ns > began_ns {
+                    let (root, identity) = (entry.root, entry.identity);
+                    let located = Located {
+                        root,
+                        identity,
+                        checked_ns,
+                    };
+                    found.located.insert(Arc::clone(path), located);
+                }
+            }
+            let new = build(&found.located, &titles, old, &self.maker);
+            changes.compare(old, &new);
+            new
+        });
+        changes.gone_streams.append(&mut gone);
+        // The old one is taken apart outside the lock.
+        let old = self.write(|catalogue| std::mem::replace(catalogue, new));
+        drop(gone);
+        drop(old);
+        self.keep_warnings(found, last, &mut changes);
+        changes
+    }
+
+    /// Walks the roots side by side: they may lie on different disks.
+    fn walk_all(&self, known: &Manifests) -> Vec<RootScan> {
+        if let [only] = self.roots() {
+            return vec![walk(only, known)];
+        }
+        std::thread::scope(|scope| {
+            let start = |root| scope.spawn(move || walk(root, known));
+            let threads: Vec<_> = self.roots().iter().map(start).collect();
+            let finish = |thread: std::thread::ScopedJoinHandle<'_, RootScan>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(finish).collect()
+        })
+    }
+
+    /// Says what is odd that was not odd before, and remembers it all.
+    fn keep_warnings(&self, mut found: Found, last: &mut LastScan, changes: &mut Changes) {
+        if found.counts.not_utf8 > 0 {
+            let count = found.counts.not_utf8;
+            let reason = format!(
+                "{count} names are not UTF-8; no URL can name them, so they are not served"
+            );
+            found.warnings.push(Warning::new("", reason));
+        }
+        found.warnings.truncate(WARNINGS_MAX);
+        let version = |path: &str| found.located.get(path).map(|file| file.identity);
+        let with_version = |warning: Warning| {
+            let version = version(warning.path.as_str());
+            (warning, version)
+        };
+        let warnings: Vec<_> = found.warnings.into_iter().map(with_version).collect();
+        let before: HashSet<_> = last.warnings.iter().collect();
+        let new = warnings.iter().filter(|warning| !before.contains(warning));
+        changes.warnings = new.map(|(warning, _)| warning.clone()).collect();
+        changes.warnings.iter().for_each(Warning::log);
+        self.read(|catalogue| {
+            let broken = |warning: &Warning| {
+                let entry = catalogue.files.get(warning.path.as_str());
+                entry.is_some_and(|entry| entry.stream.is_header_broken())
+            };
+            lock(&self.maker.ground.late_warnings).retain(broken);
+        });
+        *last = LastScan {
+            manifests: found.manifests,
+            warnings,
+            counts: found.counts,
+        };
+    }
+}
+
+/// What all roots hold together.
+#[derive(Default)]
+struct Found {
+    located: HashMap<Arc<str>, Located>,
+    manifests: Manifests,
+    counts: Counts,
+    warnings: Vec<Warning>,
+}
+
+impl Found {
+    /// Adds one root; what a root before it has under the same path stays.
+    fn add(&mut self, root: usize, scan: RootScan, checked_ns: u64) {
+        for (path, identity) in scan.files {
+            self.located.entry(path).or_insert(Located {
+                root,
+                identity,
+                checked_ns,
+            });
+        }
+        for (path, manifest) in scan.manifests {
+            if self
+                .located
+                .get(&path)
+                .is_some_and(|file| file.root == root)
+            {
+                self.manifests.insert(path, manifest);
+            }
+        }
+        self.counts.add(&scan.counts);
+        self.warnings.extend(scan.warnings);
+    }
+}
+
+impl Changes {
+    fn compare(&mut self, old: &Catalogue, new: &Catalogue) {
+        for (path, entry) in &new.files {
+            match old.files.get(path) {
+                None => self.added += 1,
+                Some(before) if before.identity != entry.identity => self.changed += 1,
+                Some(_) => {}
+            }
+        }
+        let removed = old
+            .files
+            .keys()
+            .filter(|path| !new.files.contains_key(*path));
+        self.removed = removed.count() as u64;
+        let ids = |catalogue: &Catalogue| -> HashSet<u64> {
+            catalogue
+                .files
+                .values()
+                .map(|entry| entry.stream.id)
+                .collect()
+        };
+        self.gone_streams = ids(old).difference(&ids(new)).copied().collect();
+        self.gone_streams.sort_unstable();
+    }
+}

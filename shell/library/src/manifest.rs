@@ -1,0 +1,111 @@
+//! Manifests as read from disk, and the titles they describe together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::Arc;
+
+use headlong_media::{
+    HlsMaster, HlsMedia, Mpd, Notes, Title, dash_title, master_title, media_title, playlists,
+};
+
+use crate::dash::parse_dash;
+use crate::hls::{HlsPlaylist, parse_hls};
+use crate::identity::Identity;
+use crate::kind::{FileKind, file_kind};
+use crate::root::Root;
+use crate::warning::Warning;
+
+/// Largest manifest read; the longest film in one-second chunks needs a tenth of it.
+const MANIFEST_BYTES_MAX: u64 = 8 << 20;
+
+pub(crate) type Manifests = BTreeMap<Arc<str>, Arc<Manifest>>;
+
+/// One version of a manifest, parsed.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    pub(crate) identity: Identity,
+    parsed: Parsed,
+}
+
+#[derive(Debug)]
+enum Parsed {
+    Master(HlsMaster),
+    Media(HlsMedia),
+    Dash(Mpd),
+    /// And why.
+    Broken(String),
+}
+
+impl Manifest {
+    /// Reads and parses; what cannot be read is broken, and says why.
+    pub(crate) fn read(root: &Root, path: &str, identity: Identity) -> Self {
+        let parsed = read_text(root, path, identity)
+            .and_then(|text| match file_kind(path) {
+                FileKind::Dash => parse_dash(&text).map(Parsed::Dash),
+                _ => parse_hls(&text).map(|playlist| match playlist {
+                    HlsPlaylist::Master(master) => Parsed::Master(master),
+                    HlsPlaylist::Media(media) => Parsed::Media(media),
+                }),
+            })
+            .unwrap_or_else(Parsed::Broken);
+        Self { identity, parsed }
+    }
+}
+
+fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, String> {
+    if identity.size > MANIFEST_BYTES_MAX {
+        return Err(format!("it is larger than {MANIFEST_BYTES_MAX} bytes"));
+    }
+    let (file, opened) = root.open_file(path).map_err(|error| error.to_string())?;
+    if opened != identity {
+        return Err("it changed while it was read".to_string());
+    }
+    let mut text = String::new();
+    let read = file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+/// The titles that the manifests describe, in path order, and what is odd about them.
+///
+/// A media playlist that a master playlist names is part of that title; one that none names is a
+/// title of its own. An HLS and a DASH manifest over the same segments are two titles, since a
+/// player is given one of them.
+pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
+    let mut named: BTreeSet<Arc<str>> = BTreeSet::new();
+    for (path, manifest) in manifests {
+        if let Parsed::Master(master) = &manifest.parsed {
+            let references = playlists(path, master, &mut Notes::default());
+            named.extend(references.into_iter().map(|reference| reference.path));
+        }
+    }
+    let media = |path: &str| match manifests.get(path).map(|manifest| &manifest.parsed) {
+        Some(Parsed::Media(media)) => Some(media),
+        _ => None,
+    };
+    let (mut titles, mut warnings) = (Vec::new(), Vec::new());
+    for (path, manifest) in manifests {
+        let title = match &manifest.parsed {
+            Parsed::Master(master) => master_title(path, master, media),
+            Parsed::Media(media) if !named.contains(path) && !media.i_frames_only => {
+                media_title(path, media)
+            }
+            Parsed::Media(_) => continue,
+            Parsed::Dash(mpd) => dash_title(path, mpd),
+            Parsed::Broken(reason) => {
+                let reason = format!(
+                    "the manifest is not understood ({reason}); it is served as a plain file"
+                );
+                warnings.push(Warning::new(path, reason));
+                continue;
+            }
+        };
+        warnings.extend(title.notes.iter().map(|note| Warning::new(path, note)));
+        if title.notes.dropped_count() > 0 {
+            let reason = format!("and {} more of the kind", title.notes.dropped_count());
+            warnings.push(Warning::new(path, reason));
+        }
+        titles.push(title);
+    }
+    (titles, warnings)
+}

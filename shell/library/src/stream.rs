@@ -1,0 +1,222 @@
+//! One stream: the files of a rendition in playing order, or one file, in one version.
+//!
+//! The one idea: what was scanned is a claim about the disk. It is checked again on every open,
+//! by identity, so nobody ever reads bytes of another version under a stream's id.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_units::BitRate;
+use thiserror::Error;
+
+use crate::identity::Identity;
+use crate::kind::{FileKind, file_kind};
+use crate::mp4::{Mp4Header, read_mp4_header};
+use crate::raw;
+use crate::root::Root;
+use crate::warning::Warning;
+
+/// Most warnings kept of headers that turned out broken when their file was first asked for.
+const LATE_WARNINGS_MAX: usize = 1000;
+
+/// What all streams stand on.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) roots: Vec<Root>,
+    /// What was found odd between scans.
+    pub(crate) late_warnings: Mutex<Vec<Warning>>,
+}
+
+/// The error inside the `io::Error` of [`StreamFiles::open`] when the file on disk is another
+/// version than the stream's: resolve the path again.
+#[derive(Debug, Clone, Error)]
+#[error("`{path}` is no longer the version that this stream names; resolve it again")]
+pub struct Changed {
+    /// The file, from the root of its tree.
+    pub path: Arc<str>,
+}
+
+/// Whether an error of [`StreamFiles::open`] says that the file is another version now.
+pub fn is_changed(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Changed>())
+}
+
+/// One file of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartFile {
+    /// Path from the root of its tree.
+    pub path: Arc<str>,
+    /// Index of the root, in the order given to the scan.
+    pub root: usize,
+    /// Which version of which file.
+    pub identity: Identity,
+}
+
+impl PartFile {
+    /// Bytes in it.
+    pub fn size(&self) -> u64 {
+        self.identity.size
+    }
+}
+
+/// A stream in one version.
+#[derive(Debug)]
+pub struct StreamFiles {
+    /// Its id, as the engine knows it. Unique in this process, never used again.
+    pub id: u64,
+    /// Path of the manifest that describes it, or of the file itself.
+    pub title: Arc<str>,
+    /// Its files in playing order; at least one, all on one device.
+    pub parts: Vec<PartFile>,
+    /// Index of the device in [`crate::Library::devices`].
+    pub device: usize,
+    /// Bit rate by the manifest.
+    pub manifest_bit_rate: Option<BitRate>,
+    ground: Arc<Ground>,
+    header: OnceLock<Option<Mp4Header>>,
+    spec_parts: OnceLock<Vec<PartSpec>>,
+}
+
+impl StreamFiles {
+    pub(crate) fn new(
+        id: u64,
+        title: Arc<str>,
+        parts: Vec<PartFile>,
+        device: usize,
+        manifest_bit_rate: Option<BitRate>,
+        ground: &Arc<Ground>,
+    ) -> Self {
+        Self {
+            id,
+            title,
+            parts,
+            device,
+            manifest_bit_rate,
+            ground: Arc::clone(ground),
+            header: OnceLock::new(),
+            spec_parts: OnceLock::new(),
+        }
+    }
+
+    /// What the engine is told about it. The first call opens every part to ask where it lies,
+    /// and reads the headers of a single MP4 file if no manifest knows its bit rate; later calls
+    /// touch no disk.
+    pub fn spec(&self) -> StreamSpec {
+        let parts = self.spec_parts.get_or_init(|| {
+            let indices = 0..self.parts.len() as u32;
+            indices.map(|part| self.spec_part(part)).collect()
+        });
+        StreamSpec {
+            id: StreamId(self.id),
+            parts: parts.clone(),
+            bit_rate: self.bit_rate(),
+        }
+    }
+
+    fn spec_part(&self, part: u32) -> PartSpec {
+        let size_bytes = self.parts[part as usize].size();
+        // A part that cannot be opened now has no known place; whoever reads it meets the error.
+        let extents = self
+            .open(part)
+            .and_then(|file| Ok(raw::extents(&file, size_bytes)?));
+        PartSpec {
+            size_bytes,
+            extents: extents.unwrap_or_default(),
+        }
+    }
+
+    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file.
+    pub fn bit_rate(&self) -> Option<BitRate> {
+        self.manifest_bit_rate.or_else(|| {
+            let [only] = &self.parts[..] else {
+                return None;
+            };
+            self.header()?.bit_rate(only.size())
+        })
+    }
+
+    /// The headers of a single MP4 file, read on the first call.
+    pub fn header(&self) -> Option<&Mp4Header> {
+        self.header.get_or_init(|| self.read_header()).as_ref()
+    }
+
+    /// The headers, if somebody has asked for them before.
+    pub(crate) fn header_if_read(&self) -> Option<&Mp4Header> {
+        self.header.get()?.as_ref()
+    }
+
+    /// Whether the headers were asked for and could not be read.
+    pub(crate) fn is_header_broken(&self) -> bool {
+        matches!(self.header.get(), Some(None))
+    }
+
+    fn read_header(&self) -> Option<Mp4Header> {
+        let [only] = &self.parts[..] else {
+            return None;
+        };
+        if file_kind(&only.path) != FileKind::Mp4 || only.size() == 0 {
+            return None;
+        }
+        let file = self.open(0).ok()?;
+        match read_mp4_header(&file, only.size()) {
+            Ok(header) => Some(header),
+            Err(error) => {
+                let reason = format!("{error}; it is served as a plain file");
+                let warning = Warning::new(&only.path, reason);
+                warning.log();
+                let late = self.ground.late_warnings.lock();
+                let mut late = late.unwrap_or_else(PoisonError::into_inner);
+                if late.len() < LATE_WARNINGS_MAX {
+                    late.push(warning);
+                }
+                None
+            }
+        }
+    }
+
+    /// Opens one part for reading, beneath its root.
+    ///
+    /// # Errors
+    /// [`Changed`] inside the error (see [`is_changed`]) if another version, another kind of file
+    /// or nothing is there by now; `InvalidInput` if there is no such part; else what the kernel
+    /// says.
+    pub fn open(&self, part: u32) -> io::Result<File> {
+        let Some(file) = self.parts.get(part as usize) else {
+            let count = self.parts.len();
+            let message = format!("stream {} has {count} parts and no part {part}", self.id);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        };
+        let changed = || {
+            let path = Arc::clone(&file.path);
+            io::Error::new(io::ErrorKind::StaleNetworkFileHandle, Changed { path })
+        };
+        match self.ground.roots[file.root].open_file(&file.path) {
+            Ok((opened, identity)) if identity == file.identity => Ok(opened),
+            Ok(_) => Err(changed()),
+            Err(error) if is_gone(&error) => Err(changed()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether an open file is still the version of part `part`, by `fstat`.
+    pub fn unchanged(&self, part: u32, file: &File) -> bool {
+        let known = self.parts.get(part as usize).map(|part| part.identity);
+        known.is_some() && known == Identity::of_open(file).ok()
+    }
+
+    /// Bytes of all parts.
+    pub fn size(&self) -> u64 {
+        self.parts.iter().map(PartFile::size).sum()
+    }
+}
+
+/// Whether the name stands for something else by now: nothing, a link, a socket (ENXIO).
+fn is_gone(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NXIO];
+    gone.map(Errno::raw_os_error)
+        .map(Some)
+        .contains(&error.raw_os_error())
+}

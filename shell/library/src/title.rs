@@ -1,0 +1,168 @@
+//! Titles as the library page shows them.
+
+use std::sync::Arc;
+
+use headlong_media::{Kind, Media, Title, bit_rate, encode_path};
+use headlong_units::Duration;
+use serde::Serialize;
+
+use crate::catalogue::Files;
+use crate::kind::{IMAGES, split_name};
+
+/// Names of manifests that say nothing about the title: its directory does.
+const GENERIC: [&str; 10] = [
+    "master",
+    "index",
+    "playlist",
+    "manifest",
+    "main",
+    "stream",
+    "video",
+    "prog_index",
+    "dash",
+    "hls",
+];
+
+/// Something a person picks and watches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TitleView {
+    /// The same as long as the title stays under its path, also after a restart.
+    pub id: String,
+    /// For people: the stem of the file, or the directory where that says nothing.
+    pub name: String,
+    /// `hls`, `dash` or `file`.
+    pub kind: &'static str,
+    /// URL path of the manifest a player begins with, or of the file.
+    pub path: String,
+    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until its
+    /// stream is first asked for.
+    pub duration_s: Option<f64>,
+    /// Bit rates of its pictures (or of its sound, if it has no pictures), in manifest order.
+    pub bit_rates_bps: Vec<u64>,
+    /// Bytes of all its files, each once.
+    pub bytes: u64,
+    /// URL path of a picture of the same stem, or of `poster.jpg` and the like beside it.
+    pub poster: Option<String>,
+}
+
+/// What is kept of a title between scans.
+#[derive(Debug, Clone)]
+pub(crate) struct TitleRecord {
+    pub(crate) path: Arc<str>,
+    kind: Kind,
+    duration: Option<Duration>,
+    bit_rates_bps: Vec<u64>,
+    bytes: u64,
+}
+
+impl TitleRecord {
+    /// Of a title with a manifest; `None` if none of its segments is here.
+    pub(crate) fn of_manifest(title: &Title, size: impl Fn(&str) -> Option<u64>) -> Option<Self> {
+        let has_video = title.renditions.iter().any(|r| r.media == Media::Video);
+        let (mut bit_rates_bps, mut paths) = (Vec::new(), Vec::new());
+        for rendition in &title.renditions {
+            let mut bytes: u64 = 0;
+            let mut length = Duration::ZERO;
+            for segment in &rendition.segments {
+                let Some(whole) = size(&segment.path) else {
+                    continue;
+                };
+                bytes = bytes.saturating_add(segment.range.map_or(whole, |range| range.len()));
+                length += segment.duration;
+                if paths.last() != Some(&&segment.path) {
+                    paths.push(&segment.path);
+                }
+            }
+            let shown =
+                rendition.media == Media::Video || (!has_video && rendition.media == Media::Audio);
+            let rate = bit_rate(rendition.average, rendition.peak, bytes, length);
+            if let Some(rate) = rate.filter(|_| shown && bytes > 0) {
+                bit_rates_bps.push(rate.0);
+            }
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        let bytes = paths.iter().filter_map(|path| size(path)).sum();
+        (bytes > 0).then(|| Self {
+            path: Arc::clone(&title.path),
+            kind: title.kind,
+            duration: title.duration,
+            bit_rates_bps,
+            bytes,
+        })
+    }
+
+    /// Of a file that is played as it is.
+    pub(crate) fn of_file(path: &Arc<str>, bytes: u64) -> Self {
+        Self {
+            path: Arc::clone(path),
+            kind: Kind::File,
+            duration: None,
+            bit_rates_bps: Vec::new(),
+            bytes,
+        }
+    }
+
+    /// As shown; `None` if it has gone since the scan.
+    pub(crate) fn view(&self, files: &Files) -> Option<TitleView> {
+        let entry = files.get(&self.path)?;
+        let (mut bytes, mut duration) = (self.bytes, self.duration);
+        let mut bit_rates_bps = self.bit_rates_bps.clone();
+        if self.kind == Kind::File {
+            bytes = entry.size;
+            let header = entry.stream.header_if_read();
+            duration = header.map(|header| header.duration).filter(|d| d.0 > 0);
+            let rate = header.and_then(|header| header.bit_rate(bytes));
+            bit_rates_bps.extend(rate.map(|rate| rate.0));
+        }
+        Some(TitleView {
+            id: format!("{:016x}", fnv1a(self.path.as_bytes())),
+            name: name(&self.path),
+            kind: self.kind.name(),
+            path: encode_path(&self.path),
+            duration_s: duration.map(Duration::as_secs_f64),
+            bit_rates_bps,
+            bytes,
+            poster: poster(&self.path, files).map(|path| encode_path(&path)),
+        })
+    }
+}
+
+/// FNV-1a: the same in every run, which the standard library's hash does not promise.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn name(path: &str) -> String {
+    let (stem, _) = split_name(path);
+    let directory = path.rsplit('/').nth(1);
+    let generic = GENERIC.iter().any(|word| word.eq_ignore_ascii_case(stem));
+    let chosen = directory.filter(|_| generic).unwrap_or(stem);
+    chosen.replace('_', " ")
+}
+
+fn poster(path: &str, files: &Files) -> Option<String> {
+    let (stem, _) = split_name(path);
+    let directory = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
+    let candidates = [stem, "poster"].into_iter().flat_map(|stem| {
+        IMAGES
+            .iter()
+            .map(move |extension| format!("{directory}{stem}.{extension}"))
+    });
+    candidates
+        .into_iter()
+        .find(|path| files.contains_key(path.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_named_after_its_directory_when_its_file_says_nothing() {
+        assert_eq!(name("films/Big_Buck_Bunny/master.m3u8"), "Big Buck Bunny");
+        assert_eq!(name("films/Sintel.mp4"), "Sintel");
+        assert_eq!(name("master.m3u8"), "master");
+    }
+}
