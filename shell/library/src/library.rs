@@ -29,6 +29,9 @@ use crate::warning::Warning;
 /// Most warnings kept of one scan.
 const WARNINGS_MAX: usize = 10_000;
 
+/// In place of the time of a check: there was none that counts.
+const NEVER_CHECKED_NS: u64 = 0;
+
 /// What may be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryOptions {
@@ -248,6 +251,19 @@ impl Library {
         self.inner.resolve(path, true)
     }
 
+    /// The file at a path, if it is known and was looked at recently enough. Touches no disk.
+    pub fn recall(&self, path: &str) -> Option<Arc<FileEntry>> {
+        self.inner.recall(path, self.inner.now_ns())
+    }
+
+    /// Somebody found another version of a file than the one that is known: the next look-up asks
+    /// the disk, however fresh the knowledge is.
+    pub fn distrust(&self, path: &str) {
+        if let Some(entry) = self.inner.known(path) {
+            entry.checked_ns.store(NEVER_CHECKED_NS, Ordering::Relaxed);
+        }
+    }
+
     /// Walks the roots again, reads what manifests are new, and takes over all that is the same.
     pub fn rescan(&self) -> Changes {
         let mut last = lock(&self.inner.last_scan);
@@ -282,13 +298,19 @@ impl Inner {
         self.read(|catalogue| catalogue.files.get(path).cloned())
     }
 
+    /// The file at a path, if the disk was asked about it recently enough.
+    fn recall(&self, path: &str, now_ns: u64) -> Option<Arc<FileEntry>> {
+        let entry = self.known(path)?;
+        let checked_ns = entry.checked_ns.load(Ordering::Relaxed);
+        let age_ns = now_ns.saturating_sub(checked_ns);
+        let is_fresh = u128::from(age_ns) < self.options.revalidate.as_nanos();
+        (is_fresh && checked_ns != NEVER_CHECKED_NS).then_some(entry)
+    }
+
     fn resolve(&self, path: &str, links: bool) -> Result<Arc<FileEntry>, ResolveError> {
         let now_ns = self.now_ns();
-        if let Some(entry) = self.known(path) {
-            let age_ns = now_ns.saturating_sub(entry.checked_ns.load(Ordering::Relaxed));
-            if u128::from(age_ns) < self.options.revalidate.as_nanos() {
-                return Ok(entry);
-            }
+        if let Some(entry) = self.recall(path, now_ns) {
+            return Ok(entry);
         }
         let owned = || path.to_string();
         for (index, root) in self.roots().iter().enumerate() {

@@ -95,8 +95,15 @@ struct Handle {
     mailbox: Arc<Mailbox<Message>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
+    name: Arc<str>,
     identity: Identity,
     config: EngineConfig,
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Device").field(self.name()).finish()
+    }
 }
 
 impl Handle {
@@ -184,6 +191,7 @@ impl Device {
             .spawn(move || DeviceThread::new(start).run())
             .map_err(short)?;
         let handle = Handle {
+            name: Arc::from(name),
             mailbox,
             thread: Mutex::new(Some(thread)),
             requests: AtomicU64::new(0),
@@ -193,6 +201,11 @@ impl Device {
         Ok(Self {
             handle: Arc::new(handle),
         })
+    }
+
+    /// Kernel name of the device, or the root's name where there is none.
+    pub fn name(&self) -> &Arc<str> {
+        &self.handle.name
     }
 
     /// Asks for bytes. A stream that the engine does not know is registered from `source` first,

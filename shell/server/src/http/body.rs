@@ -58,6 +58,8 @@ pub(super) struct Asking {
     pub(super) device: Device,
     pub(super) source: Arc<dyn StreamSource>,
     pub(super) request: Request,
+    /// The request named no range.
+    pub(super) whole: bool,
 }
 
 impl Asking {
@@ -66,7 +68,7 @@ impl Asking {
         let request = Request {
             offset: part.range.start,
             length: part.range.len(),
-            open_ended: part.open_ended,
+            open_ended: part.open_ended || self.whole,
             ..self.request
         };
         self.device.request(request, &self.source).await

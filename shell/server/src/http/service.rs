@@ -1,6 +1,7 @@
 //! One request, from its head to the head of its reply.
 
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -118,7 +119,8 @@ impl Asked {
         let settings = state.settings();
         let method = Method::parse(head.method.as_str());
         let query = head.uri.query();
-        let fields = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let fields = fields_of(head);
+        let fields = fields.iter().copied();
         let cmcd = Cmcd::read(fields.clone(), query);
         let info = head.extensions.get::<Arc<ConnectionInfo>>();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
@@ -142,6 +144,11 @@ impl Asked {
             throughput: cmcd.throughput_max.or(cmcd.throughput),
         }
     }
+}
+
+/// The fields as plain text, which is how the core reads them.
+fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
+    head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
 
 fn record(
@@ -226,8 +233,8 @@ async fn resolve(
     let Ok(found) = found else { return Err(NoAnswer::Failed(Failure::TimedOut)) };
     match found {
         Ok(Ok(file)) => Ok(file),
-        Ok(Err(ResolveError::Io { path, error })) => {
-            tracing::warn!(%path, %error, "cannot look up a file");
+        Ok(Err(ResolveError::Io { path, source })) => {
+            tracing::warn!(%path, error = %source, "cannot look up a file");
             Err(NoAnswer::Failed(Failure::Device))
         }
         Ok(Err(_)) => Err(NoAnswer::Status(Status::NotFound, None)),
@@ -247,7 +254,7 @@ async fn fetch(
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(Status::Unavailable, Some(detail.to_owned())));
     };
-    asked.account.record.device = Some(device.name());
+    asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
         return Ok(Answer { plan, first: None });
     };
@@ -261,7 +268,9 @@ async fn fetch(
         hints: asked.hints(),
     };
     let source = Arc::new(LibrarySource(Arc::clone(&file.stream)));
-    let asking = Asking { device: device.clone(), source, request };
+    // Who names neither a range nor an end may stop reading anywhere.
+    let whole = plan.status == Status::Ok;
+    let asking = Asking { device: device.clone(), source, request, whole };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     match reply.next().await {
         Some(Ok(piece)) => Ok(Answer { plan, first: Some((reply, piece, asking)) }),
@@ -273,10 +282,10 @@ async fn fetch(
 fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
     let identity = &file.identity;
     let tag = entity_tag(&FileIdentity {
-        inode: identity.inode,
+        inode: identity.ino,
         size: identity.size,
-        mtime_ns: identity.mtime_ns,
-        ctime_ns: identity.ctime_ns,
+        mtime_ns: narrow(identity.mtime_ns),
+        ctime_ns: narrow(identity.ctime_ns),
     });
     let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
     let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
@@ -284,19 +293,24 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
         size: file.size,
         validators: Validators {
             entity_tag: &tag,
-            last_modified: seconds.map(HttpDate::from_unix_seconds),
+            modified: seconds.and_then(HttpDate::from_unix_seconds),
         },
         media_type: media_type(&file.path),
         cache_control: asked.settings.cache_control.as_deref(),
     };
-    let received = HttpDate::from_unix_seconds(
-        i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX),
-    );
-    // Differs between requests, so that no content can hold it on purpose.
-    let seed = asked.viewer.id ^ asked.account.record.start_unix_ms.rotate_left(20);
-    let fields = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let request = RequestHead::read(asked.method, received, Boundary::new(seed), fields);
+    let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
+    let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
+    // Keyed with randomness of the system: no content can hold it on purpose.
+    let seed = RandomState::new().hash_one(asked.viewer.id);
+    let fields = fields_of(head);
+    let request =
+        RequestHead::read(asked.method, received, Boundary { seed }, fields.iter().copied());
     plan(&request, &representation, &asked.settings.ranges)
+}
+
+/// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
+fn narrow(nanoseconds: i128) -> i64 {
+    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
 /// The reply that says why there is nothing else.
