@@ -171,6 +171,8 @@ fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
     }
 }
 
+fn is_shareable<T: Send + Sync + 'static>(_: &T) {}
+
 /// All bytes of a reply, each piece given back before the next is asked for.
 async fn bytes_of(mut reply: Reply) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
@@ -388,6 +390,7 @@ async fn pieces_stay_valid_when_their_device_is_gone() {
         let reply = device.request(request(1, 1, 100, 50_000), &source).await;
         let mut reply = reply.expect("taken on");
         let piece = reply.next().await.expect("more").expect("read");
+        is_shareable(&piece);
         let piece = Bytes::from_owner(piece);
         device.shutdown().await;
         // What was on its way may still come; then the device is offline.
@@ -400,6 +403,19 @@ async fn pieces_stay_valid_when_their_device_is_gone() {
         drop((device, reply));
         assert!(!piece.is_empty() && piece == bytes[100..100 + piece.len()]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_stops_when_its_last_handle_goes() {
+    let scratch = Scratch::new();
+    let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
+    let device = device(IoMode::Auto, tiny());
+    let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+    let (reply, clone) = (reply.expect("taken on"), device.clone());
+    drop(device);
+    assert_eq!(clone.snapshot().await.state, DeviceState::Online);
+    drop(clone);
+    assert_eq!(bytes_of(reply).await, Err(Failure::Offline));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -129,6 +129,11 @@ impl<T> Ring<T> {
         self.unsent.push_back(index);
     }
 
+    /// Whether no read is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way == 0
+    }
+
     /// Starts what is to be started, waits until something ends, the event descriptor is
     /// readable or the time is over (`None`: no end of time), and appends what ended. Says
     /// whether the event descriptor was readable.

@@ -32,14 +32,8 @@ struct Rig {
 
 impl Rig {
     fn new(mode: IoMode, slot_count: u32) -> Self {
-        let waker = Waker::new().expect("eventfd");
-        let completions = Mailbox::new(Arc::clone(&waker));
-        let files = Files::new("test", Crew::new("test").expect("starts"), 8);
-        let parts = Parts {
-            files: Arc::clone(&files),
-            waker,
-            completions: Arc::clone(&completions),
-        };
+        let parts = parts();
+        let (files, completions) = (Arc::clone(&parts.files), Arc::clone(&parts.completions));
         Self {
             io: start(mode, 4, parts).expect("starts"),
             pool: Pool::new(slot_count, PIECE as usize).expect("maps"),
@@ -360,15 +354,32 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
     drop(writer);
 }
 
+fn parts() -> Parts {
+    let waker = Waker::new().expect("eventfd");
+    Parts {
+        files: Files::new("test", Crew::new("test").expect("starts"), 8),
+        completions: Mailbox::new(Arc::clone(&waker)),
+        waker,
+    }
+}
+
+#[test]
+fn threads_read_where_io_uring_is_refused_unless_it_was_demanded() {
+    let refused = || Err(io::ErrorKind::PermissionDenied.into());
+    let io = ring_or_threads(IoMode::Auto, refused(), parts()).expect("falls back");
+    assert_eq!(io.mode(), IoMode::Pread);
+    let error = ring_or_threads(IoMode::IoUring, refused(), parts()).err();
+    assert_eq!(
+        error.map(|error| error.kind()),
+        Some(io::ErrorKind::PermissionDenied)
+    );
+}
+
 #[test]
 fn a_wait_ends_with_a_wake_or_with_its_time() {
     for mode in MODES {
-        let waker = Waker::new().expect("eventfd");
-        let parts = Parts {
-            files: Files::new("test", Crew::new("test").expect("starts"), 8),
-            completions: Mailbox::new(Arc::clone(&waker)),
-            waker: Arc::clone(&waker),
-        };
+        let parts = parts();
+        let waker = Arc::clone(&parts.waker);
         let mut io = start(mode, 4, parts).expect("starts");
         let mut completions = Vec::new();
         let (asleep, tell): (Sender<()>, Receiver<()>) = channel();
