@@ -113,6 +113,15 @@ impl Handle {
     }
 }
 
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = &self.handle.identity.name;
+        f.debug_struct("Device")
+            .field("name", name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         self.mailbox.post(Message::Shutdown);
@@ -139,7 +148,6 @@ impl Device {
             .check()
             .next()
             .map_or(Ok(()), |error| Err(wrong(error)))?;
-        let shard = Shard::new(engine).map_err(wrong)?;
         let short = |error| StartError::Threads {
             name: name.clone(),
             error,
@@ -155,6 +163,8 @@ impl Device {
                 error,
             }
         })?;
+        // After the pool: the shard's tables are sized by memory that is known to be there.
+        let shard = Shard::new(engine).map_err(wrong)?;
         let waker = Waker::new().map_err(short)?;
         let mailbox = Mailbox::new(Arc::clone(&waker));
         let completions = Mailbox::new(Arc::clone(&waker));

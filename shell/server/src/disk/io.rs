@@ -74,7 +74,16 @@ pub(crate) fn start(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dy
     if mode == IoMode::Pread {
         return Ok(Box::new(PreadIo::new(parts)));
     }
-    match UringIo::new(reads, &parts) {
+    let ring = UringIo::new(reads, &parts);
+    ring_or_threads(mode, ring, parts)
+}
+
+fn ring_or_threads(
+    mode: IoMode,
+    ring: io::Result<UringIo>,
+    parts: Parts,
+) -> io::Result<Box<dyn DiskIo>> {
+    match ring {
         Ok(io) => Ok(Box::new(io)),
         Err(error) if mode == IoMode::Auto => {
             let device = parts.files.device();

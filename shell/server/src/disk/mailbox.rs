@@ -8,8 +8,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 
 const AWAKE: u8 = 0;
 const SLEEPING: u8 = 1;
@@ -44,7 +46,7 @@ impl Waker {
         }
     }
 
-    /// The thread wants to sleep on [`Waker::event`]; `false` if it was woken meanwhile and must
+    /// The thread wants to sleep on [`Waker::event`] in a way of its own; `false` if it was woken meanwhile and must
     /// not.
     pub(crate) fn begin_sleep(&self) -> bool {
         let slept =
@@ -56,6 +58,28 @@ impl Waker {
     /// The thread is up, and looks into its queues next.
     pub(crate) fn end_sleep(&self) {
         self.state.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// Sleeps until woken, or until the time is over (`None`: it never is).
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let mut woken = Ok(0);
+        if self.begin_sleep() {
+            let timeout = timeout.map(|timeout| Timespec {
+                tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: timeout.subsec_nanos().into(),
+            });
+            let event = PollFd::new(&self.event, PollFlags::IN);
+            woken = poll(&mut [event], timeout.as_ref());
+        }
+        self.end_sleep();
+        match woken {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => {
+                self.clear();
+                Ok(())
+            }
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Makes the event descriptor unreadable again.
@@ -127,19 +151,6 @@ impl<T> Mailbox<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, poll};
-
-    fn sleep(waker: &Waker) {
-        if waker.begin_sleep() {
-            let mut event = [PollFd::from_borrowed_fd(
-                std::os::fd::AsFd::as_fd(waker.event()),
-                PollFlags::IN,
-            )];
-            poll(&mut event, None).expect("polls");
-        }
-        waker.end_sleep();
-        waker.clear();
-    }
 
     #[test]
     fn no_post_is_slept_through() {
@@ -159,7 +170,7 @@ mod tests {
         let mut taken = Vec::new();
         // A lost wake would leave this waiting for ever on a queue that is not empty.
         while next != [10_000; 4] {
-            sleep(&waker);
+            waker.sleep(None).expect("polls");
             mailbox.take(&mut taken);
             for (poster, post) in taken.drain(..) {
                 assert_eq!(post, next[poster], "in order");
@@ -177,7 +188,7 @@ mod tests {
         waker.wake();
         let mut count = [0; 8];
         let read = rustix::io::read(waker.event(), &mut count);
-        assert_eq!(read, Err(rustix::io::Errno::AGAIN));
+        assert_eq!(read, Err(Errno::AGAIN));
         assert!(!waker.begin_sleep(), "it was woken");
         waker.end_sleep();
         assert!(waker.begin_sleep());

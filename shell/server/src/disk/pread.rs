@@ -4,12 +4,8 @@
 //! kernel lets go of the thread, whatever became of the device meanwhile.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 
 use super::files::Files;
 use super::io::{DiskIo, IoMode, Parts};
@@ -54,22 +50,7 @@ impl DiskIo for PreadIo {
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()> {
-        if self.waker.begin_sleep() {
-            let timeout = timeout.map(|timeout| Timespec {
-                tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: timeout.subsec_nanos().into(),
-            });
-            let mut event = [PollFd::from_borrowed_fd(
-                self.waker.event().as_fd(),
-                PollFlags::IN,
-            )];
-            match poll(&mut event, timeout.as_ref()) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => self.waker.clear(),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        self.waker.end_sleep();
+        self.waker.sleep(timeout)?;
         self.completions.take(&mut self.ended);
         self.under_way = self.under_way.saturating_sub(self.ended.len());
         completions.append(&mut self.ended);

@@ -188,7 +188,17 @@ impl DeviceThread {
             Message::Configure(config, answer) => {
                 let result = self.shard.handle_config(now, *config);
                 if result.is_ok() {
-                    self.config = *config;
+                    // The pool is what it is; the shard keeps its size too.
+                    let EngineConfig {
+                        piece_bytes,
+                        memory_bytes,
+                        ..
+                    } = self.config;
+                    self.config = EngineConfig {
+                        piece_bytes,
+                        memory_bytes,
+                        ..*config
+                    };
                 }
                 let _ = answer.send(result);
             }
@@ -372,5 +382,88 @@ fn io_name(mode: IoMode, direct: bool) -> &'static str {
         (IoMode::Pread, false) => "pread, buffered",
         (_, true) => "io_uring, O_DIRECT",
         (_, false) => "io_uring, buffered",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::crew::Crew;
+    use crate::disk::mailbox::Waker;
+    use crate::disk::rig::{FileSource, Scratch};
+    use headlong_engine::{Hints, ViewerId};
+    use std::io;
+    use std::time::Duration;
+
+    /// Reads like this end the thread in the middle of a turn.
+    struct PanickingIo;
+
+    impl DiskIo for PanickingIo {
+        fn submit(&mut self, _read: Read) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+
+        fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> io::Result<()> {
+            std::thread::yield_now();
+            Ok(())
+        }
+
+        fn mode(&self) -> IoMode {
+            IoMode::Pread
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_leaves_nobody_waiting() {
+        let scratch = Scratch::new();
+        let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [scratch.file("a", b"a")]));
+        let config = EngineConfig::default();
+        let waker = Waker::new().expect("eventfd");
+        let mailbox = Mailbox::new(Arc::clone(&waker));
+        let start = Start {
+            identity: Identity {
+                name: "test".to_owned(),
+                roots: Vec::new(),
+                rotational: true,
+                capacity_bytes: 0,
+            },
+            config,
+            shard: Shard::new(config).expect("sound"),
+            pool: Pool::new(8, 4096).expect("maps"),
+            files: Files::new("test", Crew::new("test").expect("starts"), 8),
+            io: Box::new(PanickingIo),
+            completions: Mailbox::new(waker),
+            mailbox: Arc::clone(&mailbox),
+        };
+        let thread = std::thread::spawn(|| DeviceThread::new(start).run());
+        let (answer, answered) = oneshot::channel();
+        mailbox.post(Message::Request(Box::new(Ask {
+            id: RequestId(1),
+            request: Request {
+                viewer: ViewerId(1),
+                stream: StreamId(1),
+                part: 0,
+                offset: 0,
+                length: 1,
+                open_ended: false,
+                hints: Hints::default(),
+            },
+            register: Some((source.spec(), source)),
+            answer,
+        })));
+        let mut reply = answered
+            .blocking_recv()
+            .expect("answered")
+            .expect("taken on");
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(thread.join().is_err(), "it panicked");
+        let next = reply.poll_next(&mut context);
+        assert!(matches!(
+            next,
+            std::task::Poll::Ready(Some(Err(Failure::Offline)))
+        ));
+        let (answer, answered) = oneshot::channel();
+        mailbox.post(Message::Snapshot(answer));
+        assert!(answered.blocking_recv().is_err(), "dropped, not kept");
     }
 }

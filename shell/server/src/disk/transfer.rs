@@ -258,10 +258,11 @@ fn failure(files: &Files, plan: &Plan, error: &io::Error) -> ReadOutcome {
 }
 
 fn early_end(files: &Files, plan: &Plan, target: &Target) -> ReadOutcome {
+    let end = plan.offset.saturating_add(plan.length);
     match target.file.metadata() {
-        Ok(metadata) if metadata.len() < plan.offset.saturating_add(plan.length) => {
-            ReadOutcome::Changed
-        }
+        Ok(metadata) if metadata.len() < end => ReadOutcome::Changed,
+        // Cut and extended again.
+        Ok(_) if !plan.source.unchanged(plan.part, &target.file) => ReadOutcome::Changed,
         Ok(_) => failure(files, plan, &io::ErrorKind::UnexpectedEof.into()),
         Err(error) => failure(files, plan, &error),
     }

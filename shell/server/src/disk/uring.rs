@@ -46,6 +46,24 @@ impl UringIo {
         self.ring.read(transfer.target, span, transfer.rest);
     }
 
+    fn wait_for_ring(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = match self.waker.begin_sleep() {
+            true => timeout,
+            false => Some(Duration::ZERO),
+        };
+        let mut ended_calls = std::mem::take(&mut self.ended_calls);
+        let woken = self.ring.wait(timeout, &mut ended_calls);
+        self.waker.end_sleep();
+        if woken? {
+            self.waker.clear();
+        }
+        for ended in ended_calls.drain(..) {
+            self.advance(ended);
+        }
+        self.ended_calls = ended_calls;
+        Ok(())
+    }
+
     fn advance(&mut self, ended: Ended<Rest>) {
         let mut transfer = Transfer {
             target: ended.target,
@@ -85,19 +103,12 @@ impl DiskIo for UringIo {
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()> {
-        let timeout = match self.waker.begin_sleep() {
-            true => timeout,
-            false => Some(Duration::ZERO),
-        };
-        let mut ended_calls = std::mem::take(&mut self.ended_calls);
-        if self.ring.wait(timeout, &mut ended_calls)? {
-            self.waker.clear();
+        // A thread that sleeps in the ring counts as waiting for disks, so it does not when there
+        // is nothing to wait for there.
+        match self.ring.is_idle() {
+            true => self.waker.sleep(timeout)?,
+            false => self.wait_for_ring(timeout)?,
         }
-        self.waker.end_sleep();
-        for ended in ended_calls.drain(..) {
-            self.advance(ended);
-        }
-        self.ended_calls = ended_calls;
         let mut opened_now = std::mem::take(&mut self.opened_now);
         self.opened.take(&mut opened_now);
         for transfer in opened_now.drain(..) {

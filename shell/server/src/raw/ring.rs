@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::pool::{Lease, Run};
 
 /// Longest wait for reads under way when the ring is dropped.
-pub(crate) const QUIESCE_TIME: Duration = Duration::from_secs(5);
+pub(crate) const QUIESCE_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 5 });
 
 /// The kernel takes no more runs of memory in one call (`UIO_MAXIOV`).
 pub(crate) const RUNS_MAX: usize = 1024;
@@ -127,6 +127,11 @@ impl<T> Ring<T> {
         }
         self.under_way += 1;
         self.unsent.push_back(index);
+    }
+
+    /// Whether no read is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way == 0
     }
 
     /// Starts what is to be started, waits until something ends, the event descriptor is

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::PipeWriter;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex};
 
@@ -31,14 +32,8 @@ struct Rig {
 
 impl Rig {
     fn new(mode: IoMode, slot_count: u32) -> Self {
-        let waker = Waker::new().expect("eventfd");
-        let completions = Mailbox::new(Arc::clone(&waker));
-        let files = Files::new("test", Crew::new("test").expect("starts"), 8);
-        let parts = Parts {
-            files: Arc::clone(&files),
-            waker,
-            completions: Arc::clone(&completions),
-        };
+        let parts = parts();
+        let (files, completions) = (Arc::clone(&parts.files), Arc::clone(&parts.completions));
         Self {
             io: start(mode, 4, parts).expect("starts"),
             pool: Pool::new(slot_count, PIECE as usize).expect("maps"),
@@ -236,17 +231,30 @@ fn a_file_that_was_cut_or_written_or_removed_is_changed() {
 #[test]
 fn what_cannot_be_read_is_an_error_and_gives_its_memory_back() {
     let scratch = Scratch::new();
-    let directory = scratch.path().to_owned();
+    // The first is EISDIR; the second has no memory at its beginning, which is EIO.
+    for path in [scratch.path(), Path::new("/proc/self/mem")] {
+        for mode in MODES {
+            let mut rig = Rig::new(mode, 8);
+            let path = path.to_owned();
+            let source: Arc<dyn StreamSource> = Arc::new(Special(move || File::open(&path)));
+            let outcome = rig.read(&source, (0, 8192), [0, 1]);
+            assert_eq!(outcome, ReadOutcome::Error, "{mode:?}");
+            assert!(rig.pool.lease(&[Slot(0), Slot(1)]).is_some());
+        }
+    }
+}
+
+#[test]
+fn a_read_that_direct_io_refuses_is_done_through_the_page_cache() {
+    let scratch = Scratch::new();
+    let bytes = noise(3 * 4096);
+    let source = source_of(scratch.file("film", &bytes));
     for mode in MODES {
         let mut rig = Rig::new(mode, 8);
-        let directory = directory.clone();
-        let source: Arc<dyn StreamSource> = Arc::new(Special(move || File::open(&directory)));
-        assert_eq!(
-            rig.read(&source, (0, 8192), [0, 1]),
-            ReadOutcome::Error,
-            "{mode:?}"
-        );
-        assert!(rig.pool.lease(&[Slot(0), Slot(1)]).is_some());
+        // Most file systems take no direct read that begins here; those that do read it.
+        let outcome = rig.read(&source, (100, 8192), [3, 1]);
+        assert_eq!(outcome, ReadOutcome::Done, "{mode:?}");
+        assert!(rig.bytes([3, 1], 8192) == bytes[100..8292], "{mode:?}");
     }
 }
 
@@ -333,10 +341,8 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
     let mut rig = Rig::new(IoMode::IoUring, 8);
     rig.submit(&hanging, (0, 4096), [0]);
     let mut completions = Vec::new();
-    // Long enough to be opened and begun; if it is not, the read is dropped unbegun, and the
-    // count below says so.
-    for _ in 0..100 {
-        let timeout = Some(Duration::from_millis(10));
+    // The first wait ends when the file is open; the second begins the read.
+    for timeout in [None, Some(Duration::from_millis(1))] {
         rig.io.wait(timeout, &mut completions).expect("waits");
     }
     assert!(completions.is_empty());
@@ -348,15 +354,32 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
     drop(writer);
 }
 
+fn parts() -> Parts {
+    let waker = Waker::new().expect("eventfd");
+    Parts {
+        files: Files::new("test", Crew::new("test").expect("starts"), 8),
+        completions: Mailbox::new(Arc::clone(&waker)),
+        waker,
+    }
+}
+
+#[test]
+fn threads_read_where_io_uring_is_refused_unless_it_was_demanded() {
+    let refused = || Err(io::ErrorKind::PermissionDenied.into());
+    let io = ring_or_threads(IoMode::Auto, refused(), parts()).expect("falls back");
+    assert_eq!(io.mode(), IoMode::Pread);
+    let error = ring_or_threads(IoMode::IoUring, refused(), parts()).err();
+    assert_eq!(
+        error.map(|error| error.kind()),
+        Some(io::ErrorKind::PermissionDenied)
+    );
+}
+
 #[test]
 fn a_wait_ends_with_a_wake_or_with_its_time() {
     for mode in MODES {
-        let waker = Waker::new().expect("eventfd");
-        let parts = Parts {
-            files: Files::new("test", Crew::new("test").expect("starts"), 8),
-            completions: Mailbox::new(Arc::clone(&waker)),
-            waker: Arc::clone(&waker),
-        };
+        let parts = parts();
+        let waker = Arc::clone(&parts.waker);
         let mut io = start(mode, 4, parts).expect("starts");
         let mut completions = Vec::new();
         let (asleep, tell): (Sender<()>, Receiver<()>) = channel();
