@@ -7,4 +7,7 @@ pub mod http;
 pub mod log;
 pub mod net;
 mod raw;
+mod reload;
 pub mod run;
+mod start;
+mod tasks;

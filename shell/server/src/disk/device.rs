@@ -100,12 +100,6 @@ struct Handle {
     config: EngineConfig,
 }
 
-impl std::fmt::Debug for Device {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Device").field(self.name()).finish()
-    }
-}
-
 impl Handle {
     fn take_thread(&self) -> Option<JoinHandle<()>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);

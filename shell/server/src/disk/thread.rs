@@ -203,7 +203,7 @@ impl DeviceThread {
                 let _ = answer.send(result);
             }
             Message::Snapshot(answer) => {
-                let _ = answer.send(self.snapshot(now));
+                let _ = answer.send(self.snapshot());
             }
             Message::Shutdown => {}
         }
@@ -350,7 +350,7 @@ impl DeviceThread {
         }
     }
 
-    fn snapshot(&self, now: Instant) -> DeviceSnapshot {
+    fn snapshot(&self) -> DeviceSnapshot {
         let Identity {
             name,
             roots,

@@ -267,7 +267,8 @@ async fn fetch(
         open_ended: false,
         hints: asked.hints(),
     };
-    let source = Arc::new(LibrarySource(Arc::clone(&file.stream)));
+    let files = Arc::clone(&file.stream);
+    let source = Arc::new(LibrarySource { files, direct: asked.settings.direct });
     // Who names neither a range nor an end may stop reading anywhere.
     let whole = plan.status == Status::Ok;
     let asking = Asking { device: device.clone(), source, request, whole };

@@ -13,15 +13,24 @@ use crate::disk::StreamSource;
 
 /// One stream in one version.
 #[derive(Debug)]
-pub struct LibrarySource(pub Arc<StreamFiles>);
+pub struct LibrarySource {
+    /// Its files.
+    pub files: Arc<StreamFiles>,
+    /// Whether they may be read past the page cache; if not, that is refused as a file system
+    /// would that cannot.
+    pub direct: bool,
+}
 
 impl StreamSource for LibrarySource {
     fn spec(&self) -> StreamSpec {
-        self.0.spec()
+        self.files.spec()
     }
 
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {
-        let file = self.0.open(part).map_err(|error| {
+        if direct && !self.direct {
+            return Err(Errno::INVAL.into());
+        }
+        let file = self.files.open(part).map_err(|error| {
             // Another version is no fault of the device.
             if is_changed(&error) { io::Error::from(Errno::STALE) } else { error }
         })?;
@@ -33,6 +42,6 @@ impl StreamSource for LibrarySource {
     }
 
     fn unchanged(&self, part: u32, file: &File) -> bool {
-        self.0.unchanged(part, file)
+        self.files.unchanged(part, file)
     }
 }

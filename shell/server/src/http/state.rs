@@ -24,6 +24,8 @@ pub struct HttpSettings {
     pub cache_control: Option<String>,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
+    /// Whether files may be read past the page cache.
+    pub direct: bool,
     /// How long looking a file up may take: as long as a read.
     pub lookup_timeout: Duration,
 }

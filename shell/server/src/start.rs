@@ -1,0 +1,139 @@
+//! What the start makes of the configuration: one function for each part of the server.
+
+use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
+use headlong_library::{Library, LibraryOptions};
+
+use crate::config::{AccessFormat, Config, Io, LogSink};
+use crate::disk::{Device, DeviceConfig, IoMode, OPEN_FILES_MAX_DEFAULT};
+use crate::http::HttpSettings;
+use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
+use crate::net::Limits;
+use crate::run::RunError;
+
+/// Walks the roots; what is odd in them is said once.
+pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
+    let options = LibraryOptions { revalidate: std_duration(config.revalidate) };
+    let library = Library::scan_with(&config.roots, options).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        RunError::Roots(lines.join("\n"))
+    })?;
+    let counts = library.counts();
+    tracing::info!(
+        files = counts.files,
+        hidden = counts.hidden,
+        not_utf8 = counts.not_utf8,
+        titles = library.titles().len(),
+        "scanned the roots"
+    );
+    Ok(library)
+}
+
+/// Starts the thread of every device that the library lies on.
+pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>, RunError> {
+    let found = library.devices();
+    // A device of which the kernel says nothing is taken to rotate: one read at a time is slow on
+    // flash, but many at a time are ruin on a disk.
+    let names: Vec<(String, bool)> =
+        found.iter().map(|d| (d.name.clone(), d.rotational.unwrap_or(true))).collect();
+    let engines = config.engines_for(&names)?;
+    let mut devices = Vec::new();
+    for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
+        let rotational = config.device(&name).rotational.unwrap_or(rotational);
+        tracing::info!(
+            device = %name,
+            rotational,
+            memory = %headlong_units::Bytes(engine.memory_bytes),
+            policy = engine.sizing.policy.name(),
+            order = engine.order.name(),
+            "starting a device"
+        );
+        let io = io_mode(config.io_for(&name));
+        devices.push(Device::start(DeviceConfig {
+            name,
+            roots: info.roots,
+            rotational,
+            capacity_bytes: info.capacity_bytes,
+            engine,
+            io,
+            open_files_max: OPEN_FILES_MAX_DEFAULT,
+        })?);
+    }
+    Ok(devices)
+}
+
+/// What replies are made by.
+pub(crate) fn http_settings(config: &Config) -> HttpSettings {
+    let cors = &config.cors;
+    let max_age_seconds = cors.max_age.0 / 1_000_000_000;
+    // The configuration was checked with the same function, so that only an empty list is left.
+    let none = || CorsPolicy::new(&[], &[], 0);
+    let policy = CorsPolicy::new(&cors.origins, &cors.headers, max_age_seconds).or_else(|_| none());
+    let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
+    HttpSettings {
+        cors: policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it")),
+        session: SessionRule {
+            header: config.session.header.clone(),
+            cookie: config.session.cookie.clone(),
+            query: config.session.query.clone(),
+        },
+        ranges: RangeLimits { ranges_max: config.limits.ranges_max as usize },
+        cache_control,
+        server_timing: config.server_timing,
+        direct: config.direct,
+        lookup_timeout: std_duration(config.read_timeout),
+    }
+}
+
+/// Bounds on connections.
+pub(crate) fn limits(config: &Config) -> Limits {
+    let limits = &config.limits;
+    Limits {
+        connections_max: limits.connections_max as usize,
+        header_bytes_max: usize::try_from(limits.header_bytes_max.0).unwrap_or(usize::MAX),
+        header_timeout: std_duration(limits.header_timeout),
+        idle_timeout: std_duration(limits.idle_timeout),
+        send_timeout: std_duration(limits.send_timeout),
+        send_bytes_min: limits.send_bytes_min.0,
+        requests_per_connection_max: u64::from(limits.requests_per_connection_max),
+        drain_timeout: std_duration(limits.drain_timeout),
+        ..Limits::default()
+    }
+}
+
+/// Opens the access and session logs.
+pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
+    let target = |sink: &LogSink| match sink {
+        LogSink::Off => LogTarget::Off,
+        LogSink::Stdout => LogTarget::Stdout,
+        LogSink::File(path) => LogTarget::File(path.clone()),
+    };
+    AccessLog::open(&LogConfig {
+        access: target(&config.log.access),
+        format: match config.log.format {
+            AccessFormat::Json => LogFormat::Json,
+            AccessFormat::Combined => LogFormat::Combined,
+        },
+        sessions: target(&config.log.sessions),
+        session_limits: SessionLimits { idle: config.log.session_gap, ..SessionLimits::default() },
+        ..LogConfig::default()
+    })
+}
+
+/// Tells the service manager; without one, nothing happens.
+pub(crate) fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "no service manager to tell");
+    }
+}
+
+pub(crate) fn std_duration(duration: headlong_units::Duration) -> std::time::Duration {
+    std::time::Duration::from_nanos(duration.0)
+}
+
+fn io_mode(io: Io) -> IoMode {
+    match io {
+        Io::Auto => IoMode::Auto,
+        Io::IoUring => IoMode::IoUring,
+        Io::Pread => IoMode::Pread,
+    }
+}

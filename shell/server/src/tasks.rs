@@ -1,0 +1,54 @@
+//! What goes on beside the requests: signals, searching the roots again, what the operator sees.
+
+use std::sync::Arc;
+
+use headlong_engine::StreamId;
+use headlong_units::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, sleep};
+
+use crate::http::MediaState;
+use crate::reload::Reloader;
+use crate::start::std_duration;
+
+/// How often streams that no path leads to any more are cleared away.
+const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Acts on signals until one of them means stop.
+pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut user1 = signal(SignalKind::user_defined1())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    loop {
+        tokio::select! {
+            _ = hangup.recv() => reloader.reload().await,
+            _ = user1.recv() => reloader.state.log.reopen(),
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+        }
+    }
+}
+
+/// Searches the roots every `rescan` (never, if that is zero), and tells the devices of streams
+/// that are gone.
+pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration) {
+    let mut scanned = Instant::now();
+    loop {
+        sleep(SWEEP_INTERVAL).await;
+        let is_due = rescan > Duration::ZERO && scanned.elapsed() >= std_duration(rescan);
+        let library = state.library.clone();
+        let gone = tokio::task::spawn_blocking(move || {
+            if is_due { library.rescan().gone_streams } else { library.take_gone_streams() }
+        });
+        let Ok(gone) = gone.await else { continue };
+        if is_due {
+            scanned = Instant::now();
+        }
+        for stream in gone {
+            for device in &state.devices {
+                device.stream_gone(StreamId(stream));
+            }
+        }
+    }
+}
