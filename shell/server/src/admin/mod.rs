@@ -13,7 +13,7 @@
 //! | `/`, ... | the pages |
 //!
 //! Invariants: nothing here changes anything; only GET and HEAD are answered; a page of another
-//! site cannot read it through a name of its own that resolves to loopback (see [`host`]).
+//! site cannot read it through a name of its own that resolves to loopback (see `host.rs`).
 
 mod counters;
 mod device_metrics;

@@ -5,20 +5,17 @@ const GOLDEN: &str = include_str!("status_golden.json");
 
 #[test]
 fn the_document_has_the_shape_the_dashboard_reads() {
-    let (state, _trigger) = testing::state(vec![testing::device("sda", DeviceState::Online)]);
+    let (state, _trigger) = testing::state(Vec::new());
+    let devices = [testing::device("sda", DeviceState::Online)];
     state
         .requests
         .observe(206, headlong_units::Duration::ZERO, None);
     state.requests.add_bytes_sent(99);
-    let bytes = render(&state, &state_devices(), 2_000).expect("JSON");
+    let bytes = render(&state, &devices, 2_000).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
     let golden: serde_json::Value = serde_json::from_str(GOLDEN).expect("JSON");
     let pretty = serde_json::to_string_pretty(&document).expect("JSON");
     assert_eq!(document, golden, "{pretty}");
-}
-
-fn state_devices() -> Vec<DeviceSnapshot> {
-    vec![testing::device("sda", DeviceState::Online)]
 }
 
 #[test]
