@@ -1,1 +1,33 @@
 //! The operator's listener: metrics, status and the pages.
+//!
+//! The one idea: everything shown is taken from one [`crate::disk::DeviceSnapshot`] per device,
+//! made by the device's own thread at the moment of the question, so `/metrics`, `/status` and the
+//! dashboard cannot disagree, and nothing is counted twice.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/metrics` | OpenMetrics text for Prometheus |
+//! | `/status` | the same and more, as JSON for the dashboard |
+//! | `/library.json` | titles, as JSON for the library page |
+//! | `/healthz` | 200 `ok`, or 503 and why not |
+//! | `/`, ... | the pages |
+//!
+//! Invariants: nothing here changes anything; only GET and HEAD are answered; a page of another
+//! site cannot read it through a name of its own that resolves to loopback (see `host.rs`).
+
+mod counters;
+mod device_metrics;
+mod host;
+mod metrics;
+mod pages;
+mod router;
+mod server_metrics;
+mod state;
+mod status;
+
+pub use metrics::{RequestMetrics, RequestTotals};
+pub use router::serve_admin;
+pub use state::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
+
+#[cfg(test)]
+mod testing;

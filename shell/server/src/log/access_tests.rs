@@ -16,6 +16,16 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+fn wait_until(condition: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the writer did not get there");
+}
+
 #[test]
 fn every_record_becomes_a_line_and_every_session_one_more() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -45,14 +55,10 @@ fn a_rotated_file_is_left_and_a_new_one_begun() {
     );
     let log = AccessLog::open(&to_files(folder.path())).expect("opened");
     log.record(sample());
-    while lines(&path).is_empty() {
-        std::thread::yield_now();
-    }
+    wait_until(|| !lines(&path).is_empty());
     std::fs::rename(&path, &rotated).expect("renamed");
     log.reopen();
-    while !path.exists() {
-        std::thread::yield_now();
-    }
+    wait_until(|| path.exists());
     log.record(sample());
     log.finish();
     assert_eq!((lines(&rotated).len(), lines(&path).len()), (1, 1));

@@ -96,9 +96,14 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
     first.read_exact(&mut space).await.expect("served");
     let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let second = tokio::spawn(exchange(server.address, closing));
-    while server.counters.counts().limit_waits == 0 {
-        tokio::task::yield_now().await;
-    }
+    let waits = async {
+        while server.counters.counts().limit_waits == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waits)
+        .await
+        .expect("the limit is noticed");
     assert_eq!(server.counters.counts().open, 1);
     assert!(!second.is_finished());
     drop(first);

@@ -77,10 +77,12 @@ where
     };
     let timed = TimedStream::new(stream, Arc::clone(&info));
     let Some(acceptor) = tls else {
-        return drive(timed, tracked, &info, shutdown).await;
+        // Boxed, so that a connection is as large as what it does, not as all it might do.
+        return Box::pin(drive(timed, tracked, &info, shutdown)).await;
     };
-    match timeout(info.limits().header_timeout, acceptor.accept(timed)).await {
-        Ok(Ok(encrypted)) => drive(encrypted, tracked, &info, shutdown).await,
+    let handshake = Box::pin(acceptor.accept(timed));
+    match timeout(info.limits().header_timeout, handshake).await {
+        Ok(Ok(encrypted)) => Box::pin(drive(encrypted, tracked, &info, shutdown)).await,
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(%remote, error, "TLS handshake failed");

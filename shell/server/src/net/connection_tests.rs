@@ -155,6 +155,48 @@ async fn the_last_permitted_reply_says_close() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_http2_head_that_is_too_long_gets_a_clean_431() {
+    let server = serve(Limits::default());
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    for length in [20_000, 60_000] {
+        let request = Request::get("http://h/").header("x", "a".repeat(length));
+        let request = request.body(Full::<Bytes>::default()).expect("a request");
+        let reply = sender.send_request(request).await.expect("a reply");
+        assert_eq!(reply.status(), 431, "{length}");
+    }
+    // Four times the announced limit is no mistake any more: the whole connection has to go.
+    let request = Request::get("http://h/").header("x", "a".repeat(100_000));
+    let request = request.body(Full::<Bytes>::default()).expect("a request");
+    sender.send_request(request).await.expect_err("GOAWAY");
+    assert_eq!(server.task.await.expect("ends"), End::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_http2_connection_that_is_used_up_is_told_to_go_away() {
+    let limits = Limits {
+        requests_per_connection_max: 2,
+        ..Limits::default()
+    };
+    let server = serve(limits);
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(server.client))
+            .await
+            .expect("HTTP/2");
+    tokio::spawn(connection);
+    for _ in 0..2 {
+        sender.ready().await.expect("still open");
+        let request = Request::get("http://h/").body(Full::<Bytes>::default());
+        let reply = sender.send_request(request.expect("a request")).await;
+        assert_eq!(reply.expect("a reply").status(), 200);
+    }
+    assert_eq!(server.task.await.expect("ends"), End::Closed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_drain_lets_the_present_request_finish_and_no_other_begin() {
     let mut server = serve(Limits::default());
     server.say("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").await;

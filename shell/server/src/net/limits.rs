@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections open at once; further ones wait in the kernel's backlog.
     pub connections_max: usize,
-    /// Bytes of a request's head; a longer one gets 431. At least 8192.
+    /// Bytes of a request's head; a longer one gets 431, and over HTTP/2, whose clients have been
+    /// told the limit, GOAWAY from four times as many on. At least 8192.
     pub header_bytes_max: usize,
     /// Header fields of a request; more get 431.
     pub headers_max: usize,

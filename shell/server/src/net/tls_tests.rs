@@ -1,9 +1,20 @@
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::net::{ConnectionCounters, End, Limits, serve_connection, shutdown};
 
 struct Files {
     dir: TempDir,
@@ -36,10 +47,7 @@ impl Files {
     }
 }
 
-async fn presented_to_a_client(
-    acceptor: &TlsAcceptor,
-    trusted: &CertificateDer<'static>,
-) -> Result<Option<Vec<u8>>, io::Error> {
+fn client(trusted: &CertificateDer<'static>) -> TlsConnector {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted.clone()).expect("a root");
     let provider = Arc::new(ring::default_provider());
@@ -49,6 +57,13 @@ async fn presented_to_a_client(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsConnector::from(Arc::new(config))
+}
+
+async fn presented_to_a_client(
+    acceptor: &TlsAcceptor,
+    trusted: &CertificateDer<'static>,
+) -> Result<Option<Vec<u8>>, io::Error> {
     let (near, far) = duplex(16_384);
     let accepted = acceptor.accept(far);
     let server = tokio::spawn(async move {
@@ -57,9 +72,7 @@ async fn presented_to_a_client(
         }
     });
     let name = ServerName::try_from("localhost").expect("a name");
-    let stream = TlsConnector::from(Arc::new(config))
-        .connect(name, near)
-        .await?;
+    let stream = client(trusted).connect(name, near).await?;
     let alpn = stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec);
     drop(stream);
     server.await.expect("the server ends");
@@ -149,4 +162,59 @@ fn an_expired_certificate_is_a_warning_and_no_error() {
     assert!(warning.contains("expired"), "{warning}");
     let long_ago = expiry_warning(&certificate, 0).expect("not yet valid");
     assert!(long_ago.contains("clock"), "{long_ago}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
+    let files = Files::new();
+    let trusted = files.write_pair();
+    let certificates = Arc::new(files.load().expect("a good pair"));
+    let acceptor = tls_acceptor(certificates).expect("an acceptor");
+    let counters = Arc::new(ConnectionCounters::default());
+    let (_trigger, signal) = shutdown();
+    let serve = |far| {
+        let service = service_fn(|request: Request<Incoming>| async move {
+            let version = format!("{:?}", request.version());
+            Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(version)))
+        });
+        let remote = SocketAddr::from(([127, 0, 0, 1], 1));
+        let (limits, counters) = (Arc::new(Limits::default()), Arc::clone(&counters));
+        let acceptor = Some(acceptor.clone());
+        tokio::spawn(serve_connection(
+            far,
+            remote,
+            acceptor,
+            service,
+            limits,
+            counters,
+            signal.clone(),
+        ))
+    };
+
+    let (near, far) = duplex(16_384);
+    let served = serve(far);
+    let name = ServerName::try_from("localhost").expect("a name");
+    let stream = client(&trusted).connect(name, near).await.expect("trusted");
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .handshake::<_, Full<Bytes>>(TokioIo::new(stream))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let request = Request::get("https://localhost/")
+        .body(Full::default())
+        .expect("a request");
+    let reply = sender.send_request(request).await.expect("a reply");
+    let body = reply
+        .into_body()
+        .collect()
+        .await
+        .expect("a body")
+        .to_bytes();
+    assert_eq!(body, "HTTP/2.0");
+    drop(sender);
+    assert_eq!(served.await.expect("ends"), End::Closed);
+
+    let (_silent, far) = duplex(16_384);
+    assert_eq!(serve(far).await.expect("ends"), End::TlsFailed);
+    assert_eq!(counters.counts().tls_failures, 1);
 }

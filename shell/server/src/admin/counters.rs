@@ -1,0 +1,95 @@
+//! The one table of a device's counters: their names in `/status` and in `/metrics`.
+//!
+//! Every field of [`Stats`] is taken apart by name, so a new counter of the engine does not compile
+//! until it has a row here.
+
+use headlong_engine::Stats;
+use headlong_units::Duration;
+
+/// One counter of one device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Counter {
+    /// Name in `/status`.
+    pub(super) field: &'static str,
+    /// Name in `/metrics`, without prefix, unit and `_total`.
+    pub(super) metric: &'static str,
+    /// What it counts.
+    pub(super) help: &'static str,
+    /// Its value.
+    pub(super) value: CounterValue,
+}
+
+/// A value with its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum CounterValue {
+    Count(u64),
+    Bytes(u64),
+    Seconds(f64),
+}
+
+fn count(value: u64) -> CounterValue {
+    CounterValue::Count(value)
+}
+
+fn bytes(value: u64) -> CounterValue {
+    CounterValue::Bytes(value)
+}
+
+fn seconds(value: Duration) -> CounterValue {
+    CounterValue::Seconds(value.as_secs_f64())
+}
+
+/// All counters, in the order of `/status`.
+#[rustfmt::skip]
+pub(super) fn counters(stats: &Stats) -> [Counter; 27] {
+    let Stats {
+        requests, requests_refused, requests_failed, bytes_requested, bytes_sent, bytes_from_ram,
+        bytes_from_disk, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
+        job_bytes_wanted, jobs_merged, jobs_late, busy_time, queue_time, seek_bytes, seeks,
+        prefetch_evicted_bytes, prefetch_evictions, prefetch_eviction_time, wasted_bytes,
+        cache_evicted_bytes, chains, chains_refused,
+    } = *stats;
+    [
+        row("requests", "requests", "Requests taken on", count(requests)),
+        row("requests_refused", "requests_refused", "Requests refused: overload, offline, full table", count(requests_refused)),
+        row("requests_failed", "requests_failed", "Requests that failed after they were taken on", count(requests_failed)),
+        row("bytes_requested", "requested", "Bytes of the requests taken on", bytes(bytes_requested)),
+        row("bytes_sent", "sent", "Bytes handed to replies", bytes(bytes_sent)),
+        row("bytes_from_ram", "sent_from_ram", "Of those, bytes that were in memory or on their way there", bytes(bytes_from_ram)),
+        row("bytes_from_disk", "sent_from_disk", "Of those, bytes that the reply had to ask the device for", bytes(bytes_from_disk)),
+        row("reads", "reads", "Reads issued to the device", count(reads)),
+        row("reads_done", "reads_done", "Reads that ended", count(reads_done)),
+        row("read_errors", "read_errors", "Reads that failed", count(read_errors)),
+        row("bytes_read", "read", "Bytes asked of the device", bytes(bytes_read)),
+        row("jobs", "jobs", "Prefetch jobs completed", count(jobs)),
+        row("job_bytes", "job", "Bytes of the jobs completed", bytes(job_bytes)),
+        row("job_bytes_wanted", "job_wanted", "Bytes the policy asked for in those jobs", bytes(job_bytes_wanted)),
+        row("jobs_merged", "jobs_merged", "Jobs that merged into the read of another", count(jobs_merged)),
+        row("jobs_late", "jobs_late", "Jobs whose bytes came after their deadline", count(jobs_late)),
+        row("busy_seconds", "busy", "Time with at least one read outstanding", seconds(busy_time)),
+        row("queue_job_seconds", "queue_job", "Queued jobs integrated over time: its rate is the mean queue length", seconds(queue_time)),
+        row("seek_bytes", "seek", "Distances between the end of a read and the start of the next", bytes(seek_bytes)),
+        row("seeks", "seeks", "Reads that did not start where the one before ended", count(seeks)),
+        row("prefetch_evicted_bytes", "prefetch_evicted", "Bytes prefetched for a live chain and evicted unread", bytes(prefetch_evicted_bytes)),
+        row("prefetch_evictions", "prefetch_evictions", "Pieces prefetched for a live chain and evicted unread", count(prefetch_evictions)),
+        row("prefetch_eviction_seconds", "prefetch_eviction", "Time those pieces had been in memory", seconds(prefetch_eviction_time)),
+        row("wasted_bytes", "wasted", "Bytes read that nobody read before they were dropped", bytes(wasted_bytes)),
+        row("cache_evicted_bytes", "cache_evicted", "Bytes evicted after they had been read", bytes(cache_evicted_bytes)),
+        row("chains", "chains", "Chains begun", count(chains)),
+        row("chains_refused", "chains_refused", "Chains refused because the device was overloaded", count(chains_refused)),
+    ]
+}
+
+fn row(
+    field: &'static str,
+    metric: &'static str,
+    help: &'static str,
+    value: CounterValue,
+) -> Counter {
+    Counter {
+        field,
+        metric,
+        help,
+        value,
+    }
+}

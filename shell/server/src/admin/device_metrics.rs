@@ -1,0 +1,194 @@
+//! The series of each device, made from its snapshot.
+
+use std::fmt;
+
+use headlong_engine::DeviceState;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+
+use super::counters::{CounterValue, counters};
+use super::server_metrics::encode_one;
+use super::status::state_name;
+use crate::disk::DeviceSnapshot;
+
+const STATES: [DeviceState; 3] = [
+    DeviceState::Online,
+    DeviceState::Failing,
+    DeviceState::Offline,
+];
+
+type Reading = fn(&DeviceSnapshot) -> u64;
+
+/// Name, help, unit and value of each gauge that has only the device as its label.
+const GAUGES: [(&str, &str, Option<Unit>, Reading); 11] = [
+    (
+        "capacity",
+        "Size of the device, zero if unknown",
+        Some(Unit::Bytes),
+        |d| d.capacity_bytes,
+    ),
+    (
+        "memory_budget",
+        "Memory for its pieces",
+        Some(Unit::Bytes),
+        |d| d.config.memory_bytes,
+    ),
+    (
+        "prefetch_reference",
+        "Reference size of its prefetch policy",
+        Some(Unit::Bytes),
+        |d| d.config.sizing.reference_bytes,
+    ),
+    ("queue_jobs", "Jobs waiting", None, |d| d.queue.jobs as u64),
+    (
+        "queue_jobs_demanded",
+        "Of those, jobs somebody waits for",
+        None,
+        |d| d.queue.jobs_demanded as u64,
+    ),
+    (
+        "queue_jobs_overdue",
+        "Of those, jobs past their deadline",
+        None,
+        |d| d.queue.jobs_overdue as u64,
+    ),
+    ("outstanding_reads", "Reads outstanding", None, |d| {
+        d.queue.outstanding_reads as u64
+    }),
+    (
+        "outstanding_reads_max",
+        "Reads that may be outstanding",
+        None,
+        |d| u64::from(d.config.outstanding_reads_max),
+    ),
+    (
+        "head_position",
+        "Where it last read, from its start",
+        Some(Unit::Bytes),
+        |d| d.queue.head_physical,
+    ),
+    ("chains_live", "Chains being followed", None, |d| {
+        d.chain_count as u64
+    }),
+    ("rotational", "1 if it is treated as rotating", None, |d| {
+        u64::from(d.rotational)
+    }),
+];
+
+/// All devices at one moment.
+#[derive(Debug)]
+pub(super) struct DeviceCollector(pub(super) Vec<DeviceSnapshot>);
+
+impl Collector for DeviceCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        self.encode_info(&mut encoder)?;
+        self.encode_state(&mut encoder)?;
+        self.encode_memory(&mut encoder)?;
+        for (name, help, unit, reading) in &GAUGES {
+            let name = format!("device_{name}");
+            let mut family =
+                encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Gauge)?;
+            for device in &self.0 {
+                let labels = [("device", device.name.as_str())];
+                encode_one(&mut family, &labels, &ConstGauge::new(reading(device)))?;
+            }
+        }
+        self.encode_counters(&mut encoder)
+    }
+}
+
+impl DeviceCollector {
+    fn encode_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "How the device is read; the value is always 1";
+        let mut family = encoder.encode_descriptor("device", help, None, MetricType::Info)?;
+        for device in &self.0 {
+            let config = &device.config;
+            family.encode_info(&[
+                ("device", device.name.as_str()),
+                ("policy", config.sizing.policy.name()),
+                ("order", config.order.name()),
+                ("retention", config.retention.name()),
+                ("admission", config.admission.name()),
+                ("io", device.io),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn encode_state(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "1 for the state the device is in, 0 for the others";
+        let mut family =
+            encoder.encode_descriptor("device_state", help, None, MetricType::Gauge)?;
+        for device in &self.0 {
+            for state in STATES {
+                let labels = [
+                    ("device", device.name.as_str()),
+                    ("state", state_name(state)),
+                ];
+                let value = ConstGauge::new(u64::from(device.state == state));
+                encode_one(&mut family, &labels, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Memory by what it holds; the classes add up to the pool";
+        let kind = MetricType::Gauge;
+        let unit = Unit::Bytes;
+        let mut family = encoder.encode_descriptor("device_memory", help, Some(&unit), kind)?;
+        for device in &self.0 {
+            let memory = &device.memory;
+            for (class, bytes) in [
+                ("free", memory.free_bytes),
+                ("filling", memory.filling_bytes),
+                ("sending", memory.sending_bytes),
+                ("unread", memory.unread_bytes),
+                ("read", memory.read_bytes),
+            ] {
+                let labels = [("device", device.name.as_str()), ("class", class)];
+                encode_one(&mut family, &labels, &ConstGauge::new(bytes))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let tables: Vec<_> = self
+            .0
+            .iter()
+            .map(|device| counters(&device.stats))
+            .collect();
+        let rows = tables.first().map_or(0, |table| table.len());
+        for row in 0..rows {
+            let shape = &tables[0][row];
+            let name = format!("device_{}", shape.metric);
+            let unit = match shape.value {
+                CounterValue::Count(_) => None,
+                CounterValue::Bytes(_) => Some(Unit::Bytes),
+                CounterValue::Seconds(_) => Some(Unit::Seconds),
+            };
+            let kind = MetricType::Counter;
+            let mut family = encoder.encode_descriptor(&name, shape.help, unit.as_ref(), kind)?;
+            for (device, table) in self.0.iter().zip(&tables) {
+                let labels = [("device", device.name.as_str())];
+                match table[row].value {
+                    CounterValue::Count(value) | CounterValue::Bytes(value) => {
+                        encode_one(&mut family, &labels, &ConstCounter::new(value))?;
+                    }
+                    CounterValue::Seconds(value) => {
+                        encode_one(&mut family, &labels, &ConstCounter::new(value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

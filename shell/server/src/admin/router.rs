@@ -1,0 +1,168 @@
+//! From a request to one of the few answers there are.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use headlong_engine::DeviceState;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+
+use super::state::AdminState;
+use super::{host, pages, server_metrics, status};
+use crate::disk::DeviceSnapshot;
+use crate::net::{ConnectionCounters, Limits, ListenerContext, Shutdown, TcpOptions};
+
+/// A device's thread that does not answer for this long is stuck, and so would be the operator.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECTIONS_MAX: usize = 256;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+const PLAIN: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+type Answer = Response<Full<Bytes>>;
+
+/// Serves the operator until `shutdown`.
+pub async fn serve_admin(listener: TcpListener, state: Arc<AdminState>, shutdown: Shutdown) {
+    let limits = Limits {
+        connections_max: CONNECTIONS_MAX,
+        drain_timeout: DRAIN_TIMEOUT,
+        ..Limits::default()
+    };
+    // Counted apart, so that looking at the viewers' connections does not change them.
+    let counters = Arc::new(ConnectionCounters::default());
+    let context = ListenerContext::new(limits, TcpOptions::default(), counters);
+    let service = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        async move { Ok::<_, Infallible>(answer(&state, request).await) }
+    });
+    crate::net::serve_listener(listener, None, service, context, shutdown).await;
+}
+
+/// The answer to one request, whose body nobody looks at.
+pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer {
+    let (request, _) = request.into_parts();
+    let mut response = match host::check(&request, &state.host_names) {
+        Ok(()) => route(state, &request).await,
+        Err(host::BadHost::NotOne) => {
+            text(StatusCode::BAD_REQUEST, "exactly one Host must be named\n")
+        }
+        Err(host::BadHost::Foreign) => text(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this name is not known here: use the address, localhost, \
+             or add the name to the admin host names of the configuration\n",
+        ),
+    };
+    let fields = response.headers_mut();
+    for (name, value) in [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            pages::CONTENT_SECURITY_POLICY,
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        fields.insert(name, HeaderValue::from_static(value));
+    }
+    fields
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
+    if request.method != Method::GET && request.method != Method::HEAD {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(header::ALLOW, allowed);
+        return response;
+    }
+    let path = request.uri.path();
+    match path {
+        "/metrics" => match snapshots(state).await {
+            Ok(devices) => rendered(
+                server_metrics::CONTENT_TYPE,
+                server_metrics::render(state, devices).map(Bytes::from),
+            ),
+            Err(stuck) => stuck,
+        },
+        "/status" => match snapshots(state).await {
+            Ok(devices) => rendered(
+                JSON,
+                status::render(state, &devices, now_unix_ms()).map(Bytes::from),
+            ),
+            Err(stuck) => stuck,
+        },
+        "/library.json" => typed(StatusCode::OK, JSON, state.library.json()),
+        "/healthz" => health(state).await,
+        _ => pages::answer(path, &request.headers)
+            .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "nothing is here\n")),
+    }
+}
+
+async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
+    let answered = timeout(SNAPSHOT_TIMEOUT, state.devices.snapshots()).await;
+    answered.map_err(|_| {
+        text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a device's thread does not answer; see the server's log\n",
+        )
+    })
+}
+
+async fn health(state: &AdminState) -> Answer {
+    if state.draining.is_draining() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    let devices = match snapshots(state).await {
+        Ok(devices) => devices,
+        Err(stuck) => return stuck,
+    };
+    let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
+    if !devices.is_empty() && devices.iter().all(is_offline) {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "all devices are offline\n");
+    }
+    text(StatusCode::OK, "ok")
+}
+
+fn now_unix_ms() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_epoch.map_or(0, |time| {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
+fn rendered<E: std::fmt::Display>(media_type: &'static str, outcome: Result<Bytes, E>) -> Answer {
+    match outcome {
+        Ok(bytes) => typed(StatusCode::OK, media_type, bytes),
+        Err(error) => {
+            let reason = format!("this cannot be shown: {error}\n");
+            typed(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                PLAIN,
+                Bytes::from(reason),
+            )
+        }
+    }
+}
+
+fn text(status: StatusCode, words: &'static str) -> Answer {
+    typed(status, PLAIN, Bytes::from_static(words.as_bytes()))
+}
+
+fn typed(status: StatusCode, media_type: &'static str, bytes: Bytes) -> Answer {
+    let mut response = Response::new(Full::new(bytes));
+    *response.status_mut() = status;
+    let value = HeaderValue::from_static(media_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response
+}
+
+#[cfg(test)]
+#[path = "router_tests.rs"]
+mod tests;

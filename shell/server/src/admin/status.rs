@@ -1,0 +1,219 @@
+//! `/status`: one JSON document, the contract with the dashboard.
+
+use headlong_engine::{ChainView, DeviceState, Stats};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::counters::{CounterValue, counters};
+use super::state::{AdminState, StreamNames};
+use crate::disk::DeviceSnapshot;
+
+/// A state's name in metrics and status.
+pub(super) const fn state_name(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Online => "online",
+        DeviceState::Failing => "failing",
+        DeviceState::Offline => "offline",
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Status<'a> {
+    version: &'a str,
+    started_unix_ms: u64,
+    now_unix_ms: u64,
+    state: &'a str,
+    media_addresses: &'a [String],
+    connections: Connections,
+    totals: Totals,
+    devices: Vec<Device<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct Connections {
+    open: u64,
+    requests_active: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Totals {
+    requests: u64,
+    bytes_sent: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Device<'a> {
+    name: &'a str,
+    roots: Vec<String>,
+    state: &'a str,
+    rotational: bool,
+    io: &'a str,
+    capacity_bytes: u64,
+    policy: Policy<'a>,
+    order: &'a str,
+    retention: &'a str,
+    memory: Memory,
+    queue: Queue<'a>,
+    counters: Counters<'a>,
+    chains: Chains,
+}
+
+#[derive(serde::Serialize)]
+struct Policy<'a> {
+    name: &'a str,
+    reference_bytes: u64,
+    reference_bit_rate_bps: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Memory {
+    budget_bytes: u64,
+    free_bytes: u64,
+    filling_bytes: u64,
+    sending_bytes: u64,
+    unread_bytes: u64,
+    read_bytes: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Queue<'a> {
+    jobs: usize,
+    jobs_demanded: usize,
+    jobs_overdue: usize,
+    outstanding_reads: usize,
+    head_physical_bytes: u64,
+    positions_bytes: &'a [u64],
+}
+
+struct Counters<'a>(&'a Stats);
+
+impl Serialize for Counters<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let table = counters(self.0);
+        let mut map = serializer.serialize_map(Some(table.len()))?;
+        for counter in table {
+            match counter.value {
+                CounterValue::Count(value) | CounterValue::Bytes(value) => {
+                    map.serialize_entry(counter.field, &value)?;
+                }
+                CounterValue::Seconds(value) => map.serialize_entry(counter.field, &value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Chains {
+    live: usize,
+    shown: Vec<Chain>,
+}
+
+#[derive(serde::Serialize)]
+struct Chain {
+    viewer: String,
+    path: String,
+    bit_rate_bps: Option<u64>,
+    pace_bps: u64,
+    length_bytes: u64,
+    unread_bytes: u64,
+    prefetch_bytes: u64,
+    slack_ms: u64,
+}
+
+/// The whole document.
+pub(super) fn render(
+    state: &AdminState,
+    devices: &[DeviceSnapshot],
+    now_unix_ms: u64,
+) -> serde_json::Result<Vec<u8>> {
+    let counts = state.connections.counts();
+    let totals = state.requests.totals();
+    let is_draining = state.draining.is_draining();
+    serde_json::to_vec(&Status {
+        version: state.version,
+        started_unix_ms: state.started_unix_ms,
+        now_unix_ms,
+        state: if is_draining { "draining" } else { "serving" },
+        media_addresses: &state.media_addresses,
+        connections: Connections {
+            open: counts.open,
+            requests_active: counts.requests_active,
+        },
+        totals: Totals {
+            requests: totals.requests,
+            bytes_sent: totals.bytes_sent,
+        },
+        devices: devices
+            .iter()
+            .map(|snapshot| device(snapshot, state.streams.as_ref()))
+            .collect(),
+    })
+}
+
+fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'a> {
+    let (config, memory, queue) = (&snapshot.config, &snapshot.memory, &snapshot.queue);
+    Device {
+        name: &snapshot.name,
+        roots: snapshot
+            .roots
+            .iter()
+            .map(|root| root.display().to_string())
+            .collect(),
+        state: state_name(snapshot.state),
+        rotational: snapshot.rotational,
+        io: snapshot.io,
+        capacity_bytes: snapshot.capacity_bytes,
+        policy: Policy {
+            name: config.sizing.policy.name(),
+            reference_bytes: config.sizing.reference_bytes,
+            reference_bit_rate_bps: config.sizing.reference_bit_rate.0,
+        },
+        order: config.order.name(),
+        retention: config.retention.name(),
+        memory: Memory {
+            budget_bytes: config.memory_bytes,
+            free_bytes: memory.free_bytes,
+            filling_bytes: memory.filling_bytes,
+            sending_bytes: memory.sending_bytes,
+            unread_bytes: memory.unread_bytes,
+            read_bytes: memory.read_bytes,
+        },
+        queue: Queue {
+            jobs: queue.jobs,
+            jobs_demanded: queue.jobs_demanded,
+            jobs_overdue: queue.jobs_overdue,
+            outstanding_reads: queue.outstanding_reads,
+            head_physical_bytes: queue.head_physical,
+            positions_bytes: &snapshot.queue_positions,
+        },
+        counters: Counters(&snapshot.stats),
+        chains: Chains {
+            live: snapshot.chain_count,
+            shown: snapshot
+                .chains
+                .iter()
+                .map(|view| chain(view, names))
+                .collect(),
+        },
+    }
+}
+
+fn chain(view: &ChainView, names: &dyn StreamNames) -> Chain {
+    // A stream that was forgotten since the snapshot has no name any more.
+    let known = names.describe(view.stream);
+    let bit_rate = known.as_ref().and_then(|name| name.bit_rate);
+    Chain {
+        viewer: format!("{:016x}", view.viewer.0),
+        path: known.map_or_else(String::new, |name| name.path),
+        bit_rate_bps: bit_rate.map(|rate| rate.0),
+        pace_bps: view.pace.0,
+        length_bytes: view.length_bytes,
+        unread_bytes: view.unread_bytes,
+        prefetch_bytes: view.prefetch_bytes,
+        slack_ms: view.slack.as_millis(),
+    }
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

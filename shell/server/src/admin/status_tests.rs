@@ -1,0 +1,33 @@
+use super::*;
+use crate::admin::testing;
+
+const GOLDEN: &str = include_str!("status_golden.json");
+
+#[test]
+fn the_document_has_the_shape_the_dashboard_reads() {
+    let (state, _trigger) = testing::state(Vec::new());
+    let devices = [testing::device("sda", DeviceState::Online)];
+    state
+        .requests
+        .observe(206, headlong_units::Duration::ZERO, None);
+    state.requests.add_bytes_sent(99);
+    let bytes = render(&state, &devices, 2_000).expect("JSON");
+    let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let golden: serde_json::Value = serde_json::from_str(GOLDEN).expect("JSON");
+    let pretty = serde_json::to_string_pretty(&document).expect("JSON");
+    assert_eq!(document, golden, "{pretty}");
+}
+
+#[test]
+fn a_chain_whose_stream_is_forgotten_is_shown_without_a_name() {
+    let mut device = testing::device("sda", DeviceState::Online);
+    device.chains[0].stream = headlong_engine::StreamId(77);
+    let (state, trigger) = testing::state(Vec::new());
+    trigger.drain();
+    let bytes = render(&state, &[device], 0).expect("JSON");
+    let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let chain = &document["devices"][0]["chains"]["shown"][0];
+    assert_eq!(chain["path"], "");
+    assert!(chain["bit_rate_bps"].is_null());
+    assert_eq!(document["state"], "draining");
+}
