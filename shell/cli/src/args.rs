@@ -23,7 +23,7 @@ pub(crate) enum Command {
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are
 /// read together with the file, so that all mistakes are reported at once.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Serving {
     /// Folders to serve; their trees are the URLs
     #[arg(value_name = "DIR")]

@@ -2,9 +2,10 @@
 
 use crate::args::Serving;
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop. A reload reads what these arguments mean by then.
 pub(crate) fn serve(serving: &Serving) -> anyhow::Result<()> {
     let config = serving.config()?;
-    headlong_server::run::run(config)?;
+    let again = serving.clone();
+    headlong_server::run::run(config, Box::new(move || again.config()))?;
     Ok(())
 }

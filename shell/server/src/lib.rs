@@ -11,3 +11,4 @@ mod reload;
 pub mod run;
 mod start;
 mod tasks;
+mod view;

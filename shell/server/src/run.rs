@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 
-use crate::admin::{AdminState, serve_admin};
+use crate::admin::serve_admin;
 use crate::config::{Admin, Config, ConfigErrors};
 use crate::disk::StartError;
 use crate::http::{MediaService, MediaState};
@@ -20,6 +20,7 @@ use crate::net::{
 use crate::reload::Reloader;
 use crate::start;
 use crate::tasks;
+use crate::view;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +86,7 @@ async fn serve(
         Admin::Off => None,
         Admin::Address(address) => Some(bind(address)?),
     };
-    let log = start::open_log(&config)?;
+    let log = Arc::new(start::open_log(&config)?);
     let library = start::scan(&config)?;
     let devices = start::devices(&config, &library)?;
     let settings = start::http_settings(&config);
@@ -107,11 +108,11 @@ async fn serve(
         serving.spawn(serve_listener(listener, acceptor.clone(), service, context, signal));
     }
     let admin = admin_listener.map(|listener| {
-        let view = tasks::admin_view(&state, &counters, &addresses, &signal);
+        let view = view::admin_state(&state, counters, addresses.clone(), signal);
         let address = listener.local_addr();
         // The operator watches the drain to its end: this listener outlives the others.
         let (trigger, signal) = shutdown();
-        let task = tokio::spawn(serve_admin(listener, Arc::new(AdminState::new(view)), signal));
+        let task = tokio::spawn(serve_admin(listener, Arc::new(view), signal));
         if let Ok(address) = address {
             tracing::info!(%address, "the operator's pages are at http://{address}/");
         }

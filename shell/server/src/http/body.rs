@@ -126,6 +126,7 @@ impl Account {
 
     fn note_sent(&mut self, bytes: u64) {
         self.record.bytes_sent += bytes;
+        self.state.metrics.add_bytes_sent(bytes);
         if self.record.first_byte_time.is_none() {
             self.record.first_byte_time = Some(self.elapsed());
         }
@@ -258,11 +259,9 @@ impl Drop for ReplyBody {
         if self.left_bytes > 0 && record.failure.is_none() {
             record.failure = Some("client-gone");
         }
-        let std = |duration: Duration| std::time::Duration::from_nanos(duration.0);
         let state = &self.account.state;
-        let (status, bytes_sent) = (record.status, record.bytes_sent);
-        let first_byte = record.first_byte_time.map(std);
-        state.counters.record(status, bytes_sent, std(elapsed), first_byte);
+        let first_byte = record.first_byte_time;
+        state.metrics.observe(record.status, elapsed, first_byte);
         if state.log.is_on() {
             state.log.record(record.clone());
         }

@@ -16,4 +16,4 @@ mod state;
 pub use body::ReplyBody;
 pub use service::MediaService;
 pub use source::LibrarySource;
-pub use state::{HttpSettings, MediaState, RequestCounters, RequestCounts};
+pub use state::{HttpSettings, MediaState};

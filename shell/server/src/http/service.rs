@@ -268,6 +268,7 @@ async fn fetch(
         hints: asked.hints(),
     };
     let files = Arc::clone(&file.stream);
+    state.note_stream(&files);
     let source = Arc::new(LibrarySource { files, direct: asked.settings.direct });
     // Who names neither a range nor an end may stop reading anywhere.
     let whole = plan.status == Status::Ok;

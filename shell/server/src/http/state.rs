@@ -1,12 +1,14 @@
 //! What every request needs: the library, the devices, and the settings of the moment.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
-use headlong_library::Library;
+use headlong_engine::StreamId;
+use headlong_library::{Library, StreamFiles};
 
+use crate::admin::RequestMetrics;
 use crate::config::ServerTiming;
 use crate::disk::Device;
 use crate::log::AccessLog;
@@ -38,10 +40,12 @@ pub struct MediaState {
     /// Their devices, by the library's index.
     pub devices: Vec<Device>,
     /// One line for each request.
-    pub log: AccessLog,
+    pub log: Arc<AccessLog>,
     /// Counts for the metrics.
-    pub counters: RequestCounters,
+    pub metrics: Arc<RequestMetrics>,
     settings: RwLock<Arc<HttpSettings>>,
+    /// Streams that were asked for, to be named to the operator.
+    streams: Mutex<HashMap<StreamId, Weak<StreamFiles>>>,
 }
 
 impl MediaState {
@@ -49,11 +53,18 @@ impl MediaState {
     pub fn new(
         library: Library,
         devices: Vec<Device>,
-        log: AccessLog,
+        log: Arc<AccessLog>,
         settings: HttpSettings,
     ) -> Self {
         let settings = RwLock::new(Arc::new(settings));
-        Self { library, devices, log, counters: RequestCounters::default(), settings }
+        Self {
+            library,
+            devices,
+            log,
+            metrics: Arc::new(RequestMetrics::default()),
+            settings,
+            streams: Mutex::new(HashMap::new()),
+        }
     }
 
     /// The settings in force; a request keeps those it began with.
@@ -65,92 +76,19 @@ impl MediaState {
     pub fn reconfigure(&self, settings: HttpSettings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
-}
 
-/// Requests by the first digit of their status, bytes of their bodies, and how long they took.
-#[derive(Debug, Default)]
-pub struct RequestCounters {
-    statuses: [AtomicU64; 5],
-    bytes_sent: AtomicU64,
-    service: Histogram,
-    first_byte: Histogram,
-}
-
-/// Upper bounds of the buckets of both histograms, milliseconds: a seek, a start, a chunk at the
-/// pace of its title.
-pub const BUCKETS_MS: [u64; 12] = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10_000, 60_000];
-
-#[derive(Debug, Default)]
-struct Histogram {
-    buckets: [AtomicU64; BUCKETS_MS.len() + 1],
-    sum_ns: AtomicU64,
-}
-
-/// A histogram at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct HistogramCounts {
-    /// Values at most the bound of the same index in [`BUCKETS_MS`] and above the one before; the
-    /// last are above all bounds.
-    pub buckets: [u64; BUCKETS_MS.len() + 1],
-    /// Sum of all values, nanoseconds.
-    pub sum_ns: u64,
-}
-
-/// The counters at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RequestCounts {
-    /// Replies with status 1xx, 2xx, 3xx, 4xx, 5xx.
-    pub statuses: [u64; 5],
-    /// Bytes of bodies handed to sockets.
-    pub bytes_sent: u64,
-    /// From the head of a request to the end of its reply.
-    pub service: HistogramCounts,
-    /// From the head of a request to the first byte of its reply.
-    pub first_byte: HistogramCounts,
-}
-
-impl RequestCounters {
-    /// A reply has ended.
-    pub(super) fn record(
-        &self,
-        status: u16,
-        bytes_sent: u64,
-        service: Duration,
-        first_byte: Option<Duration>,
-    ) {
-        let class = usize::from(status / 100).clamp(1, 5) - 1;
-        self.statuses[class].fetch_add(1, Relaxed);
-        self.bytes_sent.fetch_add(bytes_sent, Relaxed);
-        self.service.record(service);
-        if let Some(first_byte) = first_byte {
-            self.first_byte.record(first_byte);
+    /// A stream is asked for. Those that are no longer are forgotten as the table doubles.
+    pub(super) fn note_stream(&self, files: &Arc<StreamFiles>) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        if streams.len() == streams.capacity() {
+            streams.retain(|_, files| files.strong_count() > 0);
         }
+        streams.entry(StreamId(files.id)).or_insert_with(|| Arc::downgrade(files));
     }
 
-    /// What has been counted so far.
-    pub fn counts(&self) -> RequestCounts {
-        RequestCounts {
-            statuses: std::array::from_fn(|class| self.statuses[class].load(Relaxed)),
-            bytes_sent: self.bytes_sent.load(Relaxed),
-            service: self.service.counts(),
-            first_byte: self.first_byte.counts(),
-        }
-    }
-}
-
-impl Histogram {
-    fn record(&self, value: Duration) {
-        let ms = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-        let bucket = BUCKETS_MS.partition_point(|bound| *bound < ms);
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        let ns = u64::try_from(value.as_nanos()).unwrap_or(u64::MAX);
-        self.sum_ns.fetch_add(ns, Relaxed);
-    }
-
-    fn counts(&self) -> HistogramCounts {
-        HistogramCounts {
-            buckets: std::array::from_fn(|bucket| self.buckets[bucket].load(Relaxed)),
-            sum_ns: self.sum_ns.load(Relaxed),
-        }
+    /// The files of a stream that was asked for, if they are still what its paths lead to.
+    pub fn stream(&self, id: StreamId) -> Option<Arc<StreamFiles>> {
+        let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        streams.get(&id)?.upgrade()
     }
 }
