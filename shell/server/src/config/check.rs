@@ -203,7 +203,7 @@ fn nothing(loader: &mut Loader<'_>) {
         ("reference_bit_rate", config.reference_bit_rate),
         ("pace_default", config.pace_default),
     ];
-    let is_small = limits.header_bytes_max.0 < 1024;
+    let is_small = limits.header_bytes_max.0 < 8 << 10;
     for (key, count) in counts {
         if count == 0 {
             loader.wrong(key, "0 would let nothing through; write at least 1");
@@ -226,7 +226,7 @@ fn nothing(loader: &mut Loader<'_>) {
         }
     }
     if is_small {
-        let text = "is too small for the headers of any browser; write at least \"1KiB\"";
+        let text = "is too small for the headers of some browsers; write at least \"8KiB\"";
         loader.wrong("limits.header_bytes_max", text);
     }
 }

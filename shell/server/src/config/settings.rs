@@ -333,11 +333,11 @@ impl Default for Limits {
         Self {
             connections_max: 16_384,
             requests_per_connection_max: 10_000,
-            header_bytes_max: Bytes(32 * KIB),
+            header_bytes_max: Bytes(16 * KIB),
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
-            send_timeout: Duration::from_secs(60),
-            send_bytes_min: Bytes(16 * KIB),
+            send_timeout: Duration::from_secs(30),
+            send_bytes_min: Bytes(64 * KIB),
             drain_timeout: Duration::from_secs(30),
             ranges_max: 16,
         }
@@ -360,7 +360,8 @@ impl Default for Log {
             access: LogSink::Stdout,
             format: AccessFormat::Json,
             sessions: LogSink::Off,
-            session_gap: Duration::from_secs(60),
+            // The longest pause within a chain, too (thesis 5.3).
+            session_gap: EngineConfig::default().chain_gap,
             level: LogLevel::Info,
         }
     }

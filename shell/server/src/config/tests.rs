@@ -333,6 +333,15 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
 }
 
 #[test]
+fn a_table_for_a_device_that_is_not_there_is_mentioned() {
+    let config = load("[device.\"sdb\"]\nio = \"pread\"\n").expect("right");
+    let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
+    assert_eq!(config.warnings(&devices), Vec::<String>::new());
+    let expected = "device.sdb: no root lies on a device of that name; those served are sda1";
+    assert_eq!(config.warnings(&devices[..1]), [expected]);
+}
+
+#[test]
 fn a_budget_that_does_not_go_round_names_the_device() {
     let config = load("memory = \"16MiB\"\n").expect("right for one device");
     let devices: Vec<_> = (0..20).map(|n| (format!("sd{n}"), true)).collect();
