@@ -137,6 +137,10 @@ const WRONG: &[(&str, &str)] = &[
         "devices",
         "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"512KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
     ),
+    (
+        "names and numbers of sockets",
+        "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
+    ),
     ("a device that is no table", "device.sda = 3\n"),
 ];
 
