@@ -82,7 +82,7 @@ pub(super) const KEYS: &[Key<Config>] = keys![Config:
     "open_files_max" open_files_max: "Most files that one device keeps open; those being read come on top."
     "revalidate" revalidate: "How long a file's size and time of change are believed before they are looked at again."
     "rescan" rescan: "How often the roots are searched for new and deleted files; \"0s\" for never."
-    "server_timing" server_timing: "When replies carry Server-Timing (queue, disk, tier): when the request asks, always, or never."
+    "server_timing" server_timing: "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never."
     "cache_control" cache_control: "The Cache-Control sent with files; empty for none."
     "limits.connections_max" limits.connections_max: "Connections at a time; more wait to be accepted."
     "limits.requests_per_connection_max" limits.requests_per_connection_max: "Requests on one connection before it is closed."
