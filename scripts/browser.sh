@@ -1,8 +1,6 @@
 #!/bin/sh
-# Runs the browser tests of web/ against the real server and the sample library. Called by
-# scripts/test.sh after everything it needs was installed.
-#
-# The tests find in their environment: HEADLONG_BINARY, HEADLONG_LIBRARY and CHROMIUM.
+# Runs the browser tests of web/ against the real server with the sample library. scripts/test.sh
+# calls it after everything it needs was installed. CHROMIUM names another browser than Debian's.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,11 +10,37 @@ cd "$(dirname "$0")/.."
 }
 cargo build --package headlong
 scripts/sample.sh
-root=$(pwd)
-target=${CARGO_TARGET_DIR:-$root/target}
-HEADLONG_BINARY=$target/debug/headlong
-HEADLONG_LIBRARY=$root/sample
+
 CHROMIUM=${CHROMIUM:-$(command -v chromium)}
-export HEADLONG_BINARY HEADLONG_LIBRARY CHROMIUM
-cd web
-npm run --silent test:browser
+export CHROMIUM
+free_port() {
+    node -e 'const s = require("net").createServer();
+        s.listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close(); })'
+}
+listen=127.0.0.1:$(free_port)
+admin=127.0.0.1:$(free_port)
+HEADLONG_PAGE=http://$admin/
+export HEADLONG_PAGE
+
+log=$(mktemp)
+"${CARGO_TARGET_DIR:-target}/debug/headlong" serve sample --memory 128MiB \
+    --listen "$listen" --admin "$admin" >"$log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$log"' EXIT
+trap 'exit 1' HUP INT TERM
+
+tries=0
+until curl --silent --fail --max-time 2 --output /dev/null "$HEADLONG_PAGE"; do
+    tries=$((tries + 1))
+    if [ "$tries" -gt 100 ] || ! kill -0 "$server" 2>/dev/null; then
+        echo "browser: the server does not answer at $HEADLONG_PAGE; it said:" >&2
+        cat "$log" >&2
+        exit 1
+    fi
+    sleep 0.3
+done
+(cd web && npm run --silent test:browser) || {
+    echo "browser: the last the server said:" >&2
+    tail -n 40 "$log" >&2
+    exit 1
+}

@@ -19,6 +19,8 @@ command -v ffmpeg >/dev/null || {
 }
 
 mkdir -p "$(dirname "$library")"
+# Whole paths: ffmpeg takes those in a manifest as relative to where it was started.
+library=$(cd "$(dirname "$library")" && pwd)/$(basename "$library")
 work=$(mktemp -d "$library.making.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -56,6 +56,9 @@ fn report(config: &Config) -> anyhow::Result<String> {
             roots.join(", ")
         );
     }
+    for warning in config.warnings(&named) {
+        let _ = writeln!(page, "# {warning}");
+    }
     page.push('\n');
     page.push_str(&config.show());
     Ok(page)

@@ -1,17 +1,16 @@
-//! What can be wrong although every single value is right: contradictions, and this machine.
+//! What can be wrong although every single value can be read: contradictions, and values for
+//! which nothing would ever work.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::net::SocketAddr;
-use std::path::Path;
 
 use headlong_engine::ConfigError as EngineError;
 use headlong_units::{Bytes, Duration};
 
 use super::engine::key_of;
-use super::error::{ConfigErrors, Place};
 use super::load::Loader;
-use super::settings::{Admin, Config, LogSink};
+use super::settings::{Admin, Config};
+use super::texts;
 
 /// Notes every contradiction. A key that is wrong already is not blamed again.
 pub(super) fn contradictions(loader: &mut Loader<'_>) {
@@ -19,7 +18,7 @@ pub(super) fn contradictions(loader: &mut Loader<'_>) {
     engine(loader);
     memory(loader);
     addresses(loader);
-    texts(loader);
+    texts::check(loader);
     let tls = &loader.config.tls;
     match (&tls.certificate, &tls.key) {
         (Some(_), None) if !loader.errors.is_about("tls.key") => loader.wrong(
@@ -183,6 +182,9 @@ fn nothing(loader: &mut Loader<'_>) {
         ("requests_max", config.requests_max),
         ("chains_max", config.chains_max),
         ("streams_max", config.streams_max),
+        ("open_files_max", config.open_files_max),
+        ("limits.requests_at_once_max", limits.requests_at_once_max),
+        ("limits.headers_max", limits.headers_max),
         ("limits.connections_max", limits.connections_max),
         (
             "limits.requests_per_connection_max",
@@ -196,6 +198,7 @@ fn nothing(loader: &mut Loader<'_>) {
         ("offline_retry", config.offline_retry),
         ("limits.header_timeout", limits.header_timeout),
         ("limits.idle_timeout", limits.idle_timeout),
+        ("limits.keep_alive_interval", limits.keep_alive_interval),
         ("limits.send_timeout", limits.send_timeout),
         ("log.session_gap", config.log.session_gap),
     ];
@@ -203,7 +206,8 @@ fn nothing(loader: &mut Loader<'_>) {
         ("reference_bit_rate", config.reference_bit_rate),
         ("pace_default", config.pace_default),
     ];
-    let is_small = limits.header_bytes_max.0 < 1024;
+    let is_small = limits.header_bytes_max.0 < 8 << 10;
+    let is_huge = config.tcp.unsent_max.0 > 1 << 30;
     for (key, count) in counts {
         if count == 0 {
             loader.wrong(key, "0 would let nothing through; write at least 1");
@@ -226,168 +230,11 @@ fn nothing(loader: &mut Loader<'_>) {
         }
     }
     if is_small {
-        let text = "is too small for the headers of any browser; write at least \"1KiB\"";
+        let text = "is too small for the headers of some browsers; write at least \"8KiB\"";
         loader.wrong("limits.header_bytes_max", text);
     }
-}
-
-/// Texts that go into headers, or are looked for in them.
-fn texts(loader: &mut Loader<'_>) {
-    let is_token = |text: &str| {
-        let marks = b"!#$%&'*+-.^_`|~";
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || marks.contains(&b))
-    };
-    let is_value = |text: &str| {
-        text.bytes()
-            .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
-    };
-    let config = &loader.config;
-    let mut wrong = Vec::new();
-    let session = &config.session;
-    let names = [
-        ("session.header", &session.header),
-        ("session.cookie", &session.cookie),
-    ];
-    let names = names
-        .into_iter()
-        .filter_map(|(key, name)| Some((key, name.as_ref()?)));
-    let headers = config
-        .cors
-        .headers
-        .iter()
-        .map(|name| ("cors.headers", name));
-    for (key, name) in names.chain(headers) {
-        if !is_token(name) {
-            let text =
-                format!("`{name}` cannot be a name in HTTP; use letters, digits and hyphens");
-            wrong.push((key, text));
-        }
+    if is_huge {
+        let text = "is more than the kernel can be told; write at most \"1GiB\"";
+        loader.wrong("tcp.unsent_max", text);
     }
-    if session.query.as_ref().is_some_and(String::is_empty) {
-        wrong.push((
-            "session.query",
-            "is empty; name a key of the query, or remove it".into(),
-        ));
-    }
-    if !is_value(&config.cache_control) {
-        let text = "holds characters that no header may; write it like \"max-age=3600\"";
-        wrong.push(("cache_control", text.into()));
-    }
-    for origin in &config.cors.origins {
-        let rest = origin
-            .strip_prefix("https://")
-            .or_else(|| origin.strip_prefix("http://"));
-        let is_origin = rest.is_some_and(|host| {
-            !host.is_empty() && is_value(host) && !host.contains(['/', ' ', '*'])
-        });
-        if origin != "*" && !is_origin {
-            let text = format!(
-                "`{origin}` is not an origin; write \"*\", or scheme and host such as \
-                 \"https://example.org\""
-            );
-            wrong.push(("cors.origins", text));
-        }
-    }
-    for (key, text) in wrong {
-        loader.wrong(key, text);
-    }
-}
-
-impl Config {
-    /// Whether this machine has what the configuration names: folders, certificates, folders for
-    /// logs, and the memory. Reads folders and files; binds no port and reads no title.
-    pub fn check_machine(&self) -> Result<(), ConfigErrors> {
-        let mut errors = ConfigErrors::default();
-        let mut wrong = |key: &str, text: String| errors.push(Place::Machine, key, text);
-        let mut seen = BTreeMap::new();
-        for root in &self.roots {
-            if let Err(text) = check_root(root) {
-                wrong("roots", text);
-            } else if let Ok(real) = fs::canonicalize(root)
-                && let Some(other) = seen.insert(real, root)
-            {
-                let (root, other) = (root.display(), other.display());
-                wrong(
-                    "roots",
-                    format!("{root} is the same folder as {other}; name it once"),
-                );
-            }
-        }
-        let tls = [
-            ("tls.certificate", &self.tls.certificate),
-            ("tls.key", &self.tls.key),
-        ];
-        for (key, path) in tls {
-            if let Some(path) = path
-                && let Err(error) = File::open(path).and_then(|file| file.metadata())
-            {
-                let path = path.display();
-                wrong(
-                    key,
-                    format!("{path} cannot be read: {error}; name a PEM file"),
-                );
-            }
-        }
-        for (key, sink) in [
-            ("log.access", &self.log.access),
-            ("log.sessions", &self.log.sessions),
-        ] {
-            if let LogSink::File(path) = sink
-                && let Err(text) = check_log(path)
-            {
-                wrong(key, text);
-            }
-        }
-        let machine = Bytes(memory_of_machine());
-        if machine.0 > 0 && self.memory > machine {
-            let text = format!(
-                "{} is more than this machine has ({} MiB); lower memory",
-                self.memory,
-                machine.0 >> 20
-            );
-            wrong("memory", text);
-        }
-        errors.or(())
-    }
-}
-
-fn check_root(root: &Path) -> Result<(), String> {
-    let name = root.display();
-    let metadata = fs::metadata(root)
-        .map_err(|error| format!("{name} cannot be found: {error}; name a folder that exists"))?;
-    if !metadata.is_dir() {
-        return Err(format!(
-            "{name} is not a folder; name the folder that holds the titles"
-        ));
-    }
-    fs::read_dir(root).map(drop).map_err(|error| {
-        format!("{name} cannot be read: {error}; let the server's user read and enter it")
-    })
-}
-
-fn check_log(path: &Path) -> Result<(), String> {
-    let name = path.display();
-    if path.is_dir() {
-        return Err(format!("{name} is a folder; name a file in it"));
-    }
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    if folder.is_dir() {
-        return Ok(());
-    }
-    Err(format!(
-        "{name} has no folder to be in; make {}",
-        folder.display()
-    ))
-}
-
-/// Bytes of memory, zero if the kernel does not say.
-fn memory_of_machine() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }

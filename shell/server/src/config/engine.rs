@@ -98,6 +98,23 @@ impl Config {
         errors.or(engines)
     }
 
+    /// What an operator should know although nothing is wrong: tables for devices that are not
+    /// among those served. A disk may be away for a while, so this is no error.
+    pub fn warnings(&self, devices: &[(String, bool)]) -> Vec<String> {
+        let names: Vec<&str> = devices.iter().map(|(name, _)| name.as_str()).collect();
+        let strangers = self
+            .device
+            .keys()
+            .filter(|name| !names.contains(&name.as_str()));
+        let say = |name: &String| {
+            format!(
+                "device.{name}: no root lies on a device of that name; those served are {}",
+                names.join(", ")
+            )
+        };
+        strangers.map(say).collect()
+    }
+
     /// What the devices named with a `memory` of their own leave of the budget.
     pub(super) fn memory_unnamed(&self) -> Bytes {
         let named = self.device.values().filter_map(|device| device.memory);

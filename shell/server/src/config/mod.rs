@@ -14,11 +14,13 @@ mod engine;
 mod error;
 mod keys;
 mod load;
+mod machine;
 mod manual;
 mod nearest;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod value;
 
 pub use error::{ConfigError, ConfigErrors, Place};
@@ -26,5 +28,5 @@ pub use load::Flags;
 pub use manual::manual;
 pub use settings::{
     AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink,
-    ServerTiming, SessionKeys, Tls,
+    ServerTiming, SessionKeys, Tcp, Tls,
 };

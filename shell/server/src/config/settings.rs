@@ -17,6 +17,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Address for the operator.
     pub admin: Admin,
+    /// Names under which the operator reaches `admin`, besides addresses and `localhost`.
+    pub admin_hosts: Vec<String>,
     /// The whole budget for pieces, over all devices.
     pub memory: Bytes,
     /// Size of a piece.
@@ -69,6 +71,8 @@ pub struct Config {
     pub chains_max: u32,
     /// Most streams registered with one device.
     pub streams_max: u32,
+    /// Most files that a device keeps open.
+    pub open_files_max: u32,
     /// How long a file's size and time of change are believed before they are looked at again.
     pub revalidate: Duration,
     /// How often the roots are searched for new and deleted files; zero for never.
@@ -79,6 +83,8 @@ pub struct Config {
     pub cache_control: String,
     /// Bounds on connections.
     pub limits: Limits,
+    /// Options of viewers' sockets.
+    pub tcp: Tcp,
     /// Certificate files.
     pub tls: Tls,
     /// Which other sites' pages may play from here.
@@ -107,12 +113,18 @@ pub struct Limits {
     pub connections_max: u32,
     /// Requests on one connection before it is closed.
     pub requests_per_connection_max: u32,
+    /// Requests in progress at a time on one HTTP/2 connection.
+    pub requests_at_once_max: u32,
     /// Bytes of a request's line and headers together.
     pub header_bytes_max: Bytes,
+    /// Header fields of a request.
+    pub headers_max: u32,
     /// Longest time for a request's headers to arrive.
     pub header_timeout: Duration,
     /// Longest time between two requests.
     pub idle_timeout: Duration,
+    /// How often an HTTP/2 client is asked whether it is still there.
+    pub keep_alive_interval: Duration,
     /// Within each of these a reply must take `send_bytes_min`.
     pub send_timeout: Duration,
     /// Fewest bytes a reply must take within `send_timeout`.
@@ -121,6 +133,15 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// Most ranges answered in one reply.
     pub ranges_max: u32,
+}
+
+/// Options of viewers' sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tcp {
+    /// Congestion control by name; the system's default if there is none.
+    pub congestion_control: Option<String>,
+    /// Unsent bytes that the kernel takes beyond what is on its way; zero for its own default.
+    pub unsent_max: Bytes,
 }
 
 /// Certificate files; both or neither after [`Config::load`].
@@ -287,6 +308,7 @@ impl Default for Config {
             roots: Vec::new(),
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080))],
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081))),
+            admin_hosts: Vec::new(),
             memory: Bytes(engine.memory_bytes),
             piece: Bytes(engine.piece_bytes),
             policy: engine.sizing.policy,
@@ -313,11 +335,13 @@ impl Default for Config {
             requests_max: table(engine.requests_max),
             chains_max: table(engine.chains_max),
             streams_max: table(engine.streams_max),
+            open_files_max: 1024,
             revalidate: Duration::from_secs(1),
             rescan: Duration::from_secs(60),
             server_timing: ServerTiming::OnRequest,
             cache_control: String::new(),
             limits: Limits::default(),
+            tcp: Tcp::default(),
             tls: Tls::default(),
             cors: Cors::default(),
             session: SessionKeys::default(),
@@ -333,13 +357,27 @@ impl Default for Limits {
         Self {
             connections_max: 16_384,
             requests_per_connection_max: 10_000,
-            header_bytes_max: Bytes(32 * KIB),
+            requests_at_once_max: 100,
+            header_bytes_max: Bytes(16 * KIB),
+            headers_max: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
-            send_timeout: Duration::from_secs(60),
-            send_bytes_min: Bytes(16 * KIB),
+            keep_alive_interval: Duration::from_secs(30),
+            send_timeout: Duration::from_secs(30),
+            send_bytes_min: Bytes(64 * KIB),
             drain_timeout: Duration::from_secs(30),
             ranges_max: 16,
+        }
+    }
+}
+
+impl Default for Tcp {
+    /// A quarter of a megabyte keeps a fast reader busy, and a slow one from holding megabytes of
+    /// the kernel's memory.
+    fn default() -> Self {
+        Self {
+            congestion_control: None,
+            unsent_max: Bytes(256 * KIB),
         }
     }
 }
@@ -360,7 +398,8 @@ impl Default for Log {
             access: LogSink::Stdout,
             format: AccessFormat::Json,
             sessions: LogSink::Off,
-            session_gap: Duration::from_secs(60),
+            // The longest pause within a chain, too (thesis 5.3).
+            session_gap: EngineConfig::default().chain_gap,
             level: LogLevel::Info,
         }
     }

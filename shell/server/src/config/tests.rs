@@ -137,6 +137,10 @@ const WRONG: &[(&str, &str)] = &[
         "devices",
         "memory = \"1GiB\"\n[device.\"sda\"]\nmemory = \"900MiB\"\nprefech = \"8MiB\"\n[device.\"sdb\"]\nmemory = \"200MiB\"\noutstanding_reads = 0\n[device.\"sdc\"]\nmemory = \"512KiB\"\nprefetch = \"4KiB\"\n[device.\"sdd\"]\nmemory = \"4MiB\"\n",
     ),
+    (
+        "names and numbers of sockets",
+        "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
+    ),
     ("a device that is no table", "device.sda = 3\n"),
 ];
 
@@ -330,6 +334,15 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
         (config.io_for("sda"), config.io_for("sdb")),
         (Io::Pread, Io::Auto)
     );
+}
+
+#[test]
+fn a_table_for_a_device_that_is_not_there_is_mentioned() {
+    let config = load("[device.\"sdb\"]\nio = \"pread\"\n").expect("right");
+    let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
+    assert_eq!(config.warnings(&devices), Vec::<String>::new());
+    let expected = "device.sdb: no root lies on a device of that name; those served are sda1";
+    assert_eq!(config.warnings(&devices[..1]), [expected]);
 }
 
 #[test]
