@@ -148,7 +148,9 @@ pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
     let mut title = Title::new(path, Kind::Dash);
     let mut notes = Notes::default();
     let root = rebase(&Ok(String::from(path)), &mpd.base_urls);
+    // Where the last period ends, as far as anything says so.
     let mut clock = Duration::ZERO;
+    let mut whole = None;
     for (i, period) in mpd.periods.iter().enumerate() {
         let start = period.start.unwrap_or(clock);
         let next_start = mpd.periods.get(i + 1).and_then(|next| next.start);
@@ -156,6 +158,7 @@ pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
         let until_end = end.map(|end| Duration(end.0.saturating_sub(start.0)));
         let length = period.duration.or(until_end);
         clock = start + length.unwrap_or(Duration::ZERO);
+        whole = length.map(|_| clock);
         let base = rebase(&root, &period.base_urls);
         for set in &period.adaptation_sets {
             let base = rebase(&base, &set.base_urls);
@@ -178,7 +181,7 @@ pub fn dash_title(path: &str, mpd: &Mpd) -> Title {
     }
     title.notes = notes;
     title.measure();
-    title.duration = mpd.duration.or(title.duration);
+    title.duration = mpd.duration.or(whole).or(title.duration);
     title
 }
 

@@ -66,7 +66,14 @@ fn essence(text: &str) -> String {
             false => !line.is_empty(),
         };
         if wanted {
-            out.push_str(line);
+            // A comma in the title of a segment would be taken for the end of the line.
+            match line.split_once(',') {
+                Some((duration, _)) if line.starts_with("#EXTINF:") => {
+                    out.push_str(duration);
+                    out.push(',');
+                }
+                _ => out.push_str(line),
+            }
             out.push('\n');
             uri_count += usize::from(!line.starts_with('#'));
         }

@@ -4,7 +4,6 @@
 //! answered under a shared lock held for one look-up; whoever has to look at the disk does so
 //! without a lock, and takes the exclusive one only to put down what it found.
 
-use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,18 +15,15 @@ use headlong_units::BitRate;
 use rustix::fs::FileType;
 use thiserror::Error;
 
-use crate::catalogue::{Catalogue, Located, Maker, Recipe, build};
+use crate::catalogue::{Catalogue, Located, Maker, Recipe};
 use crate::device::{DeviceInfo, Devices};
 use crate::identity::{Identity, is_regular};
-use crate::manifest::{Manifests, titles};
 use crate::root::{Miss, Root, RootError, open_roots};
+use crate::scan::{Changes, LastScan};
 use crate::stream::{Ground, PartFile, StreamFiles};
 use crate::title::TitleView;
-use crate::walk::{Counts, RootScan, walk};
+use crate::walk::Counts;
 use crate::warning::Warning;
-
-/// Most warnings kept of one scan.
-const WARNINGS_MAX: usize = 10_000;
 
 /// In place of the time of a check: there was none that counts.
 const NEVER_CHECKED_NS: u64 = 0;
@@ -66,7 +62,7 @@ pub struct FileEntry {
     pub stream: Arc<StreamFiles>,
     /// Its place in [`StreamFiles::parts`].
     pub part: u32,
-    checked_ns: AtomicU64,
+    pub(crate) checked_ns: AtomicU64,
 }
 
 impl FileEntry {
@@ -116,22 +112,6 @@ pub enum ResolveError {
     },
 }
 
-/// What a further scan found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
-    /// Streams that no path leads to any more, since the last scan or
-    /// [`Library::take_gone_streams`].
-    pub gone_streams: Vec<u64>,
-    /// Files that are new.
-    pub added: u64,
-    /// Files that are gone.
-    pub removed: u64,
-    /// Files that are another version.
-    pub changed: u64,
-    /// What is odd that was not odd before in the same way.
-    pub warnings: Vec<Warning>,
-}
-
 /// All titles of all roots. Cheap to clone; may be used from any thread; every call may block.
 #[derive(Debug, Clone)]
 pub struct Library {
@@ -139,25 +119,18 @@ pub struct Library {
 }
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     options: LibraryOptions,
     began: Instant,
-    maker: Maker,
+    pub(crate) maker: Maker,
     catalogue: RwLock<Catalogue>,
     /// Held by whoever is about to change the catalogue; it holds the ids of streams dropped.
-    writer: Mutex<Vec<u64>>,
+    pub(crate) writer: Mutex<Vec<u64>>,
     /// Held by a scan; what the last one found.
     last_scan: Mutex<LastScan>,
 }
 
-#[derive(Debug, Default)]
-struct LastScan {
-    manifests: Manifests,
-    warnings: Vec<(Warning, Option<Identity>)>,
-    counts: Counts,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic while it was held left nothing half-done that a later call would not mend.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -272,22 +245,22 @@ impl Library {
 }
 
 impl Inner {
-    fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn roots(&self) -> &[Root] {
+    pub(crate) fn roots(&self) -> &[Root] {
         &self.maker.ground.roots
     }
 
-    fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {
+    pub(crate) fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {
         f(&self
             .catalogue
             .read()
             .unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write<T>(&self, f: impl FnOnce(&mut Catalogue) -> T) -> T {
+    pub(crate) fn write<T>(&self, f: impl FnOnce(&mut Catalogue) -> T) -> T {
         f(&mut self
             .catalogue
             .write()
@@ -455,152 +428,5 @@ impl Inner {
             });
             parts = elsewhere;
         }
-    }
-
-    fn rescan(&self, last: &mut LastScan) -> Changes {
-        let began_ns = self.now_ns();
-        let mut found = Found::default();
-        for (root, scan) in self.walk_all(&last.manifests).into_iter().enumerate() {
-            found.add(root, scan, began_ns);
-        }
-        let (titles, odd) = titles(&found.manifests);
-        found.warnings.extend(odd);
-        let mut changes = Changes::default();
-        let mut gone = lock(&self.writer);
-        let new = self.read(|old| {
-            // What was looked at since the walk began is known better than the walk knows it.
-            for (path, entry) in &old.files {
-                let checked_ns = entry.checked_ns.load(Ordering::Relaxed);
-                if checked_ns > began_ns {
-                    let (root, identity) = (entry.root, entry.identity);
-                    let located = Located {
-                        root,
-                        identity,
-                        checked_ns,
-                    };
-                    found.located.insert(Arc::clone(path), located);
-                }
-            }
-            let new = build(&found.located, &titles, old, &self.maker);
-            changes.compare(old, &new);
-            new
-        });
-        changes.gone_streams.append(&mut gone);
-        // The old one is taken apart outside the lock.
-        let old = self.write(|catalogue| std::mem::replace(catalogue, new));
-        drop(gone);
-        drop(old);
-        self.keep_warnings(found, last, &mut changes);
-        changes
-    }
-
-    /// Walks the roots side by side: they may lie on different disks.
-    fn walk_all(&self, known: &Manifests) -> Vec<RootScan> {
-        if let [only] = self.roots() {
-            return vec![walk(only, known)];
-        }
-        std::thread::scope(|scope| {
-            let start = |root| scope.spawn(move || walk(root, known));
-            let threads: Vec<_> = self.roots().iter().map(start).collect();
-            let finish = |thread: std::thread::ScopedJoinHandle<'_, RootScan>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(finish).collect()
-        })
-    }
-
-    /// Says what is odd that was not odd before, and remembers it all.
-    fn keep_warnings(&self, mut found: Found, last: &mut LastScan, changes: &mut Changes) {
-        if found.counts.not_utf8 > 0 {
-            let count = found.counts.not_utf8;
-            let reason = format!(
-                "{count} names are not UTF-8; no URL can name them, so they are not served"
-            );
-            found.warnings.push(Warning::new("", reason));
-        }
-        found.warnings.truncate(WARNINGS_MAX);
-        let version = |path: &str| found.located.get(path).map(|file| file.identity);
-        let with_version = |warning: Warning| {
-            let version = version(warning.path.as_str());
-            (warning, version)
-        };
-        let warnings: Vec<_> = found.warnings.into_iter().map(with_version).collect();
-        let before: HashSet<_> = last.warnings.iter().collect();
-        let new = warnings.iter().filter(|warning| !before.contains(warning));
-        changes.warnings = new.map(|(warning, _)| warning.clone()).collect();
-        changes.warnings.iter().for_each(Warning::log);
-        self.read(|catalogue| {
-            let broken = |warning: &Warning| {
-                let entry = catalogue.files.get(warning.path.as_str());
-                entry.is_some_and(|entry| entry.stream.is_header_broken())
-            };
-            lock(&self.maker.ground.late_warnings).retain(broken);
-        });
-        *last = LastScan {
-            manifests: found.manifests,
-            warnings,
-            counts: found.counts,
-        };
-    }
-}
-
-/// What all roots hold together.
-#[derive(Default)]
-struct Found {
-    located: HashMap<Arc<str>, Located>,
-    manifests: Manifests,
-    counts: Counts,
-    warnings: Vec<Warning>,
-}
-
-impl Found {
-    /// Adds one root; what a root before it has under the same path stays.
-    fn add(&mut self, root: usize, scan: RootScan, checked_ns: u64) {
-        for (path, identity) in scan.files {
-            self.located.entry(path).or_insert(Located {
-                root,
-                identity,
-                checked_ns,
-            });
-        }
-        for (path, manifest) in scan.manifests {
-            if self
-                .located
-                .get(&path)
-                .is_some_and(|file| file.root == root)
-            {
-                self.manifests.insert(path, manifest);
-            }
-        }
-        self.counts.add(&scan.counts);
-        self.warnings.extend(scan.warnings);
-    }
-}
-
-impl Changes {
-    fn compare(&mut self, old: &Catalogue, new: &Catalogue) {
-        for (path, entry) in &new.files {
-            match old.files.get(path) {
-                None => self.added += 1,
-                Some(before) if before.identity != entry.identity => self.changed += 1,
-                Some(_) => {}
-            }
-        }
-        let removed = old
-            .files
-            .keys()
-            .filter(|path| !new.files.contains_key(*path));
-        self.removed = removed.count() as u64;
-        let ids = |catalogue: &Catalogue| -> HashSet<u64> {
-            catalogue
-                .files
-                .values()
-                .map(|entry| entry.stream.id)
-                .collect()
-        };
-        self.gone_streams = ids(old).difference(&ids(new)).copied().collect();
-        self.gone_streams.sort_unstable();
     }
 }

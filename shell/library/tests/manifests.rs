@@ -1,0 +1,237 @@
+//! Manifests on disk become titles and ordered streams.
+
+mod common;
+
+use common::{Tree, fixture, resolve, stream_of};
+use headlong_library::TitleView;
+
+fn hls_tree() -> Tree {
+    let tree = Tree::new();
+    tree.write("films/A_Film/master.m3u8", fixture("hls_master.m3u8"));
+    for directory in ["hi", "low rate"] {
+        let base = format!("films/A_Film/{directory}");
+        tree.write(&format!("{base}/v.m3u8"), fixture("hls_media.m3u8"));
+        for name in ["seg10.ts", "seg9.ts", "seg 8.ts"] {
+            tree.write(&format!("{base}/{name}"), [7; 1000]);
+        }
+    }
+    tree.write("films/A_Film/hi/iframes.m3u8", fixture("hls_iframes.m3u8"));
+    tree.write("films/A_Film/audio/en.m3u8", fixture("hls_fmp4.m3u8"));
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("films/A_Film/audio/{name}"), [1; 500]);
+    }
+    tree.write("films/A_Film/poster.jpg", "jpg");
+    tree
+}
+
+fn only(titles: Vec<TitleView>) -> TitleView {
+    assert_eq!(titles.len(), 1, "{titles:?}");
+    titles.into_iter().next().expect("one")
+}
+
+#[test]
+fn a_master_playlist_is_one_title_with_a_stream_for_each_rendition() {
+    let tree = hls_tree();
+    let library = tree.scan();
+    let title = only(library.titles());
+    assert_eq!(title.name, "A Film");
+    assert_eq!(title.kind, "hls");
+    assert_eq!(title.path, "/films/A_Film/master.m3u8");
+    assert_eq!(title.duration_s, Some(10.5));
+    assert_eq!(title.bit_rates_bps, [2_000_000, 800_000]);
+    assert_eq!(title.bytes, 6 * 1000 + 3 * 500);
+    assert_eq!(title.poster.as_deref(), Some("/films/A_Film/poster.jpg"));
+    let json = serde_json::to_value(&title).expect("serializable");
+    assert_eq!(json["kind"], "hls");
+
+    let (parts, place) = stream_of(&library, "films/A_Film/low rate/seg 8.ts");
+    let expected =
+        ["seg10.ts", "seg9.ts", "seg 8.ts"].map(|n| format!("films/A_Film/low rate/{n}"));
+    assert_eq!((parts, place), (expected.to_vec(), 2));
+    let (parts, place) = stream_of(&library, "films/A_Film/audio/1.m4s");
+    let expected = ["init.mp4", "1.m4s", "2.m4s"].map(|n| format!("films/A_Film/audio/{n}"));
+    assert_eq!((parts, place), (expected.to_vec(), 1));
+
+    let rate = |path: &str| {
+        resolve(&library, path)
+            .stream
+            .spec()
+            .bit_rate
+            .map(|rate| rate.0)
+    };
+    assert_eq!(rate("films/A_Film/hi/seg9.ts"), Some(2_000_000));
+    assert_eq!(rate("films/A_Film/low rate/seg9.ts"), Some(800_000));
+    // Nobody declares it: 1500 bytes in 8 seconds.
+    assert_eq!(rate("films/A_Film/audio/2.m4s"), Some(1500));
+    let manifest = resolve(&library, "films/A_Film/master.m3u8");
+    assert_eq!((manifest.stream.parts.len(), manifest.part), (1, 0));
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+}
+
+#[test]
+fn a_byte_range_playlist_is_a_stream_of_one_file() {
+    let tree = Tree::new();
+    tree.write("v.m3u8", fixture("hls_byte_range.m3u8"))
+        .write("all.mp4", [0; 1000]);
+    let library = tree.scan();
+    assert_eq!(
+        stream_of(&library, "all.mp4"),
+        (vec!["all.mp4".to_string()], 0)
+    );
+    let title = only(library.titles());
+    assert_eq!((title.duration_s, title.bytes), (Some(10.0), 1000));
+    assert_eq!(title.bit_rates_bps, [800]);
+    let stream = &resolve(&library, "all.mp4").stream;
+    assert_eq!(stream.bit_rate().map(|rate| rate.0), Some(800));
+    assert_eq!(&*stream.title, "v.m3u8");
+}
+
+#[test]
+fn dash_templates_lists_and_single_files_become_streams() {
+    let tree = Tree::new();
+    tree.write("number/x.mpd", fixture("dash_number.mpd"));
+    for name in [
+        "v0/init.mp4",
+        "v0/00001.m4s",
+        "v0/00002.m4s",
+        "v0/00003.m4s",
+        "v1/00001.m4s",
+    ] {
+        tree.write(&format!("number/{name}"), [0; 10]);
+    }
+    for name in ["a/init.mp4", "a/0.m4s", "a/192000.m4s", "a/384000.m4s"] {
+        tree.write(&format!("number/{name}"), [0; 10]);
+    }
+    tree.write("time/x.mpd", fixture("dash_time.mpd"));
+    for name in ["900000", "1260000", "1620000"] {
+        tree.write(&format!("time/1000000/{name}.m4s"), [0; 10]);
+    }
+    tree.write("list/x.mpd", fixture("dash_list.mpd"));
+    for name in ["init.mp4", "a.m4s", "b.m4s", "c.m4s"] {
+        tree.write(&format!("list/media/{name}"), [0; 1000]);
+    }
+    tree.write("base/x.mpd", fixture("dash_base.mpd"))
+        .write("base/film.mp4", [0; 1000]);
+    let library = tree.scan();
+
+    let names = |path: &str| {
+        let (parts, _) = stream_of(&library, path);
+        let names = parts
+            .iter()
+            .map(|part| part.rsplit('/').next().unwrap_or("").to_string());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        names("number/v0/00002.m4s"),
+        "init.mp4 00001.m4s 00002.m4s 00003.m4s"
+    );
+    assert_eq!(names("number/v1/00001.m4s"), "00001.m4s");
+    assert_eq!(
+        names("number/a/0.m4s"),
+        "init.mp4 0.m4s 192000.m4s 384000.m4s"
+    );
+    assert_eq!(
+        names("time/1000000/900000.m4s"),
+        "900000.m4s 1260000.m4s 1620000.m4s"
+    );
+    assert_eq!(names("list/media/a.m4s"), "init.mp4 b.m4s a.m4s");
+    assert_eq!(names("list/media/c.m4s"), "c.m4s");
+    assert_eq!(names("base/film.mp4"), "film.mp4");
+
+    let titles = library.titles();
+    let brief = titles
+        .iter()
+        .map(|t| (t.path.as_str(), t.kind, t.duration_s, &t.bit_rates_bps[..]));
+    assert_eq!(
+        brief.collect::<Vec<_>>(),
+        [
+            ("/base/x.mpd", "dash", Some(8.0), &[900_000][..]),
+            (
+                "/list/x.mpd",
+                "dash",
+                Some(10.0),
+                &[(1000 + 1000 + 500) * 8 / 10][..]
+            ),
+            (
+                "/number/x.mpd",
+                "dash",
+                Some(10.0),
+                &[800_000, 2_000_000][..]
+            ),
+            ("/time/x.mpd", "dash", Some(10.0), &[1_000_000][..]),
+        ]
+    );
+    let warnings = library.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].path == "list/x.mpd" && warnings[0].reason.contains("cdn.example"));
+}
+
+#[test]
+fn an_hls_and_a_dash_manifest_over_the_same_segments_share_one_stream() {
+    let tree = Tree::new();
+    tree.write("t/a.m3u8", fixture("hls_fmp4.m3u8"));
+    let mpd = r#"<MPD mediaPresentationDuration="PT8S"><Period><AdaptationSet mimeType="video/mp4">
+        <Representation id="v" bandwidth="5000"><SegmentTemplate initialization="init.mp4"
+        media="$Number$.m4s" duration="4"/></Representation></AdaptationSet></Period></MPD>"#;
+    tree.write("t/b.mpd", mpd);
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("t/{name}"), [0; 1000]);
+    }
+    let library = tree.scan();
+    let kinds: Vec<_> = library.titles().iter().map(|title| title.kind).collect();
+    assert_eq!(kinds, ["hls", "dash"]);
+    let entry = resolve(&library, "t/2.m4s");
+    assert_eq!(
+        (&*entry.stream.title, entry.stream.parts.len(), entry.part),
+        ("t/a.m3u8", 3, 2)
+    );
+}
+
+#[test]
+fn a_broken_manifest_is_a_plain_file_and_is_warned_of_once() {
+    let tree = Tree::new();
+    tree.write("a.m3u8", "not a playlist")
+        .write("b.mpd", "<MPD><Period>");
+    tree.write("c.m3u8", [0xff, 0xfe, 0x00])
+        .write("d.mpd", "")
+        .write("e.mpd", "<html></html>");
+    tree.write("film.mp4", [1; 10]);
+    let library = tree.scan();
+    let mut paths: Vec<_> = library
+        .warnings()
+        .into_iter()
+        .map(|warning| warning.path)
+        .collect();
+    paths.sort();
+    assert_eq!(paths, ["a.m3u8", "b.mpd", "c.m3u8", "d.mpd", "e.mpd"]);
+    assert_eq!(resolve(&library, "a.m3u8").size, 14);
+    assert_eq!(only(library.titles()).path, "/film.mp4");
+    assert!(library.rescan().warnings.is_empty());
+    tree.write("a.m3u8", "still not a playlist");
+    let again: Vec<_> = library
+        .rescan()
+        .warnings
+        .into_iter()
+        .map(|w| w.path)
+        .collect();
+    assert_eq!(again, ["a.m3u8"]);
+}
+
+#[test]
+fn a_manifest_that_names_files_outside_gets_none_of_them() {
+    let outer = Tree::new();
+    outer
+        .write("secret.ts", "secret")
+        .write("root/1.ts", [0; 10]);
+    outer.write(
+        "root/v.m3u8",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\n../secret.ts\n#EXTINF:4,\n1.ts\n",
+    );
+    let library = common::scan(&[outer.at("root")]);
+    assert_eq!(stream_of(&library, "1.ts").0, ["1.ts"]);
+    assert!(
+        library.warnings()[0]
+            .reason
+            .contains("climbs out of the tree")
+    );
+}

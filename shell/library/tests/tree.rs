@@ -1,0 +1,297 @@
+//! What may lie in a directory, and what is done about it.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use common::{Tree, resolve, scan, stream_of};
+use headlong_library::{Library, ResolveError, RootError};
+
+#[test]
+fn all_wrong_roots_are_reported_together() {
+    let tree = Tree::new();
+    tree.write("file", "x").write("good/inner/film.mp4", "x");
+    let roots = [
+        "good",
+        "missing",
+        "file",
+        "good",
+        "good/inner",
+        "good/../good",
+    ];
+    let roots: Vec<PathBuf> = roots.map(|root| tree.at(root)).to_vec();
+    let errors = Library::scan(&roots).expect_err("five of them are wrong");
+    assert!(
+        matches!(
+            &errors[..],
+            [
+                RootError::Missing { .. },
+                RootError::NotADirectory { .. },
+                RootError::Duplicate { .. },
+                RootError::Nested { .. },
+                RootError::Duplicate { .. },
+            ]
+        ),
+        "{errors:?}"
+    );
+    for error in &errors {
+        let text = error.to_string();
+        assert!(text.contains(&tree.path().display().to_string()), "{text}");
+    }
+    assert!(matches!(
+        &Library::scan(&[]).expect_err("none")[..],
+        [RootError::None]
+    ));
+}
+
+#[test]
+fn several_roots_are_one_tree_and_the_first_wins() {
+    let (first, second) = (Tree::new(), Tree::new());
+    first.write("both.mp4", "first").write("a/x.mp4", "x");
+    second.write("both.mp4", "2").write("a/y.mp4", "y");
+    let library = scan(&[first.path(), second.path()]);
+    let both = resolve(&library, "both.mp4");
+    assert_eq!((both.root, both.size), (0, 5));
+    assert_eq!(resolve(&library, "a/y.mp4").root, 1);
+    fs::remove_file(first.at("both.mp4")).expect("deleted");
+    assert_eq!(resolve(&library, "both.mp4").root, 1);
+    first.write("a/y.mp4", "now here");
+    assert_eq!(resolve(&library, "a/y.mp4").root, 0);
+    assert_eq!(library.titles().len(), 3);
+}
+
+#[test]
+fn parts_on_different_devices_become_different_streams() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    let (disk, memory) = (Tree::new(), Tree(memory));
+    disk.write("t/v.m3u8", common::fixture("hls_fmp4.m3u8"));
+    disk.write("t/init.mp4", "i").write("t/2.m4s", "2");
+    memory.write("t/1.m4s", "1");
+    let library = scan(&[disk.path(), memory.path()]);
+    let devices = library.devices();
+    let (init, one) = (
+        resolve(&library, "t/init.mp4"),
+        resolve(&library, "t/1.m4s"),
+    );
+    assert_eq!(devices[init.device].st_dev, init.identity.dev);
+    assert_eq!(devices[one.device].st_dev, one.identity.dev);
+    if devices.len() == 1 {
+        return; // Temporary directories lie in memory on this machine too.
+    }
+    assert_eq!(devices[0].roots, [disk.path()]);
+    assert_eq!(stream_of(&library, "t/2.m4s").0, ["t/init.mp4", "t/2.m4s"]);
+    assert_eq!(stream_of(&library, "t/1.m4s").0, ["t/1.m4s"]);
+    assert!(
+        devices
+            .iter()
+            .all(|device| device.capacity_bytes > 0 && !device.name.is_empty())
+    );
+}
+
+#[test]
+fn nothing_outside_or_hidden_is_found() {
+    let outer = Tree::new();
+    outer
+        .write("secret.mp4", "secret")
+        .write("root/film.mp4", "f")
+        .write("root/.hidden/x.mp4", "h");
+    outer.write("root/.env", "h").write("root/a/b.mp4", "b");
+    symlink(outer.at("secret.mp4"), outer.at("root/out.mp4")).expect("link");
+    symlink("../../secret.mp4", outer.at("root/a/out.mp4")).expect("link");
+    symlink(outer.path(), outer.at("root/up")).expect("link");
+    symlink("loop", outer.at("root/loop")).expect("link");
+    symlink("nowhere", outer.at("root/dangling")).expect("link");
+    let library = scan(&[outer.at("root")]);
+    for path in [
+        "out.mp4",
+        "a/out.mp4",
+        "up/secret.mp4",
+        "loop",
+        "dangling",
+        ".env",
+        ".hidden/x.mp4",
+        "a",
+        "",
+        "/film.mp4",
+        "../secret.mp4",
+        "a/../film.mp4",
+        "film.mp4/",
+        "film.mp4/x",
+        "a\0b",
+        "./film.mp4",
+    ] {
+        assert!(library.resolve(path).is_err(), "{path}");
+    }
+    assert!(library.resolve(&"x".repeat(5000)).is_err());
+    assert!(library.resolve(&"x".repeat(300)).is_err());
+    let paths: Vec<_> = library
+        .titles()
+        .into_iter()
+        .map(|title| title.path)
+        .collect();
+    assert_eq!(paths, ["/a/b.mp4", "/film.mp4"]);
+    let counts = library.counts();
+    assert_eq!((counts.files, counts.hidden, counts.links), (2, 2, 5));
+}
+
+#[test]
+fn a_link_inside_the_root_answers_with_the_file_it_points_at() {
+    let tree = Tree::new();
+    tree.write("all/film.mp4", "film")
+        .write(".store/object", "hidden but linked");
+    symlink("all/film.mp4", tree.at("new.mp4")).expect("link");
+    symlink(tree.at("all"), tree.at("absolute")).expect("link");
+    symlink(".store/object", tree.at("annexed.mp4")).expect("link");
+    symlink("..", tree.at("all/up")).expect("link");
+    let library = tree.scan();
+    let film = resolve(&library, "all/film.mp4");
+    for path in ["new.mp4", "absolute/film.mp4", "all/up/all/up/new.mp4"] {
+        assert_eq!(resolve(&library, path).stream.id, film.stream.id, "{path}");
+    }
+    assert_eq!(resolve(&library, "annexed.mp4").size, 17);
+    assert_eq!(library.titles().len(), 1);
+}
+
+#[test]
+fn a_file_that_turns_into_a_link_out_is_not_followed() {
+    let outer = Tree::new();
+    outer
+        .write("secret", "secret")
+        .write("root/film.mp4", "film");
+    let library = scan(&[outer.at("root")]);
+    let entry = resolve(&library, "film.mp4");
+    fs::remove_file(outer.at("root/film.mp4")).expect("deleted");
+    symlink(outer.at("secret"), outer.at("root/film.mp4")).expect("link");
+    let error = entry.stream.open(0).expect_err("a link now");
+    assert!(headlong_library::is_changed(&error), "{error}");
+    assert!(matches!(
+        library.resolve("film.mp4"),
+        Err(ResolveError::NotFound(_))
+    ));
+}
+
+#[test]
+fn special_files_are_counted_and_never_opened() {
+    let tree = Tree::new();
+    tree.write("film.mp4", "f");
+    let fifo = tree.at("pipe.m3u8");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .expect("a FIFO");
+    let _socket = UnixListener::bind(tree.at("socket.mp4")).expect("a socket");
+    let library = tree.scan();
+    assert_eq!(library.counts().special, 2);
+    for path in ["pipe.m3u8", "socket.mp4"] {
+        assert!(
+            matches!(library.resolve(path), Err(ResolveError::NotRegular(_))),
+            "{path}"
+        );
+    }
+    // A FIFO in the place of a file known before does not make anybody wait for a writer.
+    let entry = resolve(&library, "film.mp4");
+    fs::remove_file(tree.at("film.mp4")).expect("deleted");
+    fs::rename(fifo, tree.at("film.mp4")).expect("replaced");
+    assert!(headlong_library::is_changed(
+        &entry.stream.open(0).expect_err("a FIFO now")
+    ));
+}
+
+#[test]
+fn unusual_names_and_sizes_are_served() {
+    let tree = Tree::new();
+    let names = [
+        "with space.mp4",
+        "ünïcödé 映画.mp4",
+        "100%.mp4",
+        "a#b?c.mp4",
+        "-dash.mp4",
+        "q\"uo\te.mp4",
+    ];
+    for name in names {
+        tree.write(name, name);
+    }
+    tree.write("empty.mp4", "");
+    fs::write(
+        tree.at("x")
+            .with_file_name(OsStr::from_bytes(b"bad\xff.mp4")),
+        "x",
+    )
+    .expect("written");
+    let library = tree.scan();
+    for name in names {
+        assert_eq!(resolve(&library, name).size, name.len() as u64);
+    }
+    let empty = resolve(&library, "empty.mp4");
+    let spec = empty.stream.spec();
+    assert_eq!(
+        (empty.size, spec.parts[0].size_bytes, spec.bit_rate),
+        (0, 0, None)
+    );
+    assert!(spec.parts[0].extents.is_empty());
+    assert!(empty.stream.open(0).is_ok());
+    assert_eq!(library.counts().not_utf8, 1);
+    assert_eq!(library.titles().len(), names.len());
+    assert_eq!(library.warnings().len(), 1);
+}
+
+#[test]
+fn an_unreadable_directory_is_warned_of_and_left_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new();
+    tree.write("closed/x.mp4", "x").write("open.mp4", "o");
+    fs::set_permissions(tree.at("closed"), fs::Permissions::from_mode(0o000)).expect("closed");
+    let library = tree.scan();
+    // The superuser may read everything.
+    if !rustix::process::geteuid().is_root() {
+        assert_eq!(library.warnings()[0].path, "closed");
+        assert_eq!(library.titles().len(), 1);
+    }
+    fs::set_permissions(tree.at("closed"), fs::Permissions::from_mode(0o700)).expect("opened");
+    assert_eq!(resolve(&library, "open.mp4").size, 1);
+}
+
+#[test]
+fn twenty_thousand_files_are_scanned_and_kept_at_the_next_scan() {
+    let tree = Tree::new();
+    for directory in 0..100 {
+        fs::create_dir(tree.at(&format!("d{directory}"))).expect("created");
+        for file in 0..200 {
+            fs::write(tree.at(&format!("d{directory}/{file}.ts")), "x").expect("written");
+        }
+    }
+    let library = tree.scan();
+    assert_eq!(library.counts().files, 20_000);
+    let id = resolve(&library, "d50/100.ts").stream.id;
+    assert_eq!(library.rescan(), headlong_library::Changes::default());
+    assert_eq!(resolve(&library, "d50/100.ts").stream.id, id);
+    assert!(library.titles().is_empty());
+}
+
+#[test]
+fn extents_lie_within_the_file_and_in_its_order() {
+    let tree = Tree::new();
+    tree.write("film.mp4", vec![7; 1_000_001]);
+    let library = tree.scan();
+    let spec = resolve(&library, "film.mp4").stream.spec();
+    let part = &spec.parts[0];
+    assert_eq!(part.size_bytes, 1_000_001);
+    // A file system that does not say where files lie leaves this empty.
+    let mut end = 0;
+    for extent in &part.extents {
+        assert!(extent.offset >= end && extent.length > 0);
+        end = extent.offset + extent.length;
+        assert!(end <= part.size_bytes);
+    }
+}

@@ -1,0 +1,225 @@
+//! No stream stands for two versions of the bytes.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+
+use common::{Tree, fixture, resolve};
+use headlong_library::{Library, ResolveError, is_changed};
+
+fn chunked() -> Tree {
+    let tree = Tree::new();
+    tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("t/{name}"), name);
+    }
+    tree
+}
+
+#[test]
+fn a_changed_chunk_makes_the_whole_rendition_a_new_stream() {
+    let tree = chunked();
+    let library = tree.scan();
+    let (old_init, old) = (
+        resolve(&library, "t/init.mp4"),
+        resolve(&library, "t/2.m4s"),
+    );
+    assert_eq!(old_init.stream.id, old.stream.id);
+    tree.write("t/2.m4s", "another length");
+    let new = resolve(&library, "t/2.m4s");
+    assert_ne!(new.stream.id, old.stream.id);
+    assert_eq!((new.size, new.part), (14, 2));
+    assert_eq!(resolve(&library, "t/init.mp4").stream.id, new.stream.id);
+    assert_eq!(new.stream.manifest_bit_rate, old.stream.manifest_bit_rate);
+    assert_eq!(library.take_gone_streams(), [old.stream.id]);
+    let error = old.stream.open(2).expect_err("the old version is gone");
+    assert!(is_changed(&error), "{error}");
+    assert!(old.stream.open(0).is_ok());
+}
+
+#[test]
+fn a_file_truncated_under_a_reader_is_noticed() {
+    let tree = Tree::new();
+    tree.write("film.mp4", [5; 4096]);
+    let library = tree.scan();
+    let entry = resolve(&library, "film.mp4");
+    let file = entry.stream.open(0).expect("it is there");
+    assert!(entry.stream.unchanged(0, &file));
+    assert!(!entry.stream.unchanged(1, &file));
+    let truncate = fs::OpenOptions::new().write(true).open(tree.at("film.mp4"));
+    truncate.expect("writable").set_len(100).expect("truncated");
+    assert!(!entry.stream.unchanged(0, &file));
+    assert_eq!(resolve(&library, "film.mp4").size, 100);
+}
+
+#[test]
+fn bytes_rewritten_under_the_same_size_and_time_are_noticed() {
+    let tree = Tree::new();
+    tree.write("film.mp4", "one");
+    let library = tree.scan();
+    let old = resolve(&library, "film.mp4");
+    // The file system's clock ticks some milliseconds apart.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    tree.write("film.mp4", "two");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(tree.at("film.mp4"))
+        .expect("writable");
+    file.set_modified(old.mtime).expect("its old time");
+    let new = resolve(&library, "film.mp4");
+    assert_eq!((new.size, new.mtime), (old.size, old.mtime));
+    assert_ne!(new.stream.id, old.stream.id);
+}
+
+#[test]
+fn a_replaced_file_is_a_new_version_and_an_open_one_stays_readable() {
+    let tree = Tree::new();
+    tree.write("film.mp4", "old").write("upload", "new bytes");
+    let library = tree.scan();
+    let old = resolve(&library, "film.mp4");
+    let mut file = old.stream.open(old.part).expect("it is there");
+    fs::rename(tree.at("upload"), tree.at("film.mp4")).expect("replaced");
+    let new = resolve(&library, "film.mp4");
+    assert_ne!(new.stream.id, old.stream.id);
+    let mut text = String::new();
+    file.read_to_string(&mut text).expect("readable");
+    assert_eq!(text, "old");
+    assert!(matches!(
+        library.resolve("upload"),
+        Err(ResolveError::NotFound(_))
+    ));
+}
+
+#[test]
+fn a_deleted_chunk_leaves_a_stream_of_the_others() {
+    let tree = chunked();
+    let library = tree.scan();
+    let old = resolve(&library, "t/1.m4s").stream.id;
+    fs::remove_file(tree.at("t/1.m4s")).expect("deleted");
+    assert!(matches!(
+        library.resolve("t/1.m4s"),
+        Err(ResolveError::NotFound(_))
+    ));
+    let left = resolve(&library, "t/2.m4s");
+    assert_eq!((left.stream.parts.len(), left.part), (2, 1));
+    assert_eq!(library.take_gone_streams(), [old]);
+    assert!(library.take_gone_streams().is_empty());
+}
+
+#[test]
+fn a_file_that_becomes_a_directory_and_back_is_followed() {
+    let tree = Tree::new();
+    tree.write("x", "file");
+    let library = tree.scan();
+    let first = resolve(&library, "x").stream.id;
+    fs::remove_file(tree.at("x")).expect("deleted");
+    fs::create_dir(tree.at("x")).expect("created");
+    assert!(matches!(
+        library.resolve("x"),
+        Err(ResolveError::Directory(_))
+    ));
+    fs::remove_dir(tree.at("x")).expect("deleted");
+    tree.write("x", "file");
+    assert_ne!(resolve(&library, "x").stream.id, first);
+}
+
+#[test]
+fn a_new_file_appears_at_once_and_joins_its_rendition_at_the_next_scan() {
+    let tree = chunked();
+    fs::remove_file(tree.at("t/2.m4s")).expect("deleted");
+    let library = tree.scan();
+    let before = resolve(&library, "t/1.m4s").stream.id;
+    tree.write("t/2.m4s", "late");
+    let alone = resolve(&library, "t/2.m4s");
+    assert_eq!(alone.stream.parts.len(), 1);
+    let changes = library.rescan();
+    let joined = resolve(&library, "t/2.m4s");
+    assert_eq!((joined.stream.parts.len(), joined.part), (3, 2));
+    assert_eq!(changes.gone_streams, [before, alone.stream.id]);
+}
+
+#[test]
+fn a_scan_keeps_the_ids_of_what_did_not_change() {
+    let tree = chunked();
+    tree.write("a.mp4", "a")
+        .write("b.mp4", "b")
+        .write("c.mp4", "c");
+    let library = tree.scan();
+    let kept: Vec<u64> = ["t/1.m4s", "a.mp4"]
+        .map(|p| resolve(&library, p).stream.id)
+        .to_vec();
+    let gone: Vec<u64> = ["b.mp4", "c.mp4"]
+        .map(|p| resolve(&library, p).stream.id)
+        .to_vec();
+    tree.write("b.mp4", "changed").write("new.mp4", "n");
+    fs::remove_file(tree.at("c.mp4")).expect("deleted");
+    let changes = library.rescan();
+    assert_eq!((changes.added, changes.removed, changes.changed), (1, 1, 1));
+    let mut ids = gone.clone();
+    ids.sort_unstable();
+    assert_eq!(changes.gone_streams, ids);
+    let after: Vec<u64> = ["t/1.m4s", "a.mp4"]
+        .map(|p| resolve(&library, p).stream.id)
+        .to_vec();
+    assert_eq!(after, kept);
+    assert_eq!(library.rescan(), headlong_library::Changes::default());
+}
+
+#[test]
+fn a_changed_manifest_gives_its_files_a_new_order() {
+    let tree = chunked();
+    let library = tree.scan();
+    let text = fixture("hls_fmp4.m3u8")
+        .replace("1.m4s", "x")
+        .replace("2.m4s", "1.m4s");
+    tree.write("t/v.m3u8", text.replace("\nx\n", "\n2.m4s\n"));
+    library.rescan();
+    assert_eq!(resolve(&library, "t/1.m4s").part, 2);
+    fs::remove_file(tree.at("t/v.m3u8")).expect("deleted");
+    library.rescan();
+    assert_eq!(resolve(&library, "t/1.m4s").stream.parts.len(), 1);
+}
+
+#[test]
+fn what_was_just_checked_is_believed_for_a_while() {
+    let tree = Tree::new();
+    tree.write("film.mp4", "one");
+    let options = headlong_library::LibraryOptions {
+        revalidate: std::time::Duration::from_secs(3600),
+    };
+    let library = Library::scan_with(&[tree.path()], options).expect("scanned");
+    let entry = resolve(&library, "film.mp4");
+    fs::remove_file(tree.at("film.mp4")).expect("deleted");
+    assert_eq!(resolve(&library, "film.mp4").stream.id, entry.stream.id);
+    // But it cannot be opened any more, under that id or any other.
+    assert!(is_changed(&entry.stream.open(0).expect_err("gone")));
+    library.rescan();
+    assert!(library.resolve("film.mp4").is_err());
+}
+
+#[test]
+fn many_threads_see_one_version_each_time() {
+    let tree = chunked();
+    let library = tree.scan();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    if let Ok(entry) = library.resolve("t/1.m4s") {
+                        let part = &entry.stream.parts[entry.part as usize];
+                        assert_eq!((part.identity, &part.path), (entry.identity, &entry.path));
+                    }
+                }
+            });
+        }
+        for i in 0..100 {
+            tree.write("t/1.m4s", "x".repeat(i));
+            if i % 10 == 0 {
+                library.rescan();
+            }
+        }
+    });
+    let last = resolve(&library, "t/1.m4s");
+    assert_eq!((last.size, last.stream.parts.len()), (99, 3));
+}
