@@ -14,8 +14,8 @@ use crate::disk::StartError;
 use crate::http::{MediaService, MediaState};
 use crate::log::{DaemonLogError, SinkError};
 use crate::net::{
-    BindError, ConnectionCounters, ListenerContext, ReloadingCertificates, TcpOptions, TlsError,
-    bind, serve_listener, shutdown, tls_acceptor,
+    BindError, ConnectionCounters, ListenerContext, ReloadingCertificates, TlsError, bind,
+    serve_listener, shutdown, tls_acceptor,
 };
 use crate::reload::Reloader;
 use crate::start;
@@ -61,7 +61,9 @@ pub type ReadConfig = Box<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync
 /// Why the server did not start. Once it runs, it ends only by being told to.
 pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
     let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     let result = runtime.block_on(serve(config, read_config, daemon_log));
     // A look-up that hangs in a dead file system must not keep the process alive.
     runtime.shutdown_background();
@@ -95,20 +97,31 @@ async fn serve(
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
     let limits = start::limits(&config);
-    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
+    let context = ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
     let addresses: Vec<String> = listeners
         .iter()
         .filter_map(|listener| listener.local_addr().ok())
-        .map(|address| format!("{}://{address}", if tls.is_some() { "https" } else { "http" }))
+        .map(|address| {
+            format!(
+                "{}://{address}",
+                if tls.is_some() { "https" } else { "http" }
+            )
+        })
         .collect();
     let mut serving = tokio::task::JoinSet::new();
     for listener in listeners {
         let service = MediaService::new(Arc::clone(&state));
         let (context, signal) = (context.clone(), signal.clone());
-        serving.spawn(serve_listener(listener, acceptor.clone(), service, context, signal));
+        serving.spawn(serve_listener(
+            listener,
+            acceptor.clone(),
+            service,
+            context,
+            signal,
+        ));
     }
     let admin = admin_listener.map(|listener| {
-        let view = view::admin_state(&state, counters, addresses.clone(), signal);
+        let view = view::admin_state(&state, &config, counters, addresses.clone(), signal);
         let address = listener.local_addr();
         // The operator watches the drain to its end: this listener outlives the others.
         let (trigger, signal) = shutdown();
@@ -123,7 +136,12 @@ async fn serve(
     start::notify(&[sd_notify::NotifyState::Ready]);
 
     let drain_timeout = std::time::Duration::from_nanos(config.limits.drain_timeout.0);
-    let reloader = Reloader { state: Arc::clone(&state), read_config, tls, daemon_log };
+    let reloader = Reloader {
+        state: Arc::clone(&state),
+        read_config,
+        tls,
+        daemon_log,
+    };
     tasks::until_told_to_stop(&reloader).await?;
 
     tracing::info!("draining: replies in progress are finished, nothing new is taken");

@@ -4,15 +4,17 @@ use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, Io, LogSink};
-use crate::disk::{Device, DeviceConfig, IoMode, OPEN_FILES_MAX_DEFAULT};
+use crate::disk::{Device, DeviceConfig, IoMode};
 use crate::http::HttpSettings;
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
-use crate::net::Limits;
+use crate::net::{Limits, TcpOptions};
 use crate::run::RunError;
 
 /// Walks the roots; what is odd in them is said once.
 pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
-    let options = LibraryOptions { revalidate: std_duration(config.revalidate) };
+    let options = LibraryOptions {
+        revalidate: std_duration(config.revalidate),
+    };
     let library = Library::scan_with(&config.roots, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         RunError::Roots(lines.join("\n"))
@@ -33,8 +35,10 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
     let found = library.devices();
     // A device of which the kernel says nothing is taken to rotate: one read at a time is slow on
     // flash, but many at a time are ruin on a disk.
-    let names: Vec<(String, bool)> =
-        found.iter().map(|d| (d.name.clone(), d.rotational.unwrap_or(true))).collect();
+    let names: Vec<(String, bool)> = found
+        .iter()
+        .map(|d| (d.name.clone(), d.rotational.unwrap_or(true)))
+        .collect();
     let engines = config.engines_for(&names)?;
     let mut devices = Vec::new();
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
@@ -55,7 +59,7 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
             capacity_bytes: info.capacity_bytes,
             engine,
             io,
-            open_files_max: OPEN_FILES_MAX_DEFAULT,
+            open_files_max: config.open_files_max as usize,
         })?);
     }
     Ok(devices)
@@ -76,7 +80,9 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             cookie: config.session.cookie.clone(),
             query: config.session.query.clone(),
         },
-        ranges: RangeLimits { ranges_max: config.limits.ranges_max as usize },
+        ranges: RangeLimits {
+            ranges_max: config.limits.ranges_max as usize,
+        },
         cache_control,
         server_timing: config.server_timing,
         direct: config.direct,
@@ -95,8 +101,18 @@ pub(crate) fn limits(config: &Config) -> Limits {
         send_timeout: std_duration(limits.send_timeout),
         send_bytes_min: limits.send_bytes_min.0,
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
+        headers_max: limits.headers_max as usize,
+        streams_max: limits.requests_at_once_max,
+        keep_alive_interval: std_duration(limits.keep_alive_interval),
         drain_timeout: std_duration(limits.drain_timeout),
-        ..Limits::default()
+    }
+}
+
+/// What is set on each socket.
+pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
+    TcpOptions {
+        congestion_control: config.tcp.congestion_control.clone(),
+        unsent_bytes_max: u32::try_from(config.tcp.unsent_max.0).unwrap_or(u32::MAX),
     }
 }
 
@@ -114,7 +130,10 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
             AccessFormat::Combined => LogFormat::Combined,
         },
         sessions: target(&config.log.sessions),
-        session_limits: SessionLimits { idle: config.log.session_gap, ..SessionLimits::default() },
+        session_limits: SessionLimits {
+            idle: config.log.session_gap,
+            ..SessionLimits::default()
+        },
         ..LogConfig::default()
     })
 }

@@ -39,7 +39,11 @@ pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration) {
         let is_due = rescan > Duration::ZERO && scanned.elapsed() >= std_duration(rescan);
         let library = state.library.clone();
         let gone = tokio::task::spawn_blocking(move || {
-            if is_due { library.rescan().gone_streams } else { library.take_gone_streams() }
+            if is_due {
+                library.rescan().gone_streams
+            } else {
+                library.take_gone_streams()
+            }
         });
         let Ok(gone) = gone.await else { continue };
         if is_due {

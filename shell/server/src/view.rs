@@ -7,6 +7,7 @@ use bytes::Bytes;
 use headlong_engine::StreamId;
 
 use crate::admin::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
+use crate::config::Config;
 use crate::disk::DeviceSnapshot;
 use crate::http::MediaState;
 use crate::net::{ConnectionCounters, Shutdown};
@@ -14,17 +15,20 @@ use crate::net::{ConnectionCounters, Shutdown};
 /// Everything that can be shown of `state`.
 pub(crate) fn admin_state(
     state: &Arc<MediaState>,
+    config: &Config,
     connections: Arc<ConnectionCounters>,
     media_addresses: Vec<String>,
     draining: Shutdown,
 ) -> AdminState {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let view = Arc::new(View(Arc::clone(state)));
     AdminState {
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         media_addresses,
-        host_names: Vec::new(),
+        host_names: config.admin_hosts.clone(),
         devices: Arc::<View>::clone(&view),
         library: Arc::<View>::clone(&view),
         streams: view,
@@ -55,7 +59,9 @@ impl Library for View {
         struct Document {
             titles: Vec<headlong_library::TitleView>,
         }
-        let document = Document { titles: self.0.library.titles() };
+        let document = Document {
+            titles: self.0.library.titles(),
+        };
         // Texts and numbers: there is nothing in it that JSON cannot say.
         serde_json::to_vec(&document).map_or_else(|_| Bytes::new(), Bytes::from)
     }
@@ -65,6 +71,9 @@ impl StreamNames for View {
     fn describe(&self, stream: StreamId) -> Option<StreamName> {
         let files = self.0.stream(stream)?;
         let path = format!("/{}", files.title);
-        Some(StreamName { path, bit_rate: files.manifest_bit_rate })
+        Some(StreamName {
+            path,
+            bit_rate: files.manifest_bit_rate,
+        })
     }
 }

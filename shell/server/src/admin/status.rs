@@ -201,7 +201,9 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
 fn chain(view: &ChainView, names: &dyn StreamNames) -> Chain {
     // A stream that was forgotten since the snapshot has no name any more.
     let known = names.describe(view.stream);
-    let bit_rate = view.bit_rate.or(known.as_ref().and_then(|name| name.bit_rate));
+    let bit_rate = view
+        .bit_rate
+        .or(known.as_ref().and_then(|name| name.bit_rate));
     Chain {
         viewer: format!("{:016x}", view.viewer.0),
         path: known.map_or_else(String::new, |name| name.path),

@@ -97,7 +97,9 @@ pub struct ReplyBody {
 
 impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplyBody").field("left_bytes", &self.left_bytes).finish_non_exhaustive()
+        f.debug_struct("ReplyBody")
+            .field("left_bytes", &self.left_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -141,7 +143,12 @@ impl ReplyBody {
         if left_bytes > 0 {
             steps.push_back(Next::Text(Bytes::from(text)));
         }
-        Self { steps, asking: None, left_bytes, account }
+        Self {
+            steps,
+            asking: None,
+            left_bytes,
+            account,
+        }
     }
 
     /// A body of parts; of the first, the reply and its first piece are there.
@@ -169,17 +176,26 @@ impl ReplyBody {
         if !body.closing.is_empty() {
             steps.push_back(Next::Text(Bytes::from(body.closing)));
         }
-        Self { steps, asking: Some(asking), left_bytes, account }
+        Self {
+            steps,
+            asking: Some(asking),
+            left_bytes,
+            account,
+        }
     }
 
     fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
         loop {
-            let Some(step) = self.steps.pop_front() else { return Poll::Ready(None) };
+            let Some(step) = self.steps.pop_front() else {
+                return Poll::Ready(None);
+            };
             match step {
                 Next::Text(text) => return Poll::Ready(Some(Ok(text))),
                 Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
                 Next::Part(part) => {
-                    let Some(asking) = self.asking.clone() else { return Poll::Ready(None) };
+                    let Some(asking) = self.asking.clone() else {
+                        return Poll::Ready(None);
+                    };
                     let reply = Box::pin(async move { asking.ask(&part).await });
                     self.steps.push_front(Next::Asked(reply));
                 }

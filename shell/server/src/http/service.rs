@@ -81,7 +81,10 @@ async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response
     // Nothing that can be asked for needs a body; hyper reads past it or closes.
     drop(body);
     let mut asked = Asked::new(&state, &head);
-    let origin = head.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
+    let origin = head
+        .headers
+        .get(header::ORIGIN)
+        .and_then(|value| value.to_str().ok());
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
         _ => asked.settings.cors.reply_fields(origin),
@@ -130,8 +133,18 @@ impl Asked {
             IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
         };
         let record = record(head, remote, &viewer, &cmcd);
-        let account = Account { state: Arc::clone(state), record, started: Instant::now() };
-        Self { method, cmcd, viewer, settings, account }
+        let account = Account {
+            state: Arc::clone(state),
+            record,
+            started: Instant::now(),
+        };
+        Self {
+            method,
+            cmcd,
+            viewer,
+            settings,
+            account,
+        }
     }
 
     fn hints(&self) -> Hints {
@@ -148,7 +161,10 @@ impl Asked {
 
 /// The fields as plain text, which is how the core reads them.
 fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
-    head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
+    head.headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect()
 }
 
 fn record(
@@ -168,15 +184,23 @@ fn record(
         FoundBy::Query => SessionSource::Query,
         FoundBy::Address => SessionSource::Address,
     };
-    let id = viewer.name.clone().unwrap_or_else(|| format!("{:016x}", viewer.id));
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let id = viewer
+        .name
+        .clone()
+        .unwrap_or_else(|| format!("{:016x}", viewer.id));
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     RequestRecord {
         start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         service_time: Duration::ZERO,
         first_byte_time: None,
         remote,
         method: head.method.as_str().to_owned(),
-        target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        target: head
+            .uri
+            .path_and_query()
+            .map_or_else(String::new, ToString::to_string),
         version: head.version,
         range: field(header::RANGE),
         status: 0,
@@ -230,7 +254,9 @@ async fn resolve(
     let (library, wanted) = (state.library.clone(), path.as_str().to_owned());
     let found = tokio::task::spawn_blocking(move || library.resolve(&wanted));
     let found = tokio::time::timeout(within, found).await;
-    let Ok(found) = found else { return Err(NoAnswer::Failed(Failure::TimedOut)) };
+    let Ok(found) = found else {
+        return Err(NoAnswer::Failed(Failure::TimedOut));
+    };
     match found {
         Ok(Ok(file)) => Ok(file),
         Ok(Err(ResolveError::Io { path, source })) => {
@@ -252,7 +278,10 @@ async fn fetch(
     let plan = plan_for(head, asked, file);
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
-        return Err(NoAnswer::Status(Status::Unavailable, Some(detail.to_owned())));
+        return Err(NoAnswer::Status(
+            Status::Unavailable,
+            Some(detail.to_owned()),
+        ));
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
@@ -269,13 +298,24 @@ async fn fetch(
     };
     let files = Arc::clone(&file.stream);
     state.note_stream(&files);
-    let source = Arc::new(LibrarySource { files, direct: asked.settings.direct });
+    let source = Arc::new(LibrarySource {
+        files,
+        direct: asked.settings.direct,
+    });
     // Who names neither a range nor an end may stop reading anywhere.
     let whole = plan.status == Status::Ok;
-    let asking = Asking { device: device.clone(), source, request, whole };
+    let asking = Asking {
+        device: device.clone(),
+        source,
+        request,
+        whole,
+    };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     match reply.next().await {
-        Some(Ok(piece)) => Ok(Answer { plan, first: Some((reply, piece, asking)) }),
+        Some(Ok(piece)) => Ok(Answer {
+            plan,
+            first: Some((reply, piece, asking)),
+        }),
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
         None => Err(NoAnswer::Failed(Failure::Device)),
     }
@@ -305,8 +345,12 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
     // Keyed with randomness of the system: no content can hold it on purpose.
     let seed = RandomState::new().hash_one(asked.viewer.id);
     let fields = fields_of(head);
-    let request =
-        RequestHead::read(asked.method, received, Boundary { seed }, fields.iter().copied());
+    let request = RequestHead::read(
+        asked.method,
+        received,
+        Boundary { seed },
+        fields.iter().copied(),
+    );
     plan(&request, &representation, &asked.settings.ranges)
 }
 
@@ -327,14 +371,19 @@ fn explain(
         NoAnswer::Refused(refusal) => {
             record.failure = Some(refusal_name(refusal));
             let after = match refusal {
-                Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => retry_after,
+                Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => {
+                    retry_after
+                }
                 Refusal::Full | Refusal::UnknownStream | Refusal::OutOfBounds => soon,
             };
             let detail = match refusal {
                 Refusal::Offline { .. } => Some("the disk is out of service; try again later"),
                 _ => None,
             };
-            (error_reply(Status::Unavailable, method, detail), Some(after))
+            (
+                error_reply(Status::Unavailable, method, detail),
+                Some(after),
+            )
         }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));
@@ -354,16 +403,24 @@ fn build(
     head: &http::request::Parts,
     mut account: Account,
 ) -> Response<ReplyBody> {
-    let ReplyPlan { status, fields, body } = answer.plan;
+    let ReplyPlan {
+        status,
+        fields,
+        body,
+    } = answer.plan;
     account.record.status = status.code();
-    let timing = timing_field(settings, head, answer.first.as_ref().map(|(_, piece, _)| piece.info()));
+    let timing = timing_field(
+        settings,
+        head,
+        answer.first.as_ref().map(|(_, piece, _)| piece.info()),
+    );
     let body = match answer.first {
         Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
         None => ReplyBody::text(body.closing, account),
     };
     let mut response = Response::new(body);
-    *response.status_mut() =
-        http::StatusCode::from_u16(status.code()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() = http::StatusCode::from_u16(status.code())
+        .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in fields {
         append(response.headers_mut(), name, &value);
     }

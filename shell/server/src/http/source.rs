@@ -32,7 +32,11 @@ impl StreamSource for LibrarySource {
         }
         let file = self.files.open(part).map_err(|error| {
             // Another version is no fault of the device.
-            if is_changed(&error) { io::Error::from(Errno::STALE) } else { error }
+            if is_changed(&error) {
+                io::Error::from(Errno::STALE)
+            } else {
+                error
+            }
         })?;
         if direct {
             let flags = fcntl_getfl(&file)?;

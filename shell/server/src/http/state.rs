@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_engine::StreamId;
+use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, StreamFiles};
 
 use crate::admin::RequestMetrics;
@@ -74,7 +74,10 @@ impl MediaState {
 
     /// Takes new settings into force.
     pub fn reconfigure(&self, settings: HttpSettings) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        *self
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// A stream is asked for. Those that are no longer are forgotten as the table doubles.
@@ -83,7 +86,9 @@ impl MediaState {
         if streams.len() == streams.capacity() {
             streams.retain(|_, files| files.strong_count() > 0);
         }
-        streams.entry(StreamId(files.id)).or_insert_with(|| Arc::downgrade(files));
+        streams
+            .entry(StreamId(files.id))
+            .or_insert_with(|| Arc::downgrade(files));
     }
 
     /// The files of a stream that was asked for, if they are still what its paths lead to.
