@@ -144,3 +144,85 @@ impl Drop for Reply {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::mailbox::Waker;
+    use crate::raw::Pool;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    const INFO: PieceInfo = PieceInfo {
+        from_ram: true,
+        queue_time: Duration::ZERO,
+        disk_time: Duration::ZERO,
+    };
+
+    fn device() -> Arc<Mailbox<Message>> {
+        Mailbox::new(Waker::new().expect("eventfd"))
+    }
+
+    fn messages(device: &Mailbox<Message>) -> Vec<Message> {
+        let mut messages = Vec::new();
+        device.take(&mut messages);
+        messages
+    }
+
+    fn piece(pool: &Arc<Pool>, slot: Slot, device: &Arc<Mailbox<Message>>) -> Piece {
+        let view = pool.view(slot, 0, 4096).expect("filled");
+        Piece::new(view, INFO, (RequestId(7), slot), device)
+    }
+
+    #[test]
+    fn a_dropped_piece_is_told_once_when_its_slot_is_free() {
+        let (device, pool) = (device(), Pool::new(8, 4096).expect("maps"));
+        let piece = piece(&pool, Slot(3), &device);
+        assert!(messages(&device).is_empty() && pool.lease(&[Slot(3)]).is_none());
+        drop(piece);
+        let told = messages(&device);
+        assert!(matches!(
+            told[..],
+            [Message::Sent {
+                request: RequestId(7),
+                slot: Slot(3)
+            }]
+        ));
+        assert!(pool.lease(&[Slot(3)]).is_some());
+    }
+
+    #[tokio::test]
+    async fn only_an_unfinished_reply_is_cancelled() {
+        let (device, pool) = (device(), Pool::new(8, 4096).expect("maps"));
+        for (pieces, failure, is_cancelled) in [
+            (0, None, true),
+            (1, None, true),
+            (2, None, false),
+            (1, Some(Failure::Device), false),
+        ] {
+            let (sender, receiver) = unbounded_channel();
+            let mut reply = Reply::new(RequestId(7), 2 * 4096, receiver, &device);
+            for slot in 0..pieces {
+                sender
+                    .send(Ok(piece(&pool, Slot(slot), &device)))
+                    .expect("open");
+                reply.next().await.expect("sent").expect("a piece");
+            }
+            if let Some(failure) = failure {
+                sender.send(Err(failure)).expect("open");
+                assert_eq!(reply.next().await.and_then(Result::err), Some(failure));
+                assert!(reply.next().await.is_none());
+            }
+            messages(&device);
+            drop(reply);
+            let told = messages(&device);
+            let cancels = told
+                .iter()
+                .filter(|m| matches!(m, Message::Cancel(RequestId(7))));
+            assert_eq!(
+                cancels.count(),
+                usize::from(is_cancelled),
+                "{pieces} {failure:?}"
+            );
+        }
+    }
+}

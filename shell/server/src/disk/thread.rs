@@ -318,7 +318,7 @@ impl DeviceThread {
                 disk_time,
             } => {
                 let Some(waiting) = self.replies.get_mut(&request) else {
-                    // Announced before the shard heard that nobody wants it.
+                    // Nobody listens, which the shard should know; the slot must not be lost.
                     return self.shard.handle_sent(now, request, slot);
                 };
                 let Some(view) = self.pool.view(slot, start, end) else {

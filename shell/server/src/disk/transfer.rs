@@ -267,3 +267,117 @@ fn early_end(files: &Files, plan: &Plan, target: &Target) -> ReadOutcome {
         Err(error) => failure(files, plan, &error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::crew::Crew;
+    use crate::disk::mailbox::Waker;
+    use crate::disk::rig::{FileSource, Scratch};
+    use crate::raw::Pool;
+    use headlong_engine::Slot;
+
+    struct Rig {
+        files: Arc<Files>,
+        completions: Arc<Mailbox<Completion>>,
+        transfer: Transfer,
+        _scratch: Scratch,
+    }
+
+    /// A read of 10,000 bytes from byte 4096 on.
+    fn rig(direct: bool) -> Rig {
+        let scratch = Scratch::new();
+        let path = scratch.file("film", &[0; 20_000]);
+        let completions = Mailbox::new(Waker::new().expect("eventfd"));
+        let files = Files::new("test", Crew::new("test").expect("starts"), 8);
+        let pool = Pool::new(8, 4096).expect("maps");
+        let plan = Plan {
+            source: Arc::new(FileSource::new(1, [path.clone()])),
+            stream: StreamId(1),
+            part: 0,
+            offset: 4096,
+            length: 10_000,
+            ticket: Ticket::new(ReadId(5), &completions),
+        };
+        let lease = pool.lease(&[Slot(0), Slot(1), Slot(2)]).expect("free");
+        let file = Arc::new(std::fs::File::open(path).expect("opens"));
+        let transfer = Read { lease, plan }.with(OpenFile { file, direct });
+        Rig {
+            files,
+            completions,
+            transfer,
+            _scratch: scratch,
+        }
+    }
+
+    #[test]
+    fn a_short_direct_read_goes_on_at_the_last_whole_block() {
+        let mut rig = rig(true);
+        let span = |offset, skip, length| Span {
+            offset,
+            skip,
+            length,
+        };
+        assert_eq!(rig.transfer.span(), span(4096, 0, 12_288), "whole blocks");
+        let next = rig.transfer.advance(Ok(5000), &rig.files);
+        assert!(matches!(next, Next::Again), "{next:?}");
+        assert_eq!(rig.transfer.span(), span(8192, 4096, 8192));
+        let next = rig.transfer.advance(Ok(904), &rig.files);
+        assert!(matches!(next, Next::Short), "no whole block more: {next:?}");
+        let next = rig.transfer.advance(Ok(5904), &rig.files);
+        assert!(matches!(next, Next::Whole), "{next:?}");
+    }
+
+    #[test]
+    fn a_short_buffered_read_goes_on_where_it_ended() {
+        let mut rig = rig(false);
+        let span = |offset, skip, length| Span {
+            offset,
+            skip,
+            length,
+        };
+        assert_eq!(rig.transfer.span(), span(4096, 0, 10_000));
+        let next = rig.transfer.advance(Ok(1), &rig.files);
+        assert!(matches!(next, Next::Again), "{next:?}");
+        assert_eq!(rig.transfer.span(), span(4097, 1, 9_999));
+        let next = rig.transfer.advance(Ok(0), &rig.files);
+        assert!(matches!(next, Next::Short), "{next:?}");
+    }
+
+    #[test]
+    fn a_call_that_is_always_interrupted_ends_some_time() {
+        let mut rig = rig(false);
+        let calls = (0..1000).take_while(|_| {
+            let next = rig.transfer.advance(Err(Errno::INTR.into()), &rig.files);
+            matches!(next, Next::Again)
+        });
+        assert_eq!(calls.count() as u32, IDLE_CALLS_MAX - 1);
+    }
+
+    #[test]
+    fn a_read_dropped_anywhere_is_told_as_an_error() {
+        let rig = rig(true);
+        drop(rig.transfer);
+        let mut told = Vec::new();
+        rig.completions.take(&mut told);
+        let (id, outcome) = (ReadId(5), ReadOutcome::Error);
+        assert_eq!(told, [Completion { id, outcome }]);
+    }
+
+    #[test]
+    fn only_errors_of_the_device_count_against_it() {
+        for (errno, outcome) in [
+            (Errno::NOENT, ReadOutcome::Changed),
+            (Errno::STALE, ReadOutcome::Changed),
+            (Errno::IO, ReadOutcome::Error),
+            (Errno::NODEV, ReadOutcome::Error),
+        ] {
+            let rig = rig(true);
+            rig.transfer.end(Next::Failed(errno.into()), &rig.files);
+            let mut told = Vec::new();
+            rig.completions.take(&mut told);
+            assert_eq!(told.len(), 1);
+            assert_eq!(told[0].outcome, outcome, "{errno}");
+        }
+    }
+}
