@@ -104,6 +104,7 @@ pub struct Counters {
 struct State {
     queue: VecDeque<Job>,
     in_service: usize,
+    in_service_bytes: u64,
     closed: bool,
     timed: bool,
     drive: Drive,
@@ -131,6 +132,7 @@ impl Actuator {
             state: Mutex::new(State {
                 queue: VecDeque::new(),
                 in_service: 0,
+                in_service_bytes: 0,
                 closed: false,
                 timed: false,
                 drive: Drive::new(model),
@@ -190,6 +192,12 @@ impl Actuator {
         self.lock().counters
     }
 
+    /// Bytes of the requests that wait or are in service.
+    pub(super) fn outstanding_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.queue.iter().map(|job| job.work.length()).sum::<u64>() + state.in_service_bytes
+    }
+
     pub(super) fn records(&self) -> Vec<Record> {
         self.lock().records.clone()
     }
@@ -221,7 +229,7 @@ impl Actuator {
             let waited = self.wait_for_completion(&job, started + service);
             let failed = waited.struck || self.transfer(&job, &mut buffer).is_err();
             let mut state = self.lock();
-            state.in_service = 0;
+            (state.in_service, state.in_service_bytes) = (0, 0);
             // An arm that was not held up is free at the moment the model says, however late
             // this thread woke: lateness does not add up.
             let completed = self.now();
@@ -257,9 +265,9 @@ impl Actuator {
             }
         }
         let job = state.next_job()?;
-        state.in_service = 1;
         let started = job.arrived.max(state.free_at);
         let length = job.work.length();
+        (state.in_service, state.in_service_bytes) = (1, length);
         let service = if state.timed {
             let service = state.drive.serve(job.offset, length);
             state.faults.stretch(service)

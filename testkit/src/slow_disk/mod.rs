@@ -185,6 +185,11 @@ impl SlowDisk {
         self.actuator.counters()
     }
 
+    /// Bytes of the requests that wait or are in service now.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.actuator.outstanding_bytes()
+    }
+
     /// Model time since the disk was made: the clock of the trace.
     pub fn now(&self) -> Duration {
         self.actuator.now()

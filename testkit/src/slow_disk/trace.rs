@@ -1,7 +1,9 @@
 //! What the disk was asked, and what that says about its caller.
 //!
 //! The kernel cuts a large read into requests (1280 KiB by a loop device, 1 MiB by FUSE). A caller's
-//! read is found again as a [`Run`]: requests that touch and were outstanding together.
+//! read is found again as a [`Run`]: requests that touch and were outstanding together. A caller whose
+//! submission is slower than the disk (memory that is faulted in page by page, a large time
+//! compression) may show as several runs for one read, never as one run for several reads.
 
 use std::time::Duration;
 
