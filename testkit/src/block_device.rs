@@ -55,6 +55,29 @@ impl BlockDevice {
         &self.disk
     }
 
+    /// Kernel name of the device, `loopN`.
+    pub fn device_name(&self) -> String {
+        let name = self.loop_device.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Where a file lies on the disk: runs of bytes in file order, as `filefrag` tells them.
+    pub fn extents(&self, file: &Path) -> io::Result<Vec<FileExtent>> {
+        let program = find_program("filefrag").map_err(io::Error::other)?;
+        let output = Command::new(program)
+            .args(["-v", "-b4096"])
+            .arg(file)
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let extents: Vec<FileExtent> = text.lines().filter_map(parse_extent).collect();
+        if extents.is_empty() {
+            return Err(io::Error::other(format!(
+                "filefrag shows no extents: {text}"
+            )));
+        }
+        Ok(extents)
+    }
+
     /// Writes everything out, drops what the kernel cached of it, empties the trace and switches
     /// the timing on: the moment a measurement begins.
     pub fn start(&self) -> io::Result<()> {
@@ -76,6 +99,31 @@ impl Drop for BlockDevice {
         self.disk.heal();
         self.disk.switch_timing(false);
     }
+}
+
+/// A run of bytes of a file that is contiguous on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Offset on the disk.
+    pub physical: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A line such as `0: 0.. 2047: 34816.. 36863: 2048: last,eof`, in blocks of 4096.
+fn parse_extent(line: &str) -> Option<FileExtent> {
+    let mut columns = line.split(':').map(str::trim);
+    columns.next()?.parse::<u32>().ok()?;
+    let first_of = |column: &str| column.split("..").next()?.trim().parse::<u64>().ok();
+    let (offset, physical) = (first_of(columns.next()?)?, first_of(columns.next()?)?);
+    let length: u64 = columns.next()?.parse().ok()?;
+    Some(FileExtent {
+        offset: offset * 4096,
+        physical: physical * 4096,
+        length: length * 4096,
+    })
 }
 
 struct LoopDevice {
@@ -187,4 +235,28 @@ pub(crate) fn find_program(name: &str) -> Result<PathBuf, String> {
         .map(|directory| directory.join(name))
         .find(|file| file.is_file())
         .ok_or_else(|| format!("{name} is not installed (Debian: util-linux, e2fsprogs)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_are_read_and_headings_are_not() {
+        let line = "   1:     2048..    4095:      36864..     38911:   2048:             last,eof";
+        let extent = FileExtent {
+            offset: 2048 << 12,
+            physical: 36864 << 12,
+            length: 2048 << 12,
+        };
+        assert_eq!(parse_extent(line), Some(extent));
+        assert_eq!(
+            parse_extent(" ext:     logical_offset:        physical_offset: length:"),
+            None
+        );
+        assert_eq!(
+            parse_extent("File size of x is 8388608 (2048 blocks of 4096 bytes)"),
+            None
+        );
+    }
 }

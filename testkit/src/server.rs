@@ -131,6 +131,17 @@ impl ServerBuilder {
         self
     }
 
+    /// The command line it would run, for tests that expect it to refuse.
+    pub fn arguments(roots: &[&Path], arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .arg("serve")
+            .args(roots)
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+    }
+
     /// Adds a command-line argument.
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.push(argument.into());
@@ -334,58 +345,53 @@ fn keep_output(mut pipe: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) 
     })
 }
 
-/// `/status`, searched by name: tests depend on the names of counters, not on how they nest.
+/// `/status`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Status(pub Value);
 
 impl Status {
-    /// The sum of all numbers with that key, at any depth: over all devices.
-    pub fn sum(&self, key: &str) -> u64 {
-        let mut total = 0;
-        visit(&self.0, &mut |name, value| {
-            if name == key {
-                total += value.as_u64().unwrap_or(0);
-            }
-        });
-        total
+    /// The entries of the devices.
+    pub fn devices(&self) -> &[Value] {
+        self.0
+            .get("devices")
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 
-    /// Whether any value has that key.
-    pub fn has(&self, key: &str) -> bool {
-        let mut found = false;
-        visit(&self.0, &mut |name, _| found |= name == key);
-        found
-    }
-
-    /// All texts with that key, at any depth.
-    pub fn texts(&self, key: &str) -> Vec<String> {
-        let mut texts = Vec::new();
-        visit(&self.0, &mut |name, value| {
-            if let (true, Some(text)) = (name == key, value.as_str()) {
-                texts.push(text.to_owned());
-            }
-        });
-        texts
-    }
-
-    /// The entry of the device of that name.
+    /// The entry of the device of that name, as a status with this device only.
     pub fn device(&self, name: &str) -> Option<Self> {
-        let devices = self.0.get("devices")?.as_array()?;
         let is_it = |device: &&Value| device.get("name").and_then(Value::as_str) == Some(name);
-        devices.iter().find(is_it).cloned().map(Self)
+        let device = self.devices().iter().find(is_it)?;
+        Some(Self(serde_json::json!({ "devices": [device] })))
     }
-}
 
-fn visit(value: &Value, found: &mut impl FnMut(&str, &Value)) {
-    match value {
-        Value::Object(map) => {
-            for (name, value) in map {
-                found(name, value);
-                visit(value, found);
-            }
-        }
-        Value::Array(values) => values.iter().for_each(|value| visit(value, found)),
-        _ => {}
+    /// A counter, summed over the devices.
+    ///
+    /// # Panics
+    /// If a device lacks it: a misspelt counter must not count as zero.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.sum("counters", name)
+    }
+
+    /// A class of memory in bytes, summed over the devices; panics as [`Status::counter`].
+    pub fn memory(&self, class: &str) -> u64 {
+        self.sum("memory", class)
+    }
+
+    /// The state of the first device.
+    pub fn state(&self) -> Option<&str> {
+        self.devices().first()?.get("state")?.as_str()
+    }
+
+    /// The name of the policy of the first device.
+    pub fn policy(&self) -> Option<&str> {
+        self.devices().first()?.get("policy")?.get("name")?.as_str()
+    }
+
+    fn sum(&self, group: &str, name: &str) -> u64 {
+        let value = |device: &Value| device.get(group)?.get(name)?.as_u64();
+        let known = |device| value(device).unwrap_or_else(|| panic!("no {group}.{name}: {device}"));
+        self.devices().iter().map(known).sum()
     }
 }
 
@@ -421,17 +427,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_wherever_they_nest() {
+    fn counters_are_summed_over_devices_and_never_mistaken_for_others() {
         let status = Status(serde_json::json!({
             "devices": [
-                {"name": "sda", "stats": {"jobs": 3}, "state": "online"},
-                {"name": "sdb", "stats": {"jobs": 4}, "state": "offline"},
+                {"name": "sda", "counters": {"jobs": 3}, "queue": {"jobs": 9}, "state": "online"},
+                {"name": "sdb", "counters": {"jobs": 4}, "queue": {"jobs": 9}, "state": "offline"},
             ],
         }));
-        assert_eq!(status.sum("jobs"), 7);
-        assert_eq!(status.texts("state"), ["online", "offline"]);
-        assert_eq!(status.device("sdb").expect("sdb").sum("jobs"), 4);
-        assert!(!status.has("queue"));
+        assert_eq!(status.counter("jobs"), 7);
+        let one = status.device("sdb").expect("sdb");
+        assert_eq!((one.counter("jobs"), one.state()), (4, Some("offline")));
+        assert!(status.device("sdc").is_none());
+        assert!(std::panic::catch_unwind(|| status.counter("jbos")).is_err());
     }
 
     #[test]

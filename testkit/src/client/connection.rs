@@ -72,6 +72,12 @@ impl Connection {
         Ok(self.stream.write_all(bytes)?)
     }
 
+    /// Tells the server that no more will come.
+    pub fn shut_down_writing(&self) {
+        // It may have closed already.
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
     /// Reads a reply to a request with that method, whole.
     pub fn receive(&mut self, method: &str) -> Result<Response, ClientError> {
         let head = self.receive_head()?;
