@@ -86,7 +86,7 @@ impl SecureClient {
                 let driver = tokio::spawn(driver);
                 let mut responses = Vec::new();
                 for request in requests {
-                    let request = build(method, address, request)?;
+                    let request = build(self.version, method, address, request)?;
                     sender.ready().await.map_err(failed)?;
                     let response = sender.send_request(request).await.map_err(failed)?;
                     responses.push(collect(response).await?);
@@ -102,7 +102,7 @@ impl SecureClient {
                 let driver = tokio::spawn(driver);
                 let mut tasks = Vec::new();
                 for request in requests {
-                    let request = build(method, address, request)?;
+                    let request = build(self.version, method, address, request)?;
                     let mut sender = sender.clone();
                     tasks.push(tokio::spawn(async move {
                         sender.ready().await.map_err(failed)?;
@@ -130,16 +130,19 @@ impl SecureClient {
     }
 }
 
+/// HTTP/1.1 names the host in a field, HTTP/2 in the target; naming it twice is an error.
 fn build(
+    version: Version,
     method: &str,
     address: SocketAddr,
     (target, fields): &(String, Vec<(String, String)>),
 ) -> Result<http::Request<Empty<Bytes>>, ClientError> {
-    let uri = format!("https://localhost:{}{target}", address.port());
-    let mut builder = http::Request::builder()
-        .method(method)
-        .uri(uri)
-        .header("host", "localhost");
+    let authority = format!("localhost:{}", address.port());
+    let mut builder = http::Request::builder().method(method);
+    builder = match version {
+        Version::Http1 => builder.uri(target).header("host", authority),
+        Version::Http2 => builder.uri(format!("https://{authority}{target}")),
+    };
     for (name, value) in fields {
         builder = builder.header(name, value);
     }

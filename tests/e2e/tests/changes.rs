@@ -169,7 +169,8 @@ fn a_deleted_file_is_not_found() {
     fs::remove_file(&title.path).expect("delete");
     reply.finish();
     let ask = || fetch(server.address(), "GET", &title.target, &[]).map(|reply| reply.status());
-    eventually("the deleted file", ask, |status| matches!(status, Ok(404)));
+    let status = eventually("the deleted file", ask, |status| matches!(status, Ok(404)));
+    assert!(status.is_ok());
     // A new one of that name is a new title.
     pattern::write_file(&title.path, NEW, 10_000).expect("write");
     check_new(&server, title, NEW, 10_000);

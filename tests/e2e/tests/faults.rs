@@ -102,11 +102,9 @@ impl Rig {
 
     /// Waits until the disk serves title 5 again.
     fn wait_until_served(&self) {
-        eventually(
-            "the disk that was healed",
-            || self.ask(5, 0, 99),
-            |answer| *answer == Ok(100),
-        );
+        let ask = || self.ask(5, 0, 99);
+        let answer = eventually("the disk that was healed", ask, Result::is_ok);
+        assert_eq!(answer, Ok(100));
     }
 }
 
