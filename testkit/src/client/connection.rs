@@ -1,0 +1,213 @@
+//! One blocking HTTP/1.1 connection on which a test may write any bytes it likes.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::ClientError;
+use super::head::{Framing, Head, Response};
+
+/// Longest wait for the next bytes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    /// Bytes received and not yet used.
+    received: Vec<u8>,
+}
+
+/// One request on a connection of its own.
+pub fn fetch(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> Result<Response, ClientError> {
+    Connection::open(address)?.request(method, target, fields)
+}
+
+/// The text of a request without a body.
+pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    for (name, value) in fields {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text + "\r\n"
+}
+
+impl Connection {
+    /// Connects; gives up after 20 seconds of silence, here and later.
+    pub fn open(address: SocketAddr) -> Result<Self, ClientError> {
+        let stream =
+            TcpStream::connect_timeout(&address, PATIENCE).map_err(ClientError::Connect)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream,
+            received: Vec::new(),
+        })
+    }
+
+    /// Waits no longer than this for the next bytes.
+    pub fn set_patience(&self, patience: Duration) -> Result<(), ClientError> {
+        Ok(self.stream.set_read_timeout(Some(patience))?)
+    }
+
+    /// Sends a request without a body and reads its reply.
+    pub fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+    ) -> Result<Response, ClientError> {
+        self.send(request_text(method, target, fields).as_bytes())?;
+        self.receive(method)
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        Ok(self.stream.write_all(bytes)?)
+    }
+
+    /// Tells the server that no more will come.
+    pub fn shut_down_writing(&self) {
+        // It may have closed already.
+        let _ = self.stream.shutdown(std::net::Shutdown::Write);
+    }
+
+    /// Reads a reply to a request with that method, whole.
+    pub fn receive(&mut self, method: &str) -> Result<Response, ClientError> {
+        let head = self.receive_head()?;
+        let mut body = Vec::new();
+        let done = match head.framing(method) {
+            Framing::Length(length) => self.take_into(&mut body, length),
+            Framing::Chunked => self.take_chunks_into(&mut body),
+            Framing::Close => self.take_rest_into(&mut body),
+        };
+        match done {
+            Ok(()) => Ok(Response { head, body }),
+            Err(ClientError::Io(cause)) => {
+                let received_bytes = body.len() as u64;
+                Err(ClientError::CutShort {
+                    status: head.status,
+                    received_bytes,
+                    cause,
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a reply's head and leaves its body.
+    pub fn receive_head(&mut self) -> Result<Head, ClientError> {
+        loop {
+            if let Some((head, length)) = Head::parse(&self.received)? {
+                self.received.drain(..length);
+                return Ok(head);
+            }
+            match self.read_more() {
+                Err(ClientError::Io(error))
+                    if error.kind() == std::io::ErrorKind::UnexpectedEof
+                        && self.received.is_empty() =>
+                {
+                    return Err(ClientError::Closed);
+                }
+                result => result?,
+            }
+        }
+    }
+
+    /// Reads exactly `length` bytes of a body.
+    pub fn receive_body(&mut self, length: u64) -> Result<Vec<u8>, ClientError> {
+        let mut body = Vec::new();
+        self.take_into(&mut body, length)?;
+        Ok(body)
+    }
+
+    /// Reads and drops everything until the server closes; the number of bytes, and whether the
+    /// end was a reset rather than an orderly close.
+    pub fn drain(&mut self) -> Result<(u64, bool), ClientError> {
+        let mut total = self.received.len() as u64;
+        self.received.clear();
+        loop {
+            match self.read_more() {
+                Ok(()) => {
+                    total += self.received.len() as u64;
+                    self.received.clear();
+                }
+                Err(ClientError::Io(error)) => {
+                    return Ok((total, error.kind() != std::io::ErrorKind::UnexpectedEof));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until bytes come or the connection ends.
+    fn read_more(&mut self) -> Result<(), ClientError> {
+        let mut buffer = [0; 64 << 10];
+        match self.stream.read(&mut buffer)? {
+            0 => Err(ClientError::Io(std::io::ErrorKind::UnexpectedEof.into())),
+            length => {
+                self.received.extend_from_slice(&buffer[..length]);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_into(&mut self, body: &mut Vec<u8>, length: u64) -> Result<(), ClientError> {
+        let mut left = length;
+        loop {
+            let ready = left.min(self.received.len() as u64) as usize;
+            body.extend(self.received.drain(..ready));
+            left -= ready as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            self.read_more()?;
+        }
+    }
+
+    fn take_chunks_into(&mut self, body: &mut Vec<u8>) -> Result<(), ClientError> {
+        loop {
+            let line = self.take_line()?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let size = u64::from_str_radix(digits, 16)
+                .map_err(|_| ClientError::Malformed(format!("chunk size {line:?}")))?;
+            if size == 0 {
+                while !self.take_line()?.is_empty() {}
+                return Ok(());
+            }
+            self.take_into(body, size)?;
+            self.take_line()?;
+        }
+    }
+
+    fn take_rest_into(&mut self, body: &mut Vec<u8>) -> Result<(), ClientError> {
+        loop {
+            body.append(&mut self.received);
+            match self.read_more() {
+                Err(ClientError::Io(error))
+                    if error.kind() == std::io::ErrorKind::UnexpectedEof =>
+                {
+                    return Ok(());
+                }
+                result => result?,
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Result<String, ClientError> {
+        loop {
+            if let Some(end) = self.received.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.received[..end]).into_owned();
+                self.received.drain(..end + 2);
+                return Ok(line);
+            }
+            self.read_more()?;
+        }
+    }
+}

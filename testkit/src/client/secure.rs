@@ -1,0 +1,172 @@
+//! TLS with HTTP/1.1 or HTTP/2, by the same libraries as the server's (hyper, rustls): their
+//! correctness is not what our tests are about.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::ClientError;
+use super::head::{Head, Response};
+
+/// Protocol to agree on by ALPN; the connection fails if the server will not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// `http/1.1`
+    Http1,
+    /// `h2`
+    Http2,
+}
+
+/// A client that trusts one certificate, for the host name `localhost`.
+pub struct SecureClient {
+    connector: TlsConnector,
+    version: Version,
+}
+
+impl SecureClient {
+    /// A client that trusts `certificate` (DER) only.
+    pub fn new(certificate: &[u8], version: Version) -> Result<Self, ClientError> {
+        let mut roots = rustls::RootCertStore::empty();
+        let unusable = |error: rustls::Error| ClientError::Unexpected(error.to_string());
+        roots
+            .add(CertificateDer::from(certificate.to_vec()))
+            .map_err(unusable)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(unusable)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![match version {
+            Version::Http1 => b"http/1.1".to_vec(),
+            Version::Http2 => b"h2".to_vec(),
+        }];
+        // A resumed session would not show a new certificate.
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+            version,
+        })
+    }
+
+    /// Does the handshake only: the certificate (DER) that the server showed.
+    pub async fn certificate(&self, address: SocketAddr) -> Result<Vec<u8>, ClientError> {
+        let stream = self.connect(address).await?;
+        let shown = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(|chain| chain.first());
+        shown
+            .map(|certificate| certificate.to_vec())
+            .ok_or_else(|| ClientError::Unexpected("no certificate shown".to_owned()))
+    }
+
+    /// Sends all these requests (target and header fields) on one connection, with HTTP/2 at
+    /// once, and returns their replies in order.
+    pub async fn fetch_all(
+        &self,
+        address: SocketAddr,
+        method: &str,
+        requests: &[(String, Vec<(String, String)>)],
+    ) -> Result<Vec<Response>, ClientError> {
+        let io = TokioIo::new(self.connect(address).await?);
+        match self.version {
+            Version::Http1 => {
+                let (mut sender, driver) = hyper::client::conn::http1::handshake(io)
+                    .await
+                    .map_err(failed)?;
+                let driver = tokio::spawn(driver);
+                let mut responses = Vec::new();
+                for request in requests {
+                    let request = build(self.version, method, address, request)?;
+                    sender.ready().await.map_err(failed)?;
+                    let response = sender.send_request(request).await.map_err(failed)?;
+                    responses.push(collect(response).await?);
+                }
+                driver.abort();
+                Ok(responses)
+            }
+            Version::Http2 => {
+                let (sender, driver) =
+                    hyper::client::conn::http2::handshake(TokioExecutor::new(), io)
+                        .await
+                        .map_err(failed)?;
+                let driver = tokio::spawn(driver);
+                let mut tasks = Vec::new();
+                for request in requests {
+                    let request = build(self.version, method, address, request)?;
+                    let mut sender = sender.clone();
+                    tasks.push(tokio::spawn(async move {
+                        sender.ready().await.map_err(failed)?;
+                        collect(sender.send_request(request).await.map_err(failed)?).await
+                    }));
+                }
+                let mut responses = Vec::new();
+                for task in tasks {
+                    let joined = task.await;
+                    let result = joined.map_err(|e| ClientError::Unexpected(e.to_string()))?;
+                    responses.push(result?);
+                }
+                driver.abort();
+                Ok(responses)
+            }
+        }
+    }
+
+    async fn connect(&self, address: SocketAddr) -> Result<TlsStream<TcpStream>, ClientError> {
+        let stream = TcpStream::connect(address)
+            .await
+            .map_err(ClientError::Connect)?;
+        let name = ServerName::try_from("localhost").expect("a valid host name");
+        Ok(self.connector.connect(name, stream).await?)
+    }
+}
+
+/// HTTP/1.1 names the host in a field, HTTP/2 in the target; naming it twice is an error.
+fn build(
+    version: Version,
+    method: &str,
+    address: SocketAddr,
+    (target, fields): &(String, Vec<(String, String)>),
+) -> Result<http::Request<Empty<Bytes>>, ClientError> {
+    let authority = format!("localhost:{}", address.port());
+    let mut builder = http::Request::builder().method(method);
+    builder = match version {
+        Version::Http1 => builder.uri(target).header("host", authority),
+        Version::Http2 => builder.uri(format!("https://{authority}{target}")),
+    };
+    for (name, value) in fields {
+        builder = builder.header(name, value);
+    }
+    builder
+        .body(Empty::new())
+        .map_err(|error| ClientError::Unexpected(error.to_string()))
+}
+
+async fn collect(response: http::Response<hyper::body::Incoming>) -> Result<Response, ClientError> {
+    let (parts, body) = response.into_parts();
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let fields = parts
+        .headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+        .collect();
+    let head = Head {
+        status: parts.status.as_u16(),
+        fields,
+    };
+    let body = body.collect().await.map_err(failed)?.to_bytes().to_vec();
+    Ok(Response { head, body })
+}
+
+fn failed(error: hyper::Error) -> ClientError {
+    ClientError::Io(std::io::Error::other(error))
+}

@@ -1,0 +1,449 @@
+//! The real server as a child process: started on ports of its own, waited for, watched, stopped.
+//!
+//! Dropping it sends SIGTERM and, if that does not end it in time, SIGKILL; it is always waited for.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::client::{self, ClientError};
+use crate::scratch::Scratch;
+
+/// How long a server may take to become ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long it may take to end after SIGTERM before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// Output kept of one server.
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+
+/// Path of the binary under test: the environment variable `HEADLONG_BIN`, else the one that cargo
+/// builds beside the running test (built now if it is older than its sources).
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("HEADLONG_BIN") {
+            return PathBuf::from(path);
+        }
+        let test = std::env::current_exe().expect("a test knows its own path");
+        // target/PROFILE/deps/TEST-HASH
+        let profile = test
+            .ancestors()
+            .nth(2)
+            .expect("tests lie in target/PROFILE/deps");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut build = Command::new(cargo);
+        build.args([
+            "build",
+            "--quiet",
+            "--package",
+            "headlong",
+            "--bin",
+            "headlong",
+        ]);
+        if profile.file_name().is_some_and(|name| name == "release") {
+            build.arg("--release");
+        }
+        build
+            .arg("--target-dir")
+            .arg(profile.parent().expect("a profile lies in a target"));
+        build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
+        let status = build.status().expect("cargo can be started");
+        assert!(status.success(), "cargo build -p headlong failed: {status}");
+        profile.join("headlong")
+    })
+}
+
+/// A port nobody listens on, below the range that the kernel gives to outgoing connections, so
+/// that none of those can take it before the server does.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const FIRST: u32 = 10_240;
+    const COUNT: u32 = 20_000;
+    // Concurrent test processes begin at different places.
+    let offset = std::process::id().wrapping_mul(97);
+    for _ in 0..COUNT {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) % COUNT;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, (FIRST + number) as u16));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
+    panic!("no free port between {FIRST} and {}", FIRST + COUNT);
+}
+
+/// How to start a server.
+#[derive(Debug, Clone)]
+pub struct ServerBuilder {
+    roots: Vec<PathBuf>,
+    memory: String,
+    config: String,
+    arguments: Vec<OsString>,
+    environment: HashMap<OsString, OsString>,
+}
+
+/// A running server.
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    admin: SocketAddr,
+    config_path: PathBuf,
+    output: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
+    exit: Option<ExitStatus>,
+    _scratch: Scratch,
+}
+
+impl ServerBuilder {
+    /// A server of these roots with 32 MiB of memory and an otherwise empty configuration.
+    pub fn new<P: AsRef<Path>>(roots: impl IntoIterator<Item = P>) -> Self {
+        Self {
+            roots: roots
+                .into_iter()
+                .map(|root| root.as_ref().to_owned())
+                .collect(),
+            memory: "32MiB".to_owned(),
+            config: String::new(),
+            arguments: Vec::new(),
+            environment: HashMap::new(),
+        }
+    }
+
+    /// Sets `--memory`.
+    pub fn memory(mut self, size: &str) -> Self {
+        self.memory = size.to_owned();
+        self
+    }
+
+    /// Adds lines to the configuration file (TOML); top-level keys before any table.
+    pub fn config(mut self, toml: &str) -> Self {
+        let _ = writeln!(self.config, "{toml}");
+        self
+    }
+
+    /// The command line it would run, for tests that expect it to refuse.
+    pub fn arguments(roots: &[&Path], arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .arg("serve")
+            .args(roots)
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Adds a command-line argument.
+    pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.insert(name.into(), value.into());
+        self
+    }
+
+    /// Starts it and waits until it says that it is ready.
+    pub fn start(self) -> Result<Server, String> {
+        let scratch = Scratch::new("server").map_err(|error| error.to_string())?;
+        let config_path = scratch.path().join("headlong.toml");
+        std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
+        let (address, admin) = (free_address(), free_address());
+        let mut command = Command::new(binary());
+        command
+            .arg("serve")
+            .args(&self.roots)
+            .args([
+                "--listen",
+                &address.to_string(),
+                "--admin",
+                &admin.to_string(),
+            ])
+            .args(["--memory", &self.memory])
+            .arg("--config")
+            .arg(&config_path)
+            .args(&self.arguments)
+            .envs(&self.environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", binary().display()))?;
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let mut readers = Vec::new();
+        if let Some(pipe) = child.stdout.take() {
+            readers.push(keep_output(pipe, Arc::clone(&output)));
+        }
+        if let Some(pipe) = child.stderr.take() {
+            readers.push(keep_output(pipe, Arc::clone(&output)));
+        }
+        let exit = None;
+        let mut server = Server {
+            child,
+            address,
+            admin,
+            config_path,
+            output,
+            readers,
+            exit,
+            _scratch: scratch,
+        };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+}
+
+impl Server {
+    /// Where it serves titles.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it answers its operator.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its configuration file, to be changed before a reload.
+    pub fn config_path(&self) -> &Path {
+        &self.config_path
+    }
+
+    /// What it has written to standard output and standard error so far.
+    pub fn output(&self) -> String {
+        let output = self
+            .output
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    /// `/status` as JSON.
+    pub fn status(&self) -> Result<Status, ClientError> {
+        let response = client::fetch(self.admin, "GET", "/status", &[])?;
+        if response.status() != 200 {
+            let text = format!("/status: {} {}", response.status(), response.text());
+            return Err(ClientError::Unexpected(text));
+        }
+        serde_json::from_slice(&response.body)
+            .map(Status)
+            .map_err(|error| ClientError::Malformed(format!("/status: {error}")))
+    }
+
+    /// `/metrics` as text.
+    pub fn metrics(&self) -> Result<String, ClientError> {
+        Ok(client::fetch(self.admin, "GET", "/metrics", &[])?.text())
+    }
+
+    /// Memory of the process.
+    pub fn memory(&self) -> io::Result<ProcessMemory> {
+        ProcessMemory::of(self.pid())
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let pid = Pid::from_raw(self.child.id() as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Waits until it has ended by itself; `None` if it has not within `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let end = Instant::now() + timeout;
+        loop {
+            if self.exit.is_none() {
+                self.exit = self.child.try_wait().ok().flatten();
+            }
+            if self.exit.is_some() || Instant::now() >= end {
+                return self.exit;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Asks it to end (SIGTERM) and waits; `None` if it had to be killed.
+    pub fn stop(mut self) -> Option<ExitStatus> {
+        let _ = self.signal(Signal::TERM);
+        self.wait(STOP_TIMEOUT)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let end = Instant::now() + READY_TIMEOUT;
+        while Instant::now() < end {
+            if let Some(status) = self.wait(Duration::ZERO) {
+                self.join_readers();
+                return Err(format!(
+                    "the server ended with {status}:\n{}",
+                    self.output()
+                ));
+            }
+            match client::fetch(self.admin, "GET", "/healthz", &[]) {
+                Ok(response) if response.status() == 200 => return Ok(()),
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        Err(format!(
+            "the server was not ready after {READY_TIMEOUT:?}:\n{}",
+            self.output()
+        ))
+    }
+
+    fn join_readers(&mut self) {
+        for reader in self.readers.drain(..) {
+            let _ = reader.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.wait(Duration::ZERO).is_none() {
+            let _ = self.signal(Signal::TERM);
+            if self.wait(STOP_TIMEOUT).is_none() {
+                eprintln!("testkit: the server did not end after SIGTERM and is killed");
+                let _ = self.child.kill();
+                // A process in an uninterruptible read cannot even be killed before the disk
+                // answers; the disk's guard sees to that after this one.
+                let _ = self.wait(STOP_TIMEOUT);
+            }
+        }
+        if self.exit.is_some() {
+            self.join_readers();
+        }
+        if std::thread::panicking() {
+            eprintln!("output of the server:\n{}", self.output());
+        }
+    }
+}
+
+fn keep_output(mut pipe: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            let mut output = into
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let room = OUTPUT_BYTES_MAX.saturating_sub(output.len());
+            output.extend_from_slice(&buffer[..length.min(room)]);
+        }
+    })
+}
+
+/// `/status`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status(pub Value);
+
+impl Status {
+    /// The entries of the devices.
+    pub fn devices(&self) -> &[Value] {
+        self.0
+            .get("devices")
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// The entry of the device of that name, as a status with this device only.
+    pub fn device(&self, name: &str) -> Option<Self> {
+        let is_it = |device: &&Value| device.get("name").and_then(Value::as_str) == Some(name);
+        let device = self.devices().iter().find(is_it)?;
+        Some(Self(serde_json::json!({ "devices": [device] })))
+    }
+
+    /// A counter, summed over the devices.
+    ///
+    /// # Panics
+    /// If a device lacks it: a misspelt counter must not count as zero.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.sum("counters", name)
+    }
+
+    /// A class of memory in bytes, summed over the devices; panics as [`Status::counter`].
+    pub fn memory(&self, class: &str) -> u64 {
+        self.sum("memory", class)
+    }
+
+    /// The state of the first device.
+    pub fn state(&self) -> Option<&str> {
+        self.devices().first()?.get("state")?.as_str()
+    }
+
+    /// The name of the policy of the first device.
+    pub fn policy(&self) -> Option<&str> {
+        self.devices().first()?.get("policy")?.get("name")?.as_str()
+    }
+
+    fn sum(&self, group: &str, name: &str) -> u64 {
+        let value = |device: &Value| device.get(group)?.get(name)?.as_u64();
+        let known = |device| value(device).unwrap_or_else(|| panic!("no {group}.{name}: {device}"));
+        self.devices().iter().map(known).sum()
+    }
+}
+
+/// Resident memory of a process, from `/proc/PID/status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// All of it.
+    pub resident_bytes: u64,
+    /// Its own: heap, stacks, pools; not the program's text.
+    pub anonymous_bytes: u64,
+}
+
+impl ProcessMemory {
+    /// That of the process with this id.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let field = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+                .map(|kib| kib * 1024)
+                .ok_or_else(|| io::Error::other(format!("no {name} in /proc/{pid}/status")))
+        };
+        Ok(Self {
+            resident_bytes: field("VmRSS")?,
+            anonymous_bytes: field("RssAnon")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_devices_and_never_mistaken_for_others() {
+        let status = Status(serde_json::json!({
+            "devices": [
+                {"name": "sda", "counters": {"jobs": 3}, "queue": {"jobs": 9}, "state": "online"},
+                {"name": "sdb", "counters": {"jobs": 4}, "queue": {"jobs": 9}, "state": "offline"},
+            ],
+        }));
+        assert_eq!(status.counter("jobs"), 7);
+        let one = status.device("sdb").expect("sdb");
+        assert_eq!((one.counter("jobs"), one.state()), (4, Some("offline")));
+        assert!(status.device("sdc").is_none());
+        assert!(std::panic::catch_unwind(|| status.counter("jbos")).is_err());
+    }
+
+    #[test]
+    fn our_own_memory_can_be_read() {
+        let memory = ProcessMemory::of(std::process::id()).expect("/proc");
+        assert!(memory.resident_bytes >= memory.anonymous_bytes && memory.anonymous_bytes > 0);
+    }
+}

@@ -1,0 +1,309 @@
+//! The slow disk, its block device and its guards, on the real kernel.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use headlong_testkit::slow_disk::{DriveModel, SlowDisk};
+use headlong_testkit::{BlockDevice, pattern, scratch};
+
+const MIB: u64 = 1 << 20;
+/// Fast enough for a test, slow enough to be seen in the trace.
+const COMPRESSION: f64 = 20.0;
+
+fn disk(size_bytes: u64) -> SlowDisk {
+    SlowDisk::new(size_bytes, DriveModel::WD_RED, COMPRESSION).expect("a slow disk")
+}
+
+fn open(disk: &SlowDisk) -> File {
+    File::options()
+        .read(true)
+        .write(true)
+        .open(disk.path())
+        .expect("the disk's file")
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    if !SlowDisk::available_or_skip("what_was_written_is_read_back") {
+        return;
+    }
+    let disk = disk(16 * MIB);
+    let file = open(&disk);
+    let data = pattern::bytes(1, 0..4 * MIB);
+    file.write_all_at(&data, 5 * MIB).expect("write");
+    disk.switch_timing(true);
+    let mut read = vec![0; data.len()];
+    file.read_exact_at(&mut read, 5 * MIB).expect("read");
+    assert!(read == data);
+    assert_eq!(disk.counters().read_bytes, 4 * MIB);
+    assert_eq!(disk.trace().reads(0).bytes(), 4 * MIB);
+}
+
+#[test]
+fn a_far_read_takes_more_model_time_than_a_near_one_and_a_continued_one_least() {
+    if !SlowDisk::available_or_skip("a_far_read_takes_more_model_time") {
+        return;
+    }
+    let disk = disk(256 * MIB);
+    let file = open(&disk);
+    disk.switch_timing(true);
+    let mut buffer = vec![0; 64 << 10];
+    for offset in [0, 64 << 10, 192 << 10, 255 * MIB] {
+        file.read_exact_at(&mut buffer, offset).expect("read");
+    }
+    let trace = disk.trace();
+    let service: Vec<Duration> = trace
+        .records()
+        .iter()
+        .map(|record| record.service)
+        .collect();
+    let transfer = DriveModel::WD_RED.transfer_time(64 << 10);
+    assert_eq!(service[1], transfer, "continued");
+    assert!(
+        service[2] > transfer + DriveModel::WD_RED.turn / 2,
+        "near: {service:?}"
+    );
+    assert!(
+        service[3] > service[2] + Duration::from_millis(15),
+        "far: {service:?}"
+    );
+    for record in trace.records() {
+        assert!(
+            record.completed >= record.started + record.service,
+            "{record:?}"
+        );
+    }
+}
+
+#[test]
+fn concurrent_requests_queue_for_the_one_arm() {
+    if !SlowDisk::available_or_skip("concurrent_requests_queue_for_the_one_arm") {
+        return;
+    }
+    let disk = disk(64 * MIB);
+    disk.switch_timing(true);
+    // Hung until all are there, so that they meet for certain.
+    disk.hang(None);
+    std::thread::scope(|scope| {
+        for reader in 0..4u64 {
+            let file = open(&disk);
+            scope.spawn(move || {
+                let mut buffer = vec![0; 4096];
+                file.read_exact_at(&mut buffer, reader * 16 * MIB)
+                    .expect("read");
+            });
+        }
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while disk.counters().outstanding_max < 4 && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        disk.release();
+    });
+    let trace = disk.trace();
+    assert_eq!(trace.outstanding_runs_max(), 4);
+    let mut spans: Vec<_> = trace
+        .records()
+        .iter()
+        .map(|record| (record.started, record.started + record.service))
+        .collect();
+    spans.sort();
+    assert!(
+        spans.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+        "{spans:?}"
+    );
+}
+
+#[test]
+fn faults_strike_when_told_and_end_when_told() {
+    if !SlowDisk::available_or_skip("faults_strike_when_told_and_end_when_told") {
+        return;
+    }
+    let disk = disk(16 * MIB);
+    let file = open(&disk);
+    let mut buffer = vec![0; 4096];
+    let errno = |result: std::io::Result<()>| result.expect_err("an error").raw_os_error();
+    let eio = Some(rustix::io::Errno::IO.raw_os_error());
+
+    disk.fail_read_once(MIB..MIB + 1);
+    assert_eq!(errno(file.read_exact_at(&mut buffer, MIB)), eio);
+    file.read_exact_at(&mut buffer, MIB).expect("once only");
+
+    disk.fail_reads(2 * MIB..3 * MIB);
+    for _ in 0..3 {
+        assert_eq!(errno(file.read_exact_at(&mut buffer, 2 * MIB + 4096)), eio);
+    }
+    file.read_exact_at(&mut buffer, 4 * MIB)
+        .expect("outside the bad range");
+
+    disk.vanish();
+    assert_eq!(errno(file.read_exact_at(&mut buffer, 0)), eio);
+    disk.heal();
+    file.read_exact_at(&mut buffer, 2 * MIB).expect("healed");
+    assert_eq!(disk.counters().errors, 5);
+}
+
+#[test]
+fn a_hang_holds_requests_back_until_it_is_over() {
+    if !SlowDisk::available_or_skip("a_hang_holds_requests_back_until_it_is_over") {
+        return;
+    }
+    let disk = disk(16 * MIB);
+    let file = open(&disk);
+    disk.hang(Some(Duration::from_millis(200)));
+    let begun = disk.now();
+    let mut buffer = vec![0; 4096];
+    file.read_exact_at(&mut buffer, 0)
+        .expect("answered after the hang");
+    let completed = disk.trace().records()[0].completed;
+    assert!(completed - begun >= Duration::from_millis(190).mul_f64(COMPRESSION));
+    // Hung for ever: the guard still comes free, with an error for the reader.
+    disk.hang(None);
+    let reader = std::thread::spawn(move || file.read_exact_at(&mut [0; 4096], 0));
+    std::thread::sleep(Duration::from_millis(50));
+    drop(disk);
+    assert!(reader.join().expect("no panic").is_err());
+}
+
+#[test]
+fn a_file_system_on_the_disk_serves_right_bytes_through_the_drive() {
+    if !SlowDisk::available_or_skip("a_file_system_on_the_disk_serves_right_bytes") {
+        return;
+    }
+    let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
+    let path = device.root().join("title.bin");
+    pattern::write_file(&path, 4, 20 * MIB).expect("fill");
+    device.start().expect("start");
+
+    let data = fs::read(&path).expect("read");
+    pattern::verify(4, 0, &data).expect("right bytes");
+    let reads = device.disk().trace().reads(64 << 10);
+    assert!(
+        reads.bytes() >= 20 * MIB,
+        "{} bytes came from the disk",
+        reads.bytes()
+    );
+    assert!(reads.service_time() > DriveModel::WD_RED.transfer_time(20 * MIB));
+}
+
+#[test]
+fn nothing_is_left_behind_even_by_a_panic() {
+    if !SlowDisk::available_or_skip("nothing_is_left_behind_even_by_a_panic") {
+        return;
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let outcome = std::thread::spawn(move || {
+        let device = BlockDevice::new(32 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
+        sender
+            .send(device.disk().directory().to_owned())
+            .expect("the receiver lives");
+        device.disk().hang(None);
+        let _held = File::open(device.root()).expect("the root");
+        panic!("on purpose");
+    })
+    .join();
+    assert!(outcome.is_err());
+    let directory = receiver.recv().expect("a directory");
+    assert_eq!(scratch::mounts_below(&directory), []);
+    assert_eq!(
+        scratch::loop_devices_below(&directory),
+        Vec::<std::path::PathBuf>::new()
+    );
+    assert!(!directory.exists());
+}
+
+#[test]
+fn one_large_direct_read_is_one_run_however_the_kernel_cuts_it() {
+    if !SlowDisk::available_or_skip("one_large_direct_read_is_one_run") {
+        return;
+    }
+    let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
+    let path = device.root().join("title.bin");
+    pattern::write_file(&path, 4, 32 * MIB).expect("fill");
+    device.start().expect("start");
+    let read = |block: &str, skip: u64| {
+        Command::new("dd")
+            .arg(format!("if={}", path.display()))
+            .args(["of=/dev/null", "iflag=direct", "status=none", "count=1"])
+            .args([format!("bs={block}"), format!("skip={skip}")])
+            .spawn()
+            .expect("dd")
+    };
+    // The file system reads its own tables with the first.
+    assert!(read("4k", 0).wait().expect("dd").success());
+    let disk = device.disk();
+    disk.forget_trace();
+    for skip in [1, 3] {
+        // Hung until the read is queued whole, so that a busy machine cannot spread it out.
+        disk.hang(None);
+        let mut dd = read("8M", skip);
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while disk.outstanding_bytes() < 8 * MIB && std::time::Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        disk.release();
+        assert!(dd.wait().expect("dd").success());
+    }
+    let reads = disk.trace().reads(0);
+    let runs = reads.runs();
+    let lengths: Vec<u64> = runs.iter().map(|run| run.length).collect();
+    assert_eq!(
+        lengths,
+        [8 * MIB, 8 * MIB],
+        "cut into {:?}",
+        reads.records()
+    );
+    assert_eq!(reads.outstanding_runs_max(), 1);
+    assert!(
+        reads.outstanding_requests_max() > 1,
+        "the trace sees the kernel's cuts"
+    );
+}
+
+/// Not a test of its own: what the child process of the next test runs.
+#[test]
+fn child_that_is_killed() {
+    if std::env::var_os("HEADLONG_TESTKIT_CHILD").is_none() {
+        return;
+    }
+    let device = BlockDevice::new(32 * MIB, DriveModel::WD_RED, COMPRESSION).expect("a device");
+    let told = std::env::var_os("HEADLONG_TESTKIT_CHILD").expect("checked above");
+    let text = device.disk().directory().to_str().expect("text");
+    fs::write(told, text).expect("tell the parent");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn what_a_killed_run_left_is_swept_by_the_next() {
+    if !SlowDisk::available_or_skip("what_a_killed_run_left_is_swept_by_the_next") {
+        return;
+    }
+    let scratch = headlong_testkit::Scratch::new("parent").expect("directory");
+    let told = scratch.path().join("directory");
+    let mut child = Command::new(std::env::current_exe().expect("our path"))
+        .args(["--exact", "child_that_is_killed"])
+        .env("HEADLONG_TESTKIT_CHILD", &told)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a child");
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    let directory = loop {
+        match fs::read_to_string(&told) {
+            Ok(text) if !text.is_empty() => break std::path::PathBuf::from(text),
+            _ => assert!(std::time::Instant::now() < end, "the child made no device"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert_eq!(scratch::mounts_below(&directory).len(), 2);
+
+    scratch::sweep();
+    assert_eq!(scratch::mounts_below(&directory), []);
+    assert_eq!(
+        scratch::loop_devices_below(&directory),
+        Vec::<std::path::PathBuf>::new()
+    );
+    assert!(!directory.exists());
+}

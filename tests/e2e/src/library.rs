@@ -1,0 +1,68 @@
+//! Titles on a disk, each with content that can be checked at any byte.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use headlong_testkit::{Scratch, client::Viewer, pattern};
+
+/// One file.
+#[derive(Debug, Clone)]
+pub struct Title {
+    /// Number of its content.
+    pub number: u64,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Where it is served.
+    pub target: String,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+impl Title {
+    /// Writes a title into a root.
+    pub fn create(root: &Path, name: &str, number: u64, size_bytes: u64) -> io::Result<Self> {
+        let path = root.join(name);
+        pattern::write_file(&path, number, size_bytes)?;
+        Ok(Self {
+            number,
+            path,
+            target: format!("/{name}"),
+            size_bytes,
+        })
+    }
+
+    /// A viewer of the whole of it, as fast as it comes.
+    pub fn viewer(&self, address: std::net::SocketAddr) -> Viewer {
+        Viewer::new(address, &self.target, self.number, self.size_bytes)
+    }
+}
+
+/// A folder of titles under the directory for temporary files.
+#[derive(Debug)]
+pub struct Library {
+    scratch: Scratch,
+    /// The titles, `/title-N.bin`.
+    pub titles: Vec<Title>,
+}
+
+impl Library {
+    /// Makes `count` titles of `size_bytes` each.
+    pub fn new(count: u64, size_bytes: u64) -> io::Result<Self> {
+        let scratch = Scratch::new("library")?;
+        let titles = fill_root(scratch.path(), count, size_bytes)?;
+        Ok(Self { scratch, titles })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        self.scratch.path()
+    }
+}
+
+/// Makes `count` titles in a root.
+pub fn fill_root(root: &Path, count: u64, size_bytes: u64) -> io::Result<Vec<Title>> {
+    let name = |number| format!("title-{number}.bin");
+    (0..count)
+        .map(|number| Title::create(root, &name(number), number, size_bytes))
+        .collect()
+}

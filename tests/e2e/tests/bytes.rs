@@ -1,0 +1,183 @@
+//! Every byte is right, however many ask, with hardly any memory, which stays bounded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, bounded};
+use headlong_testkit::client::{Asking, ClientError, Viewer, ViewerReport};
+use headlong_testkit::server::{ProcessMemory, ServerBuilder};
+use headlong_testkit::{Seed, Server};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Lets all viewers watch at once; the sum of what they saw, or the first failure.
+async fn watch_all(viewers: Vec<Viewer>) -> Result<ViewerReport, ClientError> {
+    let tasks: Vec<_> = viewers
+        .into_iter()
+        .map(|viewer| tokio::spawn(async move { viewer.watch().await }))
+        .collect();
+    let mut total = ViewerReport::default();
+    for task in tasks {
+        let report = task.await.expect("a viewer panicked")?;
+        total.bytes += report.bytes;
+        total.requests += report.requests;
+        total.first_byte_max = total.first_byte_max.max(report.first_byte_max);
+    }
+    Ok(total)
+}
+
+/// Watches the memory of a process on a thread of its own; the most anonymous memory seen.
+struct MemoryWatch {
+    stop: Arc<AtomicBool>,
+    most: Arc<AtomicU64>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl MemoryWatch {
+    fn start(server: &Server) -> Self {
+        let (stop, most) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
+        let (pid, end, seen) = (server.pid(), Arc::clone(&stop), Arc::clone(&most));
+        let thread = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                if let Ok(memory) = ProcessMemory::of(pid) {
+                    seen.fetch_max(memory.anonymous_bytes, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Self {
+            stop,
+            most,
+            thread: Some(thread),
+        }
+    }
+
+    fn most_bytes(mut self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.most.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib() {
+    let library = Library::new(300, 3 * MIB / 2).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("32MiB")
+        // None is to be refused: there is little memory, not little disk.
+        .config("admission = \"accept\"")
+        .start()
+        .expect("a server");
+    let mut seed = Seed::announced("three_hundred_paced_viewers", 300);
+    let address = server.address();
+    let viewers = library.titles.iter().map(|title| {
+        let asking = match seed.below(3) {
+            0 => Asking::OpenEnded,
+            1 => Asking::Chunks(100_000),
+            _ => Asking::Chunks(512 * KIB),
+        };
+        Viewer {
+            asking,
+            bytes_per_second: Some(100_000 + seed.below(100_000)),
+            start: seed.below(title.size_bytes / 4),
+            watch_bytes: MIB,
+            ..title.viewer(address)
+        }
+    });
+    let viewers: Vec<Viewer> = viewers.collect();
+    let watch = MemoryWatch::start(&server);
+    let total = bounded(Duration::from_secs(240), watch_all(viewers)).expect("all bytes right");
+    let most = watch.most_bytes();
+    assert_eq!(total.bytes, 300 * MIB);
+    let bound = 32 * MIB * 12 / 10 + 300 * 16 * KIB;
+    assert!(
+        most <= bound,
+        "{most} bytes of anonymous memory, more than {bound}"
+    );
+    let status = server.status().expect("/status");
+    let pool: u64 = ["sending", "unread", "filling", "read", "free"]
+        .map(|class| status.memory(class))
+        .iter()
+        .sum();
+    assert!(pool <= 32 * MIB, "the pool holds {pool} bytes");
+}
+
+#[test]
+fn random_ranges_of_few_titles_are_right_while_pieces_come_and_go() {
+    // 96 MiB of titles through 4 MiB of memory: nearly everything is evicted in between.
+    let library = Library::new(12, 8 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("4MiB")
+        .config("admission = \"accept\"\npiece = \"64KiB\"\nprefetch = \"512KiB\"")
+        .start()
+        .expect("a server");
+    let mut seed = Seed::announced("random_ranges_of_few_titles", 12);
+    let address = server.address();
+    let viewers: Vec<Viewer> = (0..48)
+        .flat_map(|_| {
+            let title = &library.titles[seed.below(12) as usize];
+            // A seek is a new viewer elsewhere in the title.
+            let seek = |start, bytes| Viewer {
+                asking: Asking::Chunks(bytes),
+                start,
+                watch_bytes: 3 * bytes,
+                ..title.viewer(address)
+            };
+            [
+                seek(seed.below(title.size_bytes), 1 + seed.below(300_000)),
+                seek(seed.below(title.size_bytes), 1 + seed.below(3_000)),
+            ]
+        })
+        .collect();
+    let wanted: u64 = viewers
+        .iter()
+        .map(|viewer| viewer.watch_bytes.min(viewer.size_bytes - viewer.start))
+        .sum();
+    let total = bounded(Duration::from_secs(120), watch_all(viewers)).expect("all bytes right");
+    assert_eq!(total.bytes, wanted);
+    let status = server.status().expect("/status");
+    assert!(status.counter("bytes_sent") >= wanted);
+}
+
+#[test]
+fn many_viewers_of_one_title_share_its_reads() {
+    let library = Library::new(1, 16 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("64MiB")
+        .start()
+        .expect("a server");
+    let title = &library.titles[0];
+    let viewers: Vec<Viewer> = (0..20)
+        .map(|_| Viewer {
+            asking: Asking::Chunks(MIB),
+            ..title.viewer(server.address())
+        })
+        .collect();
+    let total = bounded(Duration::from_secs(60), watch_all(viewers)).expect("all bytes right");
+    assert_eq!(total.bytes, 20 * 16 * MIB);
+    // Memory holds the title four times over: nobody has to read a byte that another has read.
+    let read = server.status().expect("/status").counter("bytes_read");
+    assert!(
+        (16 * MIB..=20 * MIB).contains(&read),
+        "{read} bytes read of a title of 16 MiB"
+    );
+}
+
+#[test]
+fn a_title_larger_than_memory_is_served_whole() {
+    let library = Library::new(1, 48 * MIB + 12_345).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("16MiB")
+        .start()
+        .expect("a server");
+    let viewer = library.titles[0].viewer(server.address());
+    let report = bounded(Duration::from_secs(60), viewer.watch()).expect("all bytes right");
+    assert_eq!(report.bytes, 48 * MIB + 12_345);
+}

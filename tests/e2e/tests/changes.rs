@@ -1,0 +1,201 @@
+//! Files that change while they are served: no reply ever mixes two versions.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, Title, eventually};
+use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Server, pattern};
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = 24 * MIB;
+const OLD: u64 = 0;
+const NEW: u64 = 1_000;
+
+fn rig() -> (Library, Server) {
+    let library = Library::new(1, SIZE).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        // Far less than the title, so that most of it is still on the disk when it changes.
+        .memory("8MiB")
+        .config("revalidate = \"50ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"")
+        .start()
+        .expect("a server");
+    (library, server)
+}
+
+/// A reply whose first 64 KiB have been taken.
+struct Reply {
+    connection: Connection,
+    at: u64,
+    announced: u64,
+}
+
+impl Reply {
+    fn begin(server: &Server, title: &Title) -> Self {
+        let mut connection = Connection::open(server.address()).expect("connects");
+        connection
+            .send(request_text("GET", &title.target, &[]).as_bytes())
+            .expect("sent");
+        let head = connection.receive_head().expect("a head");
+        assert_eq!(head.status, 200);
+        let announced = head.content_length().expect("a length");
+        let mut reply = Self {
+            connection,
+            at: 0,
+            announced,
+        };
+        reply.take(64 << 10).expect("the beginning");
+        reply
+    }
+
+    /// Takes so many bytes; they must be of the old version.
+    fn take(&mut self, length: u64) -> Result<(), ClientError> {
+        let bytes = self.connection.receive_body(length)?;
+        pattern::verify(OLD, self.at, &bytes).expect("bytes of the version it began with");
+        self.at += length;
+        Ok(())
+    }
+
+    /// Takes the rest; whether it came whole.
+    fn finish(mut self) -> bool {
+        while self.at < self.announced {
+            let length = (self.announced - self.at).min(64 << 10);
+            match self.take(length) {
+                Ok(()) => {}
+                Err(ClientError::Io(_)) => return false,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        true
+    }
+}
+
+/// The title is served in its new version, whole, before long.
+fn check_new(server: &Server, title: &Title, number: u64, size_bytes: u64) {
+    let fresh = || fetch(server.address(), "GET", &title.target, &[]);
+    let response = eventually("the new version", fresh, |response| {
+        response.as_ref().is_ok_and(|response| {
+            response.status() == 200
+                && response.body.len() as u64 == size_bytes
+                && pattern::verify(number, 0, &response.body).is_ok()
+        })
+    });
+    drop(response);
+}
+
+fn etag(server: &Server, title: &Title) -> String {
+    let response = fetch(server.address(), "HEAD", &title.target, &[]).expect("served");
+    response.field("etag").expect("an entity tag").to_owned()
+}
+
+#[test]
+fn a_file_overwritten_in_place_ends_replies_of_the_old_version() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let before = etag(&server, title);
+    let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
+    // One write: readers who bypass the cache see all of it or nothing.
+    let file = File::options().write(true).open(&title.path).expect("open");
+    file.write_all_at(&pattern::bytes(NEW, 0..SIZE), 0)
+        .expect("write");
+    file.sync_all().expect("sync");
+    let whole = replies
+        .into_iter()
+        .map(Reply::finish)
+        .filter(|whole| *whole)
+        .count();
+    assert_eq!(
+        whole, 0,
+        "memory and buffers cannot hold the old version whole"
+    );
+    check_new(&server, title, NEW, SIZE);
+    assert_ne!(etag(&server, title), before);
+}
+
+#[test]
+fn a_file_replaced_by_renaming_keeps_replies_in_one_version() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
+    let beside = library.root().join(".new");
+    pattern::write_file(&beside, NEW, SIZE + 5).expect("write");
+    fs::rename(&beside, &title.path).expect("rename");
+    // The old file lives on while it is open: a reply may end whole or be cut, but not mix.
+    for reply in replies {
+        reply.finish();
+    }
+    check_new(&server, title, NEW, SIZE + 5);
+}
+
+#[test]
+fn a_truncated_file_is_never_padded() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
+    File::options()
+        .write(true)
+        .open(&title.path)
+        .expect("open")
+        .set_len(2 * MIB)
+        .expect("cut");
+    for reply in replies {
+        assert!(
+            !reply.finish(),
+            "a whole reply from a file that was cut short"
+        );
+    }
+    check_new(&server, title, OLD, 2 * MIB);
+}
+
+#[test]
+fn a_file_that_grows_is_served_at_its_new_length() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let reply = Reply::begin(&server, title);
+    let file = File::options().write(true).open(&title.path).expect("open");
+    file.write_all_at(&pattern::bytes(OLD, SIZE..SIZE + 5_000), SIZE)
+        .expect("write");
+    reply.finish();
+    check_new(&server, title, OLD, SIZE + 5_000);
+}
+
+#[test]
+fn a_deleted_file_is_not_found() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let reply = Reply::begin(&server, title);
+    fs::remove_file(&title.path).expect("delete");
+    reply.finish();
+    let ask = || fetch(server.address(), "GET", &title.target, &[]).map(|reply| reply.status());
+    let status = eventually("the deleted file", ask, |status| matches!(status, Ok(404)));
+    assert!(status.is_ok());
+    // A new one of that name is a new title.
+    pattern::write_file(&title.path, NEW, 10_000).expect("write");
+    check_new(&server, title, NEW, 10_000);
+}
+
+#[test]
+fn a_range_of_a_new_version_is_not_glued_to_the_old() {
+    let (library, server) = rig();
+    let title = &library.titles[0];
+    let before = etag(&server, title);
+    pattern::write_file(&title.path, NEW, SIZE).expect("write");
+    // A client that resumes says which version it holds, and gets all of the new one.
+    let resume = || {
+        let fields = [("Range", "bytes=1048576-"), ("If-Range", before.as_str())];
+        fetch(server.address(), "GET", &title.target, &fields)
+    };
+    let response = eventually("the resumed download", resume, |response| {
+        response
+            .as_ref()
+            .is_ok_and(|response| response.status() == 200)
+    });
+    let response = response.expect("checked above");
+    pattern::verify(NEW, 0, &response.body).expect("all of the new version");
+    std::thread::sleep(Duration::from_millis(100));
+    let fields = [("Range", "bytes=5-9"), ("If-Match", before.as_str())];
+    let response = fetch(server.address(), "GET", &title.target, &fields).expect("a reply");
+    assert_eq!(response.status(), 412);
+}

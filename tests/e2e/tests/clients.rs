@@ -1,0 +1,118 @@
+//! Clients that people use: curl and ffprobe.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use headlong_e2e_tests::{Library, have_or_skip};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Scratch, pattern};
+
+const MIB: u64 = 1 << 20;
+
+fn run(program: &str, arguments: &[&str]) -> (bool, Vec<u8>, String) {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    (
+        output.status.success(),
+        output.stdout,
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn curl_gets_files_ranges_and_the_rest_of_a_download() {
+    if !have_or_skip("curl_gets_files_ranges_and_the_rest_of_a_download", "curl") {
+        return;
+    }
+    let library = Library::new(1, 3 * MIB + 17).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let url = format!("http://{}/title-0.bin", server.address());
+    let curl = |arguments: &[&str]| {
+        let arguments = [
+            &["--silent", "--show-error", "--fail", "--max-time", "30"],
+            arguments,
+        ]
+        .concat();
+        let (ok, body, errors) = run("curl", &arguments);
+        assert!(ok, "curl {arguments:?}: {errors}");
+        body
+    };
+    assert!(curl(&[&url]) == pattern::bytes(0, 0..3 * MIB + 17));
+    assert!(curl(&["--range", "100-299999", &url]) == pattern::bytes(0, 100..300_000));
+    assert!(curl(&["--range", "-17", &url]) == pattern::bytes(0, 3 * MIB..3 * MIB + 17));
+    let head = String::from_utf8_lossy(&curl(&["--head", &url])).to_ascii_lowercase();
+    assert!(
+        head.contains("accept-ranges: bytes") && head.contains("content-length: 3145745"),
+        "{head}"
+    );
+
+    let folder = Scratch::new("curl").expect("a folder");
+    let file = folder.path().join("download");
+    pattern::write_file(&file, 0, MIB).expect("the beginning of a download");
+    curl(&[
+        "--continue-at",
+        "-",
+        "--output",
+        &file.display().to_string(),
+        &url,
+    ]);
+    assert!(std::fs::read(&file).expect("read") == pattern::bytes(0, 0..3 * MIB + 17));
+}
+
+/// Ten seconds of a test picture; the index at the end if `index_last`, so that a player has to
+/// jump there and back.
+fn make_film(path: &Path, index_last: bool) {
+    let path = path.display().to_string();
+    let mut arguments = vec!["-v", "error", "-y", "-f", "lavfi", "-i"];
+    arguments.push("testsrc=size=320x240:rate=25:duration=10");
+    arguments.extend(["-pix_fmt", "yuv420p"]);
+    if !index_last {
+        arguments.extend(["-movflags", "+faststart"]);
+    }
+    arguments.push(&path);
+    let (ok, _, errors) = run("ffmpeg", &arguments);
+    assert!(ok, "ffmpeg: {errors}");
+}
+
+#[test]
+fn ffprobe_and_ffmpeg_read_and_seek_in_films_over_http() {
+    let test = "ffprobe_and_ffmpeg_read_and_seek_in_films_over_http";
+    if !have_or_skip(test, "ffprobe") || !have_or_skip(test, "ffmpeg") {
+        return;
+    }
+    let library = Library::new(0, 0).expect("a library");
+    make_film(&library.root().join("first.mp4"), false);
+    make_film(&library.root().join("last.mp4"), true);
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    for name in ["first.mp4", "last.mp4"] {
+        let url = format!("http://{}/{name}", server.address());
+        let show = [
+            "-v",
+            "error",
+            "-show_entries",
+            "format=duration:stream=width",
+            "-of",
+            "csv=p=0",
+        ];
+        let (ok, shown, errors) = run("ffprobe", &[&show[..], &[&url]].concat());
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        assert!(
+            ok && shown.contains("320") && shown.contains("10.0"),
+            "{name}: {shown} {errors}"
+        );
+        // From the eighth second on there are two seconds left: 50 pictures.
+        let decode = ["-v", "error", "-ss", "8", "-i", &url, "-f", "framecrc", "-"];
+        let (ok, frames, errors) = run("ffmpeg", &decode);
+        assert!(ok && errors.is_empty(), "{name}: {errors}");
+        let frames = String::from_utf8_lossy(&frames);
+        let frames = frames.lines().filter(|line| !line.starts_with('#')).count();
+        assert!((45..=55).contains(&frames), "{name}: {frames} pictures");
+    }
+}

@@ -1,0 +1,148 @@
+//! What an operator who is wrong is told: the thing, the place, the remedy, and an exit code.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use headlong_e2e_tests::Library;
+use headlong_testkit::Scratch;
+use headlong_testkit::server::{ServerBuilder, free_address};
+
+/// A mistake of the operator's.
+const USAGE: i32 = 64;
+/// A failure while running.
+const FAILURE: i32 = 2;
+
+/// Runs a server that is expected to refuse; kills it if it does not within 20 seconds.
+fn refused(mut command: Command) -> (Option<i32>, String) {
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the binary starts");
+    let end = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().expect("wait").is_none() {
+        if Instant::now() > end {
+            let _ = child.kill();
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let Output { status, stderr, .. } = child.wait_with_output().expect("output");
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+fn serve(roots: &[&Path], arguments: &[&str]) -> Command {
+    ServerBuilder::arguments(roots, arguments)
+}
+
+/// Addresses that nobody uses, as arguments.
+fn addresses() -> [String; 4] {
+    let (listen, admin) = (free_address().to_string(), free_address().to_string());
+    ["--listen".to_owned(), listen, "--admin".to_owned(), admin]
+}
+
+#[test]
+fn a_root_that_is_not_there_is_named() {
+    let (code, text) = refused(serve(&[Path::new("/no/such/videos")], &[]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    assert!(text.contains("/no/such/videos"), "{text}");
+}
+
+#[test]
+fn a_root_that_is_a_file_is_named() {
+    let library = Library::new(1, 1_000).expect("a library");
+    let file = &library.titles[0].path;
+    let (code, text) = refused(serve(&[file], &[]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    assert!(text.contains("title-0.bin"), "{text}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let library = Library::new(1, 1_000).expect("a library");
+    for flag in ["--listen", "--admin"] {
+        let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let taken_address = taken.local_addr().expect("an address").to_string();
+        let mut arguments = addresses();
+        let at = arguments
+            .iter()
+            .position(|argument| argument == flag)
+            .expect("the flag")
+            + 1;
+        arguments[at].clone_from(&taken_address);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (code, text) = refused(serve(&[library.root()], &arguments));
+        assert_eq!(code, Some(FAILURE), "{text}");
+        assert!(text.contains(&taken_address), "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_key_gets_the_nearest_name_and_all_mistakes_come_at_once() {
+    let library = Library::new(1, 1_000).expect("a library");
+    let folder = Scratch::new("config").expect("a folder");
+    let file = folder.path().join("headlong.toml");
+    std::fs::write(&file, "memmory = \"1GiB\"\npatience = \"soon\"\n").expect("write");
+    let file = file.display().to_string();
+    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    for part in [
+        "memmory",
+        "`memory`",
+        "patience",
+        "soon",
+        &format!("{file}:2"),
+    ] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_named_with_its_line() {
+    let library = Library::new(1, 1_000).expect("a library");
+    let folder = Scratch::new("config").expect("a folder");
+    let file = folder.path().join("headlong.toml");
+    std::fs::write(&file, "memory = \"1GiB\"\n= =\n").expect("write");
+    let file = file.display().to_string();
+    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    assert!(text.contains(&format!("{file}:2")), "{text}");
+}
+
+#[test]
+fn sizes_that_contradict_each_other_are_named() {
+    let library = Library::new(1, 1_000).expect("a library");
+    let folder = Scratch::new("config").expect("a folder");
+    let file = folder.path().join("headlong.toml");
+    std::fs::write(
+        &file,
+        "memory = \"1MiB\"\npiece = \"1MiB\"\nprefetch = \"64KiB\"\n",
+    )
+    .expect("write");
+    let file = file.display().to_string();
+    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    for part in ["memory", "piece", "prefetch"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+}
+
+#[test]
+fn a_certificate_that_is_not_there_is_named() {
+    let library = Library::new(1, 1_000).expect("a library");
+    let folder = Scratch::new("config").expect("a folder");
+    let file = folder.path().join("headlong.toml");
+    std::fs::write(
+        &file,
+        "[tls]\ncertificate = \"/no/chain.pem\"\nkey = \"/no/key.pem\"\n",
+    )
+    .expect("write");
+    let file = file.display().to_string();
+    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    assert_eq!(code, Some(USAGE), "{text}");
+    assert!(
+        text.contains("/no/chain.pem") && text.contains("/no/key.pem"),
+        "{text}"
+    );
+}

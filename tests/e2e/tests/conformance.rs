@@ -1,0 +1,63 @@
+//! The table of HTTP conformance, held against this server and against nginx.
+
+use headlong_e2e_tests::conformance::{self, Passes};
+use headlong_e2e_tests::{Nginx, have_or_skip};
+use headlong_testkit::client::{Connection, fetch};
+use headlong_testkit::server::ServerBuilder;
+
+#[test]
+fn this_server_passes_the_whole_table() {
+    let fixture = conformance::fixture().expect("a fixture");
+    let server = ServerBuilder::new([conformance::root_of(&fixture)])
+        .start()
+        .expect("a server");
+    let failures = conformance::failures(server.address(), |_| true);
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn nginx_passes_what_the_table_says_it_does() {
+    if !have_or_skip("nginx_passes_what_the_table_says_it_does", "nginx") {
+        return;
+    }
+    let fixture = conformance::fixture().expect("a fixture");
+    let nginx = Nginx::start(&conformance::root_of(&fixture)).expect("nginx");
+    let failures = conformance::failures(nginx.address(), |passes| passes == Passes::Both);
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn bytes_that_are_no_request_are_answered_or_cut_and_nobody_else_notices() {
+    let fixture = conformance::fixture().expect("a fixture");
+    let server = ServerBuilder::new([conformance::root_of(&fixture)])
+        .start()
+        .expect("a server");
+    let long_line = format!("GET /{} HTTP/1.1\r\nHost: x\r\n\r\n", "a".repeat(60_000));
+    let bad: [&[u8]; 9] = [
+        b"\0\0\0\0\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /title.mp4 HTTP/1.1\r\nHost x\r\n\r\n",
+        b"GET /title\0.mp4 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /title.mp4 HTTP/1.1\r\nContent-Length: 1, 2\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnonsense",
+        long_line.as_bytes(),
+    ];
+    for bytes in bad {
+        let mut connection = Connection::open(server.address()).expect("connects");
+        // The server may cut the connection before it has read all of it.
+        let _ = connection.send(bytes);
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
+        connection.shut_down_writing();
+        if let Ok(response) = connection.receive("GET") {
+            assert!(
+                response.status() >= 400,
+                "{shown:?} got {}",
+                response.status()
+            );
+        }
+        let after = fetch(server.address(), "HEAD", "/title.mp4", &[]).expect("still serving");
+        assert_eq!(after.status(), 200, "after {shown:?}");
+    }
+}

@@ -1,0 +1,286 @@
+//! Disks that err, hang and vanish: their requests fail cleanly, and nobody else's do.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headlong_e2e_tests::library::fill_root;
+use headlong_e2e_tests::{Library, Title, bounded, eventually};
+use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, Server, SlowDisk, pattern};
+
+const MIB: u64 = 1 << 20;
+
+/// A server over a disk that can be made to fail, and over a folder on a good one.
+struct Rig {
+    server: Server,
+    titles: Vec<Title>,
+    good: Title,
+    device: BlockDevice,
+    // Dropped after the server that reads it.
+    _library: Library,
+}
+
+impl Rig {
+    /// `None` where slow disks cannot be made.
+    fn new(test: &str) -> Option<Self> {
+        if !SlowDisk::available_or_skip(test) {
+            return None;
+        }
+        let device = BlockDevice::new(256 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
+        let titles = fill_root(device.root(), 6, 16 * MIB).expect("titles");
+        let library = Library::new(0, 0).expect("a library");
+        let good = Title::create(library.root(), "good.bin", 100, 4 * MIB).expect("a title");
+        device.start().expect("start");
+        let server = ServerBuilder::new([device.root(), library.root()])
+            .memory("32MiB")
+            .config(
+                "admission = \"accept\"\nread_timeout = \"1s\"\nerrors_offline = 4\n\
+                 offline_retry = \"500ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"",
+            )
+            .start()
+            .expect("a server");
+        Some(Self {
+            server,
+            titles,
+            good,
+            device,
+            _library: library,
+        })
+    }
+
+    fn state(&self) -> String {
+        let status = self.server.status().expect("/status");
+        let device = status
+            .device(&self.device.device_name())
+            .expect("the device is listed");
+        device.state().unwrap_or_default().to_owned()
+    }
+
+    /// The other device serves its title, whole.
+    fn check_good_one(&self) {
+        let viewer = self.good.viewer(self.server.address());
+        let report = bounded(Duration::from_secs(20), viewer.watch()).expect("the other device");
+        assert_eq!(report.bytes, self.good.size_bytes);
+    }
+
+    /// Asks for a range of a title; its bytes if they came, all right, or the status if it was an
+    /// error. A reply that is cut is `None`. Anything else fails the test.
+    fn ask(&self, title: usize, first: u64, last: u64) -> Result<u64, Option<u16>> {
+        let title = &self.titles[title];
+        let range = format!("bytes={first}-{last}");
+        match fetch(
+            self.server.address(),
+            "GET",
+            &title.target,
+            &[("Range", &range)],
+        ) {
+            Ok(response) if response.status() == 206 => {
+                assert_eq!(
+                    response.head.content_range(),
+                    Some((first, last, title.size_bytes))
+                );
+                pattern::verify(title.number, first, &response.body).expect("right bytes");
+                Ok(response.body.len() as u64)
+            }
+            Ok(response) => Err(Some(response.status())),
+            Err(error) if error.is_cut() => Err(None),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Where a byte of a title lies on the disk.
+    fn physical(&self, path: &Path, offset: u64) -> u64 {
+        let extents = self.device.extents(path).expect("extents");
+        let holds = |e: &&headlong_testkit::block_device::FileExtent| {
+            (e.offset..e.offset + e.length).contains(&offset)
+        };
+        let extent = extents.iter().find(holds).expect("the byte lies somewhere");
+        extent.physical + (offset - extent.offset)
+    }
+
+    /// Waits until the disk serves title 5 again.
+    fn wait_until_served(&self) {
+        let ask = || self.ask(5, 0, 99);
+        let answer = eventually("the disk that was healed", ask, Result::is_ok);
+        assert_eq!(answer, Ok(100));
+    }
+}
+
+fn is_server_error(answer: Result<u64, Option<u16>>) -> bool {
+    matches!(answer, Err(Some(500..=599)))
+}
+
+#[test]
+fn a_bad_sector_fails_the_requests_for_it_before_their_first_byte_and_no_others() {
+    let Some(rig) = Rig::new("a_bad_sector_fails_the_requests_for_it") else {
+        return;
+    };
+    let bad = rig.physical(&rig.titles[0].path, 8 * MIB);
+    rig.device.disk().fail_reads(bad..bad + 4096);
+    assert_eq!(rig.ask(0, 0, MIB - 1), Ok(MIB), "far from the bad sector");
+    let answer = rig.ask(0, 8 * MIB, 8 * MIB + 99);
+    assert!(is_server_error(answer), "{answer:?}");
+    assert_eq!(
+        rig.ask(1, 0, MIB - 1),
+        Ok(MIB),
+        "another title of the same disk"
+    );
+    rig.check_good_one();
+    let status = rig.server.status().expect("/status");
+    assert!(status.counter("read_errors") >= 1);
+    assert_ne!(rig.state(), "offline", "one bad sector is not a dead disk");
+}
+
+#[test]
+fn a_reply_that_runs_into_a_bad_sector_is_cut_there_and_never_passes_for_whole() {
+    let Some(rig) = Rig::new("a_reply_that_runs_into_a_bad_sector_is_cut") else {
+        return;
+    };
+    let title = &rig.titles[0];
+    let bad = rig.physical(&title.path, 8 * MIB);
+    rig.device.disk().fail_reads(bad..bad + 4096);
+    let mut connection = Connection::open(rig.server.address()).expect("connects");
+    connection
+        .send(request_text("GET", &title.target, &[]).as_bytes())
+        .expect("sent");
+    let head = connection.receive_head().expect("the beginning is good");
+    assert_eq!(
+        (head.status, head.content_length()),
+        (200, Some(title.size_bytes))
+    );
+    // What lies before the bad sector may come or not; what lies behind it must not.
+    let mut at = 0;
+    let error = loop {
+        match connection.receive_body(64 << 10) {
+            Ok(bytes) => {
+                pattern::verify(title.number, at, &bytes).expect("right bytes");
+                at += bytes.len() as u64;
+                assert!(at <= 8 * MIB, "bytes of a sector that cannot be read");
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ClientError::Io(_)), "{error}");
+    rig.check_good_one();
+}
+
+#[test]
+fn an_error_that_comes_once_costs_one_request_at_most() {
+    let Some(rig) = Rig::new("an_error_that_comes_once_costs_one_request") else {
+        return;
+    };
+    let start = rig.physical(&rig.titles[0].path, 0);
+    rig.device.disk().fail_read_once(start..start + 4096);
+    let answer = rig.ask(0, 0, 99);
+    assert!(answer == Ok(100) || is_server_error(answer), "{answer:?}");
+    assert_eq!(rig.ask(0, 0, 99), Ok(100));
+    assert_ne!(rig.state(), "offline");
+}
+
+#[test]
+fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
+    let Some(rig) = Rig::new("a_disk_that_hangs_fails_its_requests_in_time") else {
+        return;
+    };
+    let hang = Duration::from_secs(3);
+    rig.device.disk().hang(Some(hang));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..4)
+            .map(|title| {
+                scope.spawn({
+                    let rig = &rig;
+                    move || rig.ask(title, 0, 99)
+                })
+            })
+            .collect();
+        let mut served = 0;
+        while begun.elapsed() < hang {
+            rig.check_good_one();
+            served += 1;
+        }
+        assert!(served > 0);
+        for answer in waiting {
+            // A request that came late may have met the end of the hang.
+            let answer = answer.join().expect("no panic");
+            assert!(answer == Ok(100) || is_server_error(answer), "{answer:?}");
+        }
+    });
+    let status = rig.server.status().expect("/status");
+    let device = status.device(&rig.device.device_name()).expect("listed");
+    assert!(
+        device.counter("read_errors") >= 1,
+        "a read of 3 s with a limit of 1 s is an error"
+    );
+    rig.wait_until_served();
+    assert_eq!(
+        rig.ask(4, 0, MIB - 1),
+        Ok(MIB),
+        "right bytes after the hang"
+    );
+}
+
+#[test]
+fn a_disk_that_vanishes_goes_offline_and_comes_back_when_it_does() {
+    let Some(rig) = Rig::new("a_disk_that_vanishes_goes_offline") else {
+        return;
+    };
+    assert_eq!(rig.ask(0, 0, 99), Ok(100));
+    assert_eq!(rig.state(), "online");
+    rig.device.disk().vanish();
+    let mut seen = Vec::new();
+    for attempt in 0..12u64 {
+        // Never the same place twice: what is in memory may still be served.
+        let first = attempt * MIB;
+        let answer = rig.ask(1 + (attempt % 4) as usize, first, first + 99);
+        assert!(is_server_error(answer), "{answer:?}");
+        seen.push(rig.state());
+    }
+    assert!(seen.iter().any(|state| state == "failing"), "{seen:?}");
+    assert_eq!(seen.last().map(String::as_str), Some("offline"), "{seen:?}");
+    rig.check_good_one();
+    let metrics = rig.server.metrics().expect("/metrics");
+    assert!(
+        metrics.contains(&rig.device.device_name()),
+        "the device is in the metrics"
+    );
+
+    rig.device.disk().heal();
+    rig.wait_until_served();
+    eventually("the state", || rig.state(), |state| state != "offline");
+}
+
+#[test]
+fn a_reply_in_progress_is_cut_when_the_disk_vanishes() {
+    let Some(rig) = Rig::new("a_reply_in_progress_is_cut_when_the_disk_vanishes") else {
+        return;
+    };
+    let title = &rig.titles[2];
+    let mut connection = Connection::open(rig.server.address()).expect("connects");
+    connection
+        .send(request_text("GET", &title.target, &[]).as_bytes())
+        .expect("sent");
+    assert_eq!(connection.receive_head().expect("a head").status, 200);
+    let mut at = 0;
+    let error = loop {
+        match connection.receive_body(64 << 10) {
+            Ok(bytes) => {
+                pattern::verify(title.number, at, &bytes).expect("right bytes");
+                at += bytes.len() as u64;
+                if at == MIB {
+                    rig.device.disk().vanish();
+                }
+                // What memory and the kernel's buffers held may all come; 16 MiB is more.
+                assert!(
+                    at < title.size_bytes,
+                    "the whole title came from a vanished disk"
+                );
+            }
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, ClientError::Io(_)), "{error}");
+    assert!(at >= MIB);
+}

@@ -1,0 +1,132 @@
+//! Reload and stop: neither costs a viewer anything.
+
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, eventually};
+use headlong_testkit::client::{Connection, fetch, request_text};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Server, pattern};
+use rustix::process::Signal;
+
+const MIB: u64 = 1 << 20;
+
+fn policy(server: &Server) -> String {
+    server
+        .status()
+        .expect("/status")
+        .policy()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn begin(server: &Server, target: &str) -> Connection {
+    let mut connection = Connection::open(server.address()).expect("connects");
+    connection
+        .send(request_text("GET", target, &[]).as_bytes())
+        .expect("sent");
+    assert_eq!(connection.receive_head().expect("a head").status, 200);
+    connection
+}
+
+fn finish(mut connection: Connection, title: u64, size_bytes: u64) {
+    let body = connection
+        .receive_body(size_bytes)
+        .expect("the whole reply");
+    pattern::verify(title, 0, &body).expect("right bytes");
+}
+
+#[test]
+fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
+    let library = Library::new(1, 24 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("policy = \"square-root\"")
+        .start()
+        .expect("a server");
+    assert_eq!(policy(&server), "square-root");
+    let reply = begin(&server, "/title-0.bin");
+
+    std::fs::write(server.config_path(), "policy = \"fixed\"\n").expect("write");
+    server.signal(Signal::HUP).expect("signal");
+    eventually("the policy", || policy(&server), |name| name == "fixed");
+
+    std::fs::write(
+        server.config_path(),
+        "policy = \"fixed\"\nprefetchh = \"1MiB\"\n",
+    )
+    .expect("write");
+    server.signal(Signal::HUP).expect("signal");
+    let output = eventually(
+        "the message",
+        || server.output(),
+        |text| text.contains("prefetchh"),
+    );
+    assert!(
+        output.contains("prefetch"),
+        "the nearest name is suggested: {output}"
+    );
+    assert_eq!(policy(&server), "fixed");
+    assert_eq!(
+        fetch(server.address(), "HEAD", "/title-0.bin", &[])
+            .expect("served")
+            .status(),
+        200
+    );
+
+    std::fs::write(server.config_path(), "this is no TOML\n").expect("write");
+    server.signal(Signal::HUP).expect("signal");
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(policy(&server), "fixed");
+    // A reply that began under the first configuration ends whole under the last.
+    finish(reply, 0, 24 * MIB);
+}
+
+#[test]
+fn a_stop_lets_the_reply_in_progress_end_and_takes_no_new_ones() {
+    let library = Library::new(1, 24 * MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .config("[limits]\ndrain_timeout = \"60s\"")
+        .start()
+        .expect("a server");
+    let reply = begin(&server, "/title-0.bin");
+    let mut idle = Connection::open(server.address()).expect("connects");
+    idle.request("HEAD", "/title-0.bin", &[]).expect("served");
+
+    server.signal(Signal::TERM).expect("signal");
+    let ask = || fetch(server.address(), "HEAD", "/title-0.bin", &[]).map(|reply| reply.status());
+    assert!(eventually("a new connection", ask, Result::is_err).is_err());
+    assert!(
+        server.wait(Duration::ZERO).is_none(),
+        "it waits for the reply"
+    );
+    idle.drain().expect("an idle connection is closed");
+    finish(reply, 0, 24 * MIB);
+    let status = server.wait(Duration::from_secs(20)).expect("it ends");
+    assert_eq!(status.code(), Some(0), "{}", server.output());
+}
+
+#[test]
+fn a_stop_does_not_wait_for_ever_for_a_reader_who_reads_nothing() {
+    let library = Library::new(1, 24 * MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .config("[limits]\ndrain_timeout = \"1s\"\nsend_timeout = \"300s\"")
+        .start()
+        .expect("a server");
+    let reply = begin(&server, "/title-0.bin");
+    server.signal(Signal::TERM).expect("signal");
+    assert!(
+        server.wait(Duration::from_secs(20)).is_some(),
+        "it ends all the same"
+    );
+    drop(reply);
+}
+
+#[test]
+fn an_interrupt_from_the_keyboard_stops_it_as_well() {
+    let library = Library::new(1, MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    server.signal(Signal::INT).expect("signal");
+    let status = server.wait(Duration::from_secs(20)).expect("it ends");
+    assert_eq!(status.code(), Some(0), "{}", server.output());
+}

@@ -1,0 +1,252 @@
+//! What one client may take: header bytes, time, connections, memory.
+
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, bounded, eventually};
+use headlong_testkit::client::{Asking, ClientError, Connection, Viewer, fetch, request_text};
+use headlong_testkit::server::ServerBuilder;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn sixty_four_kilobytes_of_headers_are_refused_and_the_next_client_is_served() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let big = "x".repeat(64 << 10);
+    let many: Vec<(String, String)> = (0..2_000)
+        .map(|n| (format!("x-{n}"), "y".repeat(20)))
+        .collect();
+    let many: Vec<(&str, &str)> = many
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    for fields in [&[("X-Big", big.as_str())][..], &many] {
+        let mut connection = Connection::open(server.address()).expect("connects");
+        // It may be cut before all of it is sent.
+        let _ = connection.send(request_text("GET", "/title-0.bin", fields).as_bytes());
+        match connection.receive("GET") {
+            Ok(response) => assert_eq!(response.status(), 431),
+            Err(error) => assert!(error.is_cut(), "{error}"),
+        }
+        let after = fetch(server.address(), "HEAD", "/title-0.bin", &[]).expect("served");
+        assert_eq!(after.status(), 200);
+    }
+}
+
+#[test]
+fn a_client_that_reads_a_byte_a_second_is_cut_while_others_are_served() {
+    let library = Library::new(2, 48 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("16MiB")
+        .config("[limits]\nsend_timeout = \"1s\"\nsend_bytes_min = \"64KiB\"")
+        .start()
+        .expect("a server");
+    let mut slow = Connection::open(server.address()).expect("connects");
+    slow.send(request_text("GET", "/title-0.bin", &[]).as_bytes())
+        .expect("sent");
+    let head = slow.receive_head().expect("a head");
+    assert_eq!(head.content_length(), Some(48 * MIB));
+    for _ in 0..3 {
+        slow.receive_body(1).expect("a byte");
+        // The others get more than memory holds, so that what the slow one pins would show.
+        let viewer = library.titles[1].viewer(server.address());
+        let report = bounded(Duration::from_secs(60), viewer.watch()).expect("served");
+        assert_eq!(report.bytes, 48 * MIB);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    // What the kernels' buffers held still comes; then the end, and not the whole.
+    let (rest, _) = slow.drain().expect("cut, not silent");
+    assert!(rest + 3 < 48 * MIB, "the reply of {rest} bytes was not cut");
+    eventually(
+        "memory of the reply that was cut",
+        || server.status().expect("/status").memory("sending"),
+        |sending| *sending == 0,
+    );
+}
+
+#[test]
+fn idle_connections_and_unfinished_requests_are_closed() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("[limits]\nidle_timeout = \"1s\"\nheader_timeout = \"1s\"")
+        .start()
+        .expect("a server");
+
+    let mut idle = Connection::open(server.address()).expect("connects");
+    let first = idle
+        .request("GET", "/title-0.bin", &[("Range", "bytes=0-9")])
+        .expect("served");
+    assert_eq!(first.status(), 206);
+    assert_eq!(
+        idle.drain().expect("closed"),
+        (0, false),
+        "closed in order, nothing sent"
+    );
+
+    let mut silent = Connection::open(server.address()).expect("connects");
+    silent.drain().expect("closed without a request");
+
+    let mut unfinished = Connection::open(server.address()).expect("connects");
+    unfinished
+        .send(b"GET /title-0.bin HTTP/1.1\r\nHost: x\r\n")
+        .expect("sent");
+    match unfinished.receive("GET") {
+        Ok(response) => assert_eq!(response.status(), 408),
+        Err(error) => assert!(error.is_cut(), "{error}"),
+    }
+}
+
+#[test]
+fn a_header_that_dribbles_in_is_cut_too() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("[limits]\nheader_timeout = \"1s\"")
+        .start()
+        .expect("a server");
+    let mut connection = Connection::open(server.address()).expect("connects");
+    let request = request_text("GET", "/title-0.bin", &[("X", &"y".repeat(400))]);
+    let sent_whole = request.bytes().try_for_each(|byte| {
+        std::thread::sleep(Duration::from_millis(20));
+        connection.send(&[byte])
+    });
+    let outcome = sent_whole.and_then(|()| connection.receive("GET"));
+    match outcome {
+        Ok(response) => assert_eq!(response.status(), 408),
+        Err(error) => assert!(error.is_cut(), "{error}"),
+    }
+}
+
+#[test]
+fn requests_on_one_connection_are_counted() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("[limits]\nrequests_per_connection_max = 3")
+        .start()
+        .expect("a server");
+    let mut connection = Connection::open(server.address()).expect("connects");
+    let mut served = 0;
+    // Either the third reply says that it is the last, or the fourth request finds it closed.
+    while let Ok(response) = connection.request("GET", "/title-0.bin", &[("Range", "bytes=0-9")]) {
+        assert_eq!(response.status(), 206);
+        served += 1;
+        assert!(served <= 3, "request {served} on a connection for three");
+    }
+    assert_eq!(served, 3);
+}
+
+#[test]
+fn connections_beyond_the_limit_wait_and_are_then_served() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("[limits]\nconnections_max = 8")
+        .start()
+        .expect("a server");
+    let mut open: Vec<Connection> = (0..8)
+        .map(|_| {
+            let mut connection = Connection::open(server.address()).expect("connects");
+            connection
+                .request("HEAD", "/title-0.bin", &[])
+                .expect("served");
+            connection
+        })
+        .collect();
+    let mut ninth = Connection::open(server.address()).expect("the kernel takes it");
+    ninth.set_patience(Duration::from_millis(500)).expect("set");
+    ninth
+        .send(request_text("HEAD", "/title-0.bin", &[]).as_bytes())
+        .expect("sent");
+    assert!(
+        matches!(ninth.receive("HEAD"), Err(ClientError::TimedOut)),
+        "it has to wait"
+    );
+    open.pop();
+    ninth.set_patience(Duration::from_secs(20)).expect("set");
+    assert_eq!(ninth.receive("HEAD").expect("served at last").status(), 200);
+}
+
+/// Opens a connection, makes one small request on it, and keeps it open.
+async fn idle_connection(address: std::net::SocketAddr) -> std::io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = request_text("GET", "/title-0.bin", &[("Range", "bytes=0-0")]);
+    stream.write_all(request.as_bytes()).await?;
+    // The reply to one byte fits one read or a few; it ends with that byte.
+    let mut reply = Vec::new();
+    while !reply.windows(4).any(|window| window == b"\r\n\r\n") || reply.ends_with(b"\r\n\r\n") {
+        let mut buffer = [0; 2048];
+        match stream.read(&mut buffer).await? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            length => reply.extend_from_slice(&buffer[..length]),
+        }
+    }
+    if reply.starts_with(b"HTTP/1.1 206") {
+        Ok(stream)
+    } else {
+        Err(std::io::Error::other(
+            String::from_utf8_lossy(&reply).into_owned(),
+        ))
+    }
+}
+
+#[test]
+fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
+    let library = Library::new(50, 4 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .memory("128MiB")
+        .config("admission = \"accept\"\n[limits]\nidle_timeout = \"300s\"")
+        .start()
+        .expect("a server");
+    let address = server.address();
+    let most = bounded(Duration::from_secs(180), async {
+        let mut idle = Vec::new();
+        for batch in 0..20 {
+            let opening: Vec<_> = (0..100)
+                .map(|_| tokio::spawn(idle_connection(address)))
+                .collect();
+            for connection in opening {
+                let connection = connection.await.expect("no panic");
+                idle.push(connection.unwrap_or_else(|error| panic!("batch {batch}: {error}")));
+            }
+        }
+        let active: Vec<_> = (0..500usize)
+            .map(|number| {
+                let title = &library.titles[number % library.titles.len()];
+                let viewer = Viewer {
+                    asking: Asking::Chunks(64 * KIB),
+                    bytes_per_second: Some(64 * KIB),
+                    start: (number as u64 * 7_919) % (2 * MIB),
+                    watch_bytes: MIB,
+                    ..title.viewer(address)
+                };
+                tokio::spawn(async move { viewer.watch().await })
+            })
+            .collect();
+        let mut most = 0;
+        while !active.iter().all(tokio::task::JoinHandle::is_finished) {
+            most = most.max(server.memory().expect("/proc").resident_bytes);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        for viewer in active {
+            let report = viewer.await.expect("no panic").expect("all bytes right");
+            assert_eq!(report.bytes, MIB);
+        }
+        // The idle ones are still there, and still work.
+        for connection in idle.iter_mut().step_by(100) {
+            let request = request_text("HEAD", "/title-0.bin", &[]);
+            connection
+                .write_all(request.as_bytes())
+                .await
+                .expect("still open");
+            let mut buffer = [0; 2048];
+            let length = connection.read(&mut buffer).await.expect("still open");
+            assert!(buffer[..length].starts_with(b"HTTP/1.1 200"));
+        }
+        most
+    });
+    let bound = 128 * MIB * 12 / 10 + 2_500 * 16 * KIB;
+    assert!(most <= bound, "{most} bytes resident, more than {bound}");
+}

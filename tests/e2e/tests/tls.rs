@@ -1,0 +1,151 @@
+//! TLS, HTTP/2 over it, and a certificate that is renewed while the server runs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, bounded, eventually};
+use headlong_testkit::client::{SecureClient, Version};
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::{Scratch, Server, pattern};
+use rustix::process::Signal;
+
+const MIB: u64 = 1 << 20;
+
+/// A certificate for `localhost`, signed by itself, as the two files a server wants.
+struct Certificate {
+    der: Vec<u8>,
+    chain: String,
+    key: String,
+}
+
+impl Certificate {
+    fn new() -> Self {
+        let made =
+            rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        Self {
+            der: made.cert.der().to_vec(),
+            chain: made.cert.pem(),
+            key: made.signing_key.serialize_pem(),
+        }
+    }
+
+    fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
+        let (chain, key) = (folder.join("chain.pem"), folder.join("key.pem"));
+        std::fs::write(&chain, &self.chain).expect("write");
+        std::fs::write(&key, &self.key).expect("write");
+        (chain, key)
+    }
+}
+
+fn start(library: &Library, folder: &Path, certificate: &Certificate) -> Server {
+    let (chain, key) = certificate.write(folder);
+    ServerBuilder::new([library.root()])
+        .config(&format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}"))
+        .start()
+        .expect("a server")
+}
+
+/// Ranges of one title, as requests for a secure client.
+fn ranges(count: u64, length: u64) -> Vec<(String, Vec<(String, String)>)> {
+    let range = |n| format!("bytes={}-{}", n * length, (n + 1) * length - 1);
+    (0..count)
+        .map(|n| {
+            (
+                "/title-0.bin".to_owned(),
+                vec![("range".to_owned(), range(n))],
+            )
+        })
+        .collect()
+}
+
+fn check_ranges(version: Version) {
+    let library = Library::new(1, 8 * MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let certificate = Certificate::new();
+    let server = start(&library, folder.path(), &certificate);
+    let client = SecureClient::new(&certificate.der, version).expect("a client");
+    let length = 100_000;
+    let requests = ranges(60, length);
+    let replies = client.fetch_all(server.address(), "GET", &requests);
+    let replies = bounded(Duration::from_secs(60), replies).expect("served");
+    assert_eq!(replies.len(), 60);
+    for (n, reply) in (0..).zip(&replies) {
+        assert_eq!(reply.status(), 206);
+        let first = n * length;
+        assert_eq!(
+            reply.head.content_range(),
+            Some((first, first + length - 1, 8 * MIB))
+        );
+        pattern::verify(0, first, &reply.body).expect("right bytes");
+    }
+    let whole = [("/title-0.bin".to_owned(), Vec::new())];
+    let replies = client.fetch_all(server.address(), "GET", &whole);
+    let replies = bounded(Duration::from_secs(60), replies).expect("served");
+    pattern::verify(0, 0, &replies[0].body).expect("right bytes");
+    assert_eq!(replies[0].body.len() as u64, 8 * MIB);
+}
+
+#[test]
+fn ranges_over_tls_are_right_with_http_1() {
+    check_ranges(Version::Http1);
+}
+
+#[test]
+fn sixty_ranges_at_once_on_one_http_2_connection_are_right() {
+    check_ranges(Version::Http2);
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_after_a_reload_and_a_broken_one_is_not() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let (first, second) = (Certificate::new(), Certificate::new());
+    let server = start(&library, folder.path(), &first);
+    let shown = |trusted: &Certificate| {
+        let client = SecureClient::new(&trusted.der, Version::Http1).expect("a client");
+        bounded(
+            Duration::from_secs(20),
+            client.certificate(server.address()),
+        )
+        .ok()
+    };
+    assert_eq!(shown(&first), Some(first.der.clone()));
+
+    second.write(folder.path());
+    server.signal(Signal::HUP).expect("signal");
+    eventually(
+        "the second certificate",
+        || shown(&second),
+        |der| *der == Some(second.der.clone()),
+    );
+    assert_eq!(shown(&first), None, "the first is no longer shown");
+
+    std::fs::write(folder.path().join("chain.pem"), "not a certificate").expect("write");
+    server.signal(Signal::HUP).expect("signal");
+    eventually(
+        "the message",
+        || server.output(),
+        |text| text.contains("chain.pem"),
+    );
+    assert_eq!(
+        shown(&second),
+        Some(second.der.clone()),
+        "the good one stays"
+    );
+}
+
+#[test]
+fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let certificate = Certificate::new();
+    let server = start(&library, folder.path(), &certificate);
+    let plain = headlong_testkit::client::fetch(server.address(), "GET", "/title-0.bin", &[]);
+    assert!(plain.is_err() || plain.is_ok_and(|reply| reply.status() >= 400));
+    let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
+    let shown = bounded(
+        Duration::from_secs(20),
+        client.certificate(server.address()),
+    );
+    assert_eq!(shown.expect("still serving"), certificate.der);
+}
