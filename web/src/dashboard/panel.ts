@@ -1,0 +1,16 @@
+/** The frame that every part of the dashboard stands in. */
+import { h } from '../dom';
+
+export function panel(
+  area: string,
+  title: string,
+  aside: HTMLElement | null,
+  ...content: HTMLElement[]
+): HTMLElement {
+  return h(
+    'section',
+    { class: `panel area-${area}`, 'aria-label': title },
+    h('header', {}, h('h3', {}, title), aside),
+    ...content,
+  );
+}

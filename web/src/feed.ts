@@ -1,0 +1,115 @@
+/**
+ * The one poll of `/status` that every page looks at, once a second, and the five minutes of
+ * history of each device. It runs on all pages, so that a dashboard opened later has a past.
+ */
+import { decodeStatus, type Status } from './pure/api';
+import { History, rate } from './pure/rates';
+
+const PERIOD_MS = 1000;
+const PATIENCE_MS = 5000;
+
+export interface Totals {
+  bytes_per_s: number | null;
+  requests_per_s: number | null;
+}
+
+export interface Feed {
+  /** The newest answer; stays when the connection is lost. */
+  status: Status | null;
+  /** When the connection was lost, by this machine's clock; null while answers come. */
+  lost_since_ms: number | null;
+  /** Why. */
+  lost_because: string;
+  totals: Totals;
+  /** By name of device. */
+  readonly histories: Map<string, History>;
+}
+
+export const feed: Feed = {
+  status: null,
+  lost_since_ms: null,
+  lost_because: '',
+  totals: { bytes_per_s: null, requests_per_s: null },
+  histories: new Map(),
+};
+
+const listeners = new Set<() => void>();
+
+/** Calls back after every poll, answered or not; returns the way to stop that. */
+export function onPoll(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function take(status: Status): void {
+  const at_s = performance.now() / 1000;
+  const before = feed.status;
+  if (feed.lost_since_ms !== null || before === null) {
+    feed.totals = { bytes_per_s: null, requests_per_s: null };
+  } else {
+    const seconds = (status.now_unix_ms - before.now_unix_ms) / 1000;
+    feed.totals = {
+      bytes_per_s: rate(before.totals.bytes_sent, status.totals.bytes_sent, seconds),
+      requests_per_s: rate(before.totals.requests, status.totals.requests, seconds),
+    };
+  }
+  const names = new Set(status.devices.map((device) => device.name));
+  for (const name of feed.histories.keys()) if (!names.has(name)) feed.histories.delete(name);
+  for (const device of status.devices) {
+    let history = feed.histories.get(device.name);
+    if (history === undefined) {
+      history = new History();
+      feed.histories.set(device.name, history);
+    }
+    history.push(at_s, status, device);
+  }
+  feed.status = status;
+  feed.lost_since_ms = null;
+  feed.lost_because = '';
+}
+
+function lose(because: unknown): void {
+  feed.lost_since_ms ??= Date.now();
+  const timedOut = because instanceof DOMException && because.name === 'TimeoutError';
+  feed.lost_because = timedOut
+    ? `no answer within ${PATIENCE_MS / 1000} s`
+    : because instanceof StatusError
+      ? because.message
+      : 'it cannot be reached';
+  for (const history of feed.histories.values()) history.interrupt();
+}
+
+/** An answer that is no answer. */
+class StatusError extends Error {}
+
+/** Fetches JSON from the server that serves this page. */
+export async function fetchJson(path: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const response = await fetch(new URL(path, document.baseURI), { cache: 'no-cache', signal });
+  if (!response.ok) throw new StatusError(`it answered ${response.status} for ${path}`);
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error instanceof SyntaxError) throw new StatusError(`its ${path} is not JSON`);
+    throw error;
+  }
+}
+
+async function poll(): Promise<void> {
+  const began = performance.now();
+  try {
+    take(decodeStatus(await fetchJson('status')));
+  } catch (error) {
+    lose(error);
+  }
+  try {
+    for (const listener of listeners) listener();
+  } finally {
+    // From start to start, but never two at a time.
+    setTimeout(poll, Math.max(100, PERIOD_MS - (performance.now() - began)));
+  }
+}
+
+export function startFeed(): void {
+  void poll();
+}

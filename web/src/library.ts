@@ -1,0 +1,198 @@
+/** The library: every title the server knows, as a grid to pick from. */
+import { h, icon, setText, type Page } from './dom';
+import { feed, fetchJson, onPoll } from './feed';
+import { decodeLibrary, type Title } from './pure/api';
+import { bitRateRange, bytes, clock, spokenClock, text } from './pure/format';
+import { mediaBase, mediaUrl } from './pure/media_base';
+import { routeHash } from './pure/route';
+import { matches } from './pure/search';
+
+const REFRESH_MS = 5000;
+/** A long list is a large answer, and rarely changes. */
+const REFRESH_LONG_MS = 60_000;
+const LONG = 2000;
+/** Cards made at a time; more come as one scrolls, so that 100,000 titles are no trouble. */
+const BATCH = 60;
+
+const order = new Intl.Collator(undefined, { numeric: true, sensitivity: 'base' });
+
+const KINDS = { hls: 'HLS', dash: 'DASH', file: 'File' } as const;
+
+/** A steady hue for a title without a poster. */
+function hue(id: string): number {
+  let sum = 0;
+  for (const char of id) sum = (sum * 31 + (char.codePointAt(0) ?? 0)) % 360;
+  return sum;
+}
+
+function poster(title: Title, base: URL | null): HTMLElement {
+  const frame = h('div', { class: 'poster' }, icon('M9 7.5v9l7.5-4.5z'));
+  frame.style.setProperty('--hue', String(hue(title.id)));
+  if (title.poster !== null && base !== null) {
+    const image = h('img', {
+      src: mediaUrl(base, title.poster),
+      alt: '',
+      loading: 'lazy',
+      decoding: 'async',
+      onerror: () => image.remove(),
+    });
+    frame.append(image);
+  }
+  if (title.duration_s !== null) {
+    frame.append(h('span', { class: 'length', 'aria-hidden': 'true' }, clock(title.duration_s)));
+  }
+  return frame;
+}
+
+function card(title: Title, base: URL | null): HTMLElement {
+  const rates = bitRateRange(title.bit_rates_bps);
+  const renditions = title.bit_rates_bps.length;
+  const facts = [
+    rates,
+    renditions > 1 ? `${renditions} renditions` : '',
+    title.bytes === null ? '' : text(bytes(title.bytes)),
+  ].filter((fact) => fact !== '');
+  const spoken = [title.name, KINDS[title.kind]];
+  if (title.duration_s !== null) spoken.push(spokenClock(title.duration_s));
+  return h(
+    'li',
+    {},
+    h(
+      'a',
+      {
+        class: 'card',
+        href: routeHash({ page: 'watch', id: title.id }),
+        'aria-label': [...spoken, ...facts].join(', '),
+        title: title.path,
+      },
+      poster(title, base),
+      h(
+        'div',
+        { class: 'about' },
+        h('h2', {}, title.name),
+        h('span', { class: 'kind', 'data-kind': title.kind }, KINDS[title.kind]),
+        h('p', {}, facts.join(' · ')),
+      ),
+    ),
+  );
+}
+
+function emptyLibrary(): HTMLElement {
+  const roots = feed.status?.devices.flatMap((device) => device.roots) ?? [];
+  const where = roots.length > 0 ? roots.join(', ') : 'the folders given to headlong serve';
+  return h(
+    'section',
+    { class: 'notice' },
+    h('h2', {}, 'No titles yet'),
+    h('p', {}, `Put video files (.mp4), HLS (.m3u8) or DASH (.mpd) titles into ${where}.`),
+    h('p', {}, 'They appear here by themselves.'),
+  );
+}
+
+export function libraryPage(): Page {
+  const search = h('input', {
+    type: 'search',
+    placeholder: 'Search titles',
+    'aria-label': 'Search titles',
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
+  const found = h('p', { class: 'found', role: 'status' });
+  const grid = h('ul', { class: 'grid' });
+  const more = h('div', { class: 'more', 'aria-hidden': 'true' });
+  const notice = h('div');
+  const element = h(
+    'div',
+    { class: 'library' },
+    h('div', { class: 'tools' }, h('h1', {}, 'Library'), found, search),
+    notice,
+    grid,
+    more,
+  );
+
+  let titles: Title[] | null = null;
+  let shown: Title[] = [];
+  let base: URL | null = null;
+  let known = '';
+  let timer = 0;
+  let closed = false;
+
+  const drawMore = () => {
+    const from = grid.childElementCount;
+    grid.append(...shown.slice(from, from + BATCH).map((title) => card(title, base)));
+    more.hidden = grid.childElementCount >= shown.length;
+  };
+  const draw = () => {
+    if (titles === null) return;
+    const query = search.value;
+    shown = titles.filter((title) => matches(title, query));
+    const many = `${titles.length} ${titles.length === 1 ? 'title' : 'titles'}`;
+    setText(found, query.trim() === '' ? many : `${shown.length} of ${many}`);
+    notice.replaceChildren();
+    if (titles.length === 0) {
+      setText(found, '');
+      notice.append(emptyLibrary());
+    } else if (shown.length === 0) {
+      notice.append(h('section', { class: 'notice' }, h('p', {}, `No title matches “${query}”.`)));
+    }
+    grid.replaceChildren();
+    drawMore();
+  };
+
+  const load = async () => {
+    try {
+      const answer = await fetchJson('library.json');
+      const text = JSON.stringify(answer);
+      if (closed || text === known) return;
+      known = text;
+      titles = decodeLibrary(answer).sort((a, b) => order.compare(a.name, b.name));
+      draw();
+    } catch {
+      // The banner tells of a lost connection; this is for a server that answers all but this.
+      if (titles === null && feed.status !== null) {
+        const failed = h('p', {}, 'The list of titles cannot be loaded. Trying again by itself.');
+        notice.replaceChildren(h('section', { class: 'notice' }, failed));
+      }
+    } finally {
+      const long = (titles?.length ?? 0) > LONG;
+      if (!closed) timer = window.setTimeout(load, long ? REFRESH_LONG_MS : REFRESH_MS);
+    }
+  };
+  // Posters need the media address, which comes with the poll and may come after the titles.
+  const rebase = () => {
+    const next = mediaBase(feed.status?.media_addresses ?? [], location.hostname);
+    if (next?.href === base?.href) return;
+    base = next;
+    draw();
+  };
+  const keys = (event: KeyboardEvent) => {
+    if (event.key !== '/' || event.ctrlKey || event.metaKey || document.activeElement === search) return;
+    event.preventDefault();
+    search.focus();
+  };
+
+  const watcher = new IntersectionObserver(
+    (entries) => {
+      if (entries.some((entry) => entry.isIntersecting)) drawMore();
+    },
+    { rootMargin: '600px' },
+  );
+  watcher.observe(more);
+  search.addEventListener('input', draw);
+  window.addEventListener('keydown', keys);
+  const offPoll = onPoll(rebase);
+  rebase();
+  void load();
+
+  return {
+    title: 'Library',
+    element,
+    close: () => {
+      closed = true;
+      clearTimeout(timer);
+      offPoll();
+      watcher.disconnect();
+      window.removeEventListener('keydown', keys);
+    },
+  };
+}

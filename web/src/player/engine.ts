@@ -1,0 +1,157 @@
+/**
+ * Shaka Player, set up the way these pages want it: adaptive, patient with a slow disk, and
+ * telling the server with CMCD how soon it needs its bytes. CMCD travels in the query rather than
+ * in headers, because custom headers would cost one preflight request for each segment: the video
+ * comes from another port than the page.
+ */
+import shaka from 'shaka-player/dist/shaka-player.compiled-es2021.js';
+import type { PlayerError } from '../pure/trouble';
+import type { Rendition } from '../pure/rendition';
+
+const MIME_BY_KIND = {
+  hls: 'application/x-mpegurl',
+  dash: 'application/dash+xml',
+  file: undefined,
+} as const;
+
+export function supported(): boolean {
+  shaka.polyfill.installAll();
+  return shaka.Player.isBrowserSupported();
+}
+
+/** A new id for each playback; where `randomUUID` needs a secure context, bytes stand in. */
+function sessionId(): string {
+  if ('randomUUID' in crypto) return crypto.randomUUID();
+  const bytes = (crypto as Crypto).getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+export interface Stats {
+  rendition: Rendition | null;
+  /** What Shaka measured from its downloads; null for a plain file, which the browser fetches. */
+  throughput_bps: number | null;
+  stalls: number;
+  dropped_frames: number;
+}
+
+export class Engine {
+  readonly player: shaka.Player;
+  readonly session = sessionId();
+  #plain = false;
+
+  private constructor(player: shaka.Player) {
+    this.player = player;
+  }
+
+  static async on(video: HTMLVideoElement, contentId: string): Promise<Engine> {
+    const engine = new Engine(new shaka.Player());
+    await engine.player.attach(video);
+    engine.player.configure({
+      cmcd: {
+        enabled: true,
+        useHeaders: false,
+        sessionId: engine.session,
+        // CTA-5004 allows 64 characters.
+        contentId: contentId.slice(0, 64),
+      },
+      streaming: {
+        bufferingGoal: 30,
+        bufferBehind: 30,
+        rebufferingGoal: 2,
+        // A long-tail title comes from a disk with a queue: wait, and back off gently.
+        retryParameters: { maxAttempts: 5, baseDelay: 500, backoffFactor: 1.7, timeout: 30_000 },
+      },
+      manifest: { retryParameters: { maxAttempts: 4, baseDelay: 500, timeout: 20_000 } },
+    });
+    return engine;
+  }
+
+  onError(listener: (error: PlayerError) => void): void {
+    this.player.addEventListener('error', (event) => {
+      const detail = (event as unknown as { detail: PlayerError & { severity: number } }).detail;
+      if (detail.severity === shaka.util.Error.Severity.CRITICAL) listener(detail);
+    });
+  }
+
+  onRenditions(listener: () => void): void {
+    for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged']) {
+      this.player.addEventListener(name, listener);
+    }
+  }
+
+  onBuffering(listener: (buffering: boolean) => void): void {
+    this.player.addEventListener('buffering', (event) => {
+      listener((event as unknown as { buffering: boolean }).buffering);
+    });
+  }
+
+  async load(url: string, kind: keyof typeof MIME_BY_KIND): Promise<void> {
+    this.#plain = kind === 'file';
+    await this.player.load(url, null, MIME_BY_KIND[kind]);
+  }
+
+  renditions(): Rendition[] {
+    return this.player.getVariantTracks().map((track) => ({
+      id: track.id,
+      height: track.height,
+      width: track.width,
+      bandwidth: track.videoBandwidth ?? track.bandwidth,
+      language: track.language,
+      active: track.active,
+    }));
+  }
+
+  isAuto(): boolean {
+    return this.player.getConfiguration().abr.enabled;
+  }
+
+  /** Leaves the choice to the player. */
+  chooseAuto(): void {
+    this.player.configure('abr.enabled', true);
+  }
+
+  /** Plays this rendition and no other, from a moment after the current frame on. */
+  choose(id: number): void {
+    const track = this.player.getVariantTracks().find((one) => one.id === id);
+    if (track === undefined) return;
+    this.player.configure('abr.enabled', false);
+    this.player.selectVariantTrack(track, true, 2);
+  }
+
+  textTracks(): { id: number; label: string; active: boolean }[] {
+    return this.player.getTextTracks().map((track) => ({
+      id: track.id,
+      label: track.label ?? (track.language === 'und' ? 'Subtitles' : track.language),
+      active: track.active,
+    }));
+  }
+
+  chooseText(id: number | null): void {
+    const track = this.player.getTextTracks().find((one) => one.id === id);
+    this.player.selectTextTrack(track ?? null);
+  }
+
+  stats(): Stats {
+    const stats = this.player.getStats();
+    const estimate = stats.estimatedBandwidth;
+    return {
+      rendition: this.renditions().find((one) => one.active) ?? null,
+      throughput_bps: this.#plain || !Number.isFinite(estimate) ? null : estimate,
+      stalls: stats.stallsDetected || 0,
+      dropped_frames: stats.droppedFrames || 0,
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.player.destroy();
+  }
+}
+
+/** The code and data of whatever was thrown. */
+export function asPlayerError(thrown: unknown): PlayerError {
+  if (typeof thrown === 'object' && thrown !== null && 'code' in thrown) {
+    const { code, data } = thrown as { code: unknown; data?: unknown };
+    if (typeof code === 'number') return { code, data: Array.isArray(data) ? data : [] };
+  }
+  return { code: 0, data: [] };
+}

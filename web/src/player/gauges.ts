@@ -1,0 +1,153 @@
+/** Beside the picture: what the player measures, and what the server holds ready for it. */
+import { Chart } from '../chart';
+import { h, setText } from '../dom';
+import { feed } from '../feed';
+import type { Title } from '../pure/api';
+import { bitRate, bytes, count, span, text, UNKNOWN } from '../pure/format';
+import { bufferAhead, renditionName } from '../pure/rendition';
+import type { Engine } from './engine';
+
+const WINDOW_S = 120;
+
+interface Reading {
+  at_s: number;
+  ahead_s: number;
+  throughput_bps: number | null;
+  rendition_bps: number | null;
+}
+
+function ranges(buffered: TimeRanges): [number, number][] {
+  return Array.from({ length: buffered.length }, (_, index) => [
+    buffered.start(index),
+    buffered.end(index),
+  ]);
+}
+
+/** Chains of this title: its file, or the files beside its manifest. */
+function belongs(path: string, title: Title): boolean {
+  if (title.kind === 'file') return path === title.path;
+  return path.startsWith(title.path.slice(0, title.path.lastIndexOf('/') + 1));
+}
+
+export class Gauges {
+  readonly element: HTMLElement;
+  #title: Title;
+  #video: HTMLVideoElement;
+  #readings: Reading[] = [];
+  #values = new Map<string, HTMLElement>();
+  #buffer = new Chart({
+    name: 'buffer ahead',
+    window_s: WINDOW_S,
+    quiet_max: 20,
+    format: (value) => ({ value: String(Math.round(value)), unit: 's' }),
+    lines: [{ label: 'Buffer ahead', color: '--viewers', fill: 0.18 }],
+  });
+  #speed = new Chart({
+    name: 'player throughput',
+    window_s: WINDOW_S,
+    quiet_max: 4e6,
+    format: bitRate,
+    lines: [
+      { label: 'Throughput', color: '--disk', fill: 0.12 },
+      { label: 'Rendition', color: '--viewers', dash: [4, 3] },
+    ],
+  });
+
+  constructor(title: Title, video: HTMLVideoElement) {
+    this.#title = title;
+    this.#video = video;
+    this.element = h(
+      'aside',
+      { class: 'gauges', 'aria-label': 'Measurements' },
+      h(
+        'section',
+        { class: 'panel' },
+        h('h2', {}, 'This player'),
+        this.#list(['Rendition', 'Buffer ahead', 'Throughput', 'Stalls', 'Frames dropped']),
+        h('h3', {}, 'Buffer ahead'),
+        this.#buffer.element,
+        h('h3', {}, 'Throughput ', h('small', {}, 'and rendition')),
+        this.#speed.element,
+      ),
+      h(
+        'section',
+        { class: 'panel' },
+        h('h2', {}, 'This title on the server'),
+        this.#list(['Viewers', 'In memory, unread', 'Next prefetch', 'Least time to deadline']),
+      ),
+    );
+  }
+
+  #list(names: readonly string[]): HTMLElement {
+    const list = h('dl', { class: 'facts' });
+    for (const name of names) {
+      const value = h('dd', {}, '–');
+      this.#values.set(name, value);
+      list.append(h('dt', {}, name), value);
+    }
+    return list;
+  }
+
+  #set(name: string, value: string): void {
+    const element = this.#values.get(name);
+    if (element !== undefined) setText(element, value);
+  }
+
+  update(engine: Engine | null): void {
+    const stats = engine?.stats() ?? null;
+    const ahead = bufferAhead(ranges(this.#video.buffered), this.#video.currentTime);
+    const at_s = performance.now() / 1000;
+    const rendition = stats?.rendition ?? null;
+    const height = this.#video.videoHeight || null;
+    this.#readings.push({
+      at_s,
+      ahead_s: ahead,
+      throughput_bps: stats?.throughput_bps ?? null,
+      rendition_bps: rendition?.bandwidth ?? null,
+    });
+    this.#readings = this.#readings.filter((one) => one.at_s > at_s - WINDOW_S - 2);
+    const name =
+      rendition !== null
+        ? renditionName(rendition)
+        : height === null
+          ? '–'
+          : `${height}p, as it is`;
+    this.#set('Rendition', name);
+    this.#set('Buffer ahead', text(span(ahead * 1000)));
+    this.#set(
+      'Throughput',
+      this.#title.kind === 'file' && stats?.throughput_bps == null
+        ? 'the browser does not tell'
+        : text(bitRate(stats?.throughput_bps)),
+    );
+    this.#set('Stalls', text(count(stats?.stalls)));
+    this.#set('Frames dropped', text(count(stats?.dropped_frames)));
+    const xs = this.#readings.map((one) => one.at_s - at_s);
+    this.#buffer.update(xs, [this.#readings.map((one) => one.ahead_s)]);
+    this.#speed.update(xs, [
+      this.#readings.map((one) => one.throughput_bps),
+      this.#readings.map((one) => one.rendition_bps),
+    ]);
+    this.#updateServer();
+  }
+
+  #updateServer(): void {
+    const chains = (feed.status?.devices ?? [])
+      .flatMap((device) => device.chains.shown)
+      .filter((chain) => belongs(chain.path, this.#title));
+    const viewers = new Set(chains.map((chain) => chain.viewer));
+    const some = chains.length > 0;
+    const slack = Math.min(...chains.map((chain) => chain.slack_ms));
+    const unread = chains.reduce((sum, chain) => sum + chain.unread_bytes, 0);
+    const next = Math.max(...chains.map((chain) => chain.prefetch_bytes));
+    this.#set('Viewers', text(count(viewers.size)));
+    this.#set('In memory, unread', text(some ? bytes(unread) : UNKNOWN));
+    this.#set('Next prefetch', text(some ? bytes(next) : UNKNOWN));
+    this.#set('Least time to deadline', text(some ? span(slack) : UNKNOWN));
+  }
+
+  close(): void {
+    this.#buffer.close();
+    this.#speed.close();
+  }
+}

@@ -1,0 +1,193 @@
+/** One title, playing. */
+import { h, setText, type Page } from '../dom';
+import { feed, fetchJson, onPoll } from '../feed';
+import { decodeLibrary, type Title } from '../pure/api';
+import { bitRateRange, bytes, clock, text } from '../pure/format';
+import { mediaBase, mediaUrl } from '../pure/media_base';
+import { explain, type Trouble } from '../pure/trouble';
+import { Controls, KEYS } from './controls';
+import type { Engine } from './engine';
+import { Gauges } from './gauges';
+
+/** How long to wait for the first `/status`, which names the media address. */
+const STATUS_WAIT_MS = 10_000;
+
+async function findTitle(id: string): Promise<Title | null> {
+  const titles = decodeLibrary(await fetchJson('library.json'));
+  return titles.find((title) => title.id === id) ?? null;
+}
+
+/** The media address, as soon as the server has told it. */
+function awaitBase(): Promise<URL | null> {
+  const now = () => mediaBase(feed.status?.media_addresses ?? [], location.hostname);
+  if (feed.status !== null) return Promise.resolve(now());
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      off();
+      resolve(now());
+    };
+    const off = onPoll(() => {
+      if (feed.status !== null) done();
+    });
+    const timer = setTimeout(done, STATUS_WAIT_MS);
+  });
+}
+
+const NO_ADDRESS: Trouble = {
+  what: 'The server reports no media address.',
+  remedy: 'Start it with --listen ADDRESS:PORT, and see its log for why it does not listen.',
+};
+
+const OLD_BROWSER: Trouble = {
+  what: 'This browser lacks Media Source Extensions, which adaptive playback needs.',
+  remedy: 'Use a current Firefox, Chrome, Edge or Safari.',
+};
+
+class PlayerPage implements Page {
+  title = 'Player';
+  readonly element = h('div', { class: 'watch' });
+  #id: string;
+  #video = h('video', { playsinline: true, preload: 'auto', tabindex: -1 });
+  #spinner = h('div', { class: 'spinner', hidden: true, role: 'status' }, h('span', {}, 'Loading'));
+  #trouble = h('div', { class: 'trouble', role: 'alert', hidden: true });
+  #stage = h('div', { class: 'stage' }, this.#video, this.#spinner, this.#trouble);
+  #controls = new Controls(this.#video, this.#stage);
+  #gauges: Gauges | null = null;
+  #engine: Engine | null = null;
+  #timer = 0;
+  #closed = false;
+
+  constructor(id: string) {
+    this.#id = id;
+    this.#stage.append(this.#controls.element);
+    this.#video.addEventListener('playing', () => this.#wait(false));
+    window.headlong.video = this.#video;
+    void this.#open();
+  }
+
+  async #open(): Promise<void> {
+    let title: Title | null;
+    try {
+      title = await findTitle(this.#id);
+    } catch {
+      this.#stop({
+        what: `The list of titles cannot be loaded from ${location.host}.`,
+        remedy: 'See that the server runs and can be reached, and try again.',
+      });
+      return;
+    }
+    if (this.#closed) return;
+    if (title === null) {
+      this.#stop({
+        what: `There is no title “${this.#id}” on this server.`,
+        remedy: 'It may have been renamed or removed: pick it again from the library.',
+      });
+      return;
+    }
+    this.#describe(title);
+    await this.#play(title);
+  }
+
+  #describe(title: Title): void {
+    this.title = title.name;
+    document.title = `${title.name} · Headlong`;
+    this.#video.setAttribute('aria-label', title.name);
+    this.#gauges = new Gauges(title, this.#video);
+    const facts = [
+      { hls: 'HLS', dash: 'DASH', file: 'File' }[title.kind],
+      title.duration_s === null ? '' : clock(title.duration_s),
+      bitRateRange(title.bit_rates_bps),
+      title.bytes === null ? '' : text(bytes(title.bytes)),
+    ].filter((fact) => fact !== '');
+    this.element.replaceChildren(
+      h(
+        'div',
+        { class: 'screen' },
+        this.#stage,
+        h('h1', {}, title.name),
+        h('p', { class: 'facts-line' }, facts.join(' · '), ' ', h('code', {}, title.path)),
+        h(
+          'details',
+          { class: 'keys' },
+          h('summary', {}, 'Keys'),
+          h('dl', {}, ...KEYS.flatMap(([keys, what]) => [h('dt', {}, keys), h('dd', {}, what)])),
+        ),
+      ),
+      this.#gauges.element,
+    );
+    this.#timer = window.setInterval(() => this.#gauges?.update(this.#engine), 1000);
+  }
+
+  async #play(title: Title): Promise<void> {
+    this.#wait(true);
+    const [base, library] = await Promise.all([awaitBase(), import('./engine')]);
+    if (this.#closed) return;
+    if (base === null) return this.#stop(NO_ADDRESS);
+    if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
+    if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
+    const tell = (error: unknown) => {
+      const trouble = explain(library.asPlayerError(error), title.name, base.host);
+      if (trouble !== null) this.#stop(trouble);
+    };
+    try {
+      const engine = await library.Engine.on(this.#video, title.id);
+      if (this.#closed) return void engine.close();
+      this.#engine = engine;
+      window.headlong.player = engine.player;
+      engine.onError(tell);
+      engine.onBuffering((buffering) => this.#wait(buffering));
+      this.#controls.use(engine);
+      await engine.load(mediaUrl(base, title.path), title.kind);
+      this.#controls.paintMenus();
+      this.#wait(false);
+      // A browser may refuse to start by itself; then the play button is there.
+      await this.#video.play().catch(() => this.#controls.paint());
+    } catch (error) {
+      if (!this.#closed) tell(error);
+    }
+  }
+
+  #wait(waiting: boolean): void {
+    this.#spinner.hidden = !waiting || !this.#trouble.hidden;
+  }
+
+  /** Playback ends here: says what failed and what to do, with a way to try again. */
+  #stop(trouble: Trouble): void {
+    this.#spinner.hidden = true;
+    this.#video.pause();
+    const again = h('button', { type: 'button', onclick: () => this.#again() }, 'Try again');
+    this.#trouble.replaceChildren(
+      h('strong', {}, trouble.what),
+      h('p', {}, trouble.remedy),
+      h('p', { class: 'ways' }, again, h('a', { class: 'button', href: '#/' }, 'Library')),
+    );
+    this.#trouble.hidden = false;
+    if (!this.#stage.isConnected) this.element.replaceChildren(h('div', { class: 'screen' }, this.#stage));
+  }
+
+  #again(): void {
+    this.#trouble.hidden = true;
+    setText(this.#trouble, '');
+    clearInterval(this.#timer);
+    this.#gauges?.close();
+    const engine = this.#engine;
+    this.#engine = null;
+    void Promise.resolve(engine?.close()).then(() => this.#open());
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    this.#controls.close();
+    this.#gauges?.close();
+    this.#video.pause();
+    void this.#engine?.close();
+    delete window.headlong.video;
+    delete window.headlong.player;
+  }
+}
+
+export function playerPage(id: string): Page {
+  return new PlayerPage(id);
+}

@@ -1,0 +1,39 @@
+/**
+ * Where the video comes from. The server says which addresses its media listener is bound to;
+ * some of those mean nothing to a browser on another machine (0.0.0.0, [::], loopback), and for
+ * them the name under which this page was reached stands in.
+ */
+
+const WILDCARD = new Set(['0.0.0.0', '[::]', '[::ffff:0:0]']);
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d+){3}$/.test(hostname);
+}
+
+/** The base of all media URLs, or null when the server has no usable media address. */
+export function mediaBase(addresses: readonly string[], pageHostname: string): URL | null {
+  for (const address of addresses) {
+    if (!URL.canParse(address)) continue;
+    const base = new URL(address);
+    if (base.protocol !== 'http:' && base.protocol !== 'https:') continue;
+    if (pageHostname !== '' && (WILDCARD.has(base.hostname) || isLoopback(base.hostname))) {
+      base.hostname = pageHostname;
+    }
+    return base;
+  }
+  return null;
+}
+
+/**
+ * The URL of a path of the library. Paths come percent-encoded; what a URL would still take for
+ * something else (`?`, `#`, a stray `%`, `//`) is part of a file's name here, and is protected.
+ */
+export function mediaUrl(base: URL, path: string): string {
+  const safe = path
+    .replace(/%(?![0-9a-fA-F]{2})/g, '%25')
+    .replaceAll('?', '%3F')
+    .replaceAll('#', '%23')
+    .replaceAll('\\', '%5C')
+    .replace(/^\/*/, '/');
+  return new URL(safe, base).href;
+}

@@ -1,0 +1,110 @@
+/**
+ * From counters to rates, and the last five minutes of them.
+ *
+ * The server sends counters that only grow; a rate is the difference of two polls over the time
+ * between them *by the server's clock*, so that a late or throttled poll is a longer interval and
+ * not a dip. A counter that went down, or another start time, is a restarted server: that interval
+ * has no rate, and the chart has a gap.
+ */
+import { COUNTERS, type Counters, type Device, type Memory, type Queue, type Status } from './api';
+
+/** What is kept of the past: five minutes. */
+export const WINDOW_S = 300;
+
+/** Growth of one counter a second; null when the two readings cannot be compared. */
+export function rate(before: number, after: number, seconds: number): number | null {
+  return seconds > 0 && after >= before ? (after - before) / seconds : null;
+}
+
+/** The quotient, or null where there is nothing to divide by. */
+export function quotient(a: number, b: number): number | null {
+  return b > 0 ? a / b : null;
+}
+
+/** Growth of every counter; null if any went down (a restart). */
+export function growth(before: Counters, after: Counters): Counters | null {
+  if (COUNTERS.some((name) => after[name] < before[name])) return null;
+  return Object.fromEntries(
+    COUNTERS.map((name) => [name, after[name] - before[name]]),
+  ) as Counters;
+}
+
+/** One poll of one device, with what happened since the poll before. */
+export interface Point {
+  /** When this page saw it, seconds, by a clock of the page that never jumps. */
+  readonly at_s: number;
+  /** Time since the poll before by the server's clock; null at a start, a restart or a gap. */
+  readonly seconds: number | null;
+  /** Growth of the counters over that time; null with `seconds`. */
+  readonly growth: Counters | null;
+  readonly memory: Memory;
+  readonly queue: Queue;
+}
+
+/** The five minutes of one device. */
+export class History {
+  points: Point[] = [];
+  #last: { counters: Counters; now_ms: number; started_ms: number } | null = null;
+
+  /** The connection was lost: the next poll begins anew. */
+  interrupt(): void {
+    this.#last = null;
+  }
+
+  push(at_s: number, status: Status, device: Device): void {
+    const before = this.#last;
+    let seconds: number | null = null;
+    let grown: Counters | null = null;
+    if (before !== null && before.started_ms === status.started_unix_ms) {
+      const elapsed = (status.now_unix_ms - before.now_ms) / 1000;
+      grown = elapsed > 0 ? growth(before.counters, device.counters) : null;
+      seconds = grown === null ? null : elapsed;
+    }
+    this.#last = {
+      counters: device.counters,
+      now_ms: status.now_unix_ms,
+      started_ms: status.started_unix_ms,
+    };
+    this.points.push({ at_s, seconds, growth: grown, memory: device.memory, queue: device.queue });
+    // One point older than the window stays, so that the line reaches the chart's left edge.
+    const first = this.points.findIndex((point) => point.at_s >= at_s - WINDOW_S);
+    if (first > 1) this.points.splice(0, first - 1);
+  }
+
+  /** Growth of the counters and the time it took, over the last `seconds` that are known. */
+  over(seconds: number): { seconds: number; growth: Counters } {
+    const sum = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Counters;
+    const newest = this.points.at(-1)?.at_s ?? 0;
+    let measured = 0;
+    for (const point of this.points) {
+      if (point.growth === null || point.seconds === null) continue;
+      if (point.at_s <= newest - seconds) continue;
+      measured += point.seconds;
+      for (const name of COUNTERS) sum[name] += point.growth[name];
+    }
+    return { seconds: measured, growth: sum };
+  }
+}
+
+/** The ratios of Table 4.1 of the thesis: parts of the bytes that viewers asked for. */
+export interface Ratios {
+  readonly disk: number | null;
+  readonly ram: number | null;
+  readonly evicted: number | null;
+  readonly wasted: number | null;
+}
+
+export function ratios(counters: Counters): Ratios {
+  const requested = counters.bytes_requested;
+  return {
+    disk: quotient(counters.bytes_read, requested),
+    ram: quotient(counters.bytes_from_ram, requested),
+    evicted: quotient(counters.prefetch_evicted_bytes, requested),
+    wasted: quotient(counters.wasted_bytes, requested),
+  };
+}
+
+/** Viewers in order of need: least time to the deadline first; ties by name, so rows stay put. */
+export function byNeed<T extends { slack_ms: number; viewer: string }>(viewers: readonly T[]): T[] {
+  return [...viewers].sort((a, b) => a.slack_ms - b.slack_ms || (a.viewer < b.viewer ? -1 : 1));
+}

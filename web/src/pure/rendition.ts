@@ -1,0 +1,48 @@
+/** Renditions as a menu: one line for each picture, best first, with what tells them apart. */
+import { bitRate, text } from './format';
+
+export interface Rendition {
+  readonly id: number;
+  readonly height: number | null;
+  readonly width: number | null;
+  readonly bandwidth: number;
+  readonly language: string;
+  readonly active: boolean;
+}
+
+/** `720p · 2.31 Mbit/s`, or the bit rate alone where nobody knows the height. */
+export function renditionName(rendition: Pick<Rendition, 'height' | 'bandwidth'>): string {
+  const size = rendition.height === null || rendition.height === 0 ? '' : `${rendition.height}p`;
+  const rate = rendition.bandwidth > 0 ? text(bitRate(rendition.bandwidth)) : '';
+  return [size, rate].filter((part) => part !== '').join(' · ') || 'original';
+}
+
+/**
+ * One entry for each picture: variants that differ only in their sound are one line, preferring
+ * the language that plays now.
+ */
+export function renditionMenu(renditions: readonly Rendition[]): Rendition[] {
+  const language = renditions.find((one) => one.active)?.language;
+  const byName = new Map<string, Rendition>();
+  for (const one of renditions) {
+    const name = renditionName(one);
+    const known = byName.get(name);
+    const better =
+      known === undefined ||
+      (!known.active && one.active) ||
+      (!known.active && known.language !== language && one.language === language);
+    if (better) byName.set(name, one);
+  }
+  return [...byName.values()].sort(
+    (a, b) => (b.height ?? 0) - (a.height ?? 0) || b.bandwidth - a.bandwidth,
+  );
+}
+
+/** Seconds of media that lie ready from `time` on, over gaps too small to stop at. */
+export function bufferAhead(ranges: readonly (readonly [number, number])[], time: number): number {
+  let end = time;
+  for (const [from, to] of ranges) {
+    if (from <= end + 0.25 && to > end) end = to;
+  }
+  return end - time;
+}

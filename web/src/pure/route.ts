@@ -1,0 +1,38 @@
+/** The three pages, as the part of the address behind `#`. */
+
+export type Route =
+  | { readonly page: 'library' }
+  | { readonly page: 'watch'; readonly id: string }
+  | { readonly page: 'dashboard'; readonly device: string | null }
+  | { readonly page: 'unknown'; readonly hash: string };
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // A stray % in a hand-typed address.
+  }
+}
+
+export function parseRoute(hash: string): Route {
+  const path = hash.replace(/^#/, '').replace(/[?].*$/, '');
+  const [page, ...rest] = path.split('/').filter((part) => part !== '');
+  const argument = rest.map(decoded).join('/');
+  if (page === undefined) return { page: 'library' };
+  if (page === 'watch' && argument !== '') return { page, id: argument };
+  if (page === 'dashboard') return { page, device: argument === '' ? null : argument };
+  return { page: 'unknown', hash };
+}
+
+export function routeHash(route: Exclude<Route, { page: 'unknown' }>): string {
+  switch (route.page) {
+    case 'library':
+      return '#/';
+    case 'watch':
+      return `#/watch/${encodeURIComponent(route.id)}`;
+    case 'dashboard':
+      return route.device === null
+        ? '#/dashboard'
+        : `#/dashboard/${encodeURIComponent(route.device)}`;
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * Errors of playback, said so that the person in front of the screen knows what failed and what
+ * to do about it. Codes are those of Shaka Player (`shaka.util.Error.Code`).
+ */
+
+export interface Trouble {
+  /** What failed, by name. */
+  readonly what: string;
+  /** What to do. */
+  readonly remedy: string;
+}
+
+export interface PlayerError {
+  readonly code: number;
+  readonly data?: readonly unknown[];
+}
+
+const BAD_HTTP_STATUS = 1001;
+const HTTP_ERROR = 1002;
+const TIMEOUT = 1003;
+const VIDEO_ERROR = 3016;
+const CONTENT_UNSUPPORTED = 4032;
+/** Loading was interrupted by another load or by leaving the page: nobody needs to know. */
+const SILENT = new Set([7000, 7003]);
+
+function fileName(uri: unknown): string {
+  if (typeof uri !== 'string' || uri === '') return 'a file';
+  const path = URL.canParse(uri) ? new URL(uri).pathname : uri;
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+}
+
+function httpTrouble(file: string, status: unknown): Trouble {
+  switch (status) {
+    case 404:
+    case 410:
+      return {
+        what: `${file} is not on the server any more (${status}).`,
+        remedy: 'Put the file back, or correct the playlist that names it, and try again.',
+      };
+    case 401:
+    case 403:
+      return {
+        what: `The server does not hand out ${file} (${status}).`,
+        remedy: 'Make the file readable for the server, inside one of its folders, and try again.',
+      };
+    case 503:
+      return {
+        what: `The disk cannot take on another viewer right now, or is out of service (503 for ${file}).`,
+        remedy: 'Try again in some seconds; the dashboard shows how busy the disk is.',
+      };
+    default:
+      return {
+        what: `The server answered ${String(status)} for ${file}.`,
+        remedy: "The server's log says why; try again after that is put right.",
+      };
+  }
+}
+
+/** What to show for an error, or null if there is nothing to tell. */
+export function explain(error: PlayerError, title: string, base: string): Trouble | null {
+  const { code, data = [] } = error;
+  if (SILENT.has(code)) return null;
+  const file = fileName(data[0]);
+  if (code === BAD_HTTP_STATUS) return httpTrouble(file, data[1]);
+  if (code === HTTP_ERROR) {
+    return {
+      what: `No answer from the media address ${base} for ${file}.`,
+      remedy: 'See that this machine can reach that address and port (firewall, tunnel), and try again.',
+    };
+  }
+  if (code === TIMEOUT) {
+    return {
+      what: `${file} did not arrive in time.`,
+      remedy: 'The disk or the network is too slow right now; try again, or choose a lower rendition.',
+    };
+  }
+  if (code === VIDEO_ERROR || code === CONTENT_UNSUPPORTED || (code >= 4011 && code <= 4013)) {
+    return {
+      what: `This browser cannot decode “${title}”.`,
+      remedy: 'Offer it in H.264 and AAC (ffmpeg -c:v libx264 -c:a aac), or use a browser with its codecs.',
+    };
+  }
+  if (code >= 4000 && code < 5000) {
+    return {
+      what: `The playlist of “${title}” cannot be understood (player error ${code}).`,
+      remedy: 'Check the manifest with a validator; the server’s log names what is wrong with it.',
+    };
+  }
+  if (code >= 2000 && code < 4000) {
+    return {
+      what: `The media of “${title}” is damaged or of an unknown kind (player error ${code}).`,
+      remedy: 'Check the file with ffprobe, and pack it again if needed.',
+    };
+  }
+  if (code >= 6000 && code < 7000) {
+    return {
+      what: `“${title}” is encrypted, and this player has no key for it (player error ${code}).`,
+      remedy: 'Play it with a player that knows its licence server.',
+    };
+  }
+  return {
+    what: `Playback of “${title}” stopped (player error ${code}).`,
+    remedy: 'Try again; if it stays, tell the number to whoever runs this server.',
+  };
+}

@@ -1,0 +1,353 @@
+/**
+ * The pages in a real browser against a running server, named by HEADLONG_PAGE (its admin address,
+ * e.g. http://127.0.0.1:8081/). With HEADLONG_SAMPLE, a folder of titles, instead, the stand-in of
+ * mock-server.mjs serves that folder. CHROMIUM names another browser than Debian's.
+ *
+ * The library must hold an HLS title with two renditions; every kind it holds is played. No test
+ * looks at the clock: each waits for something to happen, with a generous limit.
+ */
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { start } from './mock-server.mjs';
+
+const LIMIT_MS = 60_000;
+const HLS_JS = createRequire(import.meta.url).resolve('hls.js/dist/hls.min.js');
+const BROKEN_BY_US = /Failed to load resource|net::ERR_FAILED/;
+
+let home;
+let mock = null;
+let browser;
+let titles;
+let media;
+
+/** A page that remembers what the browser complained of. */
+async function open(hash) {
+  const page = await browser.context.newPage();
+  page.setDefaultTimeout(LIMIT_MS);
+  const complaints = [];
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(`${message.text()} (${message.location().url})`);
+  });
+  await page.goto(home + hash);
+  return {
+    page,
+    complaints,
+    /** Ends the page; whatever it complained of fails the test. */
+    finish: async () => {
+      await page.close();
+      assert.deepEqual(complaints, [], 'the browser console has errors');
+    },
+  };
+}
+
+const watch = (title) => `#/watch/${encodeURIComponent(title.id)}`;
+const playsBeyond = (page, seconds) =>
+  page.waitForFunction((from) => (window.headlong?.video?.currentTime ?? 0) > from, seconds);
+
+/** HLS comes in two containers that take different ways through a player; the manifest tells. */
+async function container(title) {
+  if (title.kind !== 'hls') return title.kind;
+  const url = new URL(title.path, media);
+  const master = await (await fetch(url)).text();
+  const variant = master.split('\n').find((line) => line.trim() !== '' && !line.startsWith('#'));
+  if (variant === undefined || !variant.includes('.m3u8')) return 'hls';
+  const list = await (await fetch(new URL(variant.trim(), url))).text();
+  return list.includes('#EXT-X-MAP') ? 'hls fMP4' : 'hls TS';
+}
+
+function adaptive() {
+  const title = titles.find((one) => one.kind === 'hls' && one.bit_rates_bps.length > 1);
+  assert.ok(title, 'the library needs an HLS title with two renditions for this test');
+  return title;
+}
+
+before(async () => {
+  if (process.env.HEADLONG_PAGE === undefined && process.env.HEADLONG_SAMPLE === undefined) {
+    throw new Error('Set HEADLONG_PAGE to the admin address of a running server, e.g. http://127.0.0.1:8081/');
+  }
+  if (process.env.HEADLONG_PAGE === undefined) mock = await start({ folder: process.env.HEADLONG_SAMPLE });
+  home = new URL(process.env.HEADLONG_PAGE ?? mock.page).href;
+  browser = await openBrowser();
+  titles = (await (await fetch(new URL('library.json', home))).json()).titles;
+  media = (await (await fetch(new URL('status', home))).json()).media_addresses[0];
+  assert.ok(titles.length > 0, `the library at ${home} is empty`);
+});
+
+after(async () => {
+  await browser?.close();
+  mock?.stop();
+});
+
+test('the library shows every title, finds one, and leads to it', async () => {
+  const { page, finish } = await open('');
+  const cards = page.locator('.card');
+  await cards.first().waitFor();
+  assert.equal(await cards.count(), Math.min(titles.length, 60));
+  const wanted = titles.at(-1);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill(wanted.name);
+  await page.locator('.card h2', { hasText: wanted.name }).first().waitFor();
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('no title has this name 5f1c');
+  await page.getByText('No title matches').waitFor();
+  assert.equal(await cards.count(), 0);
+  await page.getByRole('searchbox', { name: 'Search titles' }).fill('');
+  await cards.first().click();
+  await page.locator('video').waitFor();
+  assert.match(page.url(), /#\/watch\//);
+  await finish();
+});
+
+test('posters of the library come from the media address', async () => {
+  const withPoster = titles.filter((title) => title.poster !== null);
+  const { page, finish } = await open('');
+  await page.locator('.card').first().waitFor();
+  if (withPoster.length > 0) {
+    await page.waitForFunction(
+      () => [...document.querySelectorAll('.poster img')].some((image) => image.naturalWidth > 0),
+    );
+  }
+  await finish();
+});
+
+test('every kind of title plays, seeks and goes on', async (t) => {
+  const kinds = new Map();
+  for (const title of titles) {
+    const kind = await container(title);
+    if (!kinds.has(kind)) kinds.set(kind, title);
+  }
+  for (const [kind, title] of kinds) {
+    await t.test(`${kind}: ${title.name}`, async () => {
+      const { page, finish } = await open(watch(title));
+      await playsBeyond(page, 5);
+      const target = await page.evaluate(() => {
+        const { video } = window.headlong;
+        const wanted = Math.min(video.duration * 0.6, video.duration - 8);
+        video.currentTime = wanted;
+        return wanted;
+      });
+      await page.waitForFunction((wanted) => {
+        const { video } = window.headlong;
+        return !video.seeking && Math.abs(video.currentTime - wanted) < 4;
+      }, target);
+      await playsBeyond(page, target + 2);
+      const state = await page.evaluate(() => {
+        const { video } = window.headlong;
+        return { error: video.error, paused: video.paused, height: video.videoHeight };
+      });
+      assert.deepEqual({ ...state, height: state.height > 0 }, { error: null, paused: false, height: true });
+      await finish();
+    });
+  }
+});
+
+test('requests carry one CMCD session id for each playback', async () => {
+  const sessions = [];
+  for (let playback = 0; playback < 2; playback += 1) {
+    const { page, finish } = await open('');
+    const seen = new Set();
+    page.on('request', (request) => {
+      const cmcd = new URL(request.url()).searchParams.get('CMCD');
+      if (cmcd !== null) seen.add(/sid="([^"]+)"/.exec(cmcd)?.[1]);
+    });
+    await page.goto(home + watch(adaptive()));
+    await playsBeyond(page, 1);
+    assert.equal(seen.size, 1, `one session id, not ${[...seen].join(', ')}`);
+    sessions.push([...seen][0]);
+    await finish();
+  }
+  assert.notEqual(sessions[0], sessions[1]);
+});
+
+test('a fixed rendition is switched to, and Auto comes back', async () => {
+  const { page, finish } = await open(watch(adaptive()));
+  await playsBeyond(page, 1);
+  const menu = page.getByRole('combobox', { name: 'Rendition' });
+  const options = await menu.locator('option').evaluateAll((all) => all.map((one) => one.value));
+  const renditions = options.filter((value) => value !== 'auto').map(Number);
+  assert.ok(renditions.length >= 2, `the menu has renditions, not only ${options}`);
+  // Best first: the other end of the menu is another picture, whichever is playing.
+  for (const id of [renditions.at(-1), renditions[0]]) {
+    await menu.selectOption(String(id));
+    const height = await page.waitForFunction((wanted) => {
+      const { player, video } = window.headlong;
+      const track = player.getVariantTracks().find((one) => one.active);
+      if (track?.id !== wanted) return false;
+      return track.height === null || video.videoHeight === track.height ? video.videoHeight : false;
+    }, id);
+    assert.ok((await height.jsonValue()) > 0);
+    const from = await page.evaluate(() => window.headlong.video.currentTime);
+    await playsBeyond(page, from + 1);
+  }
+  await menu.selectOption('auto');
+  assert.equal(await page.evaluate(() => window.headlong.player.getConfiguration().abr.enabled), true);
+  await finish();
+});
+
+test('keys pause, seek and mute', async () => {
+  const { page, finish } = await open(watch(adaptive()));
+  await playsBeyond(page, 1);
+  const video = (name) => page.evaluate((property) => window.headlong.video[property], name);
+  await page.keyboard.press('k');
+  assert.equal(await video('paused'), true);
+  const at = await video('currentTime');
+  await page.keyboard.press('l');
+  assert.ok(Math.abs((await video('currentTime')) - at - 10) < 0.5);
+  await page.keyboard.press('ArrowLeft');
+  assert.ok(Math.abs((await video('currentTime')) - at - 5) < 0.5);
+  await page.keyboard.press('m');
+  assert.equal(await video('muted'), true);
+  await page.getByRole('button', { name: 'Play' }).click();
+  assert.equal(await video('paused'), false);
+  await finish();
+});
+
+test('the charts of the dashboard move while a title plays', async () => {
+  const viewer = await open(watch(adaptive()));
+  const { page, finish } = await open('#/dashboard');
+  const throughput = () =>
+    page.evaluate(() => {
+      const { xs = [], lines = [] } = window.headlong.charts.get('throughput') ?? {};
+      const sent = (lines[0] ?? []).filter((value) => value !== null);
+      return { length: xs.length, sent, canvas: document.querySelector('.area-throughput canvas')?.toDataURL() };
+    });
+  await page.waitForFunction(() => (window.headlong.charts.get('throughput')?.xs.length ?? 0) >= 2);
+  const first = await throughput();
+  await page.waitForFunction(
+    (length) => (window.headlong.charts.get('throughput')?.xs.length ?? 0) >= length + 2,
+    first.length,
+  );
+  // The player goes on fetching, so that sooner or later a poll sees bytes go out.
+  await viewer.page.bringToFront();
+  await playsBeyond(viewer.page, 3);
+  await viewer.page.evaluate(() => {
+    const { video } = window.headlong;
+    video.currentTime = Math.max(0, video.duration - 12);
+  });
+  await page.bringToFront();
+  await page.waitForFunction(() =>
+    (window.headlong.charts.get('throughput')?.lines[0] ?? []).some((value) => (value ?? 0) > 0),
+  );
+  const second = await throughput();
+  assert.ok(second.length > first.length, 'polls add points');
+  assert.notDeepEqual(second.sent, first.sent, 'values differ');
+  assert.notEqual(second.canvas, first.canvas, 'the picture differs');
+  for (const name of ['throughput', 'queue', 'busy', 'read size', 'memory']) {
+    assert.ok(await page.evaluate((chart) => window.headlong.charts.has(chart), name), name);
+  }
+  assert.ok(await page.locator('.strip canvas').isVisible());
+  await viewer.finish();
+  await finish();
+});
+
+test('a screen of 1920 x 1080 shows the whole dashboard of a device without scrolling', async () => {
+  const { page, finish } = await open('?wall=1#/dashboard');
+  await page.setViewportSize({ width: 1920, height: 1080 });
+  await page.locator('.area-viewers').waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('.device .chart canvas').length >= 5);
+  const outside = await page.evaluate(() =>
+    [...document.querySelectorAll('.tile, .device .panel')]
+      .map((element) => ({ name: element.className, box: element.getBoundingClientRect() }))
+      .filter(({ box }) => box.height < 40 || box.bottom > innerHeight || box.right > innerWidth)
+      .map(({ name }) => name),
+  );
+  assert.deepEqual(outside, []);
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  await finish();
+});
+
+test('a phone shows every page without scrolling sideways', async () => {
+  const { page, finish } = await open('');
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const [hash, landmark] of [
+    ['#/', '.card'],
+    [watch(adaptive()), '.gauges'],
+    ['#/dashboard', '.area-viewers'],
+  ]) {
+    await page.goto(home + hash);
+    await page.locator(landmark).first().waitFor();
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 390, `${hash} is ${wide} pixels wide`);
+  }
+  await finish();
+});
+
+test('a lost connection is told, and ends by itself', async () => {
+  const { page, complaints } = await open('#/dashboard');
+  await page.locator('.tile').first().waitFor();
+  await page.route('**/status', (route) => route.abort());
+  await page.getByText('No connection to').waitFor();
+  await page.unroute('**/status');
+  await page.waitForFunction(() => document.querySelector('#banner')?.textContent === '');
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+test('what cannot be played names the file and the remedy', async () => {
+  const { page, complaints } = await open('');
+  const title = adaptive();
+  await page.route(
+    (url) => url.pathname === new URL(title.path, media).pathname,
+    (route) => route.fulfill({ status: 404, headers: { 'access-control-allow-origin': '*' }, body: 'gone' }),
+  );
+  await page.goto(home + watch(title));
+  const alert = page.getByRole('alert');
+  await alert.getByText(decodeURIComponent(title.path)).waitFor();
+  await page.unrouteAll();
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await playsBeyond(page, 1);
+  await page.goto(`${home}#/watch/there-is-no-such-title`);
+  await page.getByText('There is no title “there-is-no-such-title”').waitFor();
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+test('the colours follow the choice, and the choice stays', async () => {
+  const { page, finish } = await open('');
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  const dark = await background();
+  await page.emulateMedia({ colorScheme: 'light' });
+  const light = await background();
+  assert.notEqual(dark, light);
+  const button = page.getByRole('button', { name: 'Colours' });
+  await button.click();
+  await button.click();
+  assert.equal(await background(), dark);
+  await page.reload();
+  assert.equal(await background(), dark);
+  await button.click();
+  assert.equal(await background(), light);
+  await finish();
+});
+
+test('another player, hls.js, plays the same title', async () => {
+  const { page, complaints } = await open('');
+  // A page of this server without any of our code. It must really come from there: Chromium keeps
+  // pages of unknown origin away from loopback addresses.
+  await page.goto(new URL('status', home).href);
+  await page.evaluate(() => {
+    document.body.innerHTML = '<video muted></video>';
+  });
+  await page.addScriptTag({ path: HLS_JS });
+  await page.evaluate(
+    (url) => {
+      const video = document.querySelector('video');
+      const hls = new window.Hls({ enableWorker: false, cmcd: {} });
+      window.fatal = [];
+      hls.on(window.Hls.Events.ERROR, (_event, data) => {
+        if (data.fatal) window.fatal.push(data.details);
+      });
+      hls.on(window.Hls.Events.MANIFEST_PARSED, () => video.play());
+      hls.loadSource(url);
+      hls.attachMedia(video);
+      window.headlong = { video };
+    },
+    new URL(adaptive().path, media).href,
+  );
+  await playsBeyond(page, 5);
+  assert.deepEqual(await page.evaluate(() => window.fatal), []);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !/favicon/.test(one)), []);
+});

@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest';
+import { COUNTERS, decodeLibrary, decodeStatus } from '../../src/pure/api';
+import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
+import { parseRoute, routeHash } from '../../src/pure/route';
+import { matches } from '../../src/pure/search';
+import { explain } from '../../src/pure/trouble';
+
+describe('routes', () => {
+  test('lead to the three pages', () => {
+    expect(parseRoute('')).toEqual({ page: 'library' });
+    expect(parseRoute('#/')).toEqual({ page: 'library' });
+    expect(parseRoute('#/dashboard')).toEqual({ page: 'dashboard', device: null });
+    expect(parseRoute('#/dashboard?wall=1')).toEqual({ page: 'dashboard', device: null });
+    expect(parseRoute('#/nowhere')).toEqual({ page: 'unknown', hash: '#/nowhere' });
+    expect(parseRoute('#/watch/')).toEqual({ page: 'unknown', hash: '#/watch/' });
+  });
+
+  test.each(['plain', 'with/slash', 'a b?c#d%e', 'Žluťoučký kůň', '100%'])(
+    'of a title %s lead back to it',
+    (id) => expect(parseRoute(routeHash({ page: 'watch', id }))).toEqual({ page: 'watch', id }),
+  );
+
+  test('typed by hand with a stray percent sign are taken as they are', () => {
+    expect(parseRoute('#/watch/100%')).toEqual({ page: 'watch', id: '100%' });
+  });
+});
+
+describe('answers of a server', () => {
+  test('that are no answers are empty, not exceptions', () => {
+    for (const nonsense of [null, 3, 'x', [], {}, { titles: 4, devices: {} }]) {
+      expect(decodeLibrary(nonsense)).toEqual([]);
+      expect(decodeStatus(nonsense).devices).toEqual([]);
+    }
+  });
+
+  test('with missing fields have zeros and nulls in their place', () => {
+    const device = decodeStatus({ devices: [{ name: 'sdb', state: 'melting' }] }).devices[0];
+    expect(device).toMatchObject({
+      name: 'sdb',
+      state: 'online',
+      capacity_bytes: null,
+      queue: { jobs: 0, head_physical_bytes: null, positions_bytes: [] },
+      chains: { live: 0, shown: [] },
+    });
+    for (const name of COUNTERS) expect(device?.counters[name]).toBe(0);
+  });
+
+  test('without a budget have the sum of the classes of memory as one', () => {
+    const memory = { free_bytes: 1, filling_bytes: 2, sending_bytes: 3, unread_bytes: 4, read_bytes: 5 };
+    expect(decodeStatus({ devices: [{ memory }] }).devices[0]?.memory.budget).toBe(15);
+  });
+
+  test('name titles by their path if nothing else names them', () => {
+    expect(decodeLibrary({ titles: [{ path: '/a.mp4', kind: 'vhs' }] })).toEqual([
+      { id: '/a.mp4', name: '/a.mp4', kind: 'file', path: '/a.mp4', duration_s: null,
+        bit_rates_bps: [], bytes: null, poster: null },
+    ]);
+  });
+});
+
+describe('a search', () => {
+  const title = { name: 'Žluťoučký Kůň', path: '/animals/horse.mp4' };
+  test('finds every word in any case, accent and order', () => {
+    for (const query of ['', '  ', 'kun', 'KŮŇ žlu', 'horse kun', 'animals/']) {
+      expect(matches(title, query)).toBe(true);
+    }
+    expect(matches(title, 'kun cow')).toBe(false);
+  });
+});
+
+describe('renditions', () => {
+  const one = (id: number, height: number | null, bandwidth: number, more = {}): Rendition => ({
+    id, height, width: null, bandwidth, language: 'en', active: false, ...more,
+  });
+
+  test('are named by height and bit rate, or what is known of them', () => {
+    expect(renditionName(one(1, 720, 2_305_600))).toBe('720p · 2.31\u00a0Mbit/s');
+    expect(renditionName(one(1, null, 96_000))).toBe('96.0\u00a0kbit/s');
+    expect(renditionName(one(1, null, 0))).toBe('original');
+  });
+
+  test('are listed best first, one for each picture, in the language that plays', () => {
+    const menu = renditionMenu([
+      one(1, 240, 4e5, { language: 'de' }),
+      one(2, 720, 2e6, { language: 'de' }),
+      one(3, 240, 4e5),
+      one(4, 720, 2e6, { active: true }),
+      one(5, 720, 3e6),
+    ]);
+    expect(menu.map((entry) => entry.id)).toEqual([5, 4, 3]);
+  });
+});
+
+describe('the buffer ahead', () => {
+  test('runs on over small gaps, and not over large ones', () => {
+    expect(bufferAhead([[0, 10]], 4)).toBe(6);
+    expect(bufferAhead([[0, 10], [10.1, 20]], 4)).toBe(16);
+    expect(bufferAhead([[0, 10], [12, 20]], 4)).toBe(6);
+    expect(bufferAhead([[5, 10]], 2)).toBe(0);
+    expect(bufferAhead([], 2)).toBe(0);
+  });
+});
+
+describe('an error of playback', () => {
+  const uri = 'http://box:8080/a%20b/v0_003.m4s?CMCD=sid';
+  test('names the file and the remedy', () => {
+    expect(explain({ code: 1001, data: [uri, 404] }, 'A', 'box:8080')?.what).toContain('/a b/v0_003.m4s');
+    expect(explain({ code: 1001, data: [uri, 503] }, 'A', 'box:8080')?.remedy).toContain('again');
+    expect(explain({ code: 1002, data: [uri] }, 'A', 'box:8080')?.what).toContain('box:8080');
+    expect(explain({ code: 3016, data: [4] }, 'A film', 'box')?.what).toContain('A film');
+    expect(explain({ code: 4000 }, 'A film', 'box')?.what).toContain('playlist');
+  });
+
+  test('is told for every code, with a remedy, and without the query', () => {
+    for (let code = 0; code < 10_000; code += 1) {
+      const trouble = explain({ code, data: [uri, 500] }, 'A', 'box');
+      if (trouble === null) expect([7000, 7003]).toContain(code);
+      else {
+        expect(trouble.remedy.length).toBeGreaterThan(10);
+        expect(trouble.what).not.toContain('CMCD');
+      }
+    }
+  });
+});

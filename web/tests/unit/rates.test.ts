@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest';
+import { COUNTERS, decodeStatus, type Counters, type Device, type Status } from '../../src/pure/api';
+import { byNeed, growth, History, quotient, rate, ratios, WINDOW_S } from '../../src/pure/rates';
+import { busyShare, meanOver, perSecondOver, perSecondSeries, readSizeSeries } from '../../src/dashboard/derive';
+
+function poll(now_ms: number, counters: Partial<Counters>, started_ms = 1000): [Status, Device] {
+  const status = decodeStatus({
+    started_unix_ms: started_ms,
+    now_unix_ms: now_ms,
+    devices: [{ name: 'sda', counters }],
+  });
+  const device = status.devices[0];
+  if (device === undefined) throw new Error('the status has a device');
+  return [status, device];
+}
+
+const zero = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Counters;
+
+test('a rate is growth over time, and unknown when the counter went down or no time passed', () => {
+  expect(rate(100, 300, 2)).toBe(100);
+  expect(rate(100, 100, 2)).toBe(0);
+  expect(rate(300, 100, 2)).toBeNull();
+  expect(rate(100, 300, 0)).toBeNull();
+  expect(rate(100, 300, -1)).toBeNull();
+});
+
+test('one counter that went down makes the whole growth unknown', () => {
+  expect(growth({ ...zero, reads: 5 }, { ...zero, reads: 4, bytes_sent: 10 })).toBeNull();
+  expect(growth(zero, { ...zero, reads: 4 })?.reads).toBe(4);
+});
+
+test('dividing by nothing is unknown, not infinite', () => {
+  expect(quotient(1, 0)).toBeNull();
+  expect(quotient(0, 4)).toBe(0);
+});
+
+describe('a history', () => {
+  test('measures by the clock of the server, so that a late poll is no dip', () => {
+    const history = new History();
+    history.push(0, ...poll(10_000, { bytes_sent: 0 }));
+    history.push(1, ...poll(11_000, { bytes_sent: 100 }));
+    history.push(3.5, ...poll(13_000, { bytes_sent: 300 }));
+    expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, 100, 100]);
+  });
+
+  test('has no rate across a restart seen by the start time', () => {
+    const history = new History();
+    history.push(0, ...poll(10_000, { bytes_sent: 100 }));
+    history.push(1, ...poll(11_000, { bytes_sent: 900 }, 10_500));
+    history.push(2, ...poll(12_000, { bytes_sent: 950 }, 10_500));
+    expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, null, 50]);
+  });
+
+  test('has no rate across a counter that went down', () => {
+    const history = new History();
+    history.push(0, ...poll(10_000, { bytes_sent: 100 }));
+    history.push(1, ...poll(11_000, { bytes_sent: 20 }));
+    history.push(2, ...poll(12_000, { bytes_sent: 80 }));
+    expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, null, 60]);
+    expect(history.over(WINDOW_S).growth.bytes_sent).toBe(60);
+  });
+
+  test('has no rate across a lost connection or a clock set back', () => {
+    const history = new History();
+    history.push(0, ...poll(10_000, { bytes_sent: 0 }));
+    history.interrupt();
+    history.push(9, ...poll(19_000, { bytes_sent: 900 }));
+    history.push(10, ...poll(15_000, { bytes_sent: 950 }));
+    history.push(11, ...poll(16_000, { bytes_sent: 960 }));
+    expect(perSecondSeries(history.points, 'bytes_sent')).toEqual([null, null, null, 10]);
+  });
+
+  test('keeps five minutes and not more', () => {
+    const history = new History();
+    for (let second = 0; second < 1000; second += 1) {
+      history.push(second, ...poll(1000 * second, { bytes_sent: 7 * second }));
+    }
+    expect(history.points.length).toBeLessThanOrEqual(WINDOW_S + 2);
+    expect(history.points[0]?.at_s).toBe(1000 - 1 - WINDOW_S - 1);
+    expect(perSecondOver(history, 'bytes_sent', WINDOW_S)).toBeCloseTo(7);
+  });
+
+  test('sums only the last seconds asked for', () => {
+    const history = new History();
+    [0, 10, 30, 60].forEach((sent, second) => {
+      history.push(second, ...poll(1000 * (second + 1), { bytes_sent: sent, reads: second }));
+    });
+    expect(history.over(2)).toMatchObject({ seconds: 2, growth: { bytes_sent: 50, reads: 2 } });
+    expect(meanOver(history, 'bytes_sent', 'reads', 2)).toBe(25);
+    expect(meanOver(history, 'bytes_sent', 'jobs', 2)).toBeNull();
+  });
+
+  test('of nothing knows no rate', () => {
+    const history = new History();
+    expect(perSecondOver(history, 'bytes_sent', 5)).toBeNull();
+    expect(busyShare(history, 5)).toBeNull();
+  });
+
+  test('never calls a disk busier than all of the time', () => {
+    const history = new History();
+    history.push(0, ...poll(1000, { busy_seconds: 0 }));
+    history.push(1, ...poll(2000, { busy_seconds: 1.02 }));
+    expect(busyShare(history, 5)).toBe(1);
+  });
+
+  test('read sizes are means over a window that moves, with a gap where nothing was read', () => {
+    const history = new History();
+    const readings: [number, number][] = [[0, 0], [2, 8], [4, 12], [4, 12], [4, 12], [4, 12]];
+    readings.forEach(([reads, bytes_read], second) => {
+      history.push(second, ...poll(1000 * (second + 1), { reads, bytes_read }));
+    });
+    expect(readSizeSeries(history.points, 2)).toEqual([null, 4, 3, 2, null, null]);
+  });
+});
+
+test('the ratios of Table 4.1 are parts of what was requested', () => {
+  const counters = {
+    ...zero,
+    bytes_requested: 200,
+    bytes_read: 240,
+    bytes_from_ram: 150,
+    prefetch_evicted_bytes: 10,
+    wasted_bytes: 40,
+  };
+  expect(ratios(counters)).toEqual({ disk: 1.2, ram: 0.75, evicted: 0.05, wasted: 0.2 });
+  expect(ratios(zero)).toEqual({ disk: null, ram: null, evicted: null, wasted: null });
+});
+
+test('viewers in need come first, and equals keep their order', () => {
+  const viewers = [
+    { viewer: 'c', slack_ms: 50 },
+    { viewer: 'b', slack_ms: 9 },
+    { viewer: 'a', slack_ms: 50 },
+    { viewer: 'd', slack_ms: -3 },
+  ];
+  expect(byNeed(viewers).map((one) => one.viewer)).toEqual(['d', 'b', 'a', 'c']);
+});
