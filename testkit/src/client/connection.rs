@@ -30,7 +30,7 @@ pub fn fetch(
 
 /// The text of a request without a body.
 pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in fields {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
