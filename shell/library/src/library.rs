@@ -229,6 +229,12 @@ impl Library {
         self.inner.recall(path, self.inner.now_ns())
     }
 
+    /// The file at a path as it was when somebody last looked, however long ago. Touches no disk:
+    /// for when the disk does not answer.
+    pub fn remember(&self, path: &str) -> Option<Arc<FileEntry>> {
+        self.inner.known(path)
+    }
+
     /// Somebody found another version of a file than the one that is known: the next look-up asks
     /// the disk, however fresh the knowledge is.
     pub fn distrust(&self, path: &str) {

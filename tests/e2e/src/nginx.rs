@@ -15,8 +15,13 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves `root`.
+    /// Serves `root` as nginx does unless told otherwise.
     pub fn start(root: &Path) -> std::io::Result<Self> {
+        Self::start_with(root, "")
+    }
+
+    /// Serves `root` with further directives for the server.
+    pub fn start_with(root: &Path, directives: &str) -> std::io::Result<Self> {
         let scratch = Scratch::new("nginx")?;
         let address = free_address();
         let folder = scratch.path().display();
@@ -29,7 +34,7 @@ impl Nginx {
                  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
                  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi;
                  scgi_temp_path {folder}/scgi;
-                 server {{ listen {address}; root '{}'; }}
+                 server {{ listen {address}; root '{}'; {directives} }}
              }}",
             root.display()
         );

@@ -64,7 +64,7 @@ fn a_client_that_reads_a_byte_a_second_is_cut_while_others_are_served() {
     assert!(rest + 3 < 48 * MIB, "the reply of {rest} bytes was not cut");
     eventually(
         "memory of the reply that was cut",
-        || server.status().expect("/status").memory("sending"),
+        || server.status().expect("/status").memory("sending_bytes"),
         |sending| *sending == 0,
     );
 }

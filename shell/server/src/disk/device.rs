@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -95,6 +95,7 @@ struct Handle {
     mailbox: Arc<Mailbox<Message>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
+    is_offline: Arc<AtomicBool>,
     name: Arc<str>,
     identity: Identity,
     config: EngineConfig,
@@ -180,6 +181,7 @@ impl Device {
             rotational,
             capacity_bytes,
         };
+        let is_offline = Arc::new(AtomicBool::new(false));
         let start = Start {
             identity: identity.clone(),
             config: engine,
@@ -189,6 +191,7 @@ impl Device {
             io,
             completions,
             mailbox: Arc::clone(&mailbox),
+            is_offline: Arc::clone(&is_offline),
         };
         let thread = std::thread::Builder::new()
             .name(format!("disk-{name}"))
@@ -199,6 +202,7 @@ impl Device {
             mailbox,
             thread: Mutex::new(Some(thread)),
             requests: AtomicU64::new(0),
+            is_offline,
             identity,
             config: engine,
         };
@@ -210,6 +214,11 @@ impl Device {
     /// Kernel name of the device, or the root's name where there is none.
     pub fn name(&self) -> &Arc<str> {
         &self.handle.name
+    }
+
+    /// Whether the device is out of service, as its thread last found.
+    pub fn is_offline(&self) -> bool {
+        self.handle.is_offline.load(Ordering::Relaxed)
     }
 
     /// Asks for bytes. A stream that the engine does not know is registered from `source` first,

@@ -10,10 +10,11 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use headlong_engine::{
-    Command, ConfigError, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
+    Command, DeviceState, ConfigError, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
     Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
 use headlong_units::{BitRate, Instant};
@@ -100,6 +101,8 @@ pub(crate) struct DeviceThread {
     impossible_reads: Vec<ReadId>,
     files: Arc<Files>,
     io: Box<dyn DiskIo>,
+    state: DeviceState,
+    is_offline: Arc<AtomicBool>,
 }
 
 /// What a thread is started with.
@@ -112,6 +115,8 @@ pub(crate) struct Start {
     pub(crate) io: Box<dyn DiskIo>,
     pub(crate) completions: Arc<Mailbox<Completion>>,
     pub(crate) mailbox: Arc<Mailbox<Message>>,
+    /// Kept up to date for those who must not ask the disk anything while it is out of service.
+    pub(crate) is_offline: Arc<AtomicBool>,
 }
 
 impl DeviceThread {
@@ -129,6 +134,8 @@ impl DeviceThread {
             impossible_reads: Vec::new(),
             files: start.files,
             io: start.io,
+            state: DeviceState::Online,
+            is_offline: start.is_offline,
         }
     }
 
@@ -269,6 +276,28 @@ impl DeviceThread {
                 break;
             }
         }
+        let state = self.shard.device_state();
+        if state != self.state {
+            self.announce(state);
+        }
+    }
+
+    /// Says that the health of the device changed.
+    fn announce(&mut self, state: DeviceState) {
+        let (device, before) = (&self.identity.name, self.state.name());
+        let errors = self.shard.stats().read_errors;
+        match state {
+            DeviceState::Online => tracing::info!(device, before, "the device is online again"),
+            DeviceState::Failing => tracing::warn!(device, before, errors, "the device is failing"),
+            DeviceState::Offline => tracing::error!(
+                device,
+                before,
+                errors,
+                "the device is offline: requests that need it are refused until it answers"
+            ),
+        }
+        self.state = state;
+        self.is_offline.store(state == DeviceState::Offline, Ordering::Relaxed);
     }
 
     fn read(&mut self, command: ReadCommand) {

@@ -251,6 +251,13 @@ async fn resolve(
     if let Some(file) = state.library.recall(path.as_str()) {
         return Ok(file);
     }
+    // A disk that does not answer must not hold the threads that look up files on others.
+    let is_offline = |file: &Arc<FileEntry>| {
+        state.devices.get(file.device).is_some_and(|device| device.is_offline())
+    };
+    if let Some(file) = state.library.remember(path.as_str()).filter(is_offline) {
+        return Ok(file);
+    }
     let (library, wanted) = (state.library.clone(), path.as_str().to_owned());
     let found = tokio::task::spawn_blocking(move || library.resolve(&wanted));
     let found = tokio::time::timeout(within, found).await;
