@@ -28,9 +28,10 @@ pub fn fetch(
     Connection::open(address)?.request(method, target, fields)
 }
 
-/// The text of a request without a body.
+/// The text of a request without a body, to `localhost`: the operator's pages answer to no names
+/// that they were not told.
 pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+    let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in fields {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
