@@ -220,8 +220,12 @@ fn make_file_system(device: &Path) -> io::Result<()> {
         .args([
             "-q", "-F", "-b", "4096", "-m", "0", "-N", "4096", "-G", "65536",
         ])
-        .args(["-O", "^has_journal,^resize_inode,flex_bg,extent"])
-        .args(["-E", "lazy_itable_init=0,nodiscard"])
+        // No copies of the superblock either: they would stand in the way of long files.
+        .args([
+            "-O",
+            "^has_journal,^resize_inode,flex_bg,extent,sparse_super2",
+        ])
+        .args(["-E", "lazy_itable_init=0,nodiscard,num_backup_sb=0"])
         .arg(device)
         .output()?;
     if !output.status.success() {
