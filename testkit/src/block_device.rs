@@ -146,14 +146,21 @@ impl LoopDevice {
         let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
         let device = Self { path };
         device.check_direct_io()?;
+        // The kernel takes a loop device over FUSE for flash.
+        fs::write(device.setting("queue/rotational"), "1")?;
         Ok(device)
+    }
+
+    fn setting(&self, name: &str) -> PathBuf {
+        Path::new("/sys/block")
+            .join(self.path.file_name().unwrap_or_default())
+            .join(name)
     }
 
     /// losetup does not fail when the kernel refuses direct I/O; everything measured would be
     /// wrong.
     fn check_direct_io(&self) -> io::Result<()> {
-        let name = self.path.file_name().unwrap_or_default();
-        let setting = Path::new("/sys/block").join(name).join("loop/dio");
+        let setting = self.setting("loop/dio");
         match fs::read_to_string(&setting)?.trim() {
             "1" => Ok(()),
             other => Err(io::Error::other(format!(
@@ -213,8 +220,12 @@ fn make_file_system(device: &Path) -> io::Result<()> {
         .args([
             "-q", "-F", "-b", "4096", "-m", "0", "-N", "4096", "-G", "65536",
         ])
-        .args(["-O", "^has_journal,^resize_inode,flex_bg,extent"])
-        .args(["-E", "lazy_itable_init=0,nodiscard"])
+        // No copies of the superblock either: they would stand in the way of long files.
+        .args([
+            "-O",
+            "^has_journal,^resize_inode,flex_bg,extent,sparse_super2",
+        ])
+        .args(["-E", "lazy_itable_init=0,nodiscard,num_backup_sb=0"])
         .arg(device)
         .output()?;
     if !output.status.success() {

@@ -373,7 +373,7 @@ impl Status {
         self.sum("counters", name)
     }
 
-    /// A class of memory in bytes, summed over the devices; panics as [`Status::counter`].
+    /// A class of memory (`unread_bytes`), summed over the devices; panics as [`Status::counter`].
     pub fn memory(&self, class: &str) -> u64 {
         self.sum("memory", class)
     }

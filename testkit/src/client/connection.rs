@@ -28,7 +28,8 @@ pub fn fetch(
     Connection::open(address)?.request(method, target, fields)
 }
 
-/// The text of a request without a body.
+/// The text of a request without a body, to `localhost`: the operator's pages answer to no names
+/// that they were not told.
 pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> String {
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
     for (name, value) in fields {

@@ -76,6 +76,15 @@ impl Viewer {
         }
     }
 
+    /// The same viewer with a session of its own (CMCD `sid`), told from others at its address.
+    pub fn with_session(mut self, session: u64) -> Self {
+        self.fields.push((
+            "CMCD-Session".to_owned(),
+            format!("sid=\"viewer-{session}\""),
+        ));
+        self
+    }
+
     /// Watches; ends early at the first wrong byte or failed reply.
     pub async fn watch(&self) -> Result<ViewerReport, ClientError> {
         let mut wire = Wire::connect(self.address).await?;

@@ -70,6 +70,21 @@ impl Trace {
         }
     }
 
+    /// The same requests at other offsets, without those for which there is none. With a file's
+    /// place on the disk turned into the place in the file, a read over two of its extents is one
+    /// run, and what belongs to no file is not seen.
+    pub fn mapped(&self, place: impl Fn(u64) -> Option<u64>) -> Self {
+        let map = |record: &Record| {
+            Some(Record {
+                offset: place(record.offset)?,
+                ..*record
+            })
+        };
+        Self {
+            records: self.records.iter().filter_map(map).collect(),
+        }
+    }
+
     /// Only what came at or after `time`.
     pub fn since(&self, time: Duration) -> Self {
         let keep = |record: &&Record| record.arrived >= time;
@@ -118,6 +133,18 @@ impl Trace {
     /// Most runs outstanding at once: the caller's reads in flight.
     pub fn outstanding_runs_max(&self) -> usize {
         most_at_once(self.runs().iter().map(|run| (run.arrived, run.completed)))
+    }
+
+    /// Two runs that were outstanding at one moment, if there are any: for messages.
+    pub fn overlap(&self) -> Option<(Run, Run)> {
+        let runs = self.runs();
+        let mut pairs = runs.iter().enumerate().flat_map(|(n, run)| {
+            let later = runs[n + 1..]
+                .iter()
+                .take_while(|next| next.arrived < run.completed);
+            later.map(|next| (*run, *next))
+        });
+        pairs.next()
     }
 
     /// Mean bytes of a run; zero if there is none.
@@ -196,8 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn a_read_over_two_extents_of_a_file_is_one_run_of_the_file() {
+        let trace = Trace::new(vec![
+            record(1_000, 100, 0, 10),
+            record(5_000, 50, 0, 20),
+            record(0, 4, 0, 1),
+        ]);
+        let place = |offset| match offset {
+            1_000..1_100 => Some(offset - 1_000),
+            5_000..5_050 => Some(offset - 5_000 + 100),
+            _ => None,
+        };
+        let file = trace.mapped(place);
+        assert_eq!((file.runs().len(), file.run_bytes_mean()), (1, 150));
+    }
+
+    #[test]
     fn two_reads_at_different_places_are_seen_as_two() {
         let trace = Trace::new(vec![record(0, 100, 0, 10), record(500, 100, 5, 20)]);
         assert_eq!(trace.outstanding_runs_max(), 2);
+        let (first, second) = trace.overlap().expect("they overlap");
+        assert_eq!((first.offset, second.offset), (0, 500));
     }
 }

@@ -88,7 +88,7 @@ fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib()
             bytes_per_second: Some(100_000 + seed.below(100_000)),
             start: seed.below(title.size_bytes / 4),
             watch_bytes: MIB,
-            ..title.viewer(address)
+            ..title.viewer(address).with_session(title.number)
         }
     });
     let viewers: Vec<Viewer> = viewers.collect();
@@ -96,17 +96,20 @@ fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib()
     let total = bounded(Duration::from_secs(240), watch_all(viewers)).expect("all bytes right");
     let most = watch.most_bytes();
     assert_eq!(total.bytes, 300 * MIB);
-    let bound = 32 * MIB * 12 / 10 + 300 * 16 * KIB;
+    // A budget as small as this does not hold in its 20 % what every server needs besides: threads,
+    // tables of titles, code that was relocated. 8 MiB for that.
+    let bound = 32 * MIB * 12 / 10 + 8 * MIB + 300 * 16 * KIB;
     assert!(
         most <= bound,
         "{most} bytes of anonymous memory, more than {bound}"
     );
     let status = server.status().expect("/status");
-    let pool: u64 = ["sending", "unread", "filling", "read", "free"]
-        .map(|class| status.memory(class))
+    let classes = ["free", "filling", "sending", "unread", "read"];
+    let pool: u64 = classes
         .iter()
+        .map(|class| status.memory(&format!("{class}_bytes")))
         .sum();
-    assert!(pool <= 32 * MIB, "the pool holds {pool} bytes");
+    assert_eq!(pool, 32 * MIB, "the pool holds {pool} bytes");
 }
 
 #[test]
@@ -121,14 +124,14 @@ fn random_ranges_of_few_titles_are_right_while_pieces_come_and_go() {
     let mut seed = Seed::announced("random_ranges_of_few_titles", 12);
     let address = server.address();
     let viewers: Vec<Viewer> = (0..48)
-        .flat_map(|_| {
+        .flat_map(|session| {
             let title = &library.titles[seed.below(12) as usize];
             // A seek is a new viewer elsewhere in the title.
             let seek = |start, bytes| Viewer {
                 asking: Asking::Chunks(bytes),
                 start,
                 watch_bytes: 3 * bytes,
-                ..title.viewer(address)
+                ..title.viewer(address).with_session(session)
             };
             [
                 seek(seed.below(title.size_bytes), 1 + seed.below(300_000)),
@@ -155,9 +158,9 @@ fn many_viewers_of_one_title_share_its_reads() {
         .expect("a server");
     let title = &library.titles[0];
     let viewers: Vec<Viewer> = (0..20)
-        .map(|_| Viewer {
+        .map(|session| Viewer {
             asking: Asking::Chunks(MIB),
-            ..title.viewer(server.address())
+            ..title.viewer(server.address()).with_session(session)
         })
         .collect();
     let total = bounded(Duration::from_secs(60), watch_all(viewers)).expect("all bytes right");

@@ -202,6 +202,15 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
         .expect("a server");
     let address = server.address();
     let most = bounded(Duration::from_secs(180), async {
+        let say = |when: &str| {
+            let memory = server.memory().expect("/proc");
+            eprintln!(
+                "{when}: {} KiB resident, {} KiB of it anonymous",
+                memory.resident_bytes / KIB,
+                memory.anonymous_bytes / KIB
+            );
+        };
+        say("at the start");
         let mut idle = Vec::new();
         for batch in 0..20 {
             let opening: Vec<_> = (0..100)
@@ -212,6 +221,7 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
                 idle.push(connection.unwrap_or_else(|error| panic!("batch {batch}: {error}")));
             }
         }
+        say("with 2,000 idle connections");
         let active: Vec<_> = (0..500usize)
             .map(|number| {
                 let title = &library.titles[number % library.titles.len()];
@@ -230,6 +240,7 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
             most = most.max(server.memory().expect("/proc").resident_bytes);
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        say("after 500 active ones beside them");
         for viewer in active {
             let report = viewer.await.expect("no panic").expect("all bytes right");
             assert_eq!(report.bytes, MIB);
