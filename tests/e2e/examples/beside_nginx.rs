@@ -76,7 +76,11 @@ fn main() -> io::Result<()> {
     let rate = |viewers: f64| viewers * PACE_BYTES as f64 / MIB as f64;
     for (peer, rounds) in Peer::ALL.into_iter().zip(best) {
         let ratio = mean(best[0]) / mean(rounds).max(1.0);
-        println!("{}\t{rounds:?}\t{:.1}\t{ratio:.2}", peer.name(), rate(mean(rounds)));
+        println!(
+            "{}\t{rounds:?}\t{:.1}\t{ratio:.2}",
+            peer.name(),
+            rate(mean(rounds))
+        );
     }
     Ok(())
 }
@@ -92,7 +96,12 @@ fn most_viewers(
     while bad - good > 1 {
         let steps = (good + bad) / 2;
         let is_good = run(peer, device, &titles[..(steps * STEP) as usize], seed)?;
-        eprintln!("{}: {} viewers: {}", peer.name(), steps * STEP, if is_good { "ok" } else { "fail" });
+        eprintln!(
+            "{}: {} viewers: {}",
+            peer.name(),
+            steps * STEP,
+            if is_good { "ok" } else { "fail" }
+        );
         if is_good { good = steps } else { bad = steps }
     }
     Ok(good * STEP)
@@ -100,7 +109,10 @@ fn most_viewers(
 
 fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> io::Result<bool> {
     let queue = format!("/sys/block/{}/queue", device.device_name());
-    std::fs::write(format!("{queue}/read_ahead_kb"), peer.read_ahead_kib().to_string())?;
+    std::fs::write(
+        format!("{queue}/read_ahead_kb"),
+        peer.read_ahead_kib().to_string(),
+    )?;
     let sectors_max = std::fs::read_to_string(format!("{queue}/max_hw_sectors_kb"))?;
     std::fs::write(format!("{queue}/max_sectors_kb"), sectors_max.trim())?;
     device.start()?;
@@ -109,7 +121,10 @@ fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> i
             "admission = \"accept\"\n[device.\"{}\"]\nrotational = true",
             device.device_name()
         );
-        let server = ServerBuilder::new([device.root()]).memory(MEMORY).config(&config).start();
+        let server = ServerBuilder::new([device.root()])
+            .memory(MEMORY)
+            .config(&config)
+            .start();
         let server = server.map_err(io::Error::other)?;
         return Ok(watch(server.address(), titles, seed));
     }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use headlong_engine::{
-    Command, DeviceState, ConfigError, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
-    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+    Command, ConfigError, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId,
+    ReadOutcome, Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
 use headlong_units::{BitRate, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -297,7 +297,8 @@ impl DeviceThread {
             ),
         }
         self.state = state;
-        self.is_offline.store(state == DeviceState::Offline, Ordering::Relaxed);
+        self.is_offline
+            .store(state == DeviceState::Offline, Ordering::Relaxed);
     }
 
     fn read(&mut self, command: ReadCommand) {
@@ -463,6 +464,7 @@ mod tests {
             io: Box::new(PanickingIo),
             completions: Mailbox::new(waker),
             mailbox: Arc::clone(&mailbox),
+            is_offline: Arc::new(AtomicBool::new(false)),
         };
         let thread = std::thread::spawn(|| DeviceThread::new(start).run());
         let (answer, answered) = oneshot::channel();

@@ -253,7 +253,10 @@ async fn resolve(
     }
     // A disk that does not answer must not hold the threads that look up files on others.
     let is_offline = |file: &Arc<FileEntry>| {
-        state.devices.get(file.device).is_some_and(|device| device.is_offline())
+        state
+            .devices
+            .get(file.device)
+            .is_some_and(|device| device.is_offline())
     };
     if let Some(file) = state.library.remember(path.as_str()).filter(is_offline) {
         return Ok(file);

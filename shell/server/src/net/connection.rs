@@ -24,6 +24,7 @@ use super::counters::{ConnectionCounters, Gauged, add};
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
 use super::shutdown::Shutdown;
+use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tracked::Tracked;
 
@@ -135,10 +136,28 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let builder = builder(info.limits());
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), tracked));
     let mut draining = pin!(async move { shutdown.draining().await });
     let mut overseer = Overseer::new(info);
+    let mut stream = Sniffed::new(stream);
+    let sniffed = poll_fn(|cx| {
+        if draining.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(End::Closed));
+        }
+        if let Poll::Ready(speaks) = stream.poll_sniff(cx) {
+            return Poll::Ready(Ok(speaks));
+        }
+        overseer.poll_action(cx).map(|action| match action {
+            Action::Cut(end) => Err(end),
+            // Nothing was asked for, so there is nothing to finish.
+            Action::AskToClose => Err(overseer.natural_end()),
+        })
+    });
+    let builder = match sniffed.await {
+        Ok(Speaks::Http1) => builder(info.limits()).http1_only(),
+        Ok(Speaks::Http2) => builder(info.limits()).http2_only(),
+        Err(end) => return end,
+    };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), tracked));
     poll_fn(|cx| {
         if !overseer.is_draining && draining.as_mut().poll(cx).is_ready() {
             overseer.begin_drain();

@@ -24,6 +24,7 @@ mod info;
 mod limits;
 mod listen;
 mod shutdown;
+mod sniff;
 mod timed;
 mod tls;
 mod tracked;

@@ -1,0 +1,180 @@
+//! Which version of HTTP a connection speaks, from its first bytes.
+//!
+//! An HTTP/2 client begins with 24 fixed bytes (RFC 9113 3.4), which no HTTP/1.1 request begins
+//! with; over TLS they come after ALPN agreed on `h2`. hyper-util can tell the two apart as well,
+//! but it hands on the bytes it looked at by themselves: hyper then finds half a request, and makes
+//! its buffer twice as large for the other half and for as long as the connection lives. Here the
+//! first read gives those bytes and all that came with them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What the first bytes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speaks {
+    /// HTTP/1.0 or 1.1, or nothing that hyper will understand.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// A stream whose first bytes have been looked at.
+#[derive(Debug)]
+pub(super) struct Sniffed<S> {
+    inner: S,
+    seen: [u8; PREFACE.len()],
+    seen_count: usize,
+    given_count: usize,
+}
+
+impl<S: AsyncRead + Unpin> Sniffed<S> {
+    pub(super) fn new(inner: S) -> Self {
+        Self {
+            inner,
+            seen: [0; PREFACE.len()],
+            seen_count: 0,
+            given_count: 0,
+        }
+    }
+
+    /// Reads until it is clear what is spoken; an end or an error is left for hyper to find.
+    pub(super) fn poll_sniff(&mut self, cx: &mut Context<'_>) -> Poll<Speaks> {
+        loop {
+            let seen = &self.seen[..self.seen_count];
+            if seen == PREFACE {
+                return Poll::Ready(Speaks::Http2);
+            }
+            if !PREFACE.starts_with(seen) {
+                return Poll::Ready(Speaks::Http1);
+            }
+            let mut room = ReadBuf::new(&mut self.seen[self.seen_count..]);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut room));
+            let count = room.filled().len();
+            if read.is_err() || count == 0 {
+                return Poll::Ready(Speaks::Http1);
+            }
+            self.seen_count += count;
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Sniffed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let left = &this.seen[this.given_count..this.seen_count];
+        if left.is_empty() {
+            return Pin::new(&mut this.inner).poll_read(cx, buffer);
+        }
+        let count = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..count]);
+        this.given_count += count;
+        if buffer.remaining() > 0 {
+            // What is behind them, if it is there; an error shows again at the next read.
+            let _ = Pin::new(&mut this.inner).poll_read(cx, buffer);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn sniff(parts: &[&[u8]]) -> (Speaks, Vec<u8>) {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
+        let writer = tokio::spawn(async move {
+            for part in parts {
+                client.write_all(&part).await.expect("there is room");
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut stream = Sniffed::new(server);
+        let speaks = std::future::poll_fn(|cx| stream.poll_sniff(cx)).await;
+        let mut rest = Vec::new();
+        stream
+            .read_to_end(&mut rest)
+            .await
+            .expect("the writer ends");
+        writer.await.expect("no panic");
+        (speaks, rest)
+    }
+
+    #[tokio::test]
+    async fn the_preface_is_http2_however_it_is_cut() {
+        let whole = [&PREFACE[..], b"frames"].concat();
+        for cut in 0..whole.len() {
+            let (left, right) = whole.split_at(cut);
+            assert_eq!(
+                sniff(&[left, right]).await,
+                (Speaks::Http2, whole.clone()),
+                "cut at {cut}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_left_to_http1_whole() {
+        for text in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"PRI",
+            b"P",
+            b"",
+            b"PRI * HTTP/1.1\r\n\r\n",
+        ] {
+            assert_eq!(sniff(&[text]).await, (Speaks::Http1, text.to_vec()));
+        }
+    }
+
+    #[tokio::test]
+    async fn one_read_gives_the_first_bytes_and_what_came_with_them() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let request = b"GET /a-path-that-is-longer-than-the-preface HTTP/1.1\r\n\r\n";
+        client.write_all(request).await.expect("there is room");
+        let mut stream = Sniffed::new(server);
+        std::future::poll_fn(|cx| stream.poll_sniff(cx)).await;
+        let mut buffer = [0; 1024];
+        let count = stream.read(&mut buffer).await.expect("bytes are there");
+        assert_eq!(&buffer[..count], request);
+    }
+}
