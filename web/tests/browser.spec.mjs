@@ -330,7 +330,12 @@ test('another player, hls.js, plays the same title', async () => {
   await page.evaluate(() => {
     document.body.innerHTML = '<video muted></video>';
   });
-  await page.addScriptTag({ path: HLS_JS });
+  // As if the server had it: its pages take scripts from itself alone.
+  const script = new URL('hls.test.js', home).href;
+  await page.route(script, (route) =>
+    route.fulfill({ path: HLS_JS, contentType: 'text/javascript' }),
+  );
+  await page.addScriptTag({ url: script });
   await page.evaluate(
     (url) => {
       const video = document.querySelector('video');
