@@ -48,6 +48,7 @@ pub(super) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
         chains: vec![ChainView {
             viewer: ViewerId(0xabc),
             stream: StreamId(1),
+            bit_rate: None,
             length_bytes: 10,
             unread_bytes: 20,
             prefetch_bytes: 30,
