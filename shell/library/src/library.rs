@@ -209,6 +209,16 @@ impl Library {
         })
     }
 
+    /// The streams of plain MP4 titles of which nobody has read the headers yet
+    /// ([`StreamFiles::header`] does), at most so many, in path order. Touches no disk.
+    pub fn unread_headers(&self, count_max: usize) -> Vec<Arc<StreamFiles>> {
+        self.inner.read(|catalogue| {
+            let titles = catalogue.titles.iter();
+            let unread = titles.filter_map(|title| title.unread_header(&catalogue.files));
+            unread.take(count_max).collect()
+        })
+    }
+
     /// The ids of the streams that no path leads to any more, each once.
     pub fn take_gone_streams(&self) -> Vec<u64> {
         std::mem::take(&mut *lock(&self.inner.writer))

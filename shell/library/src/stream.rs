@@ -157,6 +157,11 @@ impl StreamFiles {
         self.header.get()?.as_ref()
     }
 
+    /// Whether somebody has asked for the headers before.
+    pub(crate) fn is_header_asked(&self) -> bool {
+        self.header.get().is_some()
+    }
+
     /// Whether the headers were asked for and could not be read.
     pub(crate) fn is_header_broken(&self) -> bool {
         matches!(self.header.get(), Some(None))
