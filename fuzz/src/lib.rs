@@ -13,6 +13,12 @@ pub mod http_date;
 pub mod http_path;
 pub mod http_plan;
 pub mod http_range;
+mod manifest;
+pub mod manifest_dash;
+pub mod manifest_hls;
+pub mod mp4_header;
+pub mod server_config;
+pub mod units_quantity;
 
 /// Something to be fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +36,11 @@ pub const TARGETS: &[Target] = &[
     target("http_path", http_path::run),
     target("http_plan", http_plan::run),
     target("http_range", http_range::run),
+    target("manifest_dash", manifest_dash::run),
+    target("manifest_hls", manifest_hls::run),
+    target("mp4_header", mp4_header::run),
+    target("server_config", server_config::run),
+    target("units_quantity", units_quantity::run),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8])) -> Target {

@@ -11,7 +11,7 @@ use headlong_fuzz::{TARGETS, Target};
 
 /// Inputs made per target; all targets together take a few seconds.
 const INPUTS_COUNT: u64 = 20_000;
-const INPUT_BYTES_MAX: usize = 512;
+const INPUT_BYTES_MAX: usize = 4096;
 
 /// splitmix64 (Steele, Lea, Flood 2014).
 struct Generator(u64);

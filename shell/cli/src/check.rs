@@ -1,14 +1,13 @@
 //! `headlong check`: what `headlong serve` with the same arguments would do.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 
+use headlong_library::devices_of;
 use headlong_server::config::Config;
 use headlong_units::Bytes;
 
 use crate::args::Serving;
-use crate::device::{self, Device};
 
 /// Prints folders, devices and settings; the settings are a file that says the same.
 pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
@@ -25,23 +24,23 @@ pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let mut devices: BTreeMap<String, (Device, Vec<String>)> = BTreeMap::new();
-    for root in &config.roots {
-        let device = device::of(root)?;
-        let (_, roots) = devices
-            .entry(device.name.clone())
-            .or_insert((device, Vec::new()));
-        roots.push(root.display().to_string());
-    }
-    let named: Vec<_> = devices
-        .values()
-        .map(|(device, _)| (device.name.clone(), device.rotational))
+    let devices = devices_of(&config.roots).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!(lines.join("\n"))
+    })?;
+    let named: Vec<(String, bool)> = devices
+        .iter()
+        .map(|device| (device.name.clone(), device.rotates()))
         .collect();
     let engines = config.engines_for(&named)?;
     let mut page =
         String::from("# What would be served. The settings are a file that says the same.\n");
-    for ((name, (device, roots)), engine) in devices.iter().zip(engines) {
-        let kind = match config.device(name).rotational.unwrap_or(device.rotational) {
+    for (device, engine) in devices.iter().zip(engines) {
+        let name = &device.name;
+        let roots = device.roots.iter().map(|root| root.display().to_string());
+        let roots: Vec<String> = roots.collect();
+        let rotates = config.device(name).rotational;
+        let kind = match rotates.unwrap_or_else(|| device.rotates()) {
             true => "rotating",
             false => "flash",
         };

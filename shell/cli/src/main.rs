@@ -7,7 +7,6 @@
 
 mod args;
 mod check;
-mod device;
 mod serve;
 
 use std::io::Write as _;

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headlong_media::{FileFacts, Plan, Title, plan};
 use headlong_units::BitRate;
 
-use crate::device::Devices;
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
 use crate::library::FileEntry;
@@ -24,7 +23,6 @@ pub(crate) type Files = HashMap<Arc<str>, Arc<FileEntry>>;
 pub(crate) struct Catalogue {
     pub(crate) files: Files,
     pub(crate) titles: Vec<TitleRecord>,
-    pub(crate) devices: Devices,
 }
 
 /// A file as a scan found it.
@@ -103,14 +101,14 @@ pub(crate) fn build(
 ) -> Catalogue {
     let mut new = Catalogue {
         files: HashMap::with_capacity(located.len()),
-        devices: old.devices.clone(),
         ..Catalogue::default()
     };
+    let devices = &maker.ground.devices;
     let mut facts: HashMap<&str, FileFacts> = HashMap::with_capacity(located.len());
     for (path, file) in located {
         let beneath = &maker.ground.roots[file.root].path;
         let fact = FileFacts {
-            device: new.devices.index_of(file.identity.dev, beneath),
+            device: devices.place(file.identity.dev, beneath).device,
             size_bytes: file.identity.size,
         };
         facts.insert(path, fact);

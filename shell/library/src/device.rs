@@ -1,157 +1,267 @@
-//! Which devices the files lie on, as the kernel describes them in sysfs.
+//! The devices that the files lie on.
+//!
+//! The one idea: a device is what has one queue. Two partitions of a disk share its head, so they
+//! are one device, and a position is counted from the start of the disk, not of the partition.
+//!
+//! Invariants: a device keeps its index; no two devices have the same name. Who waits for the
+//! kernel to describe a new device holds no lock.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
-use rustix::fs::{major, makedev, minor};
+use rustix::fs::{major, minor};
 
-use crate::root::Root;
+use crate::root::{Root, RootError, open_roots};
+use crate::sysfs::{Disk, disk_below};
 
-/// One device that holds files of the library.
+/// One device that holds files of the library: a whole disk, or what stands for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// As files on it have it in `st_dev`.
-    pub st_dev: u64,
-    /// Kernel name (`sda1`, `loop0`, `dm-3`); the path of a root on it, or `MAJ:MIN`, where the
-    /// kernel has none (tmpfs, overlays, network).
+    /// Kernel name of the whole disk (`sda`, `nvme0n1`, `loop0`), or of what is made of several
+    /// (`md0`, `dm-3`); the path of a root on it where the kernel has none (tmpfs, overlays,
+    /// network).
     pub name: String,
     /// Whether it rotates, by the kernel; `None` if it does not say.
     pub rotational: Option<bool>,
-    /// Bytes it holds.
+    /// Bytes it holds, all partitions together.
     pub capacity_bytes: u64,
+    /// The file systems on it that were met so far, as files have them in `st_dev`.
+    pub st_devs: Vec<u64>,
     /// The roots that lie on it; empty if only a directory mounted below a root does.
     pub roots: Vec<PathBuf>,
 }
 
-/// The devices seen so far; a device keeps its index.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Devices(Vec<DeviceInfo>);
+impl DeviceInfo {
+    /// Whether it is treated as rotating unless the operator knows better. A device of which the
+    /// kernel says nothing is: one read at a time is slow on flash, but many at a time are ruin on
+    /// a disk.
+    pub fn rotates(&self) -> bool {
+        self.rotational.unwrap_or(true)
+    }
+}
+
+/// The devices that these roots lie on, under the names and in the order that a scan of them has.
+/// Looks at no file below them.
+///
+/// # Errors
+/// Everything that is wrong with any of the roots.
+pub fn devices_of(roots: &[PathBuf]) -> Result<Vec<DeviceInfo>, Vec<RootError>> {
+    Ok(Devices::of_roots(Path::new("/sys"), &open_roots(roots)?).all())
+}
+
+/// Where a file system lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Index of the device.
+    pub(crate) device: usize,
+    /// Byte of the device at which the file system begins.
+    pub(crate) start_bytes: u64,
+}
+
+/// The devices met so far.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    sys: PathBuf,
+    table: RwLock<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    devices: Vec<DeviceInfo>,
+    /// By `st_dev`.
+    places: HashMap<u64, Place>,
+}
 
 impl Devices {
-    pub(crate) fn of_roots(roots: &[Root]) -> Self {
-        let mut devices = Self::default();
+    pub(crate) fn of_roots(sys: &Path, roots: &[Root]) -> Self {
+        let devices = Self {
+            sys: sys.to_path_buf(),
+            ..Self::default()
+        };
         for root in roots {
-            let index = devices.index_of(root.dev(), &root.path);
-            devices.0[index].roots.push(root.path.clone());
+            let place = devices.place(root.dev(), &root.path);
+            devices.write(|table| {
+                let roots = &mut table.devices[place.device].roots;
+                roots.push(root.path.clone());
+            });
         }
         devices
     }
 
-    /// The index of a device, described now if it is new; `beneath` is some root it was found in.
-    pub(crate) fn index_of(&mut self, st_dev: u64, beneath: &Path) -> usize {
-        if let Some(index) = self.0.iter().position(|device| device.st_dev == st_dev) {
-            return index;
+    /// Where a file system lies, which is found out now if it is new; `beneath` is some root it
+    /// was found in.
+    pub(crate) fn place(&self, st_dev: u64, beneath: &Path) -> Place {
+        if let Some(place) = self.known(st_dev) {
+            return place;
         }
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let mut info = describe(Path::new("/sys"), &mountinfo, st_dev);
-        if info.name.is_empty() {
-            info.name = beneath.display().to_string();
+        let (disk, start_bytes) = match disk_below(&self.sys, &mountinfo, st_dev) {
+            Some((disk, start_bytes)) => (Some(disk), start_bytes),
+            None => (None, 0),
+        };
+        let space_bytes = rustix::fs::statvfs(beneath)
+            .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
+        self.write(|table| {
+            // Somebody else may have met it meanwhile.
+            if let Some(place) = table.places.get(&st_dev) {
+                return *place;
+            }
+            let device = match disk {
+                Some(disk) => table.index_of(disk),
+                None => table.add_nameless(st_dev, beneath, space_bytes),
+            };
+            let place = Place {
+                device,
+                start_bytes,
+            };
+            table.devices[device].st_devs.push(st_dev);
+            table.places.insert(st_dev, place);
+            place
+        })
+    }
+
+    /// Where a file system lies that was met before.
+    pub(crate) fn known(&self, st_dev: u64) -> Option<Place> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.places.get(&st_dev).copied()
+    }
+
+    pub(crate) fn all(&self) -> Vec<DeviceInfo> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.devices.clone()
+    }
+
+    fn write<T>(&self, f: impl FnOnce(&mut Table) -> T) -> T {
+        f(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Table {
+    /// The index of a disk, which is added if it is new.
+    fn index_of(&mut self, disk: Disk) -> usize {
+        if let Some(index) = self.position(&disk.name) {
+            return index;
         }
-        if info.capacity_bytes == 0
-            && let Ok(space) = rustix::fs::statvfs(beneath)
-        {
-            info.capacity_bytes = space.f_blocks.saturating_mul(space.f_frsize);
+        self.add(disk.name, disk.rotational, disk.capacity_bytes)
+    }
+
+    /// Adds what the kernel has no name for, under a name that no other device has.
+    fn add_nameless(&mut self, st_dev: u64, beneath: &Path, space_bytes: u64) -> usize {
+        let mut name = beneath.display().to_string();
+        if self.position(&name).is_some() {
+            name = format!("{name} ({}:{})", major(st_dev), minor(st_dev));
         }
-        self.0.push(info);
-        self.0.len() - 1
+        self.add(name, None, space_bytes)
     }
 
-    pub(crate) fn all(&self) -> &[DeviceInfo] {
-        &self.0
+    fn position(&self, name: &str) -> Option<usize> {
+        self.devices.iter().position(|device| device.name == name)
     }
-}
 
-/// What `sys` says about a device; a file system without a device of its own (btrfs) is looked up
-/// in the table of mounts.
-fn describe(sys: &Path, mountinfo: &str, st_dev: u64) -> DeviceInfo {
-    let mut directory = block_directory(sys, st_dev);
-    if directory.is_none() {
-        let source = mount_source(mountinfo, st_dev);
-        let rdev = source.and_then(|source| rustix::fs::stat(source).ok());
-        directory = rdev.and_then(|stat| block_directory(sys, stat.st_rdev));
+    fn add(&mut self, name: String, rotational: Option<bool>, capacity_bytes: u64) -> usize {
+        self.devices.push(DeviceInfo {
+            name,
+            rotational,
+            capacity_bytes,
+            st_devs: Vec::new(),
+            roots: Vec::new(),
+        });
+        self.devices.len() - 1
     }
-    let directory = directory.unwrap_or_default();
-    // A partition has no queue of its own: the whole disk, one directory up, has it.
-    let rotational = [Some(directory.as_path()), directory.parent()]
-        .into_iter()
-        .flatten()
-        .find_map(|at| number(&at.join("queue/rotational")));
-    let name = directory.file_name().and_then(|name| name.to_str());
-    DeviceInfo {
-        st_dev,
-        name: name.unwrap_or_default().to_string(),
-        rotational: rotational.map(|flag| flag != 0),
-        // Sectors are 512 bytes here whatever the device says.
-        capacity_bytes: number(&directory.join("size"))
-            .unwrap_or(0)
-            .saturating_mul(512),
-        roots: Vec::new(),
-    }
-}
-
-fn block_directory(sys: &Path, dev: u64) -> Option<PathBuf> {
-    let link = sys.join(format!("dev/block/{}:{}", major(dev), minor(dev)));
-    link.canonicalize().ok()
-}
-
-/// The device named as the source of the mount with this `st_dev`.
-fn mount_source(mountinfo: &str, st_dev: u64) -> Option<&str> {
-    mountinfo.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let (major, minor) = left.split(' ').nth(2)?.split_once(':')?;
-        let dev = makedev(major.parse().ok()?, minor.parse().ok()?);
-        let source = right.split(' ').nth(1)?;
-        (dev == st_dev && source.starts_with("/dev/")).then_some(source)
-    })
-}
-
-fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::library::{Library, LibraryOptions};
+    use crate::sysfs::tests::Sys;
+    use rustix::fs::makedev;
 
-    fn sys() -> tempfile::TempDir {
-        let sys = tempfile::tempdir().expect("temporary directory");
-        let disk = sys.path().join("devices/pci0/block/sdz");
-        fs::create_dir_all(disk.join("queue")).expect("queue");
-        fs::create_dir_all(disk.join("sdz1")).expect("partition");
-        fs::write(disk.join("queue/rotational"), "1\n").expect("rotational");
-        fs::write(disk.join("size"), "2048\n").expect("size");
-        fs::write(disk.join("sdz1/size"), "1024\n").expect("size");
-        fs::create_dir_all(sys.path().join("dev/block")).expect("links");
-        for (number, target) in [("8:0", "sdz"), ("8:1", "sdz/sdz1")] {
-            let target = Path::new("../../devices/pci0/block").join(target);
-            symlink(target, sys.path().join("dev/block").join(number)).expect("link");
+    fn devices(sys: &Sys) -> Devices {
+        Devices::of_roots(sys.path(), &[])
+    }
+
+    #[test]
+    fn two_partitions_of_one_disk_are_one_device() {
+        let sys = Sys::new();
+        let devices = devices(&sys);
+        let beneath = Path::new("/");
+        let at = |minor| devices.place(makedev(8, minor), beneath);
+        let (first, second, other) = (at(17), at(18), at(1));
+        assert_eq!((first.device, second.device, other.device), (0, 0, 1));
+        assert_eq!(
+            (first.start_bytes, second.start_bytes),
+            (2048 * 512, 4096 * 512)
+        );
+        let all = devices.all();
+        assert_eq!((all[0].name.as_str(), all[1].name.as_str()), ("sdz", "sdy"));
+        assert_eq!(all[0].capacity_bytes, 512 << 20);
+        assert_eq!(all[0].st_devs, [makedev(8, 17), makedev(8, 18)]);
+    }
+
+    #[test]
+    fn devices_without_a_kernel_name_have_names_of_their_own() {
+        let sys = Sys::new();
+        let devices = devices(&sys);
+        let beneath = Path::new("/");
+        let at = |minor| devices.place(makedev(0, minor), beneath).device;
+        assert_eq!((at(40), at(41), at(40)), (0, 1, 0));
+        let all = devices.all();
+        assert_eq!(
+            (all[0].name.as_str(), all[1].name.as_str()),
+            ("/", "/ (0:41)")
+        );
+        assert!(
+            all.iter()
+                .all(|device| device.rotates() && device.capacity_bytes > 0)
+        );
+    }
+
+    /// A library over the disk that temporary directories lie on and over memory, both of which are
+    /// said to be partitions of `sdz` that begin at these sectors.
+    fn library(starts_sectors: [u64; 2]) -> (Library, [tempfile::TempDir; 2]) {
+        let sys = Sys::new();
+        let disk = tempfile::tempdir();
+        let memory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let roots = [disk, memory].map(|root| root.expect("a folder"));
+        let devs = [0, 1].map(|at| rustix::fs::stat(roots[at].path()).expect("there").st_dev);
+        sys.partition("sdz", 5, starts_sectors[0], devs[0]);
+        if devs[0] != devs[1] {
+            sys.partition("sdz", 6, starts_sectors[1], devs[1]);
         }
-        sys
+        let playlist = "#EXTM3U\n#EXTINF:1,\n0.ts\n#EXTINF:1,\n1.ts\n#EXT-X-ENDLIST\n";
+        for (root, name) in [(0, "v.m3u8"), (0, "0.ts"), (1, "1.ts")] {
+            fs::write(roots[root].path().join(name), playlist).expect("written");
+        }
+        let paths = [0, 1].map(|at| roots[at].path().to_path_buf());
+        let library = Library::scan_in(sys.path(), &paths, LibraryOptions::default());
+        (library.expect("the roots are fine"), roots)
     }
 
     #[test]
-    fn a_partition_rotates_if_its_disk_does() {
-        let sys = sys();
-        let partition = describe(sys.path(), "", makedev(8, 1));
-        assert_eq!(partition.name, "sdz1");
-        assert_eq!(partition.rotational, Some(true));
-        assert_eq!(partition.capacity_bytes, 1024 * 512);
-        assert_eq!(describe(sys.path(), "", makedev(8, 0)).name, "sdz");
+    fn a_stream_may_go_over_two_partitions_of_one_disk() {
+        let (library, _roots) = library([100, 200]);
+        let stream = &library.resolve("1.ts").expect("there").stream;
+        let paths: Vec<&str> = stream.parts.iter().map(|part| &*part.path).collect();
+        assert_eq!(paths, ["0.ts", "1.ts"]);
+        assert_eq!(library.devices().len(), 1);
+        assert_eq!(library.devices()[0].name, "sdz");
+        assert_eq!(library.devices()[0].roots.len(), 2);
     }
 
     #[test]
-    fn a_file_system_without_a_device_says_nothing() {
-        let sys = sys();
-        let mountinfo = "29 1 0:26 / /tmp rw - tmpfs tmpfs rw\n";
-        let info = describe(sys.path(), mountinfo, makedev(0, 26));
-        assert_eq!((info.name.as_str(), info.rotational), ("", None));
-    }
-
-    #[test]
-    fn the_table_of_mounts_names_the_source() {
-        let mountinfo = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw\n";
-        assert_eq!(mount_source(mountinfo, makedev(0, 27)), Some("/dev/sdz1"));
-        assert_eq!(mount_source(mountinfo, makedev(0, 28)), None);
+    fn positions_are_counted_from_the_start_of_the_disk() {
+        let (start_sectors, (library, roots)) = (1 << 40, library([1 << 40, 0]));
+        let stream = &library.resolve("0.ts").expect("there").stream;
+        let file = fs::File::open(roots[0].path().join("0.ts")).expect("there");
+        let size = stream.parts[0].size();
+        // A file system that does not say where files lie leaves both empty.
+        let mut within = crate::raw::extents(&file, size).expect("asked");
+        for extent in &mut within {
+            extent.physical += start_sectors * 512;
+        }
+        assert_eq!(stream.spec().parts[0].extents, within);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Invariants: nothing outside the roots is ever opened (`openat2` with `RESOLVE_BENEATH` and
 //! `RESOLVE_NO_SYMLINKS` on every open and look-up); nothing but regular files is opened; a
-//! stream lies on one device; an id is never used twice; a scan reads manifests and directory
+//! stream lies on one device, which is a whole disk; an id is never used twice; a scan reads manifests and directory
 //! entries, and no file of a title is opened before somebody asks for its stream.
 //!
 //! A bottom shell: other shells may use it. It knows no network and no thread of its own beyond
@@ -30,11 +30,12 @@ mod raw;
 mod root;
 mod scan;
 mod stream;
+mod sysfs;
 mod title;
 mod walk;
 mod warning;
 
-pub use device::DeviceInfo;
+pub use device::{DeviceInfo, devices_of};
 pub use identity::Identity;
 pub use library::{FileEntry, Library, LibraryOptions, ResolveError};
 pub use mp4::{Mp4Error, Mp4Header, Mp4Track, TrackKind, read_mp4_header};

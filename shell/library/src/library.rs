@@ -5,7 +5,7 @@
 //! without a lock, and takes the exclusive one only to put down what it found.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -150,9 +150,18 @@ impl Library {
     /// # Errors
     /// Everything that is wrong with any of the roots.
     pub fn scan_with(roots: &[PathBuf], options: LibraryOptions) -> Result<Self, Vec<RootError>> {
+        Self::scan_in(Path::new("/sys"), roots, options)
+    }
+
+    /// As [`Library::scan_with`], with the devices that `sys` describes.
+    pub(crate) fn scan_in(
+        sys: &Path,
+        roots: &[PathBuf],
+        options: LibraryOptions,
+    ) -> Result<Self, Vec<RootError>> {
         let roots = open_roots(roots)?;
-        let devices = Devices::of_roots(&roots);
         let ground = Ground {
+            devices: Devices::of_roots(sys, &roots),
             roots,
             late_warnings: Mutex::default(),
         };
@@ -160,10 +169,7 @@ impl Library {
             options,
             began: Instant::now(),
             maker: Maker::new(ground),
-            catalogue: RwLock::new(Catalogue {
-                devices,
-                ..Catalogue::default()
-            }),
+            catalogue: RwLock::default(),
             writer: Mutex::default(),
             last_scan: Mutex::default(),
         };
@@ -177,8 +183,7 @@ impl Library {
     /// The devices that files lie on, those of the roots first. A device keeps its index; one that
     /// is mounted below a root later is added at the end when a file on it is first met.
     pub fn devices(&self) -> Vec<DeviceInfo> {
-        self.inner
-            .read(|catalogue| catalogue.devices.all().to_vec())
+        self.inner.maker.ground.devices.all()
     }
 
     /// What the last scan came across.
@@ -201,6 +206,16 @@ impl Library {
             titles
                 .filter_map(|title| title.view(&catalogue.files))
                 .collect()
+        })
+    }
+
+    /// The streams of plain MP4 titles of which nobody has read the headers yet
+    /// ([`StreamFiles::header`] does), at most so many, in path order. Touches no disk.
+    pub fn unread_headers(&self, count_max: usize) -> Vec<Arc<StreamFiles>> {
+        self.inner.read(|catalogue| {
+            let titles = catalogue.titles.iter();
+            let unread = titles.filter_map(|title| title.unread_header(&catalogue.files));
+            unread.take(count_max).collect()
         })
     }
 
@@ -421,17 +436,20 @@ impl Inner {
         checked_ns: u64,
     ) {
         while let Some(first) = parts.first() {
-            let (dev, beneath) = (first.identity.dev, &self.roots()[first.root].path);
-            let (here, elsewhere) = parts.iter().cloned().partition(|p| p.identity.dev == dev);
-            self.write(|catalogue| {
-                let recipe = Recipe {
-                    title: Arc::clone(title),
-                    parts: here,
-                    device: catalogue.devices.index_of(dev, beneath),
-                    bit_rate,
-                };
-                catalogue.put(&self.maker.make(recipe), checked_ns);
+            let device_of = |part: &PartFile| {
+                let beneath = &self.roots()[part.root].path;
+                let place = self.maker.ground.devices.place(part.identity.dev, beneath);
+                place.device
+            };
+            let device = device_of(first);
+            let (here, elsewhere) = parts.into_iter().partition(|p| device_of(p) == device);
+            let stream = self.maker.make(Recipe {
+                title: Arc::clone(title),
+                parts: here,
+                device,
+                bit_rate,
             });
+            self.write(|catalogue| catalogue.put(&stream, checked_ns));
             parts = elsewhere;
         }
     }

@@ -11,6 +11,7 @@ use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_units::BitRate;
 use thiserror::Error;
 
+use crate::device::Devices;
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
 use crate::mp4::{Mp4Header, read_mp4_header};
@@ -25,6 +26,7 @@ const LATE_WARNINGS_MAX: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Ground {
     pub(crate) roots: Vec<Root>,
+    pub(crate) devices: Devices,
     /// What was found odd between scans.
     pub(crate) late_warnings: Mutex<Vec<Warning>>,
 }
@@ -116,14 +118,22 @@ impl StreamFiles {
     }
 
     fn spec_part(&self, part: u32) -> PartSpec {
-        let size_bytes = self.parts[part as usize].size();
+        let file = &self.parts[part as usize];
+        let size_bytes = file.size();
         // A part that cannot be opened now has no known place; whoever reads it meets the error.
         let extents = self
             .open(part)
             .and_then(|file| Ok(raw::extents(&file, size_bytes)?));
+        let mut extents = extents.unwrap_or_default();
+        // A file system counts from its own start; the disk's other partitions count elsewhere.
+        let place = self.ground.devices.known(file.identity.dev);
+        let start_bytes = place.map_or(0, |place| place.start_bytes);
+        for extent in &mut extents {
+            extent.physical = extent.physical.saturating_add(start_bytes);
+        }
         PartSpec {
             size_bytes,
-            extents: extents.unwrap_or_default(),
+            extents,
         }
     }
 
@@ -145,6 +155,11 @@ impl StreamFiles {
     /// The headers, if somebody has asked for them before.
     pub(crate) fn header_if_read(&self) -> Option<&Mp4Header> {
         self.header.get()?.as_ref()
+    }
+
+    /// Whether somebody has asked for the headers before.
+    pub(crate) fn is_header_asked(&self) -> bool {
+        self.header.get().is_some()
     }
 
     /// Whether the headers were asked for and could not be read.

@@ -7,7 +7,8 @@ use headlong_units::Duration;
 use serde::Serialize;
 
 use crate::catalogue::Files;
-use crate::kind::{IMAGES, split_name};
+use crate::kind::{FileKind, IMAGES, file_kind, split_name};
+use crate::stream::StreamFiles;
 
 /// Names of manifests that say nothing about the title: its directory does.
 const GENERIC: [&str; 10] = [
@@ -34,8 +35,8 @@ pub struct TitleView {
     pub kind: &'static str,
     /// URL path of the manifest a player begins with, or of the file.
     pub path: String,
-    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until its
-    /// stream is first asked for.
+    /// How long it plays; `None` as long as nobody knows. Of a plain file that is until somebody
+    /// has read its headers.
     pub duration_s: Option<f64>,
     /// Bit rates of its pictures (or of its sound, if it has no pictures), in manifest order.
     pub bit_rates_bps: Vec<u64>,
@@ -101,6 +102,15 @@ impl TitleRecord {
             bit_rates_bps: Vec::new(),
             bytes,
         }
+    }
+
+    /// The stream of a plain MP4 file of which nobody has read the headers yet.
+    pub(crate) fn unread_header(&self, files: &Files) -> Option<Arc<StreamFiles>> {
+        if self.kind != Kind::File || file_kind(&self.path) != FileKind::Mp4 {
+            return None;
+        }
+        let stream = &files.get(&self.path)?.stream;
+        (!stream.is_header_asked()).then(|| Arc::clone(stream))
     }
 
     /// As shown; `None` if it has gone since the scan.

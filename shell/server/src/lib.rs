@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod config;
 pub mod disk;
+mod headers;
 pub mod http;
 pub mod log;
 pub mod net;

@@ -42,13 +42,7 @@ impl Reloader {
         {
             tracing::error!("reload: {error}; the old certificate stays in use");
         }
-        let found: Vec<(String, bool)> = self
-            .state
-            .library
-            .devices()
-            .iter()
-            .map(|device| (device.name.clone(), device.rotational.unwrap_or(true)))
-            .collect();
+        let found = start::names(&self.state.library.devices());
         let engines = match config.engines_for(&found) {
             Ok(engines) => engines,
             Err(errors) => {
@@ -56,6 +50,9 @@ impl Reloader {
                 return;
             }
         };
+        for warning in config.warnings(&found) {
+            tracing::warn!("reload: {warning}");
+        }
         for (device, engine) in self.state.devices.iter().zip(engines) {
             if let Err(error) = device.reconfigure(engine).await {
                 tracing::error!(device = %device.name(), "reload: {error}; the device goes on as before");

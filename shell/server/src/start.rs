@@ -1,7 +1,7 @@
 //! What the start makes of the configuration: one function for each part of the server.
 
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
-use headlong_library::{Library, LibraryOptions};
+use headlong_library::{DeviceInfo, Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, Io, LogSink};
 use crate::disk::{Device, DeviceConfig, IoMode};
@@ -33,13 +33,11 @@ pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
 /// Starts the thread of every device that the library lies on.
 pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>, RunError> {
     let found = library.devices();
-    // A device of which the kernel says nothing is taken to rotate: one read at a time is slow on
-    // flash, but many at a time are ruin on a disk.
-    let names: Vec<(String, bool)> = found
-        .iter()
-        .map(|d| (d.name.clone(), d.rotational.unwrap_or(true)))
-        .collect();
+    let names = names(&found);
     let engines = config.engines_for(&names)?;
+    for warning in config.warnings(&names) {
+        tracing::warn!("{warning}");
+    }
     let mut devices = Vec::new();
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
         let rotational = config.device(&name).rotational.unwrap_or(rotational);
@@ -63,6 +61,12 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
         })?);
     }
     Ok(devices)
+}
+
+/// The devices as the configuration asks for them: by name, and whether they rotate.
+pub(crate) fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
+    let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
+    devices.iter().map(name).collect()
 }
 
 /// What replies are made by.

@@ -1,12 +1,14 @@
-//! What goes on beside the requests: signals, searching the roots again, what the operator sees.
+//! What goes on beside the requests: signals, searching the roots again, reading headers.
 
 use std::sync::Arc;
 
 use headlong_engine::StreamId;
 use headlong_units::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
+use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::reload::Reloader;
 use crate::start::std_duration;
@@ -30,13 +32,23 @@ pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<(
     }
 }
 
-/// Searches the roots every `rescan` (never, if that is zero), and tells the devices of streams
-/// that are gone.
+/// Searches the roots every `rescan` (never, if that is zero), tells the devices of streams that
+/// are gone, and reads headers in idle moments.
 pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration) {
-    let mut scanned = Instant::now();
+    let scanned = Notify::new();
+    // The scan of the start.
+    scanned.notify_one();
+    tokio::join!(
+        sweep(&state, rescan, &scanned),
+        read_headers(&state, &scanned)
+    );
+}
+
+async fn sweep(state: &MediaState, rescan: Duration, scanned: &Notify) {
+    let mut scanned_at = Instant::now();
     loop {
         sleep(SWEEP_INTERVAL).await;
-        let is_due = rescan > Duration::ZERO && scanned.elapsed() >= std_duration(rescan);
+        let is_due = rescan > Duration::ZERO && scanned_at.elapsed() >= std_duration(rescan);
         let library = state.library.clone();
         let gone = tokio::task::spawn_blocking(move || {
             if is_due {
@@ -47,7 +59,8 @@ pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration) {
         });
         let Ok(gone) = gone.await else { continue };
         if is_due {
-            scanned = Instant::now();
+            scanned_at = Instant::now();
+            scanned.notify_one();
         }
         for stream in gone {
             for device in &state.devices {

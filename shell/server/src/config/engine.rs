@@ -3,7 +3,7 @@
 use headlong_engine::{ConfigError as EngineError, EngineConfig, SizingConfig};
 use headlong_units::Bytes;
 
-use super::error::{ConfigErrors, Place};
+use super::error::{ConfigErrors, Place, one_line};
 use super::settings::{Config, DeviceOverride, Io};
 
 impl Config {
@@ -107,10 +107,10 @@ impl Config {
             .keys()
             .filter(|name| !names.contains(&name.as_str()));
         let say = |name: &String| {
-            format!(
-                "device.{name}: no root lies on a device of that name; those served are {}",
-                names.join(", ")
-            )
+            let served = names.join(", ");
+            one_line(&format!(
+                "device.{name}: no root lies on a device of that name; those served are {served}"
+            ))
         };
         strangers.map(say).collect()
     }

@@ -43,12 +43,25 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        write!(f, "{}: ", one_line(&self.place.to_string()))?;
         if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
+            write!(f, "{}: ", one_line(&self.key))?;
         }
-        f.write_str(&self.text)
+        f.write_str(&one_line(&self.text))
     }
+}
+
+/// A text that quotes a file, with control characters escaped: it must not begin a new line of a
+/// log, nor speak to a terminal.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => line.extend(c.escape_debug()),
+            false => line.push(c),
+        }
+    }
+    line
 }
 
 /// Everything that is wrong, in the order of the file; never empty.

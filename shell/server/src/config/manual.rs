@@ -50,7 +50,8 @@ pub fn manual() -> String {
     }
     page.push_str(
         "\n## [device.\"NAME\"]\n\nOne table for each device that differs, by the kernel's name \
-         (`sda`, `nvme0n1`; `lsblk`\nlists them). What is not set is as for all devices.\n",
+         (`sda`, `nvme0n1`),\na whole disk's and not a partition's; `headlong check` lists them. What is not set \
+         is as for all\ndevices.\n",
     );
     for key in DEVICE_KEYS {
         entry(&mut page, key.name, key, &DeviceOverride::default());

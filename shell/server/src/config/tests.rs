@@ -23,6 +23,21 @@ fn errors_of(text: &str) -> String {
     load(text).expect_err("this file is wrong").to_string()
 }
 
+#[test]
+fn what_is_quoted_of_a_file_stays_on_the_line_of_its_error() {
+    let text = "policy = \"a\\nb\"\n[device.\"sd\\u001b[2J\"]\nio = 3\n[\"lim\\nits\"]\n";
+    let errors = load(text).expect_err("all of it is wrong");
+    assert_eq!(errors.iter().count(), errors.to_string().lines().count());
+    let control = |c: char| c.is_control() && c != '\n';
+    assert!(!errors.to_string().contains(control), "{errors:?}");
+    let served = load("[device.\"sd\\na\"]\nrotational = true\n").expect("it is right");
+    let warnings = served.warnings(&[("sda".to_string(), true)]);
+    assert!(
+        warnings[0].starts_with("device.sd\\na: no root"),
+        "{warnings:?}"
+    );
+}
+
 /// Compares with a file beside the tests; `UPDATE=1` writes it anew, for review as a difference.
 fn golden(path: &Path, found: &str) {
     if std::env::var_os("UPDATE").is_some() {

@@ -1,0 +1,68 @@
+//! What holds for every title that a manifest describes, whatever the manifest said.
+
+use std::collections::BTreeSet;
+
+use headlong_media::{
+    FileFacts, NOTES_PER_TITLE_MAX, PATH_BYTES_MAX, RENDITIONS_PER_TITLE_MAX,
+    SEGMENTS_PER_RENDITION_MAX, SEGMENTS_PER_TITLE_MAX, Title, encode_path, plan, resolve_file,
+};
+
+/// Longest sentence about a manifest, in bytes; it quotes 80 characters at most.
+const NOTE_BYTES_MAX: usize = 600;
+
+/// The title is bounded, names nothing outside the tree, and its files have one place each.
+pub(crate) fn check_title(title: &Title) {
+    assert!(title.renditions.len() <= RENDITIONS_PER_TITLE_MAX);
+    assert!(title.notes.iter().count() <= NOTES_PER_TITLE_MAX);
+    for note in title.notes.iter() {
+        assert!(note.len() <= NOTE_BYTES_MAX, "{note}");
+    }
+    let mut paths = BTreeSet::new();
+    let mut segment_count = 0;
+    for rendition in &title.renditions {
+        assert!(rendition.segments.len() <= SEGMENTS_PER_RENDITION_MAX);
+        segment_count += rendition.segments.len();
+        for segment in &rendition.segments {
+            if paths.insert(&*segment.path) {
+                check_path(&segment.path);
+            }
+            assert!(segment.range.is_none_or(|range| range.start <= range.end));
+        }
+    }
+    assert!(segment_count <= SEGMENTS_PER_TITLE_MAX);
+    check_plan(title, &paths);
+}
+
+fn check_path(path: &str) {
+    assert!(path.len() <= PATH_BYTES_MAX && !path.contains('\0'));
+    assert!(
+        !path.split('/').any(|name| ["", ".", ".."].contains(&name)),
+        "{path}"
+    );
+    assert_eq!(resolve_file("", &encode_path(path)).as_deref(), Ok(path));
+}
+
+/// Two devices, and some files are missing.
+fn facts(path: &str) -> Option<FileFacts> {
+    let sum: usize = path.bytes().map(usize::from).sum();
+    (sum % 5 > 0).then_some(FileFacts {
+        device: sum % 2,
+        size_bytes: 1000,
+    })
+}
+
+fn check_plan(title: &Title, paths: &BTreeSet<&str>) {
+    let plan = plan(std::slice::from_ref(title), facts);
+    let mut placed = 0;
+    for (index, stream) in plan.streams.iter().enumerate() {
+        assert!(!stream.files.is_empty());
+        for (part, path) in (0..).zip(&stream.files) {
+            let place = plan.places[path];
+            assert_eq!((place.stream, place.part), (index, part));
+            assert_eq!(facts(path).map(|file| file.device), Some(stream.device));
+            placed += 1;
+        }
+    }
+    let there = paths.iter().filter(|path| facts(path).is_some()).count();
+    assert_eq!((placed, plan.places.len()), (there, there));
+}

@@ -1,0 +1,17 @@
+//! An MPD.
+
+use headlong_library::parse_dash;
+use headlong_media::dash_title;
+
+use crate::manifest::check_title;
+
+/// A title of bounded size that names nothing outside the tree; each file has one place.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    match parse_dash(text) {
+        Err(reason) => assert!(!reason.is_empty()),
+        Ok(mpd) => check_title(&dash_title("films/a/v.mpd", &mpd)),
+    }
+}

@@ -1,0 +1,29 @@
+//! A playlist, then a line with `=` alone, then what every playlist holds that the first names.
+
+use headlong_library::{HlsPlaylist, parse_hls};
+use headlong_media::{Notes, PATH_BYTES_MAX, master_title, media_title, playlists};
+
+use crate::manifest::check_title;
+
+/// A title of bounded size that names nothing outside the tree; each file has one place.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    let (first, named) = text.split_once("\n=\n").unwrap_or((text, ""));
+    let path = "films/a/v.m3u8";
+    match parse_hls(first) {
+        Err(reason) => assert!(!reason.is_empty()),
+        Ok(HlsPlaylist::Media(media)) => check_title(&media_title(path, &media)),
+        Ok(HlsPlaylist::Master(master)) => {
+            for reference in playlists(path, &master, &mut Notes::default()) {
+                assert!(!reference.path.is_empty() && reference.path.len() <= PATH_BYTES_MAX);
+            }
+            let media = match parse_hls(named) {
+                Ok(HlsPlaylist::Media(media)) => Some(media),
+                _ => None,
+            };
+            check_title(&master_title(path, &master, |_| media.as_ref()));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! A size, a duration or a bit rate, as people write it.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use headlong_units::{BitRate, Bytes, Duration, ParseError};
+
+/// What is read is printed and read again as itself; an error quotes what was written.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else {
+        return;
+    };
+    try_as::<Bytes>(text);
+    try_as::<Duration>(text);
+    try_as::<BitRate>(text);
+}
+
+fn try_as<T: FromStr<Err = ParseError> + Display + Debug + PartialEq>(text: &str) {
+    match text.parse::<T>() {
+        Ok(value) => assert_eq!(value.to_string().parse(), Ok(value)),
+        Err(error) => assert!(error.to_string().contains(text)),
+    }
+}
