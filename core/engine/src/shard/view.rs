@@ -22,7 +22,7 @@ pub struct ChainView {
     pub bit_rate: Option<BitRate>,
     /// Bytes from the start of the chain to where it has asked for.
     pub length_bytes: u64,
-    /// Bytes in memory that are kept for it.
+    /// Bytes in memory from where it reads on without a gap, whoever they were read for.
     pub unread_bytes: u64,
     /// Size of its next prefetch, by the rule.
     pub prefetch_bytes: u64,
@@ -101,22 +101,35 @@ impl Shard {
         self.queue.positions().take(count_max).collect()
     }
 
-    fn chain_view(&self, chain: &Chain) -> ChainView {
-        let unread_bytes = chain.unread.len() as u64 * self.config.piece_bytes;
-        let known = self
-            .streams
-            .get(&chain.stream)
-            .and_then(|stream| stream.bit_rate);
+    fn chain_view(&self, chain: &Chain) -> Option<ChainView> {
+        let stream = self.streams.get(&chain.stream)?;
+        let layout = &stream.layout;
+        if chain.position >= layout.size_bytes() {
+            return None;
+        }
+        let is_there = |piece: &u32| {
+            let slot = self.memory.find((chain.stream, *piece));
+            slot.is_some_and(|slot| self.memory.is_ready(slot))
+        };
+        let first = layout.piece_at_logical(chain.position);
+        let last = layout
+            .piece_count()
+            .min(first.saturating_add(PIECES_SHOWN_MAX));
+        let gap = (first..last).find(|piece| !is_there(piece)).unwrap_or(last);
+        let unread_bytes = layout.logical_of_piece(gap).saturating_sub(chain.position);
         let pace = self.pace(chain);
-        ChainView {
+        Some(ChainView {
             viewer: chain.viewer,
             stream: chain.stream,
-            bit_rate: chain.hints.bit_rate.or(known),
+            bit_rate: chain.hints.bit_rate.or(stream.bit_rate),
             length_bytes: chain.end - chain.start,
             unread_bytes,
             prefetch_bytes: self.prefetch_bytes(chain),
             pace,
             slack: pace.time_for(unread_bytes) + chain.buffer(self.now),
-        }
+        })
     }
 }
+
+/// How far ahead of a chain its view looks: showing must not cost more than serving.
+const PIECES_SHOWN_MAX: u32 = 1024;
