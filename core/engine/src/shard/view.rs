@@ -84,12 +84,13 @@ impl Shard {
         self.chains.len()
     }
 
-    /// At most `count_max` live chains, those closest to running dry first.
+    /// At most `count_max` live chains, those closest to running dry first. One that has reached
+    /// the end of its stream needs nothing more and is left out.
     pub fn chain_views(&self, count_max: usize) -> Vec<ChainView> {
         let mut views: Vec<ChainView> = self
             .chains
             .iter()
-            .map(|(_, chain)| self.chain_view(chain))
+            .filter_map(|(_, chain)| self.chain_view(chain))
             .collect();
         views.sort_by_key(|view| (view.slack, view.viewer, view.stream));
         views.truncate(count_max);
