@@ -154,7 +154,8 @@ impl Asked {
             deadline: cmcd.deadline,
             startup: cmcd.startup || cmcd.starved,
             bit_rate: cmcd.bit_rate,
-            throughput: cmcd.throughput_max.or(cmcd.throughput),
+            // What it measures, and what it asks not to be exceeded: the smaller bounds it.
+            throughput: [cmcd.throughput, cmcd.throughput_max].into_iter().flatten().min(),
         }
     }
 }
