@@ -22,7 +22,8 @@ pub(crate) type Files = HashMap<Arc<str>, Arc<FileEntry>>;
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     pub(crate) files: Files,
-    pub(crate) titles: Vec<TitleRecord>,
+    /// Those of the last scan, in path order.
+    pub(crate) titles: Arc<Vec<TitleRecord>>,
 }
 
 /// A file as a scan found it.
@@ -148,7 +149,7 @@ pub(crate) fn build(
         };
         new.insert(recipe, located, old, maker);
     }
-    new.titles = records(titles, &plan, located);
+    new.titles = Arc::new(records(titles, &plan, located));
     new
 }
 

@@ -15,18 +15,21 @@ use headlong_units::BitRate;
 use rustix::fs::FileType;
 use thiserror::Error;
 
-use crate::catalogue::{Catalogue, Located, Maker, Recipe};
+use crate::catalogue::{Catalogue, Files, Located, Maker, Recipe};
 use crate::device::{DeviceInfo, Devices};
 use crate::identity::{Identity, is_regular};
 use crate::root::{Miss, Root, RootError, open_roots};
 use crate::scan::{Changes, LastScan};
 use crate::stream::{Ground, PartFile, StreamFiles};
-use crate::title::TitleView;
+use crate::title::{TitleRecord, TitleView};
 use crate::walk::Counts;
 use crate::warning::Warning;
 
 /// In place of the time of a check: there was none that counts.
 const NEVER_CHECKED_NS: u64 = 0;
+
+/// Titles looked at under one hold of the lock: well below a millisecond.
+const TITLES_PER_LOCK: usize = 128;
 
 /// What may be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,24 +202,22 @@ impl Library {
         warnings
     }
 
+    /// How many titles the last scan found.
+    pub fn title_count(&self) -> usize {
+        self.inner.read(|catalogue| catalogue.titles.len())
+    }
+
     /// The titles, in path order. Touches no disk.
     pub fn titles(&self) -> Vec<TitleView> {
-        self.inner.read(|catalogue| {
-            let titles = catalogue.titles.iter();
-            titles
-                .filter_map(|title| title.view(&catalogue.files))
-                .collect()
-        })
+        let view = |title: &TitleRecord, files: &Files| title.view(files);
+        self.inner.of_titles(view).collect()
     }
 
     /// The streams of plain MP4 titles of which nobody has read the headers yet
     /// ([`StreamFiles::header`] does), at most so many, in path order. Touches no disk.
     pub fn unread_headers(&self, count_max: usize) -> Vec<Arc<StreamFiles>> {
-        self.inner.read(|catalogue| {
-            let titles = catalogue.titles.iter();
-            let unread = titles.filter_map(|title| title.unread_header(&catalogue.files));
-            unread.take(count_max).collect()
-        })
+        let unread = |title: &TitleRecord, files: &Files| title.unread_header(files);
+        self.inner.of_titles(unread).take(count_max).collect()
     }
 
     /// The ids of the streams that no path leads to any more, each once.
@@ -286,6 +287,25 @@ impl Inner {
             .catalogue
             .write()
             .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What `f` makes of each title of the last scan. The lock is let go of now and then: a change
+    /// of the catalogue must not wait for all of them, since every look-up would wait behind it.
+    fn of_titles<T>(
+        &self,
+        f: impl Fn(&TitleRecord, &Files) -> Option<T>,
+    ) -> impl Iterator<Item = T> {
+        let titles = self.read(|catalogue| Arc::clone(&catalogue.titles));
+        let starts = (0..titles.len()).step_by(TITLES_PER_LOCK);
+        starts.flat_map(move |start| {
+            let end = titles.len().min(start + TITLES_PER_LOCK);
+            let some = &titles[start..end];
+            let view = |catalogue: &Catalogue| -> Vec<T> {
+                let made = some.iter().filter_map(|title| f(title, &catalogue.files));
+                made.collect()
+            };
+            self.read(view)
+        })
     }
 
     fn known(&self, path: &str) -> Option<Arc<FileEntry>> {

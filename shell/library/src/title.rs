@@ -155,14 +155,19 @@ fn name(path: &str) -> String {
 fn poster(path: &str, files: &Files) -> Option<String> {
     let (stem, _) = split_name(path);
     let directory = &path[..path.rfind('/').map_or(0, |slash| slash + 1)];
-    let candidates = [stem, "poster"].into_iter().flat_map(|stem| {
-        IMAGES
-            .iter()
-            .map(move |extension| format!("{directory}{stem}.{extension}"))
-    });
-    candidates
-        .into_iter()
-        .find(|path| files.contains_key(path.as_str()))
+    let mut candidate = String::with_capacity(path.len() + "poster.jpeg".len());
+    for stem in [stem, "poster"] {
+        for extension in IMAGES {
+            candidate.clear();
+            for piece in [directory, stem, ".", extension] {
+                candidate.push_str(piece);
+            }
+            if files.contains_key(candidate.as_str()) {
+                return Some(candidate);
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]

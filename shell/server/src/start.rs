@@ -24,7 +24,7 @@ pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
         files = counts.files,
         hidden = counts.hidden,
         not_utf8 = counts.not_utf8,
-        titles = library.titles().len(),
+        titles = library.title_count(),
         "scanned the roots"
     );
     Ok(library)

@@ -11,6 +11,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::state::AdminState;
@@ -98,11 +99,18 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
             ),
             Err(stuck) => stuck,
         },
-        "/library.json" => typed(StatusCode::OK, JSON, state.library.json()),
+        "/library.json" => library(state).await,
         "/healthz" => health(state).await,
         _ => pages::answer(path, &request.headers)
             .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "nothing is here\n")),
     }
+}
+
+/// A large library makes a document that takes its time; viewers are served meanwhile.
+async fn library(state: &AdminState) -> Answer {
+    let library = Arc::clone(&state.library);
+    let document = spawn_blocking(move || library.json()).await;
+    rendered(JSON, document)
 }
 
 async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
