@@ -58,6 +58,9 @@ pub struct ViewerReport {
     pub requests: u64,
     /// Longest wait for the first byte of a reply.
     pub first_byte_max: Duration,
+    /// The most that the end of a reply came after the moment at which the pace would have had it
+    /// asked for: what a playout buffer has to cover. Zero without a pace.
+    pub behind_max: Duration,
 }
 
 impl Viewer {
@@ -104,6 +107,10 @@ impl Viewer {
             let until = (last + 1).min(end);
             self.take_reply(&mut wire, at..until, last, begun, &mut report)
                 .await?;
+            if let Some(due) = self.due(at - self.start) {
+                let behind = begun.elapsed().saturating_sub(due);
+                report.behind_max = report.behind_max.max(behind);
+            }
             at = until;
         }
         Ok(report)
@@ -164,12 +171,17 @@ impl Viewer {
         Ok(())
     }
 
+    /// When a player at this pace wants the byte after `done` bytes, from its beginning.
+    fn due(&self, done: u64) -> Option<Duration> {
+        let rate = self.bytes_per_second?;
+        Some(Duration::from_secs_f64(done as f64 / rate.max(1) as f64))
+    }
+
     /// Sleeps until a player at this pace would want the byte after `done` bytes.
     async fn pause(&self, begun: Instant, done: u64) {
-        let Some(rate) = self.bytes_per_second else {
+        let Some(due) = self.due(done) else {
             return;
         };
-        let due = Duration::from_secs_f64(done as f64 / rate.max(1) as f64);
         let left = due.saturating_sub(begun.elapsed());
         if !left.is_zero() {
             tokio::time::sleep(left).await;
