@@ -170,7 +170,7 @@ impl Reader<'_> {
             if at == 0 {
                 Mp4Error::NotMp4
             } else {
-                Mp4Error::Broken(kind.to_string())
+                Mp4Error::Broken(printable(kind))
             }
         };
         let header = Header::decode(&mut bytes).map_err(|_| broken())?;
@@ -289,13 +289,18 @@ impl Reader<'_> {
     }
 
     fn decode<T: Decode>(&mut self, found: &Found) -> Result<T, Mp4Error> {
-        let broken = || Mp4Error::Broken(found.kind.to_string());
+        let broken = || Mp4Error::Broken(printable(found.kind));
         if found.end > self.size {
             return Err(broken());
         }
         let mut bytes = self.bytes(found.start, found.end - found.start)?;
         T::decode(&mut bytes).map_err(|_| broken())
     }
+}
+
+/// A name for a sentence: in a broken file it is any four bytes, a line break among them.
+fn printable(kind: FourCC) -> String {
+    <[u8; 4]>::from(kind).escape_ascii().to_string()
 }
 
 fn kind(handler: FourCC) -> TrackKind {

@@ -143,6 +143,13 @@ fn broken_headers_say_what_is_broken() {
 }
 
 #[test]
+fn the_name_of_a_broken_box_cannot_break_the_line_that_quotes_it() {
+    let bytes = [&ftyp()[..], &[0, 0, 0, 1], b"a\nb\x1b", &[0; 8]].concat();
+    let error = read(&bytes).expect_err("a length of zero").to_string();
+    assert_eq!(error, "its `a\\nb\\x1b` box is broken");
+}
+
+#[test]
 fn a_broken_file_is_served_and_warned_of_once() {
     let tree = Tree::new();
     tree.write("bad.mp4", "this is not a film at all")
