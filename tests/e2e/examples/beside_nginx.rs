@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p headlong-e2e-tests --example beside_nginx
 //!
-//! Each viewer watches a title of its own in requests of 512 KiB at a steady pace; a run fails if
-//! any reply ends more than 10 s (the timeout of thesis Table 3.2) after its request was due.
+//! Each viewer watches a title of its own for 40 s, in requests of 512 KiB at a steady pace; a
+//! run fails if any reply ends more than 5 s after its request was due: what a small playout buffer
+//! covers, and too little to hide that a disk does not keep up.
 //! For each server the largest number of viewers without a failure is looked for in steps, and the
 //! servers take turns. What is printed is the failure-free rate in the drive's own time.
 //!
@@ -26,15 +27,18 @@ use headlong_testkit::{BlockDevice, Seed};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// The drive is this many times faster than its model, and so are the viewers.
-const COMPRESSION: f64 = 4.0;
+const COMPRESSION: f64 = 2.0;
 /// Of the model's time, each viewer takes this many bytes in a second: 8 Mbit/s.
 const PACE_BYTES: u64 = MIB;
 const TITLES: u64 = 96;
-/// Model time of one run: 40 s of watching.
+/// Forty seconds of the model's time.
 const TITLE_BYTES: u64 = 40 * MIB;
-const PATIENCE: Duration = Duration::from_secs(10);
-const STEP: u64 = 4;
-const ROUNDS: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// They come one after the other within this much of the model's time, or their prefetches would
+/// fall into step.
+const RAMP: Duration = Duration::from_secs(10);
+const STEP: u64 = 8;
+const ROUNDS: usize = 1;
 const MEMORY: &str = "512MiB";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,19 +99,26 @@ fn most_viewers(
     let (mut good, mut bad) = (0, TITLES / STEP + 1);
     while bad - good > 1 {
         let steps = (good + bad) / 2;
-        let is_good = run(peer, device, &titles[..(steps * STEP) as usize], seed)?;
+        let run = run(peer, device, &titles[..(steps * STEP) as usize], seed)?;
         eprintln!(
-            "{}: {} viewers: {}",
+            "{}: {} viewers: {}; {:.1} s behind at most, drive {:.0} % busy, {} KiB a read",
             peer.name(),
             steps * STEP,
-            if is_good { "ok" } else { "fail" }
+            if run.is_in_time() { "ok" } else { "fail" },
+            run.behind_max.as_secs_f64(),
+            run.busy_share * 100.0,
+            run.read_bytes_mean / KIB,
         );
-        if is_good { good = steps } else { bad = steps }
+        if run.is_in_time() {
+            good = steps;
+        } else {
+            bad = steps;
+        }
     }
     Ok(good * STEP)
 }
 
-fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> io::Result<bool> {
+fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> io::Result<Run> {
     let queue = format!("/sys/block/{}/queue", device.device_name());
     std::fs::write(
         format!("{queue}/read_ahead_kb"),
@@ -126,19 +137,44 @@ fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> i
             .config(&config)
             .start();
         let server = server.map_err(io::Error::other)?;
-        return Ok(watch(server.address(), titles, seed));
+        return Ok(observe(device, || watch(server.address(), titles, seed)));
     }
     let directives = "sendfile on; aio threads; tcp_nodelay on; keepalive_requests 10000;";
     let server = Nginx::start_with(device.root(), directives)?;
-    Ok(watch(server.address(), titles, seed))
+    Ok(observe(device, || watch(server.address(), titles, seed)))
 }
 
-/// Whether every viewer got everything in time.
-fn watch(address: SocketAddr, titles: &[Title], seed: &mut Seed) -> bool {
+/// What one run showed, in the time of the drive's model.
+struct Run {
+    behind_max: Duration,
+    /// Share of the time in which the drive was at work.
+    busy_share: f64,
+    /// Mean length of what the drive was asked for in one go.
+    read_bytes_mean: u64,
+}
+
+impl Run {
+    fn is_in_time(&self) -> bool {
+        self.behind_max <= PATIENCE
+    }
+}
+
+fn observe(device: &BlockDevice, watch: impl FnOnce() -> Duration) -> Run {
+    let from = device.disk().now();
+    let behind_max = watch();
+    let passed = device.disk().now() - from;
+    let trace = device.disk().trace().since(from);
+    Run {
+        behind_max,
+        busy_share: trace.service_time().as_secs_f64() / passed.as_secs_f64().max(1e-9),
+        read_bytes_mean: trace.run_bytes_mean(),
+    }
+}
+
+/// The most that any viewer was behind its pace; for ever, if one was not served at all.
+fn watch(address: SocketAddr, titles: &[Title], seed: &mut Seed) -> Duration {
     let pace = (PACE_BYTES as f64 * COMPRESSION) as u64;
-    let patience = PATIENCE.div_f64(COMPRESSION);
-    // They come one after the other, or their prefetches fall into step.
-    let ramp_ms = (TITLE_BYTES * 1000 / pace) / 2;
+    let ramp_ms = RAMP.div_f64(COMPRESSION).as_millis() as u64;
     let delays: Vec<u64> = titles.iter().map(|_| seed.below(ramp_ms)).collect();
     bounded(Duration::from_secs(300), async {
         let watching: Vec<_> = titles
@@ -156,11 +192,14 @@ fn watch(address: SocketAddr, titles: &[Title], seed: &mut Seed) -> bool {
                 })
             })
             .collect();
-        let mut all_in_time = true;
+        let mut behind_max = Duration::ZERO;
         for viewer in watching {
             let report = viewer.await.ok().and_then(Result::ok);
-            all_in_time &= report.is_some_and(|report| report.behind_max <= patience);
+            let behind = report.map_or(Duration::MAX, |report| {
+                report.behind_max.mul_f64(COMPRESSION)
+            });
+            behind_max = behind_max.max(behind);
         }
-        all_in_time
+        behind_max
     })
 }

@@ -155,7 +155,10 @@ impl Asked {
             startup: cmcd.startup || cmcd.starved,
             bit_rate: cmcd.bit_rate,
             // What it measures, and what it asks not to be exceeded: the smaller bounds it.
-            throughput: [cmcd.throughput, cmcd.throughput_max].into_iter().flatten().min(),
+            throughput: [cmcd.throughput, cmcd.throughput_max]
+                .into_iter()
+                .flatten()
+                .min(),
         }
     }
 }
