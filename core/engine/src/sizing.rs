@@ -33,19 +33,23 @@ const GROWTH: (u64, u64) = (67, 20);
 
 /// Bytes of the next prefetch of a chain, before the end of the stream or memory cut it.
 ///
+/// `asked_bytes` is what its viewer has asked for and not been given. A rule that begins small does
+/// so because it does not know whether the viewer will go on; of bytes that were asked for it does,
+/// and a second seek for them would be for nothing. Never more than the rule's largest size.
+///
 /// A chain whose bit rate nobody knows is sized as if it had the reference bit rate.
 pub(crate) fn prefetch_bytes(
     sizing: &SizingConfig,
     chain: ChainShape,
+    asked_bytes: u64,
     bit_rate: Option<BitRate>,
 ) -> u64 {
-    let reference = sizing.reference_bytes;
     let bytes = match sizing.policy {
-        Policy::Fixed => reference,
+        Policy::Fixed => sizing.reference_bytes,
         Policy::Proportional => proportional(sizing, bit_rate),
         Policy::SquareRoot => square_root(sizing, bit_rate),
-        Policy::FirstGrow => first_grow(chain, reference),
-        Policy::FirstGrowSr => first_grow(chain, square_root(sizing, bit_rate)),
+        Policy::FirstGrow => first_grow(chain, asked_bytes, sizing.reference_bytes),
+        Policy::FirstGrowSr => first_grow(chain, asked_bytes, square_root(sizing, bit_rate)),
     };
     bytes.max(1)
 }
@@ -64,7 +68,7 @@ fn square_root(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {
     narrow(square.isqrt())
 }
 
-fn first_grow(chain: ChainShape, bytes_max: u64) -> u64 {
+fn first_grow(chain: ChainShape, asked_bytes: u64, bytes_max: u64) -> u64 {
     let bytes = if chain.prefetched_bytes > 0 {
         let grown = u128::from(chain.prefetched_bytes) * u128::from(GROWTH.0);
         narrow((grown + u128::from(GROWTH.1) / 2) / u128::from(GROWTH.1))
@@ -75,7 +79,7 @@ fn first_grow(chain: ChainShape, bytes_max: u64) -> u64 {
     } else {
         FIRST_CHUNK_AT_ZERO_BYTES
     };
-    bytes.min(bytes_max)
+    bytes.max(asked_bytes).min(bytes_max)
 }
 
 fn rates(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> (u128, u128) {
@@ -104,7 +108,7 @@ mod tests {
             policy,
             ..SizingConfig::default()
         };
-        prefetch_bytes(&sizing, chain, Some(BitRate::from_kbps(kbps)))
+        prefetch_bytes(&sizing, chain, 0, Some(BitRate::from_kbps(kbps)))
     }
 
     #[test]
@@ -158,10 +162,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_asked_for_is_not_read_in_parts() {
+        let sizing = SizingConfig {
+            policy: Policy::FirstGrow,
+            ..SizingConfig::default()
+        };
+        assert_eq!(prefetch_bytes(&sizing, NEW, MIB, None), MIB);
+        assert_eq!(prefetch_bytes(&sizing, NEW, 100, None), 131_073);
+        assert_eq!(prefetch_bytes(&sizing, NEW, 100 * MIB, None), 8 * MIB);
+    }
+
+    #[test]
     fn an_unknown_or_absurd_bit_rate_still_gives_a_size() {
-        let sizing = SizingConfig::default();
-        assert_eq!(prefetch_bytes(&sizing, NEW, None), 8 * MIB);
-        assert!(prefetch_bytes(&sizing, NEW, Some(BitRate(0))) >= 1);
-        assert!(prefetch_bytes(&sizing, NEW, Some(BitRate(u64::MAX))) > 8 * MIB);
+        let sizing = SizingConfig {
+            policy: Policy::SquareRoot,
+            ..SizingConfig::default()
+        };
+        assert_eq!(prefetch_bytes(&sizing, NEW, 0, None), 8 * MIB);
+        assert!(prefetch_bytes(&sizing, NEW, 0, Some(BitRate(0))) >= 1);
+        assert!(prefetch_bytes(&sizing, NEW, 0, Some(BitRate(u64::MAX))) > 8 * MIB);
     }
 }

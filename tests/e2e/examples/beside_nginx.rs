@@ -2,6 +2,8 @@
 //!
 //!     cargo run --release -p headlong-e2e-tests --example beside_nginx
 //!
+//! Arguments, if any, are the beginnings of the names of the peers to look at.
+//!
 //! Each viewer watches a title of its own for 40 s, in requests of 512 KiB at a steady pace; a
 //! run fails if any reply ends more than 5 s after its request was due: what a small playout buffer
 //! covers, and too little to hide that a disk does not keep up.
@@ -70,8 +72,18 @@ fn main() -> io::Result<()> {
     let titles = fill_root(device.root(), TITLES, TITLE_BYTES)?;
     let mut seed = Seed::announced("beside_nginx", 1);
     let mut best = [[0; ROUNDS]; Peer::ALL.len()];
+    let only: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |peer: Peer| {
+        only.is_empty()
+            || only
+                .iter()
+                .any(|name| peer.name().starts_with(name.as_str()))
+    };
     for round in 0..ROUNDS {
         for (index, peer) in Peer::ALL.into_iter().enumerate() {
+            if !is_wanted(peer) {
+                continue;
+            }
             best[index][round] = most_viewers(peer, &device, &titles, &mut seed)?;
         }
     }
@@ -120,12 +132,14 @@ fn most_viewers(
 
 fn run(peer: Peer, device: &BlockDevice, titles: &[Title], seed: &mut Seed) -> io::Result<Run> {
     let queue = format!("/sys/block/{}/queue", device.device_name());
+    let sectors_max = std::fs::read_to_string(format!("{queue}/max_hw_sectors_kb"))?;
+    std::fs::write(format!("{queue}/max_sectors_kb"), sectors_max.trim())?;
+    std::fs::write(format!("{queue}/scheduler"), "mq-deadline")?;
+    // Last: the kernel sets it anew whenever another limit of the queue changes.
     std::fs::write(
         format!("{queue}/read_ahead_kb"),
         peer.read_ahead_kib().to_string(),
     )?;
-    let sectors_max = std::fs::read_to_string(format!("{queue}/max_hw_sectors_kb"))?;
-    std::fs::write(format!("{queue}/max_sectors_kb"), sectors_max.trim())?;
     device.start()?;
     if peer == Peer::Headlong {
         let config = format!(

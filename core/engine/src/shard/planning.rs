@@ -17,6 +17,10 @@ use crate::sizing;
 /// this many times the usual patience.
 const PATIENCE_STRETCH: u64 = 4;
 
+/// For a viewer who waits, at most this many unread pieces are taken from others: a chunk of the
+/// usual size, and no more than a seek is worth.
+const PIECES_NEEDED_MAX: u64 = 16;
+
 impl Shard {
     /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
     pub(super) fn demand(&mut self, id: RequestId, piece: u32) {
@@ -40,12 +44,21 @@ impl Shard {
             return;
         }
         let startup = is_starting(chain);
-        let wanted_bytes = self.prefetch_bytes(chain);
+        // An open-ended request asks for everything and tells nothing.
+        let asked_bytes = if request.open_ended {
+            0
+        } else {
+            request.end - request.next
+        };
+        let wanted_bytes = self.prefetch_bytes(chain, asked_bytes);
         let job = self.plan(chain_id, stream, piece, wanted_bytes, deadline);
+        let asked_pieces = asked_bytes.div_ceil(self.config.piece_bytes);
+        let pieces_needed = asked_pieces.clamp(1, PIECES_NEEDED_MAX) as u32;
         if let Some(job) = job {
             self.push_job(Job {
                 demanded: true,
                 startup,
+                pieces_needed,
                 ..job
             });
         }
@@ -66,13 +79,16 @@ impl Shard {
         if self.device_state() == DeviceState::Offline {
             return;
         }
-        let wanted_bytes = self.prefetch_bytes(chain);
+        let wanted_bytes = self.prefetch_bytes(chain, 0);
         let size_bytes = wanted_bytes.min(self.fair_share_bytes());
         let pace = self.pace(chain);
-        let horizon = pace
-            .bytes_in(self.config.ahead_horizon)
-            .max(chain.last_request_bytes);
-        let enough = horizon.min(size_bytes);
+        // Half of a prefetch at most: a chain then holds one prefetch on average, which is its
+        // share. The next request, whatever its size, must not find nothing.
+        let enough = self
+            .ahead_bytes(pace)
+            .min(size_bytes / 2)
+            .max(chain.last_request_bytes)
+            .min(size_bytes);
         let spare = self.spare_patience(chain);
         let (stream_id, position) = (chain.stream, chain.position);
         let reached = self.claim_present(id, enough);
@@ -150,6 +166,7 @@ impl Shard {
             deadline,
             demanded: false,
             startup: false,
+            pieces_needed: 0,
             wanted_bytes: wanted_bytes.min(layout.size_bytes() - start),
             physical: layout.physical_of_piece(from).unwrap_or(0),
         })
@@ -200,18 +217,25 @@ impl Shard {
     }
 
     /// What the sizing rule says for a chain; one piece for a chain that must be careful.
-    pub(super) fn prefetch_bytes(&self, chain: &Chain) -> u64 {
+    pub(super) fn prefetch_bytes(&self, chain: &Chain, asked_bytes: u64) -> u64 {
         if chain.careful {
             return self.config.piece_bytes;
         }
-        sizing::prefetch_bytes(&self.config.sizing, chain.shape(), self.bit_rate(chain))
+        let (sizing, shape) = (&self.config.sizing, chain.shape());
+        sizing::prefetch_bytes(sizing, shape, asked_bytes, self.bit_rate(chain))
     }
 
-    /// Twice a chain's even share of seven eighths of memory: chains are half way through their
-    /// prefetch on average, and an eighth is for pieces being sent and read again.
+    /// What a viewer at this pace reads within the horizon.
+    fn ahead_bytes(&self, pace: BitRate) -> u64 {
+        pace.bytes_in(self.config.ahead_horizon)
+    }
+
+    /// A chain's even share of seven eighths of memory; the last eighth is for pieces being sent
+    /// and for chains that are ahead of the average. Larger prefetches would leave some chains with
+    /// none, whose viewers would then wait for small reads.
     fn fair_share_bytes(&self) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
-        let share = budget / 8 * 7 * 2 / (self.chains.len() as u64).max(1);
+        let share = budget / 8 * 7 / (self.chains.len() as u64).max(1);
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 

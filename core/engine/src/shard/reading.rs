@@ -262,6 +262,7 @@ impl Shard {
                 to,
                 deadline: job.deadline.min(other.deadline),
                 demanded: job.demanded || other.demanded,
+                pieces_needed: job.pieces_needed.max(other.pieces_needed),
                 startup: job.startup && other.startup,
                 wanted_bytes: (job.wanted_bytes.max(other.wanted_bytes))
                     .max(u64::from(to - from) * piece_bytes),
@@ -278,22 +279,24 @@ impl Shard {
         job.from = from;
         let wanted = (to - from) as usize;
         let available = self.memory.available();
-        let affordable = if job.demanded {
-            available.max(1)
+        let needed = if job.demanded {
+            job.pieces_needed.max(1)
         } else {
-            available
+            0
         };
-        let count = wanted.min(affordable);
+        let count = wanted.min(available.max(needed as usize));
         if count == 0 || (!job.demanded && count < wanted.div_ceil(4)) {
             self.give_up(&job);
             self.demand_again(job.stream, job.from, job.to);
             return false;
         }
-        let Some(slots) = self.take_memory(&job, from, count) else {
+        let slots = self.take_memory(&job, from, count);
+        let count = slots.len();
+        if count == 0 {
             self.give_up(&job);
             self.demand_again(job.stream, job.from, job.to);
             return false;
-        };
+        }
         let rest = Job {
             from: from + count as u32,
             ..job
@@ -323,14 +326,17 @@ impl Shard {
         Some((from, to))
     }
 
-    fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Option<Vec<Slot>> {
+    /// Memory for `count` pieces from `from` on; fewer if not even live chains have any to give.
+    fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(count);
         for piece in from..from + count as u32 {
             let key = (job.stream, piece);
             let (slot, evicted) = match self.memory.take(self.now, key) {
                 Some(taken) => taken,
                 None => {
-                    let victim = self.victim(job)?;
+                    let Some(victim) = self.victim(job) else {
+                        break;
+                    };
                     (victim, Some(self.memory.take_unread(self.now, victim, key)))
                 }
             };
@@ -339,7 +345,7 @@ impl Shard {
             }
             slots.push(slot);
         }
-        Some(slots)
+        slots
     }
 
     /// The unread piece that will be missed last: the furthest piece of the chain with the most

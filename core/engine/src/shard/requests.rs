@@ -409,15 +409,22 @@ impl Shard {
         self.finish();
     }
 
+    /// A reply cannot be completed; one that has been handed out whole can no longer fail.
     pub(super) fn fail_request(&mut self, id: RequestId, failure: Failure) {
-        if self.requests.get(&id).is_some_and(|request| !request.ended) {
+        let Some(request) = self.requests.get(&id) else {
+            return;
+        };
+        if request.ended {
+            return;
+        }
+        if request.next < request.end {
             self.stats.requests_failed += 1;
             self.events.push_back(Event::Failed {
                 request: id,
                 failure,
             });
-            self.end_request(id);
         }
+        self.end_request(id);
     }
 
     /// Fails everybody who waits for a piece.

@@ -125,7 +125,7 @@ impl Shard {
             bit_rate: chain.hints.bit_rate.or(stream.bit_rate),
             length_bytes: chain.end - chain.start,
             unread_bytes,
-            prefetch_bytes: self.prefetch_bytes(chain),
+            prefetch_bytes: self.prefetch_bytes(chain, 0),
             pace,
             slack: pace.time_for(unread_bytes) + chain.buffer(self.now),
         })
