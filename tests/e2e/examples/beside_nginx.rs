@@ -4,7 +4,7 @@
 //!
 //! Arguments, if any, are the beginnings of the names of the peers to look at.
 //!
-//! Each viewer watches a title of its own for 40 s, in requests of 512 KiB at a steady pace; a
+//! Each viewer watches a title of its own for a minute, in requests of 512 KiB at a steady pace; a
 //! run fails if any reply ends more than 5 s after its request was due: what a small playout buffer
 //! covers, and too little to hide that a disk does not keep up.
 //! For each server the largest number of viewers without a failure is looked for in steps, and the
@@ -33,12 +33,12 @@ const COMPRESSION: f64 = 2.0;
 /// Of the model's time, each viewer takes this many bytes in a second: 8 Mbit/s.
 const PACE_BYTES: u64 = MIB;
 const TITLES: u64 = 96;
-/// Forty seconds of the model's time.
-const TITLE_BYTES: u64 = 40 * MIB;
+/// One minute of the model's time.
+const TITLE_BYTES: u64 = 60 * MIB;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// They come one after the other within this much of the model's time, or their prefetches would
 /// fall into step.
-const RAMP: Duration = Duration::from_secs(10);
+const RAMP: Duration = Duration::from_secs(20);
 const STEP: u64 = 8;
 const ROUNDS: usize = 1;
 const MEMORY: &str = "512MiB";
