@@ -7,8 +7,7 @@
 //! Each viewer watches a title of its own for a minute, in requests of 512 KiB at a steady pace; a
 //! run fails if any reply ends more than 5 s after its request was due: what a small playout buffer
 //! covers, and too little to hide that a disk does not keep up.
-//! For each server the largest number of viewers without a failure is looked for in steps, and the
-//! servers take turns. What is printed is the failure-free rate in the drive's own time.
+//! For each server the largest number of viewers without a failure is looked for in steps. What is printed is the failure-free rate in the drive's own time.
 //!
 //! The peers: nginx with threads for its reads and the kernel's default read-ahead of 128 KiB, and
 //! the same with read_ahead_kb 2048 and max_sectors_kb raised to what the device takes. nginx has
@@ -40,7 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// fall into step.
 const RAMP: Duration = Duration::from_secs(20);
 const STEP: u64 = 8;
-const ROUNDS: usize = 1;
 const MEMORY: &str = "512MiB";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,32 +69,23 @@ fn main() -> io::Result<()> {
     eprintln!("filling {TITLES} titles of {} MiB", TITLE_BYTES / MIB);
     let titles = fill_root(device.root(), TITLES, TITLE_BYTES)?;
     let mut seed = Seed::announced("beside_nginx", 1);
-    let mut best = [[0; ROUNDS]; Peer::ALL.len()];
     let only: Vec<String> = std::env::args().skip(1).collect();
-    let is_wanted = |peer: Peer| {
+    let is_wanted = |peer: &Peer| {
         only.is_empty()
             || only
                 .iter()
                 .any(|name| peer.name().starts_with(name.as_str()))
     };
-    for round in 0..ROUNDS {
-        for (index, peer) in Peer::ALL.into_iter().enumerate() {
-            if !is_wanted(peer) {
-                continue;
-            }
-            best[index][round] = most_viewers(peer, &device, &titles, &mut seed)?;
-        }
+    let mut found = Vec::new();
+    for peer in Peer::ALL.into_iter().filter(is_wanted) {
+        found.push((peer, most_viewers(peer, &device, &titles, &mut seed)?));
     }
-    println!("peer\tviewers without a failure, by round\tMiB/s of model time (mean)\tratio");
-    let mean = |rounds: [u64; ROUNDS]| rounds.iter().sum::<u64>() as f64 / ROUNDS as f64;
-    let rate = |viewers: f64| viewers * PACE_BYTES as f64 / MIB as f64;
-    for (peer, rounds) in Peer::ALL.into_iter().zip(best) {
-        let ratio = mean(best[0]) / mean(rounds).max(1.0);
-        println!(
-            "{}\t{rounds:?}\t{:.1}\t{ratio:.2}",
-            peer.name(),
-            rate(mean(rounds))
-        );
+    println!("peer\tviewers without a failure\tMiB/s of model time\tratio of the first to it");
+    let first = found.first().map_or(0, |(_, viewers)| *viewers);
+    for (peer, viewers) in &found {
+        let rate = (viewers * PACE_BYTES) as f64 / MIB as f64;
+        let ratio = first as f64 / (*viewers).max(1) as f64;
+        println!("{}\t{viewers}\t{rate:.0}\t{ratio:.2}", peer.name());
     }
     Ok(())
 }
