@@ -6,11 +6,13 @@
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
 //!
 //! Everything that a test leaves outside its process (mounts, loop devices, directories) belongs to
-//! a guard that removes it, in order, also when the test panics. What a killed test left behind is
-//! removed by [`scratch::sweep`], which every later test begins with.
+//! a guard that removes it, in order, also when the test panics. If the test process is killed, a
+//! guardian beside it does the same; what is left if that is killed too is removed by
+//! [`scratch::sweep`], which every later test begins with.
 
 pub mod block_device;
 pub mod client;
+mod guardian;
 pub mod pattern;
 pub mod scratch;
 pub mod seed;

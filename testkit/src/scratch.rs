@@ -3,8 +3,11 @@
 //! A scratch directory's name holds the process id and that process's start time, so that a
 //! later run can tell a dead owner from a living one, and from a stranger that got the same id.
 //! Everything a test puts outside its process lies below its scratch directory (mount points, the
-//! files behind loop devices), so that the name is enough to find and remove all of it.
+//! files behind loop devices, a record of programs), so that the name is enough to find and remove
+//! all of it. A guardian does so as soon as the owner has ended, in whatever way (see
+//! `guardian`); [`sweep`] finds what is left if even that was killed.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,14 +15,16 @@ use std::process::Command;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mount::{UnmountFlags, unmount};
+use crate::guardian::{self, Guardian};
 
 const PREFIX: &str = "headlong-test-";
 
-/// A directory for one test, removed with all that lies in it when dropped.
+/// A directory for one test, removed with all that lies in it when dropped, and when the process
+/// ends without dropping it.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
+    guardian: Option<Guardian>,
 }
 
 impl Scratch {
@@ -36,11 +41,18 @@ impl Scratch {
         let pid = std::process::id();
         let start = start_time(pid).unwrap_or(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("{PREFIX}{pid}-{start}-{number}-{name}"));
-        fs::create_dir_all(&path)?;
-        Ok(Self {
-            path: path.canonicalize()?,
-        })
+        let path = std::env::temp_dir()
+            .canonicalize()?
+            .join(format!("{PREFIX}{pid}-{start}-{number}-{name}"));
+        // The guardian first: from the beginning there is nothing that nobody would remove.
+        let guardian = Guardian::start(&path)
+            .map_err(|error| io::Error::other(format!("cannot start bash: {error}")))?;
+        let scratch = Self {
+            path,
+            guardian: Some(guardian),
+        };
+        fs::create_dir(&scratch.path)?;
+        Ok(scratch)
     }
 
     /// Where it is.
@@ -54,22 +66,24 @@ impl Scratch {
         fs::create_dir_all(&path)?;
         Ok(path)
     }
+
+    /// A program that is killed when this directory is removed, also after the death of this
+    /// process. Whoever spawns it should end it in order before that.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        guardian::command(&self.path, program.as_ref())
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A mount that is still there would make this reach into it: guards that mount are
-        // dropped first, and what they could not undo is undone here, never deleted through.
-        for line in release(&self.path) {
+        // Guards that mount are dropped first; it says what they could not undo.
+        for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
             eprintln!("testkit: {line}");
-        }
-        if mounts_below(&self.path).is_empty() {
-            let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Removes mounts, loop devices and directories whose owner is dead; says what it removed.
+/// Removes processes, mounts, loop devices and directories whose owner is dead; says what it removed.
 pub fn sweep() -> Vec<String> {
     let mut report = Vec::new();
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
@@ -86,13 +100,12 @@ pub fn sweep() -> Vec<String> {
         let Ok(path) = entry.path().canonicalize() else {
             continue;
         };
-        report.append(&mut release(&path));
-        if mounts_below(&path).is_empty() {
-            match fs::remove_dir_all(&path) {
-                Ok(()) => report.push(format!("removed {} of a dead run", path.display())),
-                Err(error) => report.push(format!("cannot remove {}: {error}", path.display())),
-            }
-        }
+        report.append(&mut guardian::clean_up(&path));
+        report.push(if path.exists() {
+            format!("cannot remove {}", path.display())
+        } else {
+            format!("removed {} of a dead run", path.display())
+        });
     }
     report
 }
@@ -103,7 +116,7 @@ fn is_alive(owner: &str) -> bool {
     let pid = fields.next().and_then(|field| field.parse().ok());
     let start: Option<u64> = fields.next().and_then(|field| field.parse().ok());
     match (pid, start) {
-        (Some(pid), Some(start)) => start_time(pid) == Some(start),
+        (Some(pid), Some(start)) => start_time(pid) == Some(start) && !is_dying(pid),
         // Not a name of ours: leave it alone.
         _ => true,
     }
@@ -121,41 +134,17 @@ fn start_time(pid: u32) -> Option<u64> {
         .ok()
 }
 
-/// Unmounts what is mounted below `path` and detaches loop devices over files below it, the
-/// inner before the outer.
-fn release(path: &Path) -> Vec<String> {
-    let mut report = Vec::new();
-    // File systems on loop devices first, then the loop devices, then what their files lie on.
-    let mut mounts = mounts_below(path);
-    mounts.sort_by_key(|mount| std::cmp::Reverse(mount.order));
-    let (outer, inner): (Vec<_>, Vec<_>) = mounts
-        .into_iter()
-        .partition(|mount| mount.kind.starts_with("fuse"));
-    for mount in inner {
-        report.push(unmount_lazily(&mount.point));
-    }
-    for device in loop_devices_below(path) {
-        let detach = |program| Command::new(program).arg("--detach").arg(&device).output();
-        report.push(
-            match crate::block_device::find_program("losetup").map(detach) {
-                Ok(Ok(output)) if output.status.success() => {
-                    format!("detached {}", device.display())
-                }
-                other => format!("cannot detach {}: {other:?}", device.display()),
-            },
-        );
-    }
-    for mount in outer {
-        report.push(unmount_lazily(&mount.point));
-    }
-    report
-}
-
-fn unmount_lazily(point: &Path) -> String {
-    match unmount(point, UnmountFlags::DETACH) {
-        Ok(()) => format!("unmounted {}", point.display()),
-        Err(error) => format!("cannot unmount {}: {error}", point.display()),
-    }
+/// Whether a process has been killed and can do nothing any more: not yet waited for, or held in the
+/// kernel by a disk that it emulated itself.
+fn is_dying(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()
+    };
+    let pending = field("SigPnd:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let killed = 1 << (rustix::process::Signal::KILL.as_raw() - 1);
+    matches!(field("State:"), Some("Z" | "X")) || pending.is_some_and(|mask| mask & killed != 0)
 }
 
 /// One line of the mount table.
@@ -165,22 +154,17 @@ pub struct Mount {
     pub point: PathBuf,
     /// File system type.
     pub kind: String,
-    /// Line number: later mounts lie on earlier ones.
-    order: usize,
 }
 
 /// Everything mounted at or below `path`.
 pub fn mounts_below(path: &Path) -> Vec<Mount> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     text.lines()
-        .enumerate()
-        .filter_map(|(order, line)| {
+        .filter_map(|line| {
             let (left, right) = line.split_once(" - ")?;
             let point = PathBuf::from(unescape(left.split(' ').nth(4)?));
             let kind = right.split(' ').next()?.to_owned();
-            point
-                .starts_with(path)
-                .then_some(Mount { point, kind, order })
+            point.starts_with(path).then_some(Mount { point, kind })
         })
         .collect()
 }

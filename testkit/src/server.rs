@@ -1,16 +1,19 @@
 //! The real server as a child process: started on ports of its own, waited for, watched, stopped.
 //!
 //! Dropping it sends SIGTERM and, if that does not end it in time, SIGKILL; it is always waited for.
+//! If the test is killed first, the guardian of its directory kills it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,7 +24,7 @@ use crate::client::{self, ClientError};
 use crate::scratch::Scratch;
 
 /// How long a server may take to become ready.
-const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long it may take to end after SIGTERM before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// Output kept of one server.
@@ -65,9 +68,11 @@ pub fn binary() -> &'static Path {
 }
 
 /// A port nobody listens on, below the range that the kernel gives to outgoing connections, so
-/// that none of those can take it before the server does.
+/// that none of those can take it before the server does. Nor does another test: each port is
+/// claimed until this process ends.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    static CLAIMS: Mutex<Vec<UnixDatagram>> = Mutex::new(Vec::new());
     const FIRST: u32 = 10_240;
     const COUNT: u32 = 20_000;
     // Concurrent test processes begin at different places.
@@ -75,11 +80,25 @@ pub fn free_address() -> SocketAddr {
     for _ in 0..COUNT {
         let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_add(offset) % COUNT;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, (FIRST + number) as u16));
+        let Ok(claim) = claim(address.port()) else {
+            continue;
+        };
         if TcpListener::bind(address).is_ok() {
+            CLAIMS
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(claim);
             return address;
         }
     }
     panic!("no free port between {FIRST} and {}", FIRST + COUNT);
+}
+
+/// A name that only one process at a time can hold, and that the kernel takes back when it ends:
+/// between the look at a port and the server that listens there, another test may look too.
+fn claim(port: u16) -> io::Result<UnixDatagram> {
+    let name = format!("headlong-test-port-{port}");
+    UnixDatagram::bind_addr(&UnixAddress::from_abstract_name(name)?)
 }
 
 /// How to start a server.
@@ -131,9 +150,10 @@ impl ServerBuilder {
         self
     }
 
-    /// The command line it would run, for tests that expect it to refuse.
-    pub fn arguments(roots: &[&Path], arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary());
+    /// The command line it would run, for tests that expect it to refuse; if it does not, it ends
+    /// with the directory.
+    pub fn arguments(scratch: &Scratch, roots: &[&Path], arguments: &[&str]) -> Command {
+        let mut command = scratch.command(binary());
         command
             .arg("serve")
             .args(roots)
@@ -160,7 +180,7 @@ impl ServerBuilder {
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
         let (address, admin) = (free_address(), free_address());
-        let mut command = Command::new(binary());
+        let mut command = scratch.command(binary());
         command
             .arg("serve")
             .args(&self.roots)
@@ -228,10 +248,7 @@ impl Server {
 
     /// What it has written to standard output and standard error so far.
     pub fn output(&self) -> String {
-        let output = self
-            .output
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&output).into_owned()
     }
 
@@ -336,9 +353,7 @@ fn keep_output(mut pipe: impl Read + Send + 'static, into: Arc<Mutex<Vec<u8>>>) 
     std::thread::spawn(move || {
         let mut buffer = [0; 8192];
         while let Ok(length @ 1..) = pipe.read(&mut buffer) {
-            let mut output = into
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut output = into.lock().unwrap_or_else(PoisonError::into_inner);
             let room = OUTPUT_BYTES_MAX.saturating_sub(output.len());
             output.extend_from_slice(&buffer[..length.min(room)]);
         }
@@ -425,6 +440,14 @@ impl ProcessMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_once_given_is_claimed_against_every_other_test() {
+        let address = free_address();
+        assert_ne!(free_address(), address);
+        let error = claim(address.port()).expect_err("it is ours");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
 
     #[test]
     fn counters_are_summed_over_devices_and_never_mistaken_for_others() {

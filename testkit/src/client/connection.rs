@@ -8,7 +8,7 @@ use super::ClientError;
 use super::head::{Framing, Head, Response};
 
 /// Longest wait for the next bytes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> Stri
 }
 
 impl Connection {
-    /// Connects; gives up after 20 seconds of silence, here and later.
+    /// Connects; gives up after a minute of silence, here and later.
     pub fn open(address: SocketAddr) -> Result<Self, ClientError> {
         let stream =
             TcpStream::connect_timeout(&address, PATIENCE).map_err(ClientError::Connect)?;

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use headlong_testkit::{Scratch, server::free_address};
@@ -40,7 +40,8 @@ impl Nginx {
         );
         let file = scratch.path().join("nginx.conf");
         std::fs::write(&file, config)?;
-        let child = Command::new("/usr/sbin/nginx")
+        let child = scratch
+            .command("/usr/sbin/nginx")
             .arg("-c")
             .arg(&file)
             .arg("-p")
@@ -48,14 +49,15 @@ impl Nginx {
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let nginx = Self {
+        let mut nginx = Self {
             child,
             address,
             _scratch: scratch,
         };
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(address).is_err() {
-            if Instant::now() > end {
+            let has_ended = nginx.child.try_wait()?.is_some();
+            if has_ended || Instant::now() > end {
                 return Err(std::io::Error::other("nginx does not listen"));
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -16,13 +16,13 @@ pub fn bounded<F: Future>(limit: Duration, future: F) -> F::Output {
     result.unwrap_or_else(|_| panic!("not done after {limit:?}"))
 }
 
-/// Asks until the answer is yes; fails the test with the last answer after 20 seconds.
+/// Asks until the answer is yes; fails the test with the last answer after a minute.
 pub fn eventually<T: std::fmt::Debug>(
     what: &str,
     mut ask: impl FnMut() -> T,
     is_it: impl Fn(&T) -> bool,
 ) -> T {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     loop {
         let answer = ask();
         if is_it(&answer) {

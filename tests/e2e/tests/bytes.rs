@@ -11,6 +11,8 @@ use headlong_testkit::{Seed, Server};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+/// Ends a test that hangs.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Lets all viewers watch at once; the sum of what they saw, or the first failure.
 async fn watch_all(viewers: Vec<Viewer>) -> Result<ViewerReport, ClientError> {
@@ -93,7 +95,7 @@ fn three_hundred_paced_viewers_of_different_titles_get_right_bytes_from_32_mib()
     });
     let viewers: Vec<Viewer> = viewers.collect();
     let watch = MemoryWatch::start(&server);
-    let total = bounded(Duration::from_secs(240), watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
     let most = watch.most_bytes();
     assert_eq!(total.bytes, 300 * MIB);
     // A budget as small as this does not hold in its 20 % what every server needs besides: threads,
@@ -143,7 +145,7 @@ fn random_ranges_of_few_titles_are_right_while_pieces_come_and_go() {
         .iter()
         .map(|viewer| viewer.watch_bytes.min(viewer.size_bytes - viewer.start))
         .sum();
-    let total = bounded(Duration::from_secs(120), watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
     assert_eq!(total.bytes, wanted);
     let status = server.status().expect("/status");
     assert!(status.counter("bytes_sent") >= wanted);
@@ -163,7 +165,7 @@ fn many_viewers_of_one_title_share_its_reads() {
             ..title.viewer(server.address()).with_session(session)
         })
         .collect();
-    let total = bounded(Duration::from_secs(60), watch_all(viewers)).expect("all bytes right");
+    let total = bounded(LIMIT, watch_all(viewers)).expect("all bytes right");
     assert_eq!(total.bytes, 20 * 16 * MIB);
     // Memory holds the title four times over: nobody has to read a byte that another has read.
     let read = server.status().expect("/status").counter("bytes_read");
@@ -181,6 +183,6 @@ fn a_title_larger_than_memory_is_served_whole() {
         .start()
         .expect("a server");
     let viewer = library.titles[0].viewer(server.address());
-    let report = bounded(Duration::from_secs(60), viewer.watch()).expect("all bytes right");
+    let report = bounded(LIMIT, viewer.watch()).expect("all bytes right");
     assert_eq!(report.bytes, 48 * MIB + 12_345);
 }

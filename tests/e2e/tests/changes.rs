@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
 use headlong_e2e_tests::{Library, Title, eventually};
 use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
@@ -194,7 +193,6 @@ fn a_range_of_a_new_version_is_not_glued_to_the_old() {
     });
     let response = response.expect("checked above");
     pattern::verify(NEW, 0, &response.body).expect("all of the new version");
-    std::thread::sleep(Duration::from_millis(100));
     let fields = [("Range", "bytes=5-9"), ("If-Match", before.as_str())];
     let response = fetch(server.address(), "GET", &title.target, &fields).expect("a reply");
     assert_eq!(response.status(), 412);

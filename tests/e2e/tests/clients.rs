@@ -34,7 +34,7 @@ fn curl_gets_files_ranges_and_the_rest_of_a_download() {
     let url = format!("http://{}/title-0.bin", server.address());
     let curl = |arguments: &[&str]| {
         let arguments = [
-            &["--silent", "--show-error", "--fail", "--max-time", "30"],
+            &["--silent", "--show-error", "--fail", "--max-time", "120"],
             arguments,
         ]
         .concat();

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::Library;
@@ -14,14 +14,15 @@ const USAGE: i32 = 64;
 /// A failure while running.
 const FAILURE: i32 = 2;
 
-/// Runs a server that is expected to refuse; kills it if it does not within 20 seconds.
-fn refused(mut command: Command) -> (Option<i32>, String) {
-    let child = command
+/// Runs a server that is expected to refuse; kills it if it does not within a minute.
+fn refused(roots: &[&Path], arguments: &[&str]) -> (Option<i32>, String) {
+    let scratch = Scratch::new("refused").expect("a folder");
+    let child = ServerBuilder::arguments(&scratch, roots, arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
     let mut child = child.expect("the binary starts");
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while child.try_wait().expect("wait").is_none() {
         if Instant::now() > end {
             let _ = child.kill();
@@ -32,10 +33,6 @@ fn refused(mut command: Command) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-fn serve(roots: &[&Path], arguments: &[&str]) -> Command {
-    ServerBuilder::arguments(roots, arguments)
-}
-
 /// Addresses that nobody uses, as arguments.
 fn addresses() -> [String; 4] {
     let (listen, admin) = (free_address().to_string(), free_address().to_string());
@@ -44,7 +41,7 @@ fn addresses() -> [String; 4] {
 
 #[test]
 fn a_root_that_is_not_there_is_named() {
-    let (code, text) = refused(serve(&[Path::new("/no/such/videos")], &[]));
+    let (code, text) = refused(&[Path::new("/no/such/videos")], &[]);
     assert_eq!(code, Some(USAGE), "{text}");
     assert!(text.contains("/no/such/videos"), "{text}");
 }
@@ -53,7 +50,7 @@ fn a_root_that_is_not_there_is_named() {
 fn a_root_that_is_a_file_is_named() {
     let library = Library::new(1, 1_000).expect("a library");
     let file = &library.titles[0].path;
-    let (code, text) = refused(serve(&[file], &[]));
+    let (code, text) = refused(&[file], &[]);
     assert_eq!(code, Some(USAGE), "{text}");
     assert!(text.contains("title-0.bin"), "{text}");
 }
@@ -72,7 +69,7 @@ fn a_port_that_is_taken_is_named() {
             + 1;
         arguments[at].clone_from(&taken_address);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let (code, text) = refused(serve(&[library.root()], &arguments));
+        let (code, text) = refused(&[library.root()], &arguments);
         assert_eq!(code, Some(FAILURE), "{text}");
         assert!(text.contains(&taken_address), "{text}");
     }
@@ -85,7 +82,7 @@ fn an_unknown_key_gets_the_nearest_name_and_all_mistakes_come_at_once() {
     let file = folder.path().join("headlong.toml");
     std::fs::write(&file, "memmory = \"1GiB\"\npatience = \"soon\"\n").expect("write");
     let file = file.display().to_string();
-    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    let (code, text) = refused(&[library.root()], &["--config", &file]);
     assert_eq!(code, Some(USAGE), "{text}");
     for part in [
         "memmory",
@@ -105,7 +102,7 @@ fn what_is_no_toml_is_named_with_its_line() {
     let file = folder.path().join("headlong.toml");
     std::fs::write(&file, "memory = \"1GiB\"\n= =\n").expect("write");
     let file = file.display().to_string();
-    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    let (code, text) = refused(&[library.root()], &["--config", &file]);
     assert_eq!(code, Some(USAGE), "{text}");
     assert!(text.contains(&format!("{file}:2")), "{text}");
 }
@@ -121,7 +118,7 @@ fn sizes_that_contradict_each_other_are_named() {
     )
     .expect("write");
     let file = file.display().to_string();
-    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    let (code, text) = refused(&[library.root()], &["--config", &file]);
     assert_eq!(code, Some(USAGE), "{text}");
     for part in ["memory", "piece", "prefetch"] {
         assert!(text.contains(part), "{part} is missing: {text}");
@@ -139,7 +136,7 @@ fn a_certificate_that_is_not_there_is_named() {
     )
     .expect("write");
     let file = file.display().to_string();
-    let (code, text) = refused(serve(&[library.root()], &["--config", &file]));
+    let (code, text) = refused(&[library.root()], &["--config", &file]);
     assert_eq!(code, Some(USAGE), "{text}");
     assert!(
         text.contains("/no/chain.pem") && text.contains("/no/key.pem"),

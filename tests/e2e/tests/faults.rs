@@ -1,7 +1,8 @@
 //! Disks that err, hang and vanish: their requests fail cleanly, and nobody else's do.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::{Library, Title, bounded, eventually};
@@ -61,7 +62,7 @@ impl Rig {
     /// The other device serves its title, whole.
     fn check_good_one(&self) {
         let viewer = self.good.viewer(self.server.address());
-        let report = bounded(Duration::from_secs(20), viewer.watch()).expect("the other device");
+        let report = bounded(Duration::from_secs(60), viewer.watch()).expect("the other device");
         assert_eq!(report.bytes, self.good.size_bytes);
     }
 
@@ -184,9 +185,8 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
     let Some(rig) = Rig::new("a_disk_that_hangs_fails_its_requests_in_time") else {
         return;
     };
-    let hang = Duration::from_secs(3);
-    rig.device.disk().hang(Some(hang));
-    let begun = Instant::now();
+    // Until told otherwise, however busy this machine is.
+    rig.device.disk().hang(None);
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4)
             .map(|title| {
@@ -196,23 +196,21 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
                 })
             })
             .collect();
-        let mut served = 0;
-        while begun.elapsed() < hang {
+        rig.check_good_one();
+        while !waiting.iter().all(ScopedJoinHandle::is_finished) {
             rig.check_good_one();
-            served += 1;
         }
-        assert!(served > 0);
         for answer in waiting {
-            // A request that came late may have met the end of the hang.
             let answer = answer.join().expect("no panic");
-            assert!(answer == Ok(100) || is_server_error(answer), "{answer:?}");
+            assert!(is_server_error(answer), "{answer:?}");
         }
     });
+    rig.device.disk().release();
     let status = rig.server.status().expect("/status");
     let device = status.device(&rig.device.device_name()).expect("listed");
     assert!(
         device.counter("read_errors") >= 1,
-        "a read of 3 s with a limit of 1 s is an error"
+        "a read that takes longer than its limit is an error"
     );
     rig.wait_until_served();
     assert_eq!(

@@ -78,7 +78,7 @@ fn observe(policy: &str, asking: Asking) -> Observed {
         .start()
         .expect("a server");
     let mut seed = Seed::announced("slow_device", 8);
-    bounded(Duration::from_secs(120), async {
+    bounded(Duration::from_secs(300), async {
         let viewers: Vec<_> = titles
             .iter()
             .map(|title| {

@@ -10,6 +10,8 @@ use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::Signal;
 
 const MIB: u64 = 1 << 20;
+/// Ends a test that hangs.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A certificate for `localhost`, signed by itself, as the two files a server wants.
 struct Certificate {
@@ -67,7 +69,7 @@ fn check_ranges(version: Version) {
     let length = 100_000;
     let requests = ranges(60, length);
     let replies = client.fetch_all(server.address(), "GET", &requests);
-    let replies = bounded(Duration::from_secs(60), replies).expect("served");
+    let replies = bounded(LIMIT, replies).expect("served");
     assert_eq!(replies.len(), 60);
     for (n, reply) in (0..).zip(&replies) {
         assert_eq!(reply.status(), 206);
@@ -80,7 +82,7 @@ fn check_ranges(version: Version) {
     }
     let whole = [("/title-0.bin".to_owned(), Vec::new())];
     let replies = client.fetch_all(server.address(), "GET", &whole);
-    let replies = bounded(Duration::from_secs(60), replies).expect("served");
+    let replies = bounded(LIMIT, replies).expect("served");
     pattern::verify(0, 0, &replies[0].body).expect("right bytes");
     assert_eq!(replies[0].body.len() as u64, 8 * MIB);
 }
@@ -103,11 +105,7 @@ fn a_renewed_certificate_is_shown_after_a_reload_and_a_broken_one_is_not() {
     let server = start(&library, folder.path(), &first);
     let shown = |trusted: &Certificate| {
         let client = SecureClient::new(&trusted.der, Version::Http1).expect("a client");
-        bounded(
-            Duration::from_secs(20),
-            client.certificate(server.address()),
-        )
-        .ok()
+        bounded(LIMIT, client.certificate(server.address())).ok()
     };
     assert_eq!(shown(&first), Some(first.der.clone()));
 
@@ -143,9 +141,6 @@ fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
     let plain = headlong_testkit::client::fetch(server.address(), "GET", "/title-0.bin", &[]);
     assert!(plain.is_err() || plain.is_ok_and(|reply| reply.status() >= 400));
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
-    let shown = bounded(
-        Duration::from_secs(20),
-        client.certificate(server.address()),
-    );
+    let shown = bounded(LIMIT, client.certificate(server.address()));
     assert_eq!(shown.expect("still serving"), certificate.der);
 }
