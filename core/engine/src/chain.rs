@@ -15,15 +15,10 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::ids::{RequestId, StreamId, ViewerId};
+use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
 use crate::pace::Pace;
-use crate::queue::JobId;
 use crate::request::Hints;
 use crate::sizing::ChainShape;
-
-/// One chain; never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ChainId(pub(crate) u64);
 
 /// Live chains of one viewer on one stream: the present position, and those it jumped from.
 const CHAINS_PER_VIEWER: usize = 4;

@@ -22,3 +22,11 @@ pub struct ReadId(pub u64);
 /// The engine decides what each holds; it never sees the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
+
+/// One chain; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ChainId(pub(crate) u64);
+
+/// One queued job, in order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct JobId(pub(crate) u64);

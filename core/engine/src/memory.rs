@@ -18,8 +18,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
-use crate::chain::ChainId;
-use crate::ids::{Slot, StreamId};
+use crate::ids::{ChainId, Slot, StreamId};
 use crate::stats::MemoryUse;
 
 /// One piece of one stream.

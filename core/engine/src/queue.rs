@@ -13,13 +13,8 @@ use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
-use crate::chain::ChainId;
 use crate::config::Order;
-use crate::ids::StreamId;
-
-/// One job, in order of arrival.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct JobId(pub(crate) u64);
+use crate::ids::{ChainId, JobId, StreamId};
 
 /// Pieces to be read for a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

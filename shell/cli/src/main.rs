@@ -46,6 +46,6 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(EXIT_USAGE);
     }
-    let _ = writeln!(stderr, "headlong: {error:#}");
+    let _ = writeln!(stderr, "headlong: {error}");
     ExitCode::from(EXIT_FAILURE)
 }

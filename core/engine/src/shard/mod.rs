@@ -20,11 +20,11 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration, Instant};
 
-use crate::chain::{ChainId, Chains};
+use crate::chain::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig};
 use crate::health::{Health, HealthConfig};
-use crate::ids::{ReadId, RequestId, Slot, StreamId};
+use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};

@@ -7,10 +7,10 @@
 use headlong_units::{BitRate, Duration, Instant};
 
 use super::Shard;
-use crate::chain::{Chain, ChainId};
+use crate::chain::Chain;
 use crate::health::DeviceState;
-use crate::ids::{RequestId, StreamId};
-use crate::queue::{Job, JobId};
+use crate::ids::{ChainId, JobId, RequestId, StreamId};
+use crate::queue::Job;
 use crate::sizing;
 
 /// A player's buffer lets a job wait, but nobody knows how long the player itself will: at most

@@ -53,7 +53,7 @@ impl Shard {
     }
 
     /// The live chain that a piece was read for, if it has not passed it.
-    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<crate::chain::ChainId> {
+    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<crate::ids::ChainId> {
         let layout = &self.streams.get(&key.0)?.layout;
         let place = layout.place(key.1);
         let run = self.runs.get(&read.run)?;

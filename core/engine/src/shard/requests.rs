@@ -3,11 +3,10 @@
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::{ActiveRequest, Shard, Waiting};
-use crate::chain::ChainId;
 use crate::command::{Event, Failure, Refusal};
 use crate::config::Admission;
 use crate::health::DeviceState;
-use crate::ids::{RequestId, Slot};
+use crate::ids::{ChainId, RequestId, Slot};
 use crate::request::{Hints, Request};
 
 impl Shard {

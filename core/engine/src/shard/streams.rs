@@ -3,9 +3,8 @@
 use headlong_units::{BitRate, Instant};
 
 use super::{Shard, Stream};
-use crate::chain::ChainId;
 use crate::command::{Command, Failure, Refusal};
-use crate::ids::{RequestId, StreamId};
+use crate::ids::{ChainId, RequestId, StreamId};
 use crate::layout::Layout;
 use crate::memory::Evicted;
 use crate::stream::StreamSpec;
