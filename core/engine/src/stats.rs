@@ -4,6 +4,8 @@
 //! Table 4.1 are ratios of these: disk / requested is `bytes_read / bytes_requested`, cached /
 //! requested is `bytes_reused / bytes_requested`, and so on.
 
+use core::ops::{Add, Sub};
+
 use headlong_units::Duration;
 
 /// Counters of one shard since it was made.
@@ -67,6 +69,42 @@ pub struct Stats {
     pub chains: u64,
     /// Chains refused because the device was overloaded.
     pub chains_refused: u64,
+}
+
+/// The same operation on every counter; one that is left out does not compile.
+macro_rules! each_counter {
+    ($left:ident $operation:ident $right:ident: $($counter:ident),+ $(,)?) => {
+        Stats { $($counter: $left.$counter.$operation($right.$counter)),+ }
+    };
+}
+
+macro_rules! counters {
+    ($left:ident $operation:ident $right:ident) => {
+        each_counter!(
+            $left $operation $right:
+            requests, requests_refused, requests_failed, bytes_requested, bytes_sent,
+            bytes_from_ram, bytes_from_disk, bytes_reused, reads, reads_done,
+            read_errors, bytes_read, jobs, job_bytes, job_bytes_wanted, jobs_merged,
+            jobs_late, busy_time, queue_time, seek_bytes, seeks, prefetch_evicted_bytes,
+            prefetch_evictions, prefetch_eviction_time, wasted_bytes,
+            cache_evicted_bytes, chains, chains_refused
+        )
+    };
+}
+
+impl Add for Stats {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        counters!(self add other)
+    }
+}
+
+impl Sub for Stats {
+    type Output = Self;
+    /// What was counted between two snapshots of one shard, `other` being the earlier.
+    fn sub(self, other: Self) -> Self {
+        counters!(self sub other)
+    }
 }
 
 /// How a shard's memory is divided at one moment, in bytes; the five add up to the pool.

@@ -560,6 +560,44 @@ fn a_player_that_is_about_to_run_dry_goes_before_one_with_a_full_buffer() {
 }
 
 #[test]
+fn each_policy_has_its_own_counters_and_they_add_up() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    let under_fixed = rig.shard.stats();
+    for policy in [Policy::SquareRoot, Policy::Fixed] {
+        let sizing = SizingConfig {
+            policy,
+            ..SizingConfig::default()
+        };
+        let changed = EngineConfig {
+            sizing,
+            ..*rig.shard.config()
+        };
+        rig.shard
+            .handle_config(rig.now, changed)
+            .expect("settings that work");
+        let offset = if policy == Policy::Fixed {
+            200 * MIB
+        } else {
+            100 * MIB
+        };
+        rig.ask(range(1, title, offset, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+    }
+    let by_policy = rig.shard.stats_by_policy();
+    let policies: Vec<Policy> = by_policy.iter().map(|(policy, _)| *policy).collect();
+    assert_eq!(policies, [Policy::Fixed, Policy::SquareRoot]);
+    assert_eq!((by_policy[0].1.requests, by_policy[1].1.requests), (2, 1));
+    assert!(by_policy[0].1.bytes_read > under_fixed.bytes_read);
+    assert_eq!(by_policy[0].1 + by_policy[1].1, rig.shard.stats());
+}
+
+#[test]
 fn full_tables_are_an_answer() {
     let tiny = EngineConfig {
         requests_max: 2,

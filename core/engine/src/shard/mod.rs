@@ -22,7 +22,7 @@ use headlong_units::{BitRate, Duration, Instant};
 
 use crate::chain::Chains;
 use crate::command::{Command, Event};
-use crate::config::{ConfigError, EngineConfig};
+use crate::config::{ConfigError, EngineConfig, Policy};
 use crate::health::{Health, HealthConfig};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
@@ -60,6 +60,10 @@ pub struct Shard {
     commands: VecDeque<Command>,
     events: VecDeque<Event>,
     stats: Stats,
+    /// What was counted under each policy that was in force before, and the counters at the moment
+    /// the present one came into force.
+    stats_before: BTreeMap<Policy, Stats>,
+    stats_at_change: Stats,
 }
 
 /// A registered stream.
@@ -160,6 +164,8 @@ impl Shard {
             commands: VecDeque::new(),
             events: VecDeque::new(),
             stats: Stats::default(),
+            stats_before: BTreeMap::new(),
+            stats_at_change: Stats::default(),
         })
     }
 
@@ -176,6 +182,9 @@ impl Shard {
         };
         if let Some(error) = config.check().next() {
             return Err(error);
+        }
+        if config.sizing.policy != self.config.sizing.policy {
+            self.close_policy();
         }
         self.config = config;
         self.finish();

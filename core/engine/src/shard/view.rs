@@ -6,7 +6,7 @@ use headlong_units::{BitRate, Duration};
 
 use super::Shard;
 use crate::chain::Chain;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, Policy};
 use crate::health::DeviceState;
 use crate::ids::{StreamId, ViewerId};
 use crate::stats::{MemoryUse, QueueUse, Stats};
@@ -42,6 +42,21 @@ impl Shard {
     /// Counters since the beginning.
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// The same counters by the policy in force when they were counted; they add up to
+    /// [`Self::stats`]. What a policy that was changed had begun counts for its successor.
+    pub fn stats_by_policy(&self) -> Vec<(Policy, Stats)> {
+        let mut stats = self.stats_before.clone();
+        let present = stats.entry(self.config.sizing.policy).or_default();
+        *present = *present + (self.stats - self.stats_at_change);
+        stats.into_iter().collect()
+    }
+
+    /// The present policy goes out of force.
+    pub(super) fn close_policy(&mut self) {
+        self.stats_before = self.stats_by_policy().into_iter().collect();
+        self.stats_at_change = self.stats;
     }
 
     /// How memory is divided now.

@@ -1,5 +1,7 @@
 //! `/status`: one JSON document, the contract with the dashboard.
 
+use std::collections::BTreeMap;
+
 use headlong_engine::{ChainView, DeviceState, Stats};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -54,6 +56,7 @@ struct Device<'a> {
     memory: Memory,
     queue: Queue<'a>,
     counters: Counters<'a>,
+    counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
     chains: Chains,
 }
 
@@ -187,6 +190,11 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             positions_bytes: &snapshot.queue_positions,
         },
         counters: Counters(&snapshot.stats),
+        counters_by_policy: snapshot
+            .stats_by_policy
+            .iter()
+            .map(|(policy, stats)| (policy.name(), Counters(stats)))
+            .collect(),
         chains: Chains {
             live: snapshot.chain_count,
             shown: snapshot

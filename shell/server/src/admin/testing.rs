@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use headlong_engine::{
-    ChainView, DeviceState, EngineConfig, MemoryUse, QueueUse, Stats, StreamId, ViewerId,
+    ChainView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats, StreamId, ViewerId,
 };
 use headlong_units::{BitRate, Duration};
 
@@ -29,6 +29,7 @@ pub(super) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             busy_time: Duration::from_millis(1500),
             ..Stats::default()
         },
+        stats_by_policy: vec![(Policy::Fixed, Stats::default())],
         memory: MemoryUse {
             free_bytes: 1000,
             filling_bytes: 200,

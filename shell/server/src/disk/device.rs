@@ -303,6 +303,7 @@ impl Device {
             state: DeviceState::Offline,
             config: self.handle.config,
             stats: Stats::default(),
+            stats_by_policy: Vec::new(),
             memory: MemoryUse::default(),
             queue: QueueUse::default(),
             queue_positions: Vec::new(),

@@ -1,6 +1,6 @@
 //! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
 
-use headlong_engine::{ChainView, DeviceState, EngineConfig, MemoryUse, QueueUse, Stats};
+use headlong_engine::{ChainView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats};
 
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
 /// belongs to the same moment.
@@ -23,6 +23,8 @@ pub struct DeviceSnapshot {
     pub config: EngineConfig,
     /// Counters since the start.
     pub stats: Stats,
+    /// The same by the policy in force when they were counted.
+    pub stats_by_policy: Vec<(Policy, Stats)>,
     /// Memory by class.
     pub memory: MemoryUse,
     /// The queue.

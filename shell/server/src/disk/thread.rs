@@ -396,6 +396,7 @@ impl DeviceThread {
             state: self.shard.device_state(),
             config: self.config,
             stats: self.shard.stats(),
+            stats_by_policy: self.shard.stats_by_policy(),
             memory: self.shard.memory_use(),
             queue: self.shard.queue_use(),
             queue_positions: self.shard.queue_positions(QUEUE_POSITIONS_MAX),
