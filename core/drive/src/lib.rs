@@ -1,0 +1,19 @@
+//! How long a device takes: hard disks by their mechanics, SSDs by their flash.
+//!
+//! The one idea: a drive is a function of what it was asked and when. In: a request (sector, count,
+//! direction) at a time. Out: when it ends, and what the time was spent on. Nothing sleeps here: a
+//! shell that plays a drive on a real machine sleeps, a simulation jumps.
+//!
+//! Invariants: time is an argument and never goes back; same requests at the same times, same
+//! completions; nothing is drawn at random except from a seed in the specification; a drive never
+//! knows who asks or why.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod request;
+
+pub use request::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};

@@ -1,0 +1,87 @@
+//! What a player says: its commands, and what became of them.
+
+use headlong_units::{ByteRange, Duration, Instant};
+
+use crate::ObjectId;
+
+/// A call within its session, from 0 in order of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u32);
+
+/// What the shell is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Ask for bytes, on this one of the session's connections (from 0), opened if it is not open.
+    Send {
+        /// Name of the call from now on.
+        call: CallId,
+        /// Which connection of the session.
+        connection: u32,
+        /// Which URL.
+        object: ObjectId,
+        /// Which bytes; all if `None`.
+        range: Option<ByteRange>,
+        /// Bytes of a right answer, if known.
+        expected_bytes: Option<u64>,
+    },
+    /// Stop caring about a call and close its connection.
+    Abandon {
+        /// Which.
+        call: CallId,
+    },
+    /// Close everything: the session is over.
+    Close,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CallEnd {
+    /// Every expected byte arrived, and was right where it was checked.
+    Whole,
+    /// Its time was up.
+    TimedOut,
+    /// The server answered with this status, which is no success.
+    Refused(u16),
+    /// The connection failed or ended early.
+    Broken,
+    /// Bytes arrived that are not the title's, or more or fewer than they should be.
+    Wrong,
+    /// The viewer left.
+    Abandoned,
+}
+
+/// What became of one call. Latencies are to be taken from `intended`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallRecord {
+    /// Which.
+    pub call: CallId,
+    /// When the session's rules allowed it to be sent.
+    pub intended: Instant,
+    /// When it was sent.
+    pub sent: Instant,
+    /// First byte of the body.
+    pub first_byte: Option<Instant>,
+    /// Its end.
+    pub ended: Instant,
+    /// Bytes of the body that arrived.
+    pub bytes: u64,
+    /// How it ended.
+    pub end: CallEnd,
+}
+
+/// The end of a session and what the viewer saw of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionEnd {
+    /// How its last call ended: [`CallEnd::Whole`] if everything planned was watched.
+    pub end: CallEnd,
+    /// From the intended start until playback began, if it did.
+    pub startup_delay: Option<Duration>,
+    /// How often playback stood still.
+    pub stalls: u32,
+    /// For how long in all.
+    pub stall_time: Duration,
+    /// Changes of bit rate.
+    pub switches: u32,
+    /// Bytes that arrived.
+    pub bytes: u64,
+}

@@ -1,0 +1,180 @@
+//! Distributions known as a curve read off a figure: straight lines between points.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::Generator;
+
+/// A distribution function given by points `(value, share at or below it)` joined by straight lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Empirical {
+    points: Vec<(f64, f64)>,
+}
+
+/// Why points are not a distribution function. `point` counts from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmpiricalError {
+    /// Fewer than two points.
+    TooFew,
+    /// A number that is not finite, or a share outside 0 to 1.
+    Outside {
+        /// Which point.
+        point: usize,
+    },
+    /// A value or a share smaller than the one before.
+    Falls {
+        /// Which point.
+        point: usize,
+    },
+    /// The first share is not 0 or the last is not 1.
+    Open,
+}
+
+impl fmt::Display for EmpiricalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFew => f.write_str("a curve needs at least two points"),
+            Self::Outside { point } => {
+                write!(
+                    f,
+                    "point {point} is not a value with a share between 0 and 1"
+                )
+            }
+            Self::Falls { point } => {
+                write!(
+                    f,
+                    "point {point} is below the one before; sort by value, shares never fall"
+                )
+            }
+            Self::Open => f.write_str("the first share must be 0 and the last 1"),
+        }
+    }
+}
+
+impl core::error::Error for EmpiricalError {}
+
+impl Empirical {
+    /// The curve through `points`. Two points with one value are a step.
+    ///
+    /// # Errors
+    /// If they are not a distribution function.
+    pub fn new(points: Vec<(f64, f64)>) -> Result<Self, EmpiricalError> {
+        let (Some(first), Some(last), true) = (points.first(), points.last(), points.len() > 1)
+        else {
+            return Err(EmpiricalError::TooFew);
+        };
+        for (point, (value, share)) in points.iter().enumerate() {
+            if !value.is_finite() || !(0.0..=1.0).contains(share) {
+                return Err(EmpiricalError::Outside { point });
+            }
+        }
+        if let Some(at) = points
+            .windows(2)
+            .position(|w| w[1].0 < w[0].0 || w[1].1 < w[0].1)
+        {
+            return Err(EmpiricalError::Falls { point: at + 1 });
+        }
+        if first.1 != 0.0 || last.1 != 1.0 {
+            return Err(EmpiricalError::Open);
+        }
+        Ok(Self { points })
+    }
+
+    /// The points it was made of.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
+    /// The value at `share`, which is taken to lie between 0 and 1.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let share = share.clamp(0.0, 1.0);
+        let after = self.points.partition_point(|point| point.1 < share).max(1);
+        let (from, to) = (
+            self.points[after - 1],
+            self.points[after.min(self.points.len() - 1)],
+        );
+        if to.1 <= from.1 {
+            return to.0;
+        }
+        from.0 + (to.0 - from.0) * (share - from.1) / (to.1 - from.1)
+    }
+
+    /// The share at or below `value`.
+    pub fn share_below(&self, value: f64) -> f64 {
+        let after = self.points.partition_point(|point| point.0 <= value);
+        if after == 0 {
+            return 0.0;
+        }
+        let Some(to) = self.points.get(after) else {
+            return 1.0;
+        };
+        let from = self.points[after - 1];
+        from.1 + (to.1 - from.1) * (value - from.0) / (to.0 - from.0)
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        let part = |pair: &[(f64, f64)]| (pair[0].0 + pair[1].0) / 2.0 * (pair[1].1 - pair[0].1);
+        self.points.windows(2).map(part).sum()
+    }
+
+    /// A value drawn from it.
+    pub fn sample(&self, generator: &mut Generator) -> f64 {
+        self.quantile(generator.unit())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn curve() -> Empirical {
+        Empirical::new(vec![(0.0, 0.0), (10.0, 0.5), (10.0, 0.7), (30.0, 1.0)]).expect("a curve")
+    }
+
+    #[test]
+    fn values_lie_on_the_lines_and_steps_are_kept() {
+        let curve = curve();
+        assert_eq!(curve.quantile(0.25), 5.0);
+        assert_eq!(curve.quantile(0.6), 10.0);
+        assert_eq!(curve.quantile(0.85), 20.0);
+        assert_eq!((curve.quantile(-1.0), curve.quantile(2.0)), (0.0, 30.0));
+        assert_eq!(curve.share_below(9.0), 0.45);
+        assert_eq!(curve.share_below(10.0), 0.7);
+        assert_eq!(
+            (curve.share_below(-1.0), curve.share_below(99.0)),
+            (0.0, 1.0)
+        );
+        assert_eq!(curve.mean(), 0.5 * 5.0 + 0.2 * 10.0 + 0.3 * 20.0);
+    }
+
+    #[test]
+    fn the_mean_of_what_is_drawn_is_the_curve_s() {
+        let mut generator = Generator::new(9);
+        let sum: f64 = (0..50_000).map(|_| curve().sample(&mut generator)).sum();
+        assert!(libm::fabs(sum / 50_000.0 - curve().mean()) < 0.2);
+    }
+
+    #[test]
+    fn what_is_no_distribution_function_is_refused_and_the_point_named() {
+        for (points, error) in [
+            (vec![(0.0, 0.0)], EmpiricalError::TooFew),
+            (
+                vec![(0.0, 0.0), (1.0, 1.5)],
+                EmpiricalError::Outside { point: 1 },
+            ),
+            (
+                vec![(0.0, 0.0), (f64::NAN, 1.0)],
+                EmpiricalError::Outside { point: 1 },
+            ),
+            (
+                vec![(1.0, 0.0), (0.0, 1.0)],
+                EmpiricalError::Falls { point: 1 },
+            ),
+            (vec![(0.0, 0.1), (1.0, 1.0)], EmpiricalError::Open),
+        ] {
+            assert_eq!(Empirical::new(points), Err(error));
+        }
+    }
+}

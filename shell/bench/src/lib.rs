@@ -1,0 +1,1 @@
+//! Experiments: set up, run, search, compare, reproduce.

@@ -1,0 +1,1 @@
+//! Plays viewers over sockets against any HTTP server.

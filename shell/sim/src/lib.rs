@@ -1,0 +1,1 @@
+//! The virtual world: engine, player and drive on one queue of events.

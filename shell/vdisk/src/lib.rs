@@ -1,0 +1,1 @@
+//! Block devices of this machine that take as long as a modelled drive.
