@@ -36,7 +36,7 @@ pub(crate) struct Probing {
     #[arg(value_name = "DEV|PRESET|FILE.toml")]
     drive: String,
     /// Turns per minute, as on the drive's label [default: what the drive says, else 7200]
-    #[arg(long, value_name = "RPM")]
+    #[arg(long, value_name = "RPM", value_parser = clap::value_parser!(u32).range(60..=100_000))]
     rpm: Option<u32>,
     /// Also find the optimal block size for writing; destroys what is on a real device
     #[arg(long)]
@@ -131,7 +131,10 @@ fn subject(probing: &Probing) -> anyhow::Result<Subject> {
     let path = Path::new(name);
     if name.ends_with(".toml") {
         let text = fs::read_to_string(path).map_err(|error| mistake(format!("{name}: {error}")))?;
-        let spec = toml::from_str(&text).map_err(|error| mistake(format!("{name}: {error}")))?;
+        let spec: DriveSpec =
+            toml::from_str(&text).map_err(|error| mistake(format!("{name}: {error}")))?;
+        spec.check()
+            .map_err(|error| mistake(format!("{name}: {error}")))?;
         return Ok(modelled(&spec, probing));
     }
     if !name.contains('/') && !path.exists() {
