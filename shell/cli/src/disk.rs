@@ -29,10 +29,11 @@ pub(crate) enum DiskCommand {
     /// A block device, or a file on one, is read with direct I/O; it takes about a minute. A preset
     /// or a file that describes a drive is measured in virtual time, at once.
     ///
-    /// With --write it also finds the block size that an SSD wants to be written in: the least at
-    /// which latencies of random writes are distributed like those of sequential ones (flashstream
-    /// 3.1: Kullback-Leibler divergence below 0.1, 640 writes each of 0.5 to 128 MiB). That destroys
-    /// what is on a real device, and writes more than 300 GiB; --region and --writes make it less.
+    /// With --write, and always for the model of an SSD, it also finds the block size that an SSD
+    /// wants to be written in: the least from which on latencies of random writes are distributed
+    /// like those of sequential ones (flashstream 3.1: Kullback-Leibler divergence below 0.1, 640
+    /// writes each of 0.5 to 128 MiB). That destroys what is on a real device, and writes more than
+    /// 300 GiB; --region and --writes make it less.
     Probe(probe::Probing),
 }
 

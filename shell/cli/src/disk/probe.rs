@@ -50,6 +50,11 @@ pub(crate) struct Probing {
     /// Writes of each size, in order and again at random
     #[arg(long, value_name = "N", default_value = "640", value_parser = clap::value_parser!(u32).range(20..=100_000))]
     writes: u32,
+    /// Before each run, writes of its own kind over this share of what is written to: how an SSD with
+    /// flash to spare comes into the state that lasts [default: 1 for a model, 0 for a device, as in
+    /// the paper]
+    #[arg(long, value_name = "SHARE")]
+    settle: Option<f64>,
     /// Distributions with a divergence below this are alike, in nats
     #[arg(long, value_name = "NATS", default_value = "0.1")]
     threshold: f64,
@@ -89,29 +94,35 @@ struct Subject {
     rotational: Option<bool>,
     rpm: Option<u32>,
     finds_blocks: bool,
+    settle: f64,
 }
 
 /// Measures and tells.
 pub(crate) fn probe(probing: &Probing) -> anyhow::Result<()> {
     let subject = subject(probing)?;
     let probe = measure(probing, subject).map_err(told)?;
-    if let Some(path) = &probing.output {
-        let Some((_, text)) = &probe.model else {
-            return Err(mistake(format!(
-                "--output: there is no model to fit to what does not turn; {} was measured, and \
-                 nothing written",
-                probe.name
-            )));
-        };
-        fs::write(path, text).map_err(|error| mistake(format!("{}: {error}", path.display())))?;
-    }
     if let Some(path) = &probing.report {
         probe_page::page(&probe).write(path).map_err(mistake)?;
     }
     print(&match probing.json {
         true => format!("{}\n", to_json(&probe)),
         false => tell(&probe, probing.output.is_none()),
-    })
+    })?;
+    // Last, so that what was measured is not lost with a model that cannot be had.
+    match &probing.output {
+        Some(path) => write_model(&probe, path),
+        None => Ok(()),
+    }
+}
+
+fn write_model(probe: &Probe, path: &Path) -> anyhow::Result<()> {
+    let Some((_, text)) = &probe.model else {
+        return Err(mistake(format!(
+            "--output: only models of disks that turn can be fitted; {} was not written",
+            path.display()
+        )));
+    };
+    fs::write(path, text).map_err(|error| mistake(format!("{}: {error}", path.display())))
 }
 
 fn told(error: ProbeError) -> anyhow::Error {
@@ -124,10 +135,7 @@ fn told(error: ProbeError) -> anyhow::Error {
 /// What the name stands for. A path is a device or a file; anything else is a preset.
 fn subject(probing: &Probing) -> anyhow::Result<Subject> {
     let name = probing.drive.as_str();
-    if !(probing.threshold > 0.0 && probing.threshold.is_finite()) {
-        let text = format!("--threshold: {} is not above 0", probing.threshold);
-        return Err(mistake(text));
-    }
+    check_numbers(probing)?;
     let path = Path::new(name);
     if name.ends_with(".toml") {
         let text = fs::read_to_string(path).map_err(|error| mistake(format!("{name}: {error}")))?;
@@ -166,7 +174,24 @@ fn subject(probing: &Probing) -> anyhow::Result<Subject> {
         rotational: facts.rotational,
         rpm: probing.rpm.or(facts.rpm),
         finds_blocks: probing.write,
+        settle: probing.settle.unwrap_or(0.0),
     })
+}
+
+fn check_numbers(probing: &Probing) -> anyhow::Result<()> {
+    let mut mistakes = Vec::new();
+    if !(probing.threshold > 0.0 && probing.threshold.is_finite()) {
+        mistakes.push(format!("--threshold: {} is not above 0", probing.threshold));
+    }
+    if let Some(settle) = probing.settle
+        && !(0.0..=100.0).contains(&settle)
+    {
+        mistakes.push(format!("--settle: {settle} is not between 0 and 100"));
+    }
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(headlong_vdisk::Error::Invalid(mistakes).into()),
+    }
 }
 
 fn modelled(spec: &DriveSpec, probing: &Probing) -> Subject {
@@ -179,6 +204,7 @@ fn modelled(spec: &DriveSpec, probing: &Probing) -> Subject {
         rpm,
         // Nothing is lost, and for what does not turn it is the question.
         finds_blocks: probing.write || spec.rpm().is_none(),
+        settle: probing.settle.unwrap_or(1.0),
     }
 }
 
@@ -195,7 +221,7 @@ fn measure(probing: &Probing, mut subject: Subject) -> Result<Probe, ProbeError>
         seeks.measured.rpm = 0;
     }
     let blocks = match subject.finds_blocks {
-        true => Some(blocks(probing, target, &name, bytes)?),
+        true => Some(blocks(probing, target, &name, subject.settle)?),
         false => None,
     };
     let model = turns.then(|| DriveSpec::HardDrive(fit(&name, &seeks.measured)));
@@ -217,17 +243,20 @@ fn blocks(
     probing: &Probing,
     target: &mut dyn Target,
     name: &str,
-    bytes: u64,
+    settle: f64,
 ) -> Result<BlockSizes, ProbeError> {
+    let bytes = target.sectors() * headlong_drive::SECTOR_BYTES;
     let region_bytes = probing.region.map_or(bytes, |region| region.0.min(bytes));
     let plan = WritePlan {
         writes: probing.writes,
         threshold: probing.threshold,
+        settle,
         ..WritePlan::of_paper(region_bytes)
-    };
+    }
+    .within(bytes);
     eprintln!("headlong: {name}: {} will be written", people(plan.bytes()));
     find_block_size(target, name, &plan, &mut |bytes| match bytes {
-        0 => eprintln!("headlong: {name}: filling {}", people(region_bytes)),
+        0 => eprintln!("headlong: {name}: filling {}", people(plan.region_bytes)),
         bytes => eprintln!("headlong: {name}: writes of {}", Bytes(bytes)),
     })
 }
