@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod disk;
 mod serve;
 
 use std::io::Write as _;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Disk(command) => disk::disk(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -43,6 +45,12 @@ fn main() -> ExitCode {
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }
