@@ -151,6 +151,8 @@ impl VirtualDisk {
             control: control.clone(),
             label: Mutex::default(),
         });
+        // From here on a user who only reads leaves the store clean, even if killed.
+        parts.sync()?;
         let mut disk = Self {
             control: None,
             parts: Some(Arc::clone(&parts)),

@@ -212,8 +212,9 @@ impl DiskFile {
     /// # Errors
     /// If it cannot be written, or something written to the disk was lost.
     pub fn sync_store(&self) -> Result<(), Error> {
-        if self.actuator.has_store_failed() {
-            let text = "something written to the disk could not be kept; the store stays unclean";
+        if self.store().manifest().is_some() && self.actuator.is_incomplete() {
+            let text = "something written to the disk was refused or could not be kept, so its \
+                        store is left as it is: not clean, if anything changed since it was";
             return Err(Error::Refused(text.to_owned()));
         }
         let doing = "writing the store";
