@@ -18,10 +18,14 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::fuse::{FILE_NAME, OneFile};
-use crate::mount::{self, RELEASE_TIMEOUT};
+use crate::mount;
 use crate::scratch::Scratch;
 use crate::store::{PAGE_BYTES, Store};
 use crate::trace::{Record, TraceFile};
+
+/// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
+/// before.
+const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The drive and what it is to hold.
 #[derive(Debug)]
@@ -245,7 +249,7 @@ impl DiskFile {
     }
 
     fn unmount(&self, session: BackgroundSession) {
-        let end = Wall::now() + RELEASE_TIMEOUT;
+        let end = Wall::now() + FILE_RELEASE_TIMEOUT;
         let point = self.mount_point.display();
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
             eprintln!("headlong: cannot unmount {point}: {error}");
