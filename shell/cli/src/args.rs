@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
-    /// Make, measure and look at disks
+    /// Emulate, measure and look at disks
     #[command(subcommand)]
     Disk(DiskCommand),
 }

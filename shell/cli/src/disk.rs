@@ -1,5 +1,7 @@
 //! `headlong disk`: drives that are not there, and what is known about those that are.
 
+mod control;
+mod emulate;
 mod layout;
 mod layout_page;
 mod probe;
@@ -13,6 +15,10 @@ use headlong_vdisk::Error;
 /// What to do with a disk.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiskCommand {
+    /// Make a block device that takes as long as a modelled drive
+    Emulate(Box<emulate::Emulating>),
+    /// Tell a running emulated disk what to do, or ask it
+    Control(control::Controlling),
     /// Show where files and titles lie on their disk
     ///
     /// Shows where each title below a folder lies on its disk, how far files are torn apart, and
@@ -40,6 +46,8 @@ pub(crate) enum DiskCommand {
 /// Does it.
 pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
     match command {
+        DiskCommand::Emulate(emulating) => emulate::emulate(emulating),
+        DiskCommand::Control(controlling) => control::control(controlling),
         DiskCommand::Layout(laying_out) => layout::layout(laying_out),
         DiskCommand::Probe(probing) => probe::probe(probing),
     }
