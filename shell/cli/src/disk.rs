@@ -8,6 +8,7 @@ mod probe;
 mod probe_page;
 
 use std::io::{ErrorKind, Write as _};
+use std::path::Path;
 
 use clap::Subcommand;
 use headlong_vdisk::Error;
@@ -56,6 +57,20 @@ pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
 /// A mistake of the operator's, for the exit code that is for those.
 fn mistake(text: impl ToString) -> anyhow::Error {
     Error::Invalid(vec![text.to_string()]).into()
+}
+
+/// What is wrong with a file that is to be written later: its folder is not there.
+fn check_folder(flag: &str, path: &Path) -> Option<String> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let problem = match (folder.is_dir(), path.is_dir()) {
+        (true, false) => return None,
+        (true, true) => "is a folder; name a file",
+        (false, _) => "is in no folder that exists",
+    };
+    Some(format!("{flag}: {} {problem}", path.display()))
 }
 
 /// Prints a result.

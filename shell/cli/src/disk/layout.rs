@@ -8,7 +8,7 @@ use headlong_units::Bytes;
 use headlong_vdisk::layout::{Divergence, Layout, LayoutError, TitleLayout, TitleRule};
 use serde_json::json;
 
-use super::{layout_page, mistake, print};
+use super::{check_folder, layout_page, mistake, print};
 
 /// Most fragmented titles and outliers that are listed.
 const LISTED_MAX: usize = 10;
@@ -61,6 +61,10 @@ impl From<Rule> for TitleRule {
 
 /// Looks and tells.
 pub(crate) fn layout(laying_out: &LayingOut) -> anyhow::Result<()> {
+    let report = laying_out.report.as_deref();
+    if let Some(problem) = report.and_then(|path| check_folder("--report", path)) {
+        return Err(mistake(problem));
+    }
     let look = |directory| Layout::of(directory, laying_out.titles.into()).map_err(told);
     let first = look(&laying_out.directory)?;
     let second = laying_out.beside.as_deref().map(look).transpose()?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headlong_drive::{DriveSpec, Measurements, Phase, fit, preset};
+use headlong_drive::{DriveSpec, Measurements, Phase, fit};
 use headlong_stats::Cdf;
 use headlong_units::Bytes;
 use headlong_vdisk::probe::{
@@ -13,8 +13,9 @@ use headlong_vdisk::probe::{
 };
 use serde_json::{Value, json};
 
+use super::emulate::drive_spec;
 use super::layout::people;
-use super::{mistake, print, probe_page};
+use super::{check_folder, mistake, print, probe_page};
 
 /// What a label most often says, for a drive that does not tell.
 const RPM_USUAL: u32 = 7200;
@@ -135,23 +136,16 @@ fn told(error: ProbeError) -> anyhow::Error {
 /// What the name stands for. A path is a device or a file; anything else is a preset.
 fn subject(probing: &Probing) -> anyhow::Result<Subject> {
     let name = probing.drive.as_str();
-    check_numbers(probing)?;
+    check_arguments(probing)?;
     let path = Path::new(name);
-    if name.ends_with(".toml") {
-        let text = fs::read_to_string(path).map_err(|error| mistake(format!("{name}: {error}")))?;
-        let spec: DriveSpec =
-            toml::from_str(&text).map_err(|error| mistake(format!("{name}: {error}")))?;
-        spec.check()
-            .map_err(|error| mistake(format!("{name}: {error}")))?;
-        return Ok(modelled(&spec, probing));
-    }
-    if !name.contains('/') && !path.exists() {
-        let spec = preset(name).map_err(|error| {
-            mistake(format!(
+    if name.ends_with(".toml") || !(name.contains('/') || path.exists()) {
+        return match drive_spec(name) {
+            Ok(spec) => Ok(modelled(&spec, probing)),
+            Err(error) if name.ends_with(".toml") => Err(mistake(error)),
+            Err(error) => Err(mistake(format!(
                 "{error}; a device is named by its path, such as /dev/sdb"
-            ))
-        })?;
-        return Ok(modelled(&spec, probing));
+            ))),
+        };
     }
     if probing.write && !probing.yes_destroy_data {
         return Err(mistake(format!(
@@ -178,7 +172,7 @@ fn subject(probing: &Probing) -> anyhow::Result<Subject> {
     })
 }
 
-fn check_numbers(probing: &Probing) -> anyhow::Result<()> {
+fn check_arguments(probing: &Probing) -> anyhow::Result<()> {
     let mut mistakes = Vec::new();
     if !(probing.threshold > 0.0 && probing.threshold.is_finite()) {
         mistakes.push(format!("--threshold: {} is not above 0", probing.threshold));
@@ -187,6 +181,10 @@ fn check_numbers(probing: &Probing) -> anyhow::Result<()> {
         && !(0.0..=100.0).contains(&settle)
     {
         mistakes.push(format!("--settle: {settle} is not between 0 and 100"));
+    }
+    // Before a minute of measuring, and not behind it.
+    for (flag, path) in [("--report", &probing.report), ("--output", &probing.output)] {
+        mistakes.extend(path.as_deref().and_then(|path| check_folder(flag, path)));
     }
     match mistakes.is_empty() {
         true => Ok(()),
