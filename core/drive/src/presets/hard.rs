@@ -103,12 +103,12 @@ pub(super) fn hitachi(name: &'static str) -> DriveSpec {
     };
     DriveSpec::HardDrive(HardDriveSpec {
         sources: "125.5 MB/s sequential, taken as the outer rate, and 48.4 MB/s for random reads of 2 \
-                  MB: thesis 5.6.2. The average seek of 14.6 ms was chosen to meet the latter, so it \
+                  MB: thesis 5.6.2. The average seek of 15.1 ms was chosen to meet the latter, so it \
                   validates nothing. Synthetic: 5700 rpm, inner rate 0.49 of the outer as on measured \
                   drives, the shape of the seek curve (mean of five DiskSim curves), heads, zones, \
                   switches, overhead, caches, queue."
             .to_string(),
-        ..from_average_seek(name, 3_000_592_982_016, 5_700, rates, 14_600.0)
+        ..from_average_seek(name, 3_000_592_982_016, 5_700, rates, 15_100.0)
     })
 }
 
