@@ -63,9 +63,9 @@ pub(super) fn hp_10k(name: &'static str) -> DriveSpec {
     let spec = fit(name, &measured);
     DriveSpec::HardDrive(HardDriveSpec {
         sources: "Rates and strokes: libception (TOMPECS 2018) section 4, Table 1, measured with \
-                  diskinfo; MB taken as 10^6 bytes. Speed and interface: thesis 3.4. Synthetic: \
-                  heads, zones, switches, write settle, overhead, queue, 8 cache segments of 1 MiB; \
-                  write cache off, as is usual with SAS."
+                  diskinfo; MB taken as 10^6 bytes. Speed: thesis 3.3.1. Synthetic: \
+                  heads, zones, switches, write settle, overhead, queue, 300 MB/s of interface, 8 \
+                  cache segments of 1 MiB; write cache off, as is usual with SAS."
             .to_string(),
         interface_bytes_per_s: 300_000_000,
         read_cache: ReadCacheSpec {
