@@ -19,7 +19,7 @@ use super::spinning::spec;
 const TITLE_BYTES: u64 = 12_900_000;
 /// Distinct titles in 7,200 sessions, a third of which find theirs in the cache (thesis 3.2.1).
 const TITLES: u64 = 4_680;
-/// FreeBSD's largest transaction (libception section 5.1: reads are split at 128 KB).
+/// FreeBSD's largest transaction (libception section 5: reads are split at 128 KB).
 const TRANSACTION_BYTES: u64 = 128 << 10;
 /// A block of UFS: what a visit reads.
 const BLOCK_BYTES: u64 = 16 << 10;
