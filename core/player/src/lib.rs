@@ -15,7 +15,12 @@ extern crate alloc;
 extern crate std;
 
 mod call;
+mod calls;
+mod player;
+mod playout;
 mod record;
+mod script;
 
-pub use call::{Call, ObjectId, Plan, Script};
-pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd};
+pub use call::{Call, ObjectId, Plan, Playback, Script};
+pub use player::Player;
+pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd, TransportEnd};
