@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod adaptive;
 mod call;
 mod calls;
 mod player;
@@ -21,6 +22,10 @@ mod playout;
 mod record;
 mod script;
 
+pub use adaptive::{
+    Act, AdaptivePlan, Estimate, Make, Place, PlanError, Probing, Rendition, Rule, Segments, Shape,
+    Title,
+};
 pub use call::{Call, ObjectId, Plan, Playback, Script};
 pub use player::Player;
 pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd, TransportEnd};

@@ -4,6 +4,8 @@
 
 #![allow(dead_code, reason = "each test target uses a part of it")]
 
+pub(crate) mod net;
+
 use std::collections::BTreeMap;
 
 use headlong_player::{
