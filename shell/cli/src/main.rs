@@ -7,6 +7,7 @@
 
 mod args;
 mod check;
+mod fill;
 mod mistake;
 mod serve;
 mod workload;
