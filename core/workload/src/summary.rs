@@ -219,6 +219,18 @@ pub fn published(name: &str) -> &'static [Published] {
     }
 }
 
+/// How many sessions the published figures of a preset are of, where papers say anything.
+pub fn published_sessions(name: &str) -> Option<u64> {
+    match name {
+        "youtube-2011" | "youtube-2011-2mb" => Some(7200),
+        "youtube-sd" => Some(12_000),
+        "youtube-hd" => Some(4000),
+        // 26 a second for an hour.
+        "flashstream" => Some(93_600),
+        _ => None,
+    }
+}
+
 const fn figure(figure: &'static str, value: f64, source: &'static str) -> Published {
     Published {
         figure,

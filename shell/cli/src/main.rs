@@ -7,8 +7,10 @@
 
 mod args;
 mod check;
+mod describe;
 mod fill;
 mod mistake;
+mod plot;
 mod serve;
 mod workload;
 
