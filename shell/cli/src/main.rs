@@ -8,6 +8,7 @@
 mod args;
 mod check;
 mod serve;
+mod simulate;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -34,10 +35,15 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
+    if let Some(error) = error.downcast_ref::<clap::Error>() {
+        let _ = error.print();
+        return ExitCode::from(EXIT_USAGE);
+    }
     let mut stderr = std::io::stderr().lock();
     // As above: an error that cannot be printed changes the exit code all the same.
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {

@@ -12,6 +12,7 @@
 
 mod agenda;
 mod disk;
+mod experiment;
 mod layout;
 mod link;
 mod measure;
@@ -22,6 +23,7 @@ pub mod settings;
 mod world;
 
 pub use disk::DriveUse;
+pub use experiment::{Experiment, files_of};
 pub use layout::File;
 pub use measure::{Calls, Look, Measure, Window};
 pub use record::{MemoryShares, Record, Spread};
