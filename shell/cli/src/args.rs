@@ -54,6 +54,9 @@ pub(crate) struct Serving {
     /// The policy's reference size, such as 8MiB
     #[arg(long, value_name = "SIZE")]
     prefetch: Option<String>,
+    /// For experiments on an emulated drive: run the server's own clocks K times faster
+    #[arg(long, value_name = "K")]
+    time_scale: Option<u32>,
 }
 
 impl Serving {
@@ -67,6 +70,7 @@ impl Serving {
             policy: self.policy.clone(),
             order: self.order.clone(),
             prefetch: self.prefetch.clone(),
+            time_scale: self.time_scale,
         };
         let config = Config::load(self.config.as_deref(), &flags)?;
         config.check_machine()?;

@@ -12,4 +12,5 @@ mod reload;
 pub mod run;
 mod start;
 mod tasks;
+pub mod time_scale;
 mod view;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::http::MediaState;
+use crate::http::{HttpSettings, MediaState};
 use crate::log::DaemonLog;
 use crate::net::ReloadingCertificates;
 use crate::run::ReadConfig;
@@ -58,13 +58,17 @@ impl Reloader {
                 tracing::error!(device = %device.name(), "reload: {error}; the device goes on as before");
             }
         }
-        self.state.reconfigure(start::http_settings(config));
+        let settings = HttpSettings {
+            time_scale: self.state.settings().time_scale,
+            ..start::http_settings(config)
+        };
+        self.state.reconfigure(settings);
         if let Err(error) = self.daemon_log.set_level(config.log.level.name()) {
             tracing::error!("reload: {error}");
         }
         self.state.log.reopen();
         tracing::info!(
-            "reloaded; addresses, roots, memory, piece, logs' places, limits and io take a restart"
+            "reloaded; addresses, roots, memory, piece, logs' places, limits, io and time_scale take a restart"
         );
     }
 }

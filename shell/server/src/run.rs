@@ -131,11 +131,12 @@ async fn serve(
         }
         (trigger, task)
     });
-    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), config.rescan));
+    let rescan = config.time_scale().wall(config.rescan);
+    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), rescan));
     tracing::info!(addresses = addresses.join(" "), "serving");
     start::notify(&[sd_notify::NotifyState::Ready]);
 
-    let drain_timeout = std::time::Duration::from_nanos(config.limits.drain_timeout.0);
+    let drain_timeout = config.time_scale().wall(config.limits.drain_timeout);
     let reloader = Reloader {
         state: Arc::clone(&state),
         read_config,

@@ -13,7 +13,7 @@ use crate::run::RunError;
 /// Walks the roots; what is odd in them is said once.
 pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
-        revalidate: std_duration(config.revalidate),
+        revalidate: config.time_scale().wall(config.revalidate),
     };
     let library = Library::scan_with(&config.roots, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
@@ -58,6 +58,7 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
             engine,
             io,
             open_files_max: config.open_files_max as usize,
+            time_scale: config.time_scale(),
         })?);
     }
     Ok(devices)
@@ -90,25 +91,27 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         cache_control,
         server_timing: config.server_timing,
         direct: config.direct,
-        lookup_timeout: std_duration(config.read_timeout),
+        lookup_timeout: config.time_scale().wall(config.read_timeout),
+        time_scale: config.time_scale(),
     }
 }
 
 /// Bounds on connections.
 pub(crate) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
+    let wall = |model| config.time_scale().wall(model);
     Limits {
         connections_max: limits.connections_max as usize,
         header_bytes_max: usize::try_from(limits.header_bytes_max.0).unwrap_or(usize::MAX),
-        header_timeout: std_duration(limits.header_timeout),
-        idle_timeout: std_duration(limits.idle_timeout),
-        send_timeout: std_duration(limits.send_timeout),
+        header_timeout: wall(limits.header_timeout),
+        idle_timeout: wall(limits.idle_timeout),
+        send_timeout: wall(limits.send_timeout),
         send_bytes_min: limits.send_bytes_min.0,
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
         headers_max: limits.headers_max as usize,
         streams_max: limits.requests_at_once_max,
-        keep_alive_interval: std_duration(limits.keep_alive_interval),
-        drain_timeout: std_duration(limits.drain_timeout),
+        keep_alive_interval: wall(limits.keep_alive_interval),
+        drain_timeout: wall(limits.drain_timeout),
     }
 }
 
@@ -138,6 +141,7 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
             idle: config.log.session_gap,
             ..SessionLimits::default()
         },
+        time_scale: config.time_scale(),
         ..LogConfig::default()
     })
 }
@@ -147,10 +151,6 @@ pub(crate) fn notify(states: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "no service manager to tell");
     }
-}
-
-pub(crate) fn std_duration(duration: headlong_units::Duration) -> std::time::Duration {
-    std::time::Duration::from_nanos(duration.0)
 }
 
 fn io_mode(io: Io) -> IoMode {

@@ -1,9 +1,9 @@
 //! What goes on beside the requests: signals, searching the roots again, reading headers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use headlong_engine::StreamId;
-use headlong_units::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -11,10 +11,9 @@ use tokio::time::{Instant, sleep};
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::reload::Reloader;
-use crate::start::std_duration;
 
 /// How often streams that no path leads to any more are cleared away.
-const SWEEP_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Acts on signals until one of them means stop.
 pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<()> {
@@ -48,7 +47,7 @@ async fn sweep(state: &MediaState, rescan: Duration, scanned: &Notify) {
     let mut scanned_at = Instant::now();
     loop {
         sleep(SWEEP_INTERVAL).await;
-        let is_due = rescan > Duration::ZERO && scanned_at.elapsed() >= std_duration(rescan);
+        let is_due = !rescan.is_zero() && scanned_at.elapsed() >= rescan;
         let library = state.library.clone();
         let gone = tokio::task::spawn_blocking(move || {
             if is_due {

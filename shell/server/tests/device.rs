@@ -15,6 +15,7 @@ use headlong_engine::{
     Request, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_server::disk::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
+use headlong_server::time_scale::TimeScale;
 use headlong_units::{BitRate, Duration, KIB, MIB};
 use rustix::fs::OFlags;
 
@@ -155,6 +156,7 @@ fn device(io: IoMode, engine: EngineConfig) -> Device {
         engine,
         io,
         open_files_max: 4,
+        time_scale: TimeScale::ONE,
     };
     Device::start(config).expect("starts")
 }
@@ -473,6 +475,7 @@ fn a_device_that_cannot_be_says_why() {
             engine,
             io: IoMode::Auto,
             open_files_max: 4,
+            time_scale: TimeScale::ONE,
         };
         Device::start(config).err()
     };

@@ -31,6 +31,12 @@ pub(super) fn contradictions(loader: &mut Loader<'_>) {
         ),
         _ => {}
     }
+    if loader.config.time_scale == 0 {
+        loader.wrong(
+            "time_scale",
+            "0 would stop the clocks; write 1 for real time",
+        );
+    }
     if loader.config.roots.is_empty() && !loader.errors.is_about("roots") {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";
         loader.wrong("roots", text);

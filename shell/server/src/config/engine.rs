@@ -5,8 +5,14 @@ use headlong_units::Bytes;
 
 use super::error::{ConfigErrors, Place, one_line};
 use super::settings::{Config, DeviceOverride, Io};
+use crate::time_scale::TimeScale;
 
 impl Config {
+    /// How fast the server's own clocks go.
+    pub fn time_scale(&self) -> TimeScale {
+        TimeScale::new(self.time_scale)
+    }
+
     /// What is different for the device of this kernel name; nothing, if the file is silent.
     pub fn device(&self, name: &str) -> DeviceOverride {
         self.device.get(name).cloned().unwrap_or_default()

@@ -84,6 +84,7 @@ pub(super) const KEYS: &[Key<Config>] = keys![Config:
     "rescan" rescan: "How often the roots are searched for new and deleted files; \"0s\" for never."
     "server_timing" server_timing: "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never."
     "cache_control" cache_control: "The Cache-Control sent with files; empty for none."
+    "time_scale" time_scale: "For experiments on an emulated drive: the server's own clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real viewers."
     "limits.connections_max" limits.connections_max: "Connections at a time; more wait to be accepted."
     "limits.requests_per_connection_max" limits.requests_per_connection_max: "Requests on one connection before it is closed."
     "limits.requests_at_once_max" limits.requests_at_once_max: "Requests in progress at a time on one HTTP/2 connection."

@@ -34,6 +34,8 @@ pub struct Flags {
     pub order: Option<String>,
     /// `--prefetch`.
     pub prefetch: Option<String>,
+    /// `--time-scale`.
+    pub time_scale: Option<u32>,
 }
 
 impl Config {
@@ -222,6 +224,8 @@ impl<'a> Loader<'a> {
         self.flag("--policy", "policy", text(&flags.policy));
         self.flag("--order", "order", text(&flags.order));
         self.flag("--prefetch", "prefetch", text(&flags.prefetch));
+        let time_scale = flags.time_scale.map(|scale| Value::Whole(i64::from(scale)));
+        self.flag("--time-scale", "time_scale", time_scale);
         if !flags.roots.is_empty() {
             // Taken as they are: a path need not be a text.
             self.config.roots.clone_from(&flags.roots);

@@ -93,6 +93,8 @@ pub struct Config {
     pub session: SessionKeys,
     /// Logs.
     pub log: Log,
+    /// How many times faster than real the server's clocks run, for experiments.
+    pub time_scale: u32,
     /// What is different for single devices, by kernel name (`sda`).
     pub device: BTreeMap<String, DeviceOverride>,
 }
@@ -346,6 +348,7 @@ impl Default for Config {
             cors: Cors::default(),
             session: SessionKeys::default(),
             log: Log::default(),
+            time_scale: 1,
             device: BTreeMap::new(),
         }
     }

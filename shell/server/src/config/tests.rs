@@ -157,6 +157,7 @@ const WRONG: &[(&str, &str)] = &[
         "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
     ),
     ("a device that is no table", "device.sda = 3\n"),
+    ("clocks that stand still", "time_scale = 0\n"),
 ];
 
 #[test]
@@ -235,8 +236,10 @@ fn flags_override_the_file_and_the_file_the_defaults() {
         policy: Some("first-grow".into()),
         order: Some("elevator".into()),
         prefetch: Some("2MiB".into()),
+        time_scale: Some(5),
     };
     let by_flags = Config::from_text(path, file, &flags).expect("right");
+    assert_eq!((by_file.time_scale, by_flags.time_scale), (1, 5));
     assert_eq!(by_flags.roots, [PathBuf::from("b"), PathBuf::from("c")]);
     assert_eq!(
         by_flags.listen,

@@ -22,6 +22,7 @@ use super::reply::Reply;
 use super::thread::{Ask, DeviceThread, Identity, Message, Start};
 use super::{DeviceSnapshot, StreamSource};
 use crate::raw::{Pool, QUIESCE_TIME};
+use crate::time_scale::TimeScale;
 
 /// Files that a device keeps open unless told otherwise.
 pub const OPEN_FILES_MAX_DEFAULT: usize = 1024;
@@ -43,6 +44,8 @@ pub struct DeviceConfig {
     pub io: IoMode,
     /// Most files kept open ([`OPEN_FILES_MAX_DEFAULT`]); those being read come on top.
     pub open_files_max: usize,
+    /// How fast the device's clock goes.
+    pub time_scale: TimeScale,
 }
 
 /// Why a device cannot be started.
@@ -134,6 +137,7 @@ impl Device {
             engine,
             io,
             open_files_max,
+            time_scale,
         } = config;
         let wrong = |error| StartError::Config {
             name: name.clone(),
@@ -185,6 +189,7 @@ impl Device {
         let start = Start {
             identity: identity.clone(),
             config: engine,
+            time_scale,
             shard,
             pool,
             files,

@@ -27,6 +27,7 @@ use super::reply::{Piece, PieceInfo, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
 use crate::raw::Pool;
+use crate::time_scale::TimeScale;
 
 /// Most queue positions in a snapshot.
 const QUEUE_POSITIONS_MAX: usize = 64;
@@ -95,6 +96,7 @@ pub(crate) struct DeviceThread {
     identity: Identity,
     config: EngineConfig,
     start: Clock,
+    time_scale: TimeScale,
     sources: HashMap<StreamId, Arc<dyn StreamSource>>,
     pool: Arc<Pool>,
     completions: Arc<Mailbox<Completion>>,
@@ -109,6 +111,7 @@ pub(crate) struct DeviceThread {
 pub(crate) struct Start {
     pub(crate) identity: Identity,
     pub(crate) config: EngineConfig,
+    pub(crate) time_scale: TimeScale,
     pub(crate) shard: Shard,
     pub(crate) pool: Arc<Pool>,
     pub(crate) files: Arc<Files>,
@@ -128,6 +131,7 @@ impl DeviceThread {
             identity: start.identity,
             config: start.config,
             start: Clock::now(),
+            time_scale: start.time_scale,
             sources: HashMap::new(),
             pool: start.pool,
             completions: start.completions,
@@ -171,15 +175,14 @@ impl DeviceThread {
         }
     }
 
-    /// Nanoseconds since the start of the thread, on a clock that never goes back.
+    /// Model time since the start of the thread, on a clock that never goes back.
     fn now(&self) -> Instant {
-        let elapsed = self.start.elapsed().as_nanos();
-        Instant(u64::try_from(elapsed).unwrap_or(u64::MAX))
+        Instant(self.time_scale.model(self.start.elapsed()).0)
     }
 
     fn timeout(&self, now: Instant) -> Option<std::time::Duration> {
         let due = self.shard.poll_timeout()?;
-        (due < Instant::NEVER).then(|| std::time::Duration::from_nanos(due.since(now).0))
+        (due < Instant::NEVER).then(|| self.time_scale.wall(due.since(now)))
     }
 
     fn handle(&mut self, now: Instant, message: Message) {
@@ -459,6 +462,7 @@ mod tests {
                 capacity_bytes: 0,
             },
             config,
+            time_scale: TimeScale::ONE,
             shard: Shard::new(config).expect("sound"),
             pool: Pool::new(8, 4096).expect("maps"),
             files: Files::new("test", Crew::new("test").expect("starts"), 8),

@@ -19,6 +19,7 @@ use http_body::{Frame, SizeHint};
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
+use crate::time_scale::TimeScale;
 
 /// Why a body breaks off; hyper resets the connection or stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,11 +109,12 @@ pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
     pub(super) started: Instant,
+    pub(super) time_scale: TimeScale,
 }
 
 impl Account {
     pub(super) fn elapsed(&self) -> Duration {
-        Duration(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.time_scale.model(self.started.elapsed())
     }
 
     fn note_piece(&mut self, piece: &Piece) {

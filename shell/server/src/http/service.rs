@@ -137,6 +137,7 @@ impl Asked {
             state: Arc::clone(state),
             record,
             started: Instant::now(),
+            time_scale: settings.time_scale,
         };
         Self {
             method,

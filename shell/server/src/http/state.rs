@@ -12,6 +12,7 @@ use crate::admin::RequestMetrics;
 use crate::config::ServerTiming;
 use crate::disk::Device;
 use crate::log::AccessLog;
+use crate::time_scale::TimeScale;
 
 /// Settings of replies; a reload replaces them as a whole.
 #[derive(Debug, Clone)]
@@ -30,6 +31,8 @@ pub struct HttpSettings {
     pub direct: bool,
     /// How long looking a file up may take: as long as a read.
     pub lookup_timeout: Duration,
+    /// How fast the clock goes that replies are timed by.
+    pub time_scale: TimeScale,
 }
 
 /// Everything a request may touch.

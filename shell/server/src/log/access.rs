@@ -17,6 +17,7 @@ use super::json;
 use super::record::{LogFormat, RequestRecord};
 use super::session::{SessionLimits, SessionLog, SessionSummary};
 use super::sink::{LogTarget, Sink, SinkError};
+use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_secs(1);
@@ -35,6 +36,8 @@ pub struct LogConfig {
     pub session_limits: SessionLimits,
     /// Records that may wait for the writer; further ones are dropped and counted.
     pub queue_max: usize,
+    /// How fast the clock goes by which sessions end.
+    pub time_scale: TimeScale,
 }
 
 impl Default for LogConfig {
@@ -45,6 +48,7 @@ impl Default for LogConfig {
             sessions: LogTarget::Off,
             session_limits: SessionLimits::default(),
             queue_max: 8192,
+            time_scale: TimeScale::ONE,
         }
     }
 }
@@ -101,6 +105,7 @@ impl AccessLog {
             session_log: SessionLog::new(config.session_limits),
             shared: Arc::clone(&shared),
             started: Instant::now(),
+            time_scale: config.time_scale,
             warned: None,
         };
         let thread = std::thread::Builder::new()
@@ -205,6 +210,7 @@ struct Writer {
     session_log: SessionLog,
     shared: Arc<Shared>,
     started: Instant,
+    time_scale: TimeScale,
     warned: Option<Instant>,
 }
 
@@ -252,8 +258,7 @@ impl Writer {
     }
 
     fn now(&self) -> EngineInstant {
-        let elapsed = self.started.elapsed().as_nanos();
-        EngineInstant(u64::try_from(elapsed).unwrap_or(u64::MAX))
+        EngineInstant(self.time_scale.model(self.started.elapsed()).0)
     }
 
     fn put(&mut self, record: &RequestRecord) {
