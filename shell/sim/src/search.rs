@@ -50,12 +50,13 @@ impl Found {
         };
         let wait_max = self.records.iter().map(|record| record.wait_ms.max);
         format!(
-            "max {} MiB/s (fails at {}; {} worlds): disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
+            "max {} MiB/s (fails at {}; {} worlds): served {:.1}, disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
              of {:.0} KiB in {:.1} ms (seek {:.1}, turn {:.1}), hit {:.1}%, waste {:.1}%, \
              evicted {:.1}%, late {:.1}%, queue {:.0}, wait p99 {:.0} max {:.0} ms",
             rate(self.passed_mib_s),
             rate(self.failed_mib_s),
             self.worlds,
+            mean(|r| r.served_mib_s),
             mean(|r| r.disk_mib_s),
             mean(|r| r.busy * 100.0),
             mean(|r| r.reads as f64 / r.seconds),
