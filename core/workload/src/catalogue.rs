@@ -88,7 +88,11 @@ impl Catalogue {
         let mut creation_order: Vec<u32> = (0..titles.len() as u32).collect();
         root.fork(" creation order").shuffle(&mut creation_order);
         Self {
-            groups: specification.groups.iter().map(|group| group.name.clone()).collect(),
+            groups: specification
+                .groups
+                .iter()
+                .map(|group| group.name.clone())
+                .collect(),
             titles,
             creation_order,
             chunk_bytes: specification.storage.chunk_bytes,
@@ -123,7 +127,10 @@ impl Catalogue {
                 false => format!("{group}/{number:06}.bin"),
             },
             title: number,
-            range: ByteRange::new(chunk * chunk_bytes, ((chunk + 1) * chunk_bytes).min(whole.end)),
+            range: ByteRange::new(
+                chunk * chunk_bytes,
+                ((chunk + 1) * chunk_bytes).min(whole.end),
+            ),
         })
     }
 
@@ -143,9 +150,13 @@ impl Catalogue {
             hash = mix(mix(hash, title.file_bytes), title.segment_bytes);
         }
         for group in &self.groups {
-            hash = group.bytes().fold(hash, |hash, byte| mix(hash, u64::from(byte)));
+            hash = group
+                .bytes()
+                .fold(hash, |hash, byte| mix(hash, u64::from(byte)));
         }
-        self.creation_order.iter().fold(hash, |hash, number| mix(hash, u64::from(*number)))
+        self.creation_order
+            .iter()
+            .fold(hash, |hash, number| mix(hash, u64::from(*number)))
     }
 }
 
@@ -153,7 +164,11 @@ fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: 
     let (number, group_index, rank) = place;
     let mut generator = generator.fork_at(u64::from(rank));
     let unit = generator.unit();
-    let share = if rank < group.median_durations { 0.5 } else { unit };
+    let share = if rank < group.median_durations {
+        0.5
+    } else {
+        unit
+    };
     let seconds = group.durations.law.quantile(share);
     // Whole milliseconds, and at least one: a title of no bytes cannot be asked for.
     let duration = Duration::from_millis(libm::round(seconds * 1000.0).max(1.0) as u64);
@@ -162,7 +177,12 @@ fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: 
         / u128::from(group.segment_time.0.max(1));
     let constant = u64::try_from(constant).unwrap_or(u64::MAX).max(1);
     let segment_ends = match group.segment_variation > 0.0 {
-        true => vary(&mut generator, group.segment_variation, segment_bytes, constant),
+        true => vary(
+            &mut generator,
+            group.segment_variation,
+            segment_bytes,
+            constant,
+        ),
         false => Vec::new(),
     };
     let bytes = segment_ends.last().copied().unwrap_or(constant);

@@ -136,6 +136,9 @@ mod tests {
     #[test]
     fn a_constant_is_always_itself() {
         let law = Curve::constant(120.0).law;
-        assert_eq!((law.quantile(0.0), law.mean(), law.quantile(1.0)), (120.0, 120.0, 120.0));
+        assert_eq!(
+            (law.quantile(0.0), law.mean(), law.quantile(1.0)),
+            (120.0, 120.0, 120.0)
+        );
     }
 }

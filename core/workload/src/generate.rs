@@ -129,7 +129,10 @@ impl<'a> Director<'a> {
             Rate::Bytes(rate) => {
                 let asked = |index| {
                     let (_, requests) = self.session(index);
-                    requests.iter().map(|request| request.range.len()).sum::<u64>()
+                    requests
+                        .iter()
+                        .map(|request| request.range.len())
+                        .sum::<u64>()
                 };
                 let bytes: u64 = (0..SAMPLE_SESSIONS).map(asked).sum();
                 bytes as f64 / SAMPLE_SESSIONS as f64 / rate
@@ -159,14 +162,24 @@ impl<'a> Director<'a> {
     }
 
     fn title(&self, generator: &mut Generator) -> &'a Title {
-        let weights: f64 = self.specification.groups.iter().map(|group| group.weight).sum();
+        let weights: f64 = self
+            .specification
+            .groups
+            .iter()
+            .map(|group| group.weight)
+            .sum();
         let mut left = generator.unit() * weights;
         let chosen = self.specification.groups.iter().position(|group| {
             left -= group.weight;
             left < 0.0
         });
         // Rounding may leave a little: it goes to the last group that anybody watches.
-        let last = || self.specification.groups.iter().rposition(|group| group.weight > 0.0);
+        let last = || {
+            self.specification
+                .groups
+                .iter()
+                .rposition(|group| group.weight > 0.0)
+        };
         let (first, zipf) = &self.groups[chosen.or_else(last).unwrap_or(0)];
         &self.catalogue.titles[*first as usize + zipf.sample(generator)]
     }
@@ -349,7 +362,10 @@ fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
     let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
     let calls = trace.sessions.iter().flat_map(|session| session.calls());
     for (index, call) in calls.enumerate() {
-        let key = Warming { object: call.object, range: call.range };
+        let key = Warming {
+            object: call.object,
+            range: call.range,
+        };
         asked.entry(key).or_insert((0, index)).0 += 1;
     }
     let mut asked: Vec<_> = asked.into_iter().collect();

@@ -5,7 +5,10 @@ const PRESETS: &[(&str, &str)] = &[
     ("youtube-sd", include_str!("presets/youtube-sd.toml")),
     ("youtube-hd", include_str!("presets/youtube-hd.toml")),
     ("youtube-2011", include_str!("presets/youtube-2011.toml")),
-    ("youtube-2011-2mb", include_str!("presets/youtube-2011-2mb.toml")),
+    (
+        "youtube-2011-2mb",
+        include_str!("presets/youtube-2011-2mb.toml"),
+    ),
     ("flashstream", include_str!("presets/flashstream.toml")),
 ];
 

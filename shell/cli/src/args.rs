@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
     /// Run the server's engine, viewers and a drive in virtual time
-    Simulate(Simulating),
+    Simulate(Box<Simulating>),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -22,8 +22,8 @@ enum What {
     ///
     /// One line for each rate and seed: rate asked for and served (MiB/s), failed calls, viewers,
     /// what was read from the drive, how busy it was, reads and what they cost (milliseconds: all,
-    /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, waits for
-    /// a first piece and times of responses, shares of memory.
+    /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, late jobs,
+    /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.
     #[command(after_help = RUN_EXAMPLES)]
     Run {
         #[command(flatten)]

@@ -26,6 +26,6 @@ pub use disk::DriveUse;
 pub use experiment::{Experiment, files_of};
 pub use layout::File;
 pub use measure::{Calls, Look, Measure, Window};
-pub use record::{MemoryShares, Record, Spread};
+pub use record::{MemoryShares, Record, Sample, Spread};
 pub use search::{Found, Search};
 pub use world::{Setup, SetupError, World};

@@ -1,6 +1,6 @@
 //! The record of one run: figures for people and for programs.
 
-use headlong_units::{Duration, KIB, MIB};
+use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::Serialize;
 
 use crate::measure::{Look, Measure};
@@ -69,6 +69,10 @@ pub struct Record {
     pub job_wanted_kib: f64,
     /// Jobs waiting, on average.
     pub queue_mean: f64,
+    /// Of those, jobs that somebody waited for, on average.
+    pub queue_demanded_mean: f64,
+    /// Share of calls whose first piece was not there when they were asked.
+    pub waited_ratio: f64,
     /// Waits for the first piece, at the server.
     pub wait_ms: Spread,
     /// From sending a call to its last byte.
@@ -76,6 +80,33 @@ pub struct Record {
     /// The same by class of the network.
     pub response_ms_by_class: Vec<Spread>,
     /// Mean division of memory.
+    pub memory: MemoryShares,
+    /// How things went, from the beginning of the run on.
+    pub series: Vec<Sample>,
+}
+
+/// One moment, and what happened since the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// When, from the beginning of the run.
+    pub second: f64,
+    /// Viewers present.
+    pub viewers: u64,
+    /// Bytes handed to replies since the moment before.
+    pub sent_mib_s: f64,
+    /// Bytes read from the device since the moment before.
+    pub disk_mib_s: f64,
+    /// Share of the time since the moment before during which a read was outstanding.
+    pub busy: f64,
+    /// Jobs waiting.
+    pub queue: usize,
+    /// Of those, jobs somebody waits for.
+    pub queue_demanded: usize,
+    /// Of those, jobs past their deadline.
+    pub queue_overdue: usize,
+    /// Live chains.
+    pub chains: usize,
+    /// Division of memory.
     pub memory: MemoryShares,
 }
 
@@ -147,6 +178,8 @@ impl Record {
         let per_read = |time: Duration| ratio(time.as_secs_f64() * 1e3, stats.reads_done as f64);
         let share = |part: u64, whole: u64| ratio(part as f64, whole as f64);
         let looks: Vec<&Look> = seen.looks_within().collect();
+        let demanded: usize = looks.iter().map(|look| look.queue_demanded).sum();
+        let waited = seen.waits.iter().filter(|wait| **wait > Duration::ZERO);
         let viewers: u64 = looks.iter().map(|look| look.viewers).sum();
         let all = seen.response_times.iter().flatten().copied();
         let by_class = seen.response_times.iter();
@@ -182,19 +215,22 @@ impl Record {
             jobs_merged_ratio: share(stats.jobs_merged, stats.jobs + stats.jobs_merged),
             job_wanted_kib: share(stats.job_bytes_wanted / KIB, stats.jobs),
             queue_mean: ratio(stats.queue_time.as_secs_f64(), seconds),
+            queue_demanded_mean: share(demanded as u64, looks.len() as u64),
+            waited_ratio: share(waited.count() as u64, seen.waits.len() as u64),
             wait_ms: Spread::of(seen.waits.iter().copied()),
             response_ms: Spread::of(all),
             response_ms_by_class: by_class
                 .map(|times| Spread::of(times.iter().copied()))
                 .collect(),
             memory: MemoryShares::mean_of(&looks),
+            series: seen.looks.windows(2).map(Sample::between).collect(),
         }
     }
 
     /// Names of what [`Self::line`] shows, above it.
     pub fn heading() -> &'static str {
         "  rate seed  fail viewers served   disk busy  reads/s read_KiB   ms/r  seek   rot xfer   \
-         hit waste evict  late queue   wait_p50/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
+         hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
     }
 
     /// One line for a person.
@@ -202,7 +238,7 @@ impl Record {
         let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
         format!(
             "{:6.1} {:4} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:5.1} {:5.1} \
-             {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:>21} {:>16} {:>21}",
+             {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:3.0}% {:>20} {:>16} {:>21}",
             self.rate_mib_s,
             self.seed,
             self.failures_by_kind(),
@@ -221,7 +257,8 @@ impl Record {
             self.evicted_ratio * 100.0,
             self.jobs_late_ratio * 100.0,
             self.queue_mean,
-            format!("{:.0}/{:.0}/{:.0}", wait.p50, wait.p99, wait.max),
+            self.waited_ratio * 100.0,
+            format!("{:.0}/{:.0}/{:.0}", wait.p90, wait.p99, wait.max),
             format!("{:.2}/{:.2}", response.p99 / 1e3, response.max / 1e3),
             format!(
                 "{:.0}/{:.0}/{:.0}%",
@@ -230,6 +267,28 @@ impl Record {
                 memory.read * 100.0
             ),
         )
+    }
+}
+
+impl Sample {
+    /// What two looks, one after the other, show.
+    fn between(looks: &[Look]) -> Self {
+        let (before, look) = (&looks[0], &looks[looks.len() - 1]);
+        let stats = look.stats - before.stats;
+        let seconds = look.at.since(before.at).as_secs_f64();
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        Self {
+            second: round(look.at.since(Instant::ZERO).as_secs_f64(), 3),
+            viewers: look.viewers,
+            sent_mib_s: mib_s(stats.bytes_sent),
+            disk_mib_s: mib_s(stats.bytes_read),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            queue: look.queue,
+            queue_demanded: look.queue_demanded,
+            queue_overdue: look.queue_overdue,
+            chains: look.chains,
+            memory: MemoryShares::mean_of(&[look]),
+        }
     }
 }
 

@@ -111,6 +111,10 @@ impl Search {
                 None => break,
             }
         }
+        // How the probes went is for those who run one.
+        for record in &mut found.records {
+            record.series.clear();
+        }
         Ok(found)
     }
 

@@ -76,8 +76,15 @@ impl SpecificationErrors {
         if self.errors.is_empty() {
             return Ok(good);
         }
-        let line = |error: &SpecificationError| if error.line == 0 { usize::MAX } else { error.line };
-        self.errors.sort_by(|a, b| line(a).cmp(&line(b)).then_with(|| a.cmp(b)));
+        let line = |error: &SpecificationError| {
+            if error.line == 0 {
+                usize::MAX
+            } else {
+                error.line
+            }
+        };
+        self.errors
+            .sort_by(|a, b| line(a).cmp(&line(b)).then_with(|| a.cmp(b)));
         Err(self)
     }
 }

@@ -123,10 +123,14 @@ impl FromStr for Rate {
         let amount = text.trim().strip_suffix("/s").ok_or_else(wrong)?.trim();
         if let Ok(sessions) = amount.parse::<f64>() {
             let is_good = sessions.is_finite() && sessions > 0.0;
-            return is_good.then_some(Self::Sessions(sessions)).ok_or_else(wrong);
+            return is_good
+                .then_some(Self::Sessions(sessions))
+                .ok_or_else(wrong);
         }
         let bytes: Bytes = amount.parse().map_err(|error| alloc::format!("{error}"))?;
-        (bytes.0 > 0).then_some(Self::Bytes(bytes.0 as f64)).ok_or_else(wrong)
+        (bytes.0 > 0)
+            .then_some(Self::Bytes(bytes.0 as f64))
+            .ok_or_else(wrong)
     }
 }
 

@@ -13,7 +13,7 @@ use headlong_units::{BitRate, Bytes, Duration, KIB, MIB};
 
 use super::table::{Table, Value};
 use super::{
-    Arrivals, Extent, Ramp, Rate, Requests, RequestSize, Sessions, Specification,
+    Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification,
     SpecificationErrors, Start, Storage, TITLES_MAX, TitleGroup, Viewing, check,
 };
 use crate::nearest::nearest;
@@ -41,10 +41,7 @@ impl Specification {
     ///
     /// # Errors
     /// If there is none, with the nearest that there is; or if an override is wrong.
-    pub fn preset(
-        name: &str,
-        overrides: &[(String, String)],
-    ) -> Result<Self, SpecificationErrors> {
+    pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, SpecificationErrors> {
         match preset::text(name) {
             Some(text) => Self::read(name, text, overrides),
             None => {
@@ -53,7 +50,10 @@ impl Specification {
                 let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
                 let names: Vec<&str> = preset::names().collect();
                 let names = names.join(", ");
-                table.wrong("", format!("no such preset; {meant}the presets are {names}"));
+                table.wrong(
+                    "",
+                    format!("no such preset; {meant}the presets are {names}"),
+                );
                 Err(table.errors)
             }
         }
@@ -91,11 +91,21 @@ fn group(table: &mut Table, name: String) -> TitleGroup {
         count: u32::try_from(count.unwrap_or(1)).unwrap_or(1),
         zipf_alpha: table.number(&key("zipf_alpha"), 0.0..=10.0).unwrap_or(0.8),
         weight: table.number(&key("weight"), 0.0..=1e9).unwrap_or(1.0),
-        durations: table.curve(&key("durations"), true).unwrap_or_else(|| named("youtube-2011-duration")),
-        median_durations: table.whole(&key("median_durations"), TITLES_MAX).unwrap_or(2) as u32,
-        segment_time: table.parsed(&key("segment_time")).unwrap_or(Duration::from_secs(10)),
-        segment_bytes: table.segment_bytes(&key("segment_bytes")).unwrap_or(vec![(512 * KIB, 1.0)]),
-        segment_variation: table.number(&key("segment_variation"), 0.0..=0.99).unwrap_or(0.0),
+        durations: table
+            .curve(&key("durations"), true)
+            .unwrap_or_else(|| named("youtube-2011-duration")),
+        median_durations: table
+            .whole(&key("median_durations"), TITLES_MAX)
+            .unwrap_or(2) as u32,
+        segment_time: table
+            .parsed(&key("segment_time"))
+            .unwrap_or(Duration::from_secs(10)),
+        segment_bytes: table
+            .segment_bytes(&key("segment_bytes"))
+            .unwrap_or(vec![(512 * KIB, 1.0)]),
+        segment_variation: table
+            .number(&key("segment_variation"), 0.0..=0.99)
+            .unwrap_or(0.0),
         name,
     }
 }
@@ -103,10 +113,17 @@ fn group(table: &mut Table, name: String) -> TitleGroup {
 fn sessions(table: &mut Table) -> Sessions {
     let count = table.whole("sessions.count", super::SESSIONS_MAX);
     let time = table.parsed("sessions.length");
-    let arrivals = [("poisson", Arrivals::Poisson), ("constant", Arrivals::Constant)];
+    let arrivals = [
+        ("poisson", Arrivals::Poisson),
+        ("constant", Arrivals::Constant),
+    ];
     let ramp = |table: &mut Table, end: &str| Ramp {
-        sessions: table.whole(&format!("sessions.ramp_{end}"), u64::MAX).unwrap_or(0),
-        time: table.parsed(&format!("sessions.ramp_{end}_time")).unwrap_or(Duration::ZERO),
+        sessions: table
+            .whole(&format!("sessions.ramp_{end}"), u64::MAX)
+            .unwrap_or(0),
+        time: table
+            .parsed(&format!("sessions.ramp_{end}_time"))
+            .unwrap_or(Duration::ZERO),
     };
     let count_wins = table.wins("sessions.count", "sessions.length");
     Sessions {
@@ -115,8 +132,12 @@ fn sessions(table: &mut Table) -> Sessions {
             (_, Some(time)) => Extent::Time(time),
             (count, None) => Extent::Sessions(count.unwrap_or(1000)),
         },
-        rate: table.parsed("sessions.rate").unwrap_or(Rate::Bytes(20.0 * MIB as f64)),
-        arrivals: table.one_of("sessions.arrivals", &arrivals).unwrap_or(Arrivals::Poisson),
+        rate: table
+            .parsed("sessions.rate")
+            .unwrap_or(Rate::Bytes(20.0 * MIB as f64)),
+        arrivals: table
+            .one_of("sessions.arrivals", &arrivals)
+            .unwrap_or(Arrivals::Poisson),
         ramp_up: ramp(table, "up"),
         ramp_down: ramp(table, "down"),
         warming_count: table.whole("sessions.warming", 1_000_000).unwrap_or(0),
@@ -124,10 +145,15 @@ fn sessions(table: &mut Table) -> Sessions {
 }
 
 fn viewing(table: &mut Table) -> Viewing {
-    let starts = [("beginning", Start::Beginning), ("random-segment", Start::RandomSegment)];
+    let starts = [
+        ("beginning", Start::Beginning),
+        ("random-segment", Start::RandomSegment),
+    ];
     let chance = |table: &mut Table, key: &str| table.number(key, 0.0..=1.0).unwrap_or(0.0);
     Viewing {
-        start: table.one_of("viewing.start", &starts).unwrap_or(Start::Beginning),
+        start: table
+            .one_of("viewing.start", &starts)
+            .unwrap_or(Start::Beginning),
         fraction: table
             .curve("viewing.fraction", false)
             .unwrap_or_else(|| named("youtube-2011-fraction")),
@@ -145,9 +171,13 @@ fn requests(table: &mut Table) -> Requests {
         size: table
             .parsed("requests.size")
             .unwrap_or(RequestSize::Time(Duration::from_secs(10))),
-        unpaced: table.whole("requests.unpaced", u64::from(u32::MAX)).unwrap_or(3) as u32,
+        unpaced: table
+            .whole("requests.unpaced", u64::from(u32::MAX))
+            .unwrap_or(3) as u32,
         pacing: table.truth("requests.pacing").unwrap_or(true),
-        timeout: table.timeout("requests.timeout").unwrap_or(Some(Duration::from_secs(10))),
+        timeout: table
+            .timeout("requests.timeout")
+            .unwrap_or(Some(Duration::from_secs(10))),
         connections: table.whole("requests.connections", 64).unwrap_or(1) as u32,
     }
 }
@@ -195,7 +225,11 @@ impl FromStr for RequestSize {
         }
         text.parse()
             .map(|Bytes(bytes)| Self::Bytes(bytes))
-            .map_err(|_| format!("`{text}` is no size; write seconds of content like 10s, or bytes like 512KiB"))
+            .map_err(|_| {
+                format!(
+                    "`{text}` is no size; write seconds of content like 10s, or bytes like 512KiB"
+                )
+            })
     }
 }
 
@@ -230,10 +264,14 @@ impl Table {
     {
         self.take_as(key, |value| match value {
             Value::Text(text) => text.parse().map_err(|error: T::Err| error.to_string()),
-            Value::Whole(number) => {
-                number.to_string().parse().map_err(|error: T::Err| error.to_string())
-            }
-            other => Err(format!("is {}; write a text with a number and a unit", other.kind())),
+            Value::Whole(number) => number
+                .to_string()
+                .parse()
+                .map_err(|error: T::Err| error.to_string()),
+            other => Err(format!(
+                "is {}; write a text with a number and a unit",
+                other.kind()
+            )),
         })
     }
 
@@ -252,7 +290,9 @@ impl Table {
             let number = number(value)?;
             let (from, to) = (bounds.start(), bounds.end());
             let is_within = bounds.contains(&number);
-            is_within.then_some(number).ok_or_else(|| format!("{number} is out of bounds; write {from} to {to}"))
+            is_within
+                .then_some(number)
+                .ok_or_else(|| format!("{number} is out of bounds; write {from} to {to}"))
         })
     }
 
@@ -271,7 +311,9 @@ impl Table {
                 return Err(format!("is {}; write {all}", value.kind()));
             };
             let found = names.iter().find(|(name, _)| name == text);
-            found.map(|(_, value)| *value).ok_or_else(|| format!("`{text}` is unknown; write {all}"))
+            found
+                .map(|(_, value)| *value)
+                .ok_or_else(|| format!("`{text}` is unknown; write {all}"))
         })
     }
 
@@ -280,29 +322,42 @@ impl Table {
             Value::Text(text) if text == "off" => Ok(None),
             Value::Text(text) => {
                 let bytes: Result<Bytes, _> = text.parse();
-                bytes.map(|bytes| Some(bytes.0)).map_err(|error| error.to_string())
+                bytes
+                    .map(|bytes| Some(bytes.0))
+                    .map_err(|error| error.to_string())
             }
-            other => Err(format!("is {}; write a size like 512KiB, or off", other.kind())),
+            other => Err(format!(
+                "is {}; write a size like 512KiB, or off",
+                other.kind()
+            )),
         })
     }
 
     fn timeout(&mut self, key: &str) -> Option<Option<Duration>> {
         self.take_as(key, |value| match value {
             Value::Text(text) if text == "off" => Ok(None),
-            Value::Text(text) => {
-                text.parse().map(Some).map_err(|error: headlong_units::ParseError| error.to_string())
-            }
-            other => Err(format!("is {}; write a time like 10s, or off", other.kind())),
+            Value::Text(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: headlong_units::ParseError| error.to_string()),
+            other => Err(format!(
+                "is {}; write a time like 10s, or off",
+                other.kind()
+            )),
         })
     }
 
     fn bandwidth(&mut self, key: &str) -> Option<Option<BitRate>> {
         self.take_as(key, |value| match value {
             Value::Text(text) if text == "unlimited" => Ok(None),
-            Value::Text(text) => {
-                text.parse().map(Some).map_err(|error: headlong_units::ParseError| error.to_string())
-            }
-            other => Err(format!("is {}; write a rate like 10Mbps, or unlimited", other.kind())),
+            Value::Text(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: headlong_units::ParseError| error.to_string()),
+            other => Err(format!(
+                "is {}; write a rate like 10Mbps, or unlimited",
+                other.kind()
+            )),
         })
     }
 
@@ -339,7 +394,9 @@ impl Table {
             let size = |value: &Value| match value {
                 Value::Text(text) => {
                     let bytes: Result<Bytes, _> = text.parse();
-                    bytes.map(|bytes| bytes.0).map_err(|error| error.to_string())
+                    bytes
+                        .map(|bytes| bytes.0)
+                        .map_err(|error| error.to_string())
                 }
                 other => Err(format!("is {}; write a size like 512KiB", other.kind())),
             };
@@ -352,11 +409,15 @@ impl Table {
             };
             let mix: Vec<(u64, f64)> = items.iter().map(share).collect::<Result<_, String>>()?;
             let sum: f64 = mix.iter().map(|(_, share)| share).sum();
-            let is_good = sum.is_finite() && sum > 0.0 && mix.iter().all(|(_, share)| *share >= 0.0);
+            let is_good =
+                sum.is_finite() && sum > 0.0 && mix.iter().all(|(_, share)| *share >= 0.0);
             if !is_good {
                 return Err("the shares of a mix must be positive".to_owned());
             }
-            Ok(mix.into_iter().map(|(bytes, share)| (bytes, share / sum)).collect())
+            Ok(mix
+                .into_iter()
+                .map(|(bytes, share)| (bytes, share / sum))
+                .collect())
         })
     }
 }

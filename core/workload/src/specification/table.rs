@@ -126,7 +126,9 @@ impl Table {
     pub(super) fn children(&self, parent: &str) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for key in &self.order {
-            let below = key.strip_prefix(parent).and_then(|rest| rest.strip_prefix('.'));
+            let below = key
+                .strip_prefix(parent)
+                .and_then(|rest| rest.strip_prefix('.'));
             let Some((name, _)) = below.and_then(|rest| rest.rsplit_once('.')) else {
                 continue;
             };
@@ -168,7 +170,12 @@ impl Table {
             return;
         }
         let (key, text) = (key.to_owned(), text.into());
-        self.errors.push(SpecificationError { line, place: name, key, text });
+        self.errors.push(SpecificationError {
+            line,
+            place: name,
+            key,
+            text,
+        });
     }
 
     /// Complains about every key that nobody took.
@@ -187,7 +194,12 @@ impl Table {
     fn push(&mut self, line: usize, key: &str, text: String) {
         let place = self.name_of(line);
         let key = key.to_owned();
-        self.errors.push(SpecificationError { line, place, key, text });
+        self.errors.push(SpecificationError {
+            line,
+            place,
+            key,
+            text,
+        });
     }
 
     fn name_of(&self, line: usize) -> String {

@@ -19,7 +19,9 @@ pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, U
         Rate::Bytes(rate) => {
             let calls = trace.sessions.iter().flat_map(|session| session.calls());
             let bytes = calls.map(|call| {
-                call.expected_bytes.or(call.range.map(|range| range.len())).unwrap_or(0)
+                call.expected_bytes
+                    .or(call.range.map(|range| range.len()))
+                    .unwrap_or(0)
             });
             let bytes: u128 = bytes.map(u128::from).sum();
             if bytes == 0 {

@@ -47,7 +47,11 @@ impl TraceErrors {
             self.untold += 1;
             return;
         }
-        self.errors.push(TraceError { line, column, reason });
+        self.errors.push(TraceError {
+            line,
+            column,
+            reason,
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -22,7 +22,13 @@ impl Word {
     pub(super) fn pair(&self) -> Option<(&str, Word)> {
         let (key, value) = self.text.split_once('=')?;
         let column = self.column + key.len() + 1;
-        Some((key, Word { column, text: value.to_string() }))
+        Some((
+            key,
+            Word {
+                column,
+                text: value.to_string(),
+            },
+        ))
     }
 }
 
@@ -62,16 +68,27 @@ pub(super) fn words(line: &[u8]) -> Result<Vec<Word>, Flaw> {
                     Some((_, 'r')) => word.push('\r'),
                     Some((_, 't')) => word.push('\t'),
                     Some((_, other)) => word.push(other),
-                    None => return Err((start + 1, "goes on in the next line; write it in one".to_string())),
+                    None => {
+                        return Err((
+                            start + 1,
+                            "goes on in the next line; write it in one".to_string(),
+                        ));
+                    }
                 },
                 (c, _) => word.push(c),
             }
             next = rest.next().map(|(_, c)| c);
         }
         if quote.is_some() {
-            return Err((start + 1, "has a quotation mark that is not closed".to_string()));
+            return Err((
+                start + 1,
+                "has a quotation mark that is not closed".to_string(),
+            ));
         }
-        words.push(Word { column: start + 1, text: word });
+        words.push(Word {
+            column: start + 1,
+            text: word,
+        });
     }
     Ok(words)
 }
@@ -81,14 +98,25 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no time; write seconds like 10 or 2.5");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if !whole.is_empty() && whole.len() <= 10 && fraction.len() <= 9 && is_digits(whole) && is_digits(fraction) {
-        let number = |digits: &str| digits.bytes().fold(0u64, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    if !whole.is_empty()
+        && whole.len() <= 10
+        && fraction.len() <= 9
+        && is_digits(whole)
+        && is_digits(fraction)
+    {
+        let number = |digits: &str| {
+            digits
+                .bytes()
+                .fold(0u64, |sum, digit| sum * 10 + u64::from(digit - b'0'))
+        };
         let nanoseconds = number(fraction) * 10u64.pow(9 - fraction.len() as u32);
         return Ok(Duration(number(whole) * 1_000_000_000 + nanoseconds));
     }
     let number: f64 = text.parse().map_err(|_| wrong())?;
     let is_good = (0.0..=SECONDS_MAX).contains(&number);
-    is_good.then(|| Duration(libm::round(number * 1e9) as u64)).ok_or_else(wrong)
+    is_good
+        .then(|| Duration(libm::round(number * 1e9) as u64))
+        .ok_or_else(wrong)
 }
 
 /// A whole number.
@@ -100,7 +128,8 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
 
 /// `first-last`, both included.
 pub(super) fn range(text: &str) -> Result<ByteRange, String> {
-    let wrong = |why: &str| format!("`{text}` {why}; write the first and the last byte, like 0-524287");
+    let wrong =
+        |why: &str| format!("`{text}` {why}; write the first and the last byte, like 0-524287");
     let (first, last) = text.split_once('-').ok_or_else(|| wrong("is no range"))?;
     if last.is_empty() || first.is_empty() {
         return Err(wrong("has an open end"));

@@ -23,8 +23,17 @@ use crate::nearest::nearest;
 
 /// Words that a call may be followed by.
 const WORDS: [&str; 11] = [
-    "range", "timeout", "pacing", "think", "size", "pace_time", "headers", "method", "contents",
-    "cookie", "http",
+    "range",
+    "timeout",
+    "pacing",
+    "think",
+    "size",
+    "pace_time",
+    "headers",
+    "method",
+    "contents",
+    "cookie",
+    "http",
 ];
 
 impl Trace {
@@ -98,12 +107,17 @@ impl Reader {
             }
             return;
         };
-        let is_new = self.draft.as_ref().is_none_or(|draft| draft.calls.is_empty());
+        let is_new = self
+            .draft
+            .as_ref()
+            .is_none_or(|draft| draft.calls.is_empty());
         if first.text == "session" && is_new {
             self.read_foreign_session(rest);
             return;
         }
-        let is_member = line.first().is_some_and(|byte| *byte == b' ' || *byte == b'\t');
+        let is_member = line
+            .first()
+            .is_some_and(|byte| *byte == b' ' || *byte == b'\t');
         self.read_call(first, rest, is_member && !is_new);
     }
 
@@ -111,7 +125,13 @@ impl Reader {
         for word in words {
             match word.pair() {
                 Some(("port" | "server" | "ssl", _)) => {}
-                _ => self.wrong(word.column, format!("`{}` is unknown; a session has port=, server= and ssl=", word.text)),
+                _ => self.wrong(
+                    word.column,
+                    format!(
+                        "`{}` is unknown; a session has port=, server= and ssl=",
+                        word.text
+                    ),
+                ),
             }
         }
     }
@@ -121,7 +141,11 @@ impl Reader {
             self.wrong(first.column, "is a whole URL; write the path alone, the server is named when the trace is played");
             return;
         }
-        let path = first.text.strip_prefix('/').unwrap_or(&first.text).to_owned();
+        let path = first
+            .text
+            .strip_prefix('/')
+            .unwrap_or(&first.text)
+            .to_owned();
         let mut call = Call {
             object: self.object(path),
             range: None,
@@ -132,7 +156,10 @@ impl Reader {
             with_previous,
         };
         let line = self.line;
-        let mut draft = self.draft.take().unwrap_or_else(|| Draft { line, ..Draft::default() });
+        let mut draft = self.draft.take().unwrap_or_else(|| Draft {
+            line,
+            ..Draft::default()
+        });
         if !with_previous {
             call.think = draft.think.take();
             call.pace = draft.pace.take();
@@ -182,13 +209,19 @@ impl Reader {
         };
         let words: Vec<Word> = words
             .into_iter()
-            .map(|word| Word { column: word.column + shift, ..word })
+            .map(|word| Word {
+                column: word.column + shift,
+                ..word
+            })
             .collect();
         let Some((kind, rest)) = words.split_first() else {
             return;
         };
         if !self.has_version && kind.text != "trace" {
-            self.wrong(kind.column, "comes before `#headlong trace version=1`; write that line first");
+            self.wrong(
+                kind.column,
+                "comes before `#headlong trace version=1`; write that line first",
+            );
             self.has_version = true;
         }
         let result = match kind.text.as_str() {
@@ -216,12 +249,17 @@ impl Reader {
         match values.get("version") {
             Some(version) if version.text == "1" => {}
             Some(version) => {
-                let text = format!("version {} is unknown; this Headlong reads version 1", version.text);
+                let text = format!(
+                    "version {} is unknown; this Headlong reads version 1",
+                    version.text
+                );
                 return Err((version.column, text));
             }
             None => return Err((1, "has no version; write version=1".to_string())),
         }
-        self.about.name = values.get("name").map_or(String::new(), |name| line::unescape(&name.text));
+        self.about.name = values
+            .get("name")
+            .map_or(String::new(), |name| line::unescape(&name.text));
         self.about.seed = value(&values, "seed", line::whole)?;
         self.about.catalogue = value(&values, "catalogue", |text| {
             u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no fingerprint"))
@@ -239,7 +277,12 @@ impl Reader {
         let ramp = match end {
             Some((_, "up")) => &mut self.about.ramp_up,
             Some((_, "down")) => &mut self.about.ramp_down,
-            end => return Err((end.map_or(1, |end| end.0), "which end? Write end=up or end=down".to_string())),
+            end => {
+                return Err((
+                    end.map_or(1, |end| end.0),
+                    "which end? Write end=up or end=down".to_string(),
+                ));
+            }
         };
         ramp.sessions = value(&values, "sessions", line::whole)?.unwrap_or_default();
         ramp.time = value(&values, "time", line::seconds)?.unwrap_or_default();
@@ -248,19 +291,27 @@ impl Reader {
 
     fn read_class(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
         let values = pairs(words, &["name", "bandwidth", "delay", "share"])?;
-        let name = values.get("name").ok_or((1, "the class has no name".to_string()))?;
+        let name = values
+            .get("name")
+            .ok_or((1, "the class has no name".to_string()))?;
         let class = NetworkClass {
             name: line::unescape(&name.text),
             bandwidth: value(&values, "bandwidth", parsed)?,
             delay: value(&values, "delay", parsed)?.unwrap_or_default(),
             share: value(&values, "share", |text| {
-                let share = text.parse().ok().filter(|share: &f64| share.is_finite() && *share >= 0.0);
+                let share = text
+                    .parse()
+                    .ok()
+                    .filter(|share: &f64| share.is_finite() && *share >= 0.0);
                 share.ok_or_else(|| format!("`{text}` is no share; write a number like 0.5"))
             })?
             .unwrap_or(1.0),
         };
         if self.classes.iter().any(|known| known.name == class.name) {
-            return Err((name.column, format!("there is a class {} already", class.name)));
+            return Err((
+                name.column,
+                format!("there is a class {} already", class.name),
+            ));
         }
         self.classes.push(class);
         Ok(())
@@ -268,7 +319,10 @@ impl Reader {
 
     fn read_session(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
         self.end_session();
-        let mut draft = Draft { line: self.line, ..Draft::default() };
+        let mut draft = Draft {
+            line: self.line,
+            ..Draft::default()
+        };
         let result = self.read_session_values(words, &mut draft);
         self.draft = Some(draft);
         result
@@ -277,7 +331,10 @@ impl Reader {
     fn read_session_values(&self, words: &[Word], draft: &mut Draft) -> Result<(), line::Flaw> {
         let values = pairs(words, &["arrival", "class"])?;
         draft.arrival = value(&values, "arrival", line::seconds)?;
-        let before = self.sessions.last().map_or(Duration::ZERO, |session| session.arrival);
+        let before = self
+            .sessions
+            .last()
+            .map_or(Duration::ZERO, |session| session.arrival);
         if let (Some(arrival), Some(word)) = (draft.arrival, values.get("arrival"))
             && arrival < before
         {
@@ -289,7 +346,8 @@ impl Reader {
             let found = self.classes.iter().position(|class| class.name == name);
             draft.class = found.ok_or_else(|| {
                 let names = self.classes.iter().map(|class| class.name.as_str());
-                let meant = nearest(&name, names).map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+                let meant = nearest(&name, names)
+                    .map_or(String::new(), |meant| format!("; did you mean {meant}?"));
                 (word.column, format!("no class is called `{name}`{meant}"))
             })? as u32;
         }
@@ -297,7 +355,9 @@ impl Reader {
     }
 
     fn read_warm(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
-        let (path, rest) = words.split_first().ok_or((1, "what is to be read is missing".to_string()))?;
+        let (path, rest) = words
+            .split_first()
+            .ok_or((1, "what is to be read is missing".to_string()))?;
         let values = pairs(rest, &["range"])?;
         let range: Option<ByteRange> = value(&values, "range", line::range)?;
         let path = path.text.strip_prefix('/').unwrap_or(&path.text).to_owned();
@@ -314,7 +374,10 @@ impl Reader {
         }
         if let (Some(line), true) = (self.silent_line, self.arrivals > 0) {
             self.line = line;
-            self.wrong(1, "this session does not say when it arrives, others do; write arrival=SECONDS");
+            self.wrong(
+                1,
+                "this session does not say when it arrives, others do; write arrival=SECONDS",
+            );
         }
         if !self.errors.is_empty() {
             return Err(self.errors);
@@ -335,7 +398,10 @@ impl Reader {
 /// Reads one word behind a call's path.
 fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line::Flaw> {
     let Some((key, value)) = word.pair() else {
-        let text = format!("`{}` says nothing; words behind a path are like timeout=10", word.text);
+        let text = format!(
+            "`{}` says nothing; words behind a path are like timeout=10",
+            word.text
+        );
         return Err((word.column, text));
     };
     let at = |reason: String| (value.column, reason);
@@ -360,7 +426,8 @@ fn read_word(word: &Word, call: &mut Call, draft: &mut Draft) -> Result<(), line
         "method" => return Err(at(format!("`{text}` cannot be played; viewers GET"))),
         "contents" => return Err(at("cannot be played; viewers send no contents".to_string())),
         _ => {
-            let meant = nearest(key, WORDS.into_iter()).map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
+            let meant = nearest(key, WORDS.into_iter())
+                .map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
             return Err((word.column, format!("`{key}=` is unknown{meant}")));
         }
     }
@@ -384,8 +451,12 @@ fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw>
         let pair = word.pair().filter(|(key, _)| keys.contains(key));
         let Some((key, value)) = pair else {
             let key = word.text.split('=').next().unwrap_or_default();
-            let meant = nearest(key, keys.iter().copied()).map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
-            return Err((word.column, format!("`{}` is unknown here{meant}", word.text)));
+            let meant = nearest(key, keys.iter().copied())
+                .map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
+            return Err((
+                word.column,
+                format!("`{}` is unknown here{meant}", word.text),
+            ));
         };
         values.insert(key, value);
     }
@@ -400,7 +471,9 @@ fn value<T>(
     let Some(word) = values.get(key) else {
         return Ok(None);
     };
-    read(&word.text).map(Some).map_err(|reason| (word.column, reason))
+    read(&word.text)
+        .map(Some)
+        .map_err(|reason| (word.column, reason))
 }
 
 fn parsed<T: FromStr<Err = headlong_units::ParseError>>(text: &str) -> Result<T, String> {

@@ -50,7 +50,11 @@ impl Trace {
     pub fn to_text(&self, dialect: Dialect) -> Result<String, CannotSay> {
         let too_many = |max| {
             let count = self.sessions.len();
-            if count > max { Err(CannotSay::Sessions { count, max }) } else { Ok(()) }
+            if count > max {
+                Err(CannotSay::Sessions { count, max })
+            } else {
+                Ok(())
+            }
         };
         match dialect {
             Dialect::Httperf => {
@@ -75,11 +79,20 @@ impl Trace {
             self.write_head(text)?;
         } else {
             let name = Word(&self.about.name);
-            writeln!(text, "# Written by Headlong from {name}; arrivals and networks are not in it.")?;
+            writeln!(
+                text,
+                "# Written by Headlong from {name}; arrivals and networks are not in it."
+            )?;
             if dialect == Dialect::Httperf {
-                writeln!(text, "# think= stands for pacing, and is counted from the end of a call.")?;
+                writeln!(
+                    text,
+                    "# think= stands for pacing, and is counted from the end of a call."
+                )?;
                 let count = self.sessions.len();
-                writeln!(text, "# httperf --wsesslog {count},0,FILE --period e1 --timeout 10")?;
+                writeln!(
+                    text,
+                    "# httperf --wsesslog {count},0,FILE --period e1 --timeout 10"
+                )?;
             }
         }
         for session in &self.sessions {
@@ -90,7 +103,11 @@ impl Trace {
                     write!(text, " arrival={}", Seconds(session.arrival))?;
                 }
                 let class = self.classes.get(session.class as usize);
-                writeln!(text, " class={}", Word(class.map_or("", |class| &class.name)))?;
+                writeln!(
+                    text,
+                    " class={}",
+                    Word(class.map_or("", |class| &class.name))
+                )?;
             }
             let calls = session.calls();
             for (index, call) in calls.iter().enumerate() {
@@ -130,7 +147,10 @@ impl Trace {
         for (end, ramp) in [("up", about.ramp_up), ("down", about.ramp_down)] {
             if ramp != Default::default() {
                 let (sessions, time) = (ramp.sessions, Seconds(ramp.time));
-                writeln!(text, "#headlong ramp end={end} sessions={sessions} time={time}")?;
+                writeln!(
+                    text,
+                    "#headlong ramp end={end} sessions={sessions} time={time}"
+                )?;
             }
         }
         for class in &self.classes {
@@ -146,7 +166,13 @@ impl Trace {
 
     /// One line. httperf and videoperf keep waiting times with the burst *before* the wait, and so
     /// does everybody with thinking time: `rest` is what follows.
-    fn write_call(&self, dialect: Dialect, call: &Call, rest: &[Call], text: &mut String) -> fmt::Result {
+    fn write_call(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        rest: &[Call],
+        text: &mut String,
+    ) -> fmt::Result {
         if call.with_previous {
             text.push('\t');
         }
@@ -158,13 +184,19 @@ impl Trace {
             }
             (Some(range), _) => write!(text, " range={}", Range(range))?,
         }
-        if let (Some(bytes), Dialect::Headlong | Dialect::Videoperf) = (call.expected_bytes, dialect) {
+        if let (Some(bytes), Dialect::Headlong | Dialect::Videoperf) =
+            (call.expected_bytes, dialect)
+        {
             write!(text, " size={bytes}")?;
         }
         match (call.timeout, dialect) {
             (None, _) | (_, Dialect::Httperf) => {}
             (Some(timeout), Dialect::Videoperf) => {
-                write!(text, " timeout={}", timeout.0.div_ceil(1_000_000_000).max(1))?;
+                write!(
+                    text,
+                    " timeout={}",
+                    timeout.0.div_ceil(1_000_000_000).max(1)
+                )?;
             }
             (Some(timeout), _) => write!(text, " timeout={}", Seconds(timeout))?,
         }
