@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
+use crate::AdaptivePlan;
+
 /// Which URL: a place in the trace's table of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
@@ -65,4 +67,6 @@ impl Script {
 pub enum Plan {
     /// The papers' simple player: it does as it is told, and leaves at the first failure.
     Script(Script),
+    /// A player that adapts its bit rate.
+    Adaptive(AdaptivePlan),
 }

@@ -120,12 +120,6 @@ impl Calls {
         due.min_by_key(|open| open.deadline).map(|open| open.call)
     }
 
-    /// Whether `call` is under way but should have ended before `now`.
-    pub(crate) fn is_late(&self, now: Instant, call: CallId) -> bool {
-        let index = self.index(call);
-        index.is_some_and(|index| self.open[index].deadline < now)
-    }
-
     /// Sends a call.
     pub(crate) fn send(
         &mut self,
@@ -188,11 +182,22 @@ impl Calls {
         Some(self.open[index].judge_end(end))
     }
 
-    /// Ends a call: one record, and its name means nothing from now on.
-    pub(crate) fn finish(&mut self, now: Instant, call: CallId, end: CallEnd) {
+    /// Gives a call another deadline.
+    pub(crate) fn set_deadline(&mut self, call: CallId, deadline: Instant) {
+        if let Some(index) = self.index(call) {
+            self.open[index].deadline = deadline;
+        }
+    }
+
+    /// Ends a call: one record, and its name means nothing from now on. `stop` if the shell does not
+    /// know yet.
+    pub(crate) fn finish(&mut self, now: Instant, call: CallId, end: CallEnd, stop: bool) {
         if let Some(index) = self.index(call) {
             let open = self.open.remove(index);
             self.record(now, &open, end);
+            if stop {
+                self.commands.push_back(Command::Abandon { call });
+            }
         }
     }
 

@@ -24,7 +24,8 @@ pub enum Command {
         /// Bytes of a right answer, if known.
         expected_bytes: Option<u64>,
     },
-    /// Stop caring about a call and close its connection.
+    /// Stop caring about a call and close its connection: the player has ended it, and the session
+    /// goes on or is about to be closed. A call whose transport has ended is not abandoned.
     Abandon {
         /// Which.
         call: CallId,
@@ -99,7 +100,7 @@ pub struct SessionEnd {
     pub stall_time: Duration,
     /// Media time that was played. Zero where nobody looks.
     pub played: Duration,
-    /// Mean bit rate of what was asked for, if anything was and it is known.
+    /// Mean bit rate of the segments that came, or that of the script, if it is known.
     pub bit_rate: Option<BitRate>,
     /// Changes of bit rate.
     pub switches: u32,

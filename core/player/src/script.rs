@@ -38,13 +38,13 @@ impl ScriptPlayer {
         self.due = Some(intended);
     }
 
-    /// When the next call may be sent.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.due
+    /// When the next call may be sent; [`Instant::NEVER`] while another is under way.
+    pub(crate) fn due(&self) -> Instant {
+        self.due.unwrap_or(Instant::NEVER)
     }
 
     /// Sends what is due. The end of the session, if nothing is left to send.
-    pub(crate) fn send_due(
+    pub(crate) fn ring(
         &mut self,
         now: Instant,
         script: &Script,
