@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::simulate::Simulating;
+use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Check(Serving),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<Simulating>),
+    #[command(subcommand)]
+    Workload(Workload),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -7,8 +7,11 @@
 
 mod args;
 mod check;
+mod fill;
+mod mistake;
 mod serve;
 mod simulate;
+mod workload;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,6 +19,7 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser as _;
 use headlong_server::config::ConfigErrors;
+use mistake::Mistakes;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -36,19 +40,22 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
+        Command::Workload(command) => workload::workload(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    if let Some(error) = error.downcast_ref::<clap::Error>() {
-        let _ = error.print();
-        return ExitCode::from(EXIT_USAGE);
-    }
     let mut stderr = std::io::stderr().lock();
     // As above: an error that cannot be printed changes the exit code all the same.
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }

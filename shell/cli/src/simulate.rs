@@ -3,11 +3,12 @@
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 
-use clap::error::ErrorKind;
 use headlong_drive::DriveSpec;
 use headlong_sim::{Experiment, Record, Search, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
+
+use crate::mistake::Mistakes;
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
 #[derive(Debug, Clone, clap::Args)]
@@ -161,19 +162,22 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl WorldArgs {
-    fn workload(&self) -> Result<Specification, String> {
+    fn workload(&self) -> Result<Specification, Vec<String>> {
         let read = match self.workload.strip_suffix(".toml") {
             None => Specification::preset(&self.workload, &self.set),
             Some(_) => {
                 let text = std::fs::read_to_string(&self.workload)
-                    .map_err(|error| format!("{}: {error}", self.workload))?;
+                    .map_err(|error| vec![format!("{}: {error}", self.workload)])?;
                 Specification::read(&self.workload, &text, &self.set)
             }
         };
-        read.map_err(|errors| errors.to_string())
+        read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
-    fn experiment(&self) -> Result<Experiment, String> {
+    /// What the arguments mean, or all that is wrong with them.
+    fn experiment(&self) -> Result<Experiment, Mistakes> {
+        let mut mistakes = Vec::new();
+        let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
             socket_bytes: self.socket.0,
             request_bytes_max: self.request_max.0,
@@ -191,28 +195,33 @@ impl WorldArgs {
             ("order", &self.order),
             ("outstanding_reads", &self.outstanding_reads),
         ];
-        for (name, value) in named {
-            if let Some(value) = value {
-                settings::set(&mut setup.engine, name, value)?;
+        let named = named.iter().filter_map(|(name, value)| {
+            let value = value.as_deref()?;
+            Some((*name, value))
+        });
+        let others = self.engine.iter();
+        let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in named.chain(others) {
+            if let Err(mistake) = settings::set(&mut setup.engine, name, value) {
+                mistakes.push(mistake);
             }
         }
-        for (name, value) in &self.engine {
-            settings::set(&mut setup.engine, name, value)?;
+        mistakes.extend(setup.engine.check().map(|error| error.to_string()));
+        match workload {
+            Ok(workload) if mistakes.is_empty() => Ok(Experiment {
+                workload,
+                drive: self.drive.clone(),
+                setup,
+            }),
+            _ => Err(Mistakes(mistakes)),
         }
-        Ok(Experiment {
-            workload: self.workload()?,
-            drive: self.drive.clone(),
-            setup,
-        })
     }
 }
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
     let (What::Run { world, .. } | What::Search { world, .. }) = &simulating.what;
-    let mut experiment = world
-        .experiment()
-        .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))?;
+    let mut experiment = world.experiment()?;
     match &simulating.what {
         What::Run { rate, seeds, .. } => {
             let records = run(&experiment, world, rate, *seeds)?;
@@ -283,4 +292,50 @@ fn run(
 
 fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{What, WorldArgs, rate};
+    use crate::args::{Args, Command};
+
+    fn world(arguments: &str) -> WorldArgs {
+        let words = arguments.split(' ');
+        let args = Args::try_parse_from(["headlong", "simulate", "run"].into_iter().chain(words));
+        let Command::Simulate(simulating) = args.expect("a command line").command else {
+            panic!("another command");
+        };
+        match simulating.what {
+            What::Run { world, .. } | What::Search { world, .. } => world,
+        }
+    }
+
+    #[test]
+    fn rates_are_written_with_a_unit_or_without() {
+        assert_eq!(rate("70MiB/s"), Ok(70.0));
+        assert_eq!(rate("70"), Ok(70.0));
+        assert_eq!(rate("1GiB/s"), Ok(1024.0));
+        for wrong in ["", "-3", "0", "7 apples", "inf"] {
+            rate(wrong).expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn settings_reach_the_engine_and_the_last_word_wins() {
+        let world = world("youtube-sd --rate 1 --prefetch 2MiB --engine prefetch=3MiB");
+        let experiment = world.experiment().expect("an experiment");
+        assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let world = world("youtube-s --rate 1 --order random --prefetch 1B");
+        let mistakes = world.experiment().expect_err("mistakes").0;
+        let told = mistakes.join("\n");
+        for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {
+            assert!(told.contains(part), "{part} is missing in: {told}");
+        }
+    }
 }

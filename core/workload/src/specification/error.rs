@@ -23,7 +23,8 @@ pub struct SpecificationError {
 impl fmt::Display for SpecificationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", one_line(&self.place))?;
-        if !self.key.is_empty() {
+        // An override's place names the key already.
+        if !self.key.is_empty() && !self.place.ends_with(&self.key) {
             write!(f, "{}: ", one_line(&self.key))?;
         }
         f.write_str(&one_line(&self.text))

@@ -82,8 +82,8 @@ pub struct Storage {
     pub pad_bytes: u64,
 }
 
-/// Sessions that are left out of the statistics at one end of a run (thesis 3.6.1): all that come
-/// within `time`, and so many.
+/// Sessions that are left out of the statistics at one end of a run (thesis 3.6.1): so many, and all
+/// that arrive within `time` of the first or the last arrival. Whichever is more counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ramp {
     /// In sessions.

@@ -126,19 +126,24 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{text}` is no whole number"))
 }
 
-/// `first-last`, both included.
+/// `first-last`, both included, or `first-`: to the end of the file, wherever that is.
 pub(super) fn range(text: &str) -> Result<ByteRange, String> {
     let wrong =
         |why: &str| format!("`{text}` {why}; write the first and the last byte, like 0-524287");
     let (first, last) = text.split_once('-').ok_or_else(|| wrong("is no range"))?;
-    if last.is_empty() || first.is_empty() {
-        return Err(wrong("has an open end"));
+    if first.is_empty() {
+        return Err(wrong("has no beginning"));
     }
-    let (Ok(first), Ok(last)) = (whole(first), whole(last)) else {
+    let Ok(first) = whole(first) else {
         return Err(wrong("is no range"));
     };
-    let end = last.checked_add(1).ok_or_else(|| wrong("ends too far"))?;
-    if first > last {
+    let end = match (last, whole(last)) {
+        ("", _) => Some(u64::MAX),
+        (_, Ok(last)) => last.checked_add(1).filter(|end| *end < u64::MAX),
+        (_, Err(_)) => return Err(wrong("is no range")),
+    };
+    let end = end.ok_or_else(|| wrong("ends too far"))?;
+    if first >= end {
         return Err(wrong("ends before it begins"));
     }
     Ok(ByteRange::new(first, end))

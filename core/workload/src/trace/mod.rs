@@ -17,6 +17,8 @@ pub use error::{CannotSay, TraceError, TraceErrors};
 pub use write::Dialect;
 
 use crate::specification::Ramp;
+#[cfg(test)]
+use crate::specification::Rate;
 
 /// How viewers of one class are connected (thesis Table 3.1).
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +61,7 @@ impl Session {
     pub fn calls(&self) -> &[Call] {
         match &self.plan {
             Plan::Script(script) => &script.calls,
+            Plan::Adaptive(_) => &[],
         }
     }
 }
@@ -107,3 +110,6 @@ pub struct Trace {
     /// Where it comes from.
     pub about: About,
 }
+
+#[cfg(test)]
+mod tests;
