@@ -18,7 +18,9 @@ const BLOCK_BYTES: u64 = 4096;
 pub struct DriveUse {
     /// Block requests done.
     pub requests: u64,
-    /// Their bytes.
+    /// Of those, the ones that the drive had to go somewhere for.
+    pub repositions: u64,
+    /// Bytes of all of them.
     pub bytes: u64,
     /// Where their time went.
     pub parts: Parts,
@@ -122,6 +124,7 @@ impl Disk {
             sum.transfer += parts.transfer;
             sum.cleaning += parts.cleaning;
             self.used.requests += 1;
+            self.used.repositions += u64::from(!completion.is_sequential);
             self.used.bytes += u64::from(completion.request.sectors) * SECTOR_BYTES;
             self.finish(completion.id);
         }
@@ -148,6 +151,7 @@ impl DriveUse {
         let (now, then) = (&self.parts, &earlier.parts);
         Self {
             requests: self.requests - earlier.requests,
+            repositions: self.repositions - earlier.repositions,
             bytes: self.bytes - earlier.bytes,
             parts: Parts {
                 overhead: now.overhead - then.overhead,

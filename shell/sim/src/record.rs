@@ -43,6 +43,9 @@ pub struct Record {
     pub read_kib: f64,
     /// Time during which a read was outstanding, for each read.
     pub read_ms: f64,
+    /// How often the drive had to go somewhere for a read: more than once if it works on several
+    /// by turns.
+    pub repositions_per_read: f64,
     /// Of the drive's own time for each read: moving the arm.
     pub seek_ms: f64,
     /// Waiting for the sector.
@@ -202,6 +205,7 @@ impl Record {
             reads: stats.reads_done,
             read_kib: share(stats.bytes_read / KIB, stats.reads),
             read_ms: per_read(stats.busy_time),
+            repositions_per_read: share(drive.repositions, stats.reads_done),
             seek_ms: per_read(parts.seek),
             rotation_ms: per_read(parts.rotation),
             transfer_ms: per_read(parts.transfer),
@@ -229,7 +233,7 @@ impl Record {
 
     /// Names of what [`Self::line`] shows, above it.
     pub fn heading() -> &'static str {
-        "  rate seed  fail viewers served   disk busy  reads/s read_KiB   ms/r  seek   rot xfer   \
+        "  rate seed  fail viewers served   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
          hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
     }
 
@@ -237,7 +241,7 @@ impl Record {
     pub fn line(&self) -> String {
         let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
         format!(
-            "{:6.1} {:4} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:5.1} {:5.1} \
+            "{:6.1} {:4} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
              {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:3.0}% {:>20} {:>16} {:>21}",
             self.rate_mib_s,
             self.seed,
@@ -249,6 +253,7 @@ impl Record {
             ratio(self.reads as f64, self.seconds),
             self.read_kib,
             self.read_ms,
+            self.repositions_per_read,
             self.seek_ms,
             self.rotation_ms,
             self.transfer_ms,

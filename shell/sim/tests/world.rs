@@ -189,7 +189,9 @@ fn crowd(seed: u64, viewers: u64) -> Trace {
 
 fn calls_of(trace: &Trace) -> u64 {
     let calls = trace.sessions.iter().map(|session| {
-        let Plan::Script(script) = &session.plan;
+        let Plan::Script(script) = &session.plan else {
+            panic!("viewers here follow scripts");
+        };
         script.calls.len() as u64
     });
     calls.sum()
