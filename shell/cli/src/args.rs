@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
+use crate::simulate::Simulating;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
+    /// Run the server's engine, viewers and a drive in virtual time
+    Simulate(Box<Simulating>),
     #[command(subcommand)]
     Workload(Workload),
 }

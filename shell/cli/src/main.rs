@@ -12,6 +12,7 @@ mod fill;
 mod mistake;
 mod plot;
 mod serve;
+mod simulate;
 mod workload;
 
 use std::io::Write as _;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
     };
     let Err(error) = result else {
