@@ -6,6 +6,8 @@ use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::disk::DiskCommand;
+use crate::simulate::Simulating;
+use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -24,6 +26,10 @@ pub(crate) enum Command {
     /// Emulate, measure and look at disks
     #[command(subcommand)]
     Disk(DiskCommand),
+    /// Run the server's engine, viewers and a drive in virtual time
+    Simulate(Box<Simulating>),
+    #[command(subcommand)]
+    Workload(Workload),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -11,7 +11,8 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use clap::Subcommand;
-use headlong_vdisk::Error;
+
+use crate::mistake::Mistakes;
 
 /// What to do with a disk.
 #[derive(Debug, Subcommand)]
@@ -56,7 +57,7 @@ pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
 
 /// A mistake of the operator's, for the exit code that is for those.
 fn mistake(text: impl ToString) -> anyhow::Error {
-    Error::Invalid(vec![text.to_string()]).into()
+    Mistakes(vec![text.to_string()]).into()
 }
 
 /// What is wrong with a file that is to be written later: its folder is not there.

@@ -7,8 +7,14 @@
 
 mod args;
 mod check;
+mod describe;
 mod disk;
+mod fill;
+mod mistake;
+mod plot;
 mod serve;
+mod simulate;
+mod workload;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -16,6 +22,7 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser as _;
 use headlong_server::config::ConfigErrors;
+use mistake::Mistakes;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -36,6 +43,8 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Disk(command) => disk::disk(&command),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
+        Command::Workload(command) => workload::workload(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -49,6 +58,12 @@ fn main() -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     }
     if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
         for mistake in mistakes {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::emulate::drive_spec;
 use super::layout::people;
 use super::{check_folder, mistake, print, probe_page};
+use crate::mistake::Mistakes;
 
 /// What a label most often says, for a drive that does not tell.
 const RPM_USUAL: u32 = 7200;
@@ -188,7 +189,7 @@ fn check_arguments(probing: &Probing) -> anyhow::Result<()> {
     }
     match mistakes.is_empty() {
         true => Ok(()),
-        false => Err(headlong_vdisk::Error::Invalid(mistakes).into()),
+        false => Err(Mistakes(mistakes).into()),
     }
 }
 
