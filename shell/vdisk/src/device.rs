@@ -101,13 +101,7 @@ impl VirtualDisk {
     /// What this machine or user lacks for such a disk; nothing if all is there.
     pub fn missing(file_system: Option<FileSystem>) -> Vec<String> {
         let mut missing = disk_file::missing();
-        let device = "/dev/loop-control";
-        if let Err(error) = File::options().read(true).write(true).open(device) {
-            missing.push(format!(
-                "{device} cannot be opened ({error}): load the kernel module with `modprobe loop`, \
-                 or give the container this device"
-            ));
-        }
+        missing.extend(disk_file::missing_device("/dev/loop-control", "loop"));
         let programs = [
             find_program("losetup", "util-linux"),
             find_program("bash", "bash"),

@@ -303,13 +303,24 @@ pub(crate) fn missing() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         missing.push("mounting needs root: run it with sudo".to_owned());
     }
-    let device = "/dev/fuse";
-    let opened = File::options().read(true).write(true).open(device);
-    if let Err(error) = opened {
-        missing.push(format!(
-            "{device} cannot be opened ({error}): load the kernel module with `modprobe fuse`, or \
-             give the container this device"
-        ));
-    }
+    missing.extend(missing_device("/dev/fuse", "fuse"));
     missing
+}
+
+/// What is wrong with a device of the kernel's that `module` provides.
+pub(crate) fn missing_device(path: &str, module: &str) -> Option<String> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(_) => None,
+        // Whether it would do is only known to root.
+        Err(error)
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && !rustix::process::geteuid().is_root() =>
+        {
+            None
+        }
+        Err(error) => Some(format!(
+            "{path} cannot be opened ({error}): load the kernel module with `modprobe {module}`, or \
+             give the container this device"
+        )),
+    }
 }
