@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
+use crate::disk::DiskCommand;
 use crate::simulate::Simulating;
 use crate::workload::Workload;
 
@@ -26,6 +27,9 @@ pub(crate) enum Command {
     Simulate(Box<Simulating>),
     #[command(subcommand)]
     Workload(Workload),
+    /// Emulate drives
+    #[command(subcommand)]
+    Disk(DiskCommand),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

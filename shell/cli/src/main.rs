@@ -8,6 +8,7 @@
 mod args;
 mod check;
 mod describe;
+mod disk;
 mod fill;
 mod mistake;
 mod plot;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Check(serving) => check::check(&serving),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Disk(command) => disk::disk(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -56,6 +58,12 @@ fn main() -> ExitCode {
         return ExitCode::from(EXIT_USAGE);
     }
     if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
         for mistake in mistakes {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
