@@ -23,13 +23,13 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
+    /// Emulate, measure and look at disks
+    #[command(subcommand)]
+    Disk(DiskCommand),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<Simulating>),
     #[command(subcommand)]
     Workload(Workload),
-    /// Emulate drives
-    #[command(subcommand)]
-    Disk(DiskCommand),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

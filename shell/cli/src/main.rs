@@ -42,9 +42,9 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
-        Command::Disk(command) => disk::disk(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -57,13 +57,13 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(EXIT_USAGE);
     }
-    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
         for mistake in mistakes {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }
-    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
         for mistake in mistakes {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
