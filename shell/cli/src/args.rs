@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
+use crate::workload::Workload;
+
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
 #[command(name = "headlong", version, arg_required_else_help = true)]
@@ -19,6 +21,8 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
+    #[command(subcommand)]
+    Workload(Workload),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

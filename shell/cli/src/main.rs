@@ -7,7 +7,9 @@
 
 mod args;
 mod check;
+mod mistake;
 mod serve;
+mod workload;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 use args::{Args, Command};
 use clap::Parser as _;
 use headlong_server::config::ConfigErrors;
+use mistake::Mistakes;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Workload(command) => workload::workload(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -43,6 +47,12 @@ fn main() -> ExitCode {
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }
