@@ -113,7 +113,7 @@ impl<'a> Director<'a> {
             trace.sessions.push(Session {
                 arrival,
                 class: self.class(index),
-                plan: Plan::Script(Script { calls }),
+                plan: Plan::Script(Script::new(calls)),
             });
             index += 1;
         }

@@ -193,7 +193,7 @@ impl Reader {
         self.sessions.push(Session {
             arrival: draft.arrival.unwrap_or_default(),
             class: draft.class,
-            plan: Plan::Script(Script { calls: draft.calls }),
+            plan: Plan::Script(Script::new(draft.calls)),
         });
     }
 
