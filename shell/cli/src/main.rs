@@ -2,13 +2,16 @@
 //! code.
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running. Results go to standard output, everything else
+//! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
+//! that misses a threshold. Results go to standard output, everything else
 //! to standard error.
 
 mod args;
 mod check;
+mod load;
 mod mistake;
 mod serve;
+mod verdict;
 mod workload;
 
 use std::io::Write as _;
@@ -18,6 +21,7 @@ use args::{Args, Command};
 use clap::Parser as _;
 use headlong_server::config::ConfigErrors;
 use mistake::Mistakes;
+use verdict::Verdict;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -38,6 +42,7 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Workload(command) => workload::workload(&command),
+        Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -55,6 +60,12 @@ fn main() -> ExitCode {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(verdict) = error.downcast_ref::<Verdict>() {
+        for reason in &verdict.reasons {
+            let _ = writeln!(stderr, "headlong: {reason}");
+        }
+        return ExitCode::from(verdict.code);
     }
     let _ = writeln!(stderr, "headlong: {error}");
     ExitCode::from(EXIT_FAILURE)
