@@ -168,6 +168,8 @@ impl Run {
             Recording::new(&trace.classes, window.from, window.to, settings.interval);
         recording.url = target.url().into();
         recording.time_scale = settings.time_scale.factor();
+        let late_max = settings.time_scale.model(settings.late_max);
+        recording.late_max_ms = late_max.as_secs_f64() * 1e3;
         let steady = sessions.iter().map(arrival);
         let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;

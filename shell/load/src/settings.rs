@@ -7,6 +7,9 @@ use headlong_workload::specification::Ramp;
 
 use crate::TimeScale;
 
+/// A generator that is more than a millisecond late measures itself (wrk2's own bound, too).
+const LATE_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// How a trace is to be played.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -28,6 +31,8 @@ pub struct Settings {
     pub sources: Sources,
     /// Length of an interval of the series.
     pub interval: Duration,
+    /// How late one request in a hundred may leave, on the wall, before the result is invalid.
+    pub late_max: std::time::Duration,
     /// Longest that sessions may go on after their own schedule, before the run is given up.
     pub overtime: Duration,
 }
@@ -44,6 +49,7 @@ impl Default for Settings {
             chunk_bytes: None,
             sources: Sources::default(),
             interval: Duration::from_secs(5),
+            late_max: LATE_MAX,
             overtime: Duration::from_secs(600),
         }
     }

@@ -61,8 +61,12 @@ fn played(toy: &Toy, trace: Trace, settings: &Settings) -> Report {
     recording.report()
 }
 
+/// A busy machine may make this process late; that is not what is tested here.
 fn settings() -> Settings {
-    Settings::default()
+    Settings {
+        late_max: std::time::Duration::from_secs(600),
+        ..Settings::default()
+    }
 }
 
 /// How the one session with one call of this object ended, and what was told of it.
@@ -169,7 +173,7 @@ fn a_viewer_who_waits_too_long_leaves() {
     let report = played(&toy, trace, &settings());
     assert_eq!((report.requests.timed_out, report.requests.ended), (1, 1));
     assert_eq!(toy.requests(), 1, "it goes away and asks for nothing more");
-    assert!(report.valid || report.invalid_because[0].contains("late"));
+    assert!(report.valid, "{report}");
 }
 
 #[test]
