@@ -287,3 +287,23 @@ fn playing<'a, P: Borrow<Plan>>(plan: &'a P, machine: &'a mut Machine) -> Playin
         _ => Playing::Nothing,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_sessions_fit_in_a_process() {
+        // Besides what is under way, which is little, and the plan, which may be shared.
+        assert!(
+            size_of::<Player<&Plan>>() <= 512,
+            "{}",
+            size_of::<Player<&Plan>>()
+        );
+        assert!(
+            size_of::<AdaptivePlayer>() <= 768,
+            "{}",
+            size_of::<AdaptivePlayer>()
+        );
+    }
+}

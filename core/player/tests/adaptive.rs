@@ -294,6 +294,26 @@ fn a_standstill_makes_the_lowest_bit_rate_come_next() {
 }
 
 #[test]
+fn after_a_standstill_the_picture_waits_for_more_than_one_segment() {
+    let stalled = |resume| {
+        let make = Make {
+            rule: Rule::Fixed(1),
+            start_rendition: 1,
+            resume_buffer: seconds(resume),
+            timeout: None,
+            ..make()
+        };
+        let rates = [(0, 10_000), (20, 0), (60, 2_000)];
+        let rig = played(plan(title(100), &[Act::Watch(seconds(80))], make), &rates);
+        assert_eq!(rig.end().stalls, 1);
+        rig.end().stall_time
+    };
+    // Three segments more, each a second at twice the bit rate, and its delay.
+    let longer = stalled(8) - stalled(2);
+    assert!((ms(3_200)..ms(3_400)).contains(&longer), "{longer:?}");
+}
+
+#[test]
 fn a_viewer_who_leaves_early_wastes_what_is_in_the_buffer() {
     let rig = played(
         plan(title(60), &[Act::Watch(seconds(11))], make()),

@@ -393,6 +393,31 @@ fn the_picture_stands_still_while_the_buffer_is_empty_and_bytes_are_asked_for() 
 }
 
 #[test]
+fn bytes_that_come_as_the_buffer_runs_empty_are_in_time() {
+    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
+    rig.reply(at(200), 0, 1000);
+    rig.reply(at(1_200), 1, 1000);
+    rig.reply(at(2_200), 2, 1000);
+    let end = rig.end();
+    assert_eq!((end.stalls, end.stall_time), (0, ms(0)));
+}
+
+#[test]
+fn after_a_standstill_the_picture_waits_for_as_much_as_at_the_start() {
+    let mut rig = Rig::new(watched(vec![call(0), call(1), call(2)], 1_000));
+    rig.reply(at(200), 0, 1000);
+    rig.wait_until(at(1_500));
+    rig.head(1, 206, None);
+    rig.bytes(1, 999);
+    rig.wait_until(at(1_900));
+    rig.bytes(1, 1);
+    rig.ended(1, TransportEnd::Whole);
+    rig.reply(at(2_500), 2, 1000);
+    let end = rig.end();
+    assert_eq!((end.stalls, end.stall_time), (1, ms(700)));
+}
+
+#[test]
 fn a_pause_that_the_script_wants_is_no_stall() {
     let mut rig = Rig::new(watched(vec![call(0), paced(1, 60_000)], 1_000));
     rig.reply(at(200), 0, 1000);

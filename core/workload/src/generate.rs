@@ -10,9 +10,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_player::{Call, ObjectId, Plan, Playback, Script};
 use headlong_random::{Generator, Zipf};
-use headlong_units::{ByteRange, Duration};
+use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
 use crate::specification::{
@@ -113,7 +113,10 @@ impl<'a> Director<'a> {
             trace.sessions.push(Session {
                 arrival,
                 class: self.class(index),
-                plan: Plan::Script(Script::new(calls)),
+                plan: Plan::Script(Script {
+                    calls,
+                    playback: self.playback(title),
+                }),
             });
             index += 1;
         }
@@ -158,6 +161,15 @@ impl<'a> Director<'a> {
                 place..place + 1
             }
         };
+        if specification.requests.open_ended {
+            let range = ByteRange::new(pieces.range(places.start).start, title.file_bytes);
+            let request = Request {
+                range,
+                pace: None,
+                with_previous: false,
+            };
+            return (title, alloc::vec![request]);
+        }
         (title, self.requests(&pieces, places, session.fork("whims")))
     }
 
@@ -246,6 +258,18 @@ impl<'a> Director<'a> {
         requests
     }
 
+    /// How a title is shown: from its first request on, or segment.
+    fn playback(&self, title: &Title) -> Option<Playback> {
+        if self.specification.viewing.start == Start::RandomSegment {
+            return None;
+        }
+        let bits = title.bit_rate();
+        Some(Playback {
+            bit_rate: BitRate(libm::round(bits) as u64),
+            start_bytes: title.segment_bytes.min(title.bytes),
+        })
+    }
+
     /// The calls that ask for them, file by file.
     fn calls(&self, title: &Title, requests: &[Request], objects: &mut Objects) -> Vec<Call> {
         let mut calls = Vec::with_capacity(requests.len());
@@ -257,10 +281,13 @@ impl<'a> Director<'a> {
                 // A chunk file is asked for as it is; a title's file by ranges, even if one of them
                 // is all of it.
                 let is_whole = self.catalogue.chunk_bytes.is_some() && wanted == file.range;
+                let end = match self.specification.requests.open_ended {
+                    true => u64::MAX,
+                    false => wanted.end - start,
+                };
                 calls.push(Call {
                     object: objects.id((title.number, start), file.path),
-                    range: (!is_whole)
-                        .then(|| ByteRange::new(wanted.start - start, wanted.end - start)),
+                    range: (!is_whole).then(|| ByteRange::new(wanted.start - start, end)),
                     expected_bytes: Some(wanted.len()),
                     timeout: self.specification.requests.timeout,
                     pace: request.pace.filter(|_| index == 0),

@@ -8,8 +8,11 @@
 
 mod args;
 mod check;
+mod describe;
+mod fill;
 mod load;
 mod mistake;
+mod plot;
 mod serve;
 mod verdict;
 mod workload;

@@ -138,3 +138,123 @@ fn sufficient(title: &Title, sight: Sight) -> usize {
     let share = sight.buffer.as_secs_f64() / title.segment.as_secs_f64().max(1e-9);
     highest_where(title, |rate| rate <= estimate * SUFFICIENT_SHARE * share)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use headlong_units::BitRate;
+
+    use super::*;
+    use crate::adaptive::title::{Rendition, Segments};
+
+    const MBPS: f64 = 1e6;
+
+    fn title() -> Title {
+        let rendition = |kbps| Rendition {
+            bit_rate: BitRate::from_kbps(kbps),
+            header: None,
+            segments: Segments::Table(Vec::new()),
+        };
+        Title {
+            segment: Duration::from_secs(2),
+            segments: 100,
+            renditions: [500, 1_000, 2_000, 4_000].map(rendition).into(),
+        }
+    }
+
+    fn chosen(rule: Rule, sight: Sight) -> usize {
+        let make = Make {
+            rule,
+            ..Make::default()
+        };
+        choose(&title(), &make, sight)
+    }
+
+    /// In the middle of a session with so many seconds in the buffer.
+    fn sight(mbps: f64, buffer: u64, present: usize) -> Sight {
+        Sight {
+            estimate: Some(mbps * MBPS),
+            buffer: Duration::from_secs(buffer),
+            present,
+            moving: true,
+            dry: false,
+        }
+    }
+
+    #[test]
+    fn throughput_leaves_a_margin() {
+        for (mbps, rendition) in [(0.1, 0), (1.1, 0), (1.12, 1), (4.4, 2), (4.5, 3), (99.0, 3)] {
+            let found = chosen(Rule::Throughput, sight(mbps, 20, 0));
+            assert_eq!(found, rendition, "{mbps} Mb/s");
+        }
+    }
+
+    #[test]
+    fn nothing_is_chosen_that_would_run_the_buffer_dry() {
+        // Of 4 Mb/s, 70 %, in the half of a segment's time that is left: 1.4 Mb/s.
+        assert_eq!(chosen(Rule::Throughput, sight(4.0, 1, 2)), 1);
+        assert_eq!(chosen(Rule::Throughput, sight(4.0, 2, 2)), 2);
+        // Before the picture moves an empty buffer means nothing.
+        let start = Sight {
+            moving: false,
+            ..sight(4.0, 0, 2)
+        };
+        assert_eq!(chosen(Rule::Throughput, start), 2);
+        let dry = Sight { dry: true, ..start };
+        assert_eq!(chosen(Rule::Throughput, dry), 0);
+        assert_eq!(chosen(Rule::Fixed(9), dry), 3);
+    }
+
+    #[test]
+    fn the_buffer_maps_to_a_rate_with_no_change_before_the_next_is_reached() {
+        let rule = Rule::Buffer {
+            reservoir: Duration::from_secs(5),
+            cushion: Duration::from_secs(35),
+        };
+        // The map: 500 kb/s at 5 s and 100 kb/s more for each second.
+        for (buffer, present, rendition) in [
+            (5, 3, 0),
+            (9, 0, 0),
+            (10, 0, 0),
+            (11, 0, 1),
+            (12, 2, 2),
+            (10, 2, 2),
+            (9, 2, 1),
+            (21, 1, 2),
+            (39, 2, 2),
+            (40, 2, 3),
+        ] {
+            let found = chosen(rule, sight(99.0, buffer, present));
+            assert_eq!(found, rendition, "{buffer} s, from {present}");
+        }
+    }
+
+    #[test]
+    fn bola_goes_up_with_the_buffer_from_the_lowest_to_the_highest() {
+        let rule = Rule::Bola {
+            low: Duration::from_secs(10),
+        };
+        let found: Vec<usize> = (0..=30).map(|s| chosen(rule, sight(99.0, s, 0))).collect();
+        assert!(found.is_sorted(), "{found:?}");
+        assert_eq!((found[8], found[30]), (0, 3), "{found:?}");
+        // Two renditions score alike where the line between them says: of 0.5 and 1 Mb/s, with
+        // utilities 1 and 1 + ln 2, gp = ln 8 / 2 and Vp = 10 / gp, at Vp (gp + 1 - ln 2) = 12.95 s.
+        assert_eq!((found[12], found[13]), (0, 1), "{found:?}");
+    }
+
+    #[test]
+    fn dynamic_is_throughput_below_its_mark_and_bola_above() {
+        let low = Duration::from_secs(10);
+        assert_eq!(chosen(Rule::Dynamic { low }, sight(4.5, 9, 0)), 3);
+        let above = sight(0.6, 30, 0);
+        assert_eq!(
+            chosen(Rule::Dynamic { low }, above),
+            chosen(Rule::Bola { low }, above)
+        );
+        assert_ne!(
+            chosen(Rule::Throughput, above),
+            chosen(Rule::Bola { low }, above)
+        );
+    }
+}

@@ -13,6 +13,13 @@ use headlong_player::{
 };
 use headlong_units::{ByteRange, Duration, Instant};
 
+/// What a right answer to a call is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) partial: bool,
+}
+
 /// A command, and when it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
@@ -94,7 +101,9 @@ impl Rig {
                     self.take_records();
                     let busy = self.open.values().any(|other| other == connection);
                     assert!(!busy, "connection {connection} has a call already");
-                    self.open.insert(*call, *connection);
+                    if !self.has_record(*call) {
+                        self.open.insert(*call, *connection);
+                    }
                 }
                 Command::Abandon { call } => abandoned.push(*call),
                 Command::Close => self.closed = true,
@@ -113,12 +122,16 @@ impl Rig {
         }
     }
 
+    fn has_record(&self, call: CallId) -> bool {
+        self.records.iter().any(|record| record.call == call)
+    }
+
     fn take_records(&mut self) {
         while let Some(record) = self.player.poll_record() {
             assert!(record.sent >= record.intended, "{record:?}");
             assert!(record.ended >= record.sent, "{record:?}");
             self.open.remove(&record.call);
-            let again = self.records.iter().any(|other| other.call == record.call);
+            let again = self.has_record(record.call);
             assert!(!again, "two records of {:?}", record.call);
             self.records.push(record);
         }
@@ -161,6 +174,27 @@ impl Rig {
         self.head(call, 206, Some(bytes));
         self.bytes(call, bytes);
         self.ended(call, TransportEnd::Whole);
+    }
+
+    /// The `nth` call under way, counted round and round.
+    pub(crate) fn wanted(&self, nth: usize) -> Option<(CallId, Wanted)> {
+        let (call, _) = self.open.iter().cycle().nth(nth)?;
+        self.given.iter().find_map(|given| match &given.command {
+            Command::Send {
+                call: sent,
+                range,
+                expected_bytes,
+                ..
+            } if sent == call => {
+                let most = range.map(|range| range.len().min(700));
+                let wanted = Wanted {
+                    bytes: expected_bytes.or(most),
+                    partial: range.is_some(),
+                };
+                Some((*call, wanted))
+            }
+            _ => None,
+        })
     }
 
     /// When each call was sent, in milliseconds, with its object and connection.
