@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::disk::DiskCommand;
+use crate::load::Load;
 use crate::simulate::Simulating;
 use crate::workload::Workload;
 
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Simulate(Box<Simulating>),
     #[command(subcommand)]
     Workload(Workload),
+    Load(Box<Load>),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are
