@@ -14,6 +14,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod fit;
+mod hard;
+mod names;
+mod presets;
 mod request;
+mod spec;
 
+pub use fit::{Measurements, fit};
+pub use hard::{
+    HardDrive, HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, SeekCurve, SeekKnot,
+    WriteCacheSpec,
+};
+pub use presets::{Preset, UnknownPreset, preset, presets};
 pub use request::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+pub use spec::DriveSpec;

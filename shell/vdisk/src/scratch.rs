@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::guardian::{self, Guardian};
 
-const PREFIX: &str = "headlong-test-";
+const PREFIX: &str = "headlong-disk-";
 
 /// A directory for one test, removed with all that lies in it when dropped, and when the process
 /// ends without dropping it.
@@ -35,7 +35,7 @@ impl Scratch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         SWEEP.call_once(|| {
             for line in sweep() {
-                eprintln!("testkit: {line}");
+                eprintln!("headlong: {line}");
             }
         });
         let pid = std::process::id();
@@ -78,7 +78,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Guards that mount are dropped first; it says what they could not undo.
         for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
-            eprintln!("testkit: {line}");
+            eprintln!("headlong: {line}");
         }
     }
 }

@@ -87,7 +87,7 @@ fn lines(output: io::Result<std::process::Output>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Scratch;
+    use crate::scratch::Scratch;
 
     #[test]
     fn a_launched_program_keeps_its_arguments_and_is_recorded_as_itself() {

@@ -11,19 +11,21 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 
-use super::actuator::{Actuator, Work};
+use rustix::fs::FallocateFlags;
+
+use crate::actuator::Actuator;
 
 /// Name of the one file.
-pub(super) const FILE_NAME: &str = "disk";
+pub(crate) const FILE_NAME: &str = "disk";
 const FILE: INodeNo = INodeNo(2);
 /// Nothing ever changes but the content.
 const ATTRIBUTES_VALID: Duration = Duration::from_secs(3_600);
 /// Largest request: 256 pages, the most this protocol allows without a system setting.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
 
-pub(super) struct OneFile {
-    pub(super) actuator: Arc<Actuator>,
-    pub(super) size_bytes: u64,
+pub(crate) struct OneFile {
+    pub(crate) actuator: Arc<Actuator>,
+    pub(crate) size_bytes: u64,
 }
 
 impl OneFile {
@@ -90,7 +92,8 @@ impl Filesystem for OneFile {
 
     fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         // The page cache above this file would hide reads from the drive.
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO);
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
     }
 
     fn read(
@@ -109,7 +112,7 @@ impl Filesystem for OneFile {
         if length == 0 {
             return reply.data(&[]);
         }
-        self.actuator.submit(offset, Work::Read { length, reply });
+        self.actuator.read(offset, length, reply);
     }
 
     fn write(
@@ -127,13 +130,7 @@ impl Filesystem for OneFile {
         if offset.saturating_add(data.len() as u64) > self.size_bytes {
             return reply.error(Errno::ENOSPC);
         }
-        self.actuator.submit(
-            offset,
-            Work::Write {
-                data: data.to_vec(),
-                reply,
-            },
-        );
+        self.actuator.write(offset, data, reply);
     }
 
     fn flush(
@@ -157,6 +154,27 @@ impl Filesystem for OneFile {
     ) {
         // Every write was answered after it had been made: there is nothing left to flush.
         reply.ok();
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        // What makes zeroes is a short cut for making a file system; nothing else is needed.
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        if !mode.intersects(FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        match self.actuator.zero(offset, length) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn readdir(
