@@ -1,0 +1,71 @@
+//! Whether the workloads of an experiment can be played on its files.
+
+use std::path::Path;
+
+use headlong_workload::{Catalogue, Specification};
+
+use super::mistake::Mistakes;
+use super::{Experiment, FileSet};
+
+impl Experiment {
+    /// Reads the specifications that are named, and checks that every workload asks for titles that
+    /// are on the drive.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, at once; `file` is the experiment's.
+    pub fn check_workloads(&self, file: &Path) -> Result<(), Mistakes> {
+        let mut wrong = Vec::new();
+        let mut seen: Vec<(FileSet, Option<u64>)> = Vec::new();
+        for cell in self.cells() {
+            let files = &cell.files;
+            if !seen.iter().any(|(there, _)| there == files) {
+                let stored = catalogue(&files.catalogue, &files.changes());
+                let stored = stored.map_err(|errors| wrong.extend(errors)).ok();
+                if let (Some(stored), Some(size)) = (&stored, self.drive.size_bytes)
+                    && stored.file_bytes() > size
+                {
+                    wrong.push(format!(
+                        "drive.size: the titles take {} bytes, the drive has {size}; set fewer \
+                         titles with [files.set]",
+                        stored.file_bytes()
+                    ));
+                }
+                seen.push((files.clone(), stored.map(|stored| stored.fingerprint())));
+            }
+            let stored = seen.iter().find(|(there, _)| there == files);
+            let asked = catalogue(&cell.workload.preset, &cell.changes());
+            match asked.map_err(|errors| wrong.extend(errors)) {
+                Ok(asked)
+                    if stored.is_some_and(|(_, f)| f.is_some_and(|f| f != asked.fingerprint())) =>
+                {
+                    wrong.push(format!(
+                        "workload.{}: asks for other titles than {} stores; give both the same \
+                         catalogue, with [files.set] for what differs from the preset",
+                        cell.workload_name, files.catalogue
+                    ));
+                }
+                _ => {}
+            }
+        }
+        wrong.dedup();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Mistakes::many(file, wrong)),
+        }
+    }
+}
+
+fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<String>> {
+    let is_file = name.contains(['/', '.']);
+    let read = match is_file {
+        false => Specification::preset(name, changes),
+        true => {
+            let text = std::fs::read_to_string(name)
+                .map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
+            Specification::read(name, &text, changes)
+        }
+    };
+    let lines = |text: String| text.lines().map(str::to_owned).collect();
+    read.map(|specification| Catalogue::of(&specification))
+        .map_err(|errors| lines(errors.to_string()))
+}
