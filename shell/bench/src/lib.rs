@@ -22,6 +22,7 @@ mod rig;
 mod run;
 mod search;
 mod servers;
+mod told;
 
 pub use compare::{Compared, Rates, Ratio, compare};
 pub use disk_trace::DiskPattern;
@@ -35,3 +36,7 @@ pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
 pub use search::{Found, Outcome, Probe, Search};
+pub use told::{
+    MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
+    write_markdown,
+};
