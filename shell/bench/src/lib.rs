@@ -9,6 +9,7 @@
 //! behind but the store and the records.
 
 mod admin;
+pub mod command;
 mod compare;
 mod disk_trace;
 mod experiment;
@@ -17,6 +18,7 @@ mod facts;
 mod golden;
 mod hunt;
 mod load_result;
+mod plan;
 mod record;
 mod rig;
 mod run;
@@ -24,6 +26,7 @@ mod search;
 mod servers;
 mod told;
 
+pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
@@ -32,6 +35,7 @@ pub use experiment::{
 };
 pub use facts::{CpuUse, Machine};
 pub use hunt::{Hunt, Limit, Runner};
+pub use plan::plan;
 pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;

@@ -19,8 +19,8 @@ use crate::rig::{
 use crate::servers::{self, Place};
 
 /// Of the server, in a network of its own.
-const PORT: u16 = 8080;
-const ADMIN_PORT: u16 = 8081;
+pub(crate) const PORT: u16 = 8080;
+pub(crate) const ADMIN_PORT: u16 = 8081;
 /// A server scans 28,000 files before it listens.
 const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
 /// Beyond the time a run must take.
@@ -217,6 +217,36 @@ pub(crate) fn generate_words(
     words
 }
 
+/// The command that plays them.
+pub(crate) fn load_words(
+    experiment: &Experiment,
+    headlong: &Path,
+    trace: &Path,
+    result: &Path,
+    ends_at_failure: bool,
+) -> Vec<String> {
+    let phases = &experiment.phases;
+    let mut words = vec![
+        headlong.display().to_string(),
+        "load".into(),
+        trace.display().to_string(),
+        format!("http://127.0.0.1:{PORT}"),
+        "--time-scale".into(),
+        experiment.time_scale.to_string(),
+        "--ramp-up".into(),
+        format!("{}ms", phases.ramp_up.as_millis()),
+        "--ramp-down".into(),
+        format!("{}ms", phases.ramp_down.as_millis()),
+        "--json".into(),
+        result.display().to_string(),
+    ];
+    // One failure decides only under the strict rule.
+    if ends_at_failure && experiment.search.failures_max == 0.0 {
+        words.push("--stop-at-failure".into());
+    }
+    words
+}
+
 /// Everything that decides a run but its rate and seed, as it stands in records.
 pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     json!({
@@ -271,7 +301,13 @@ impl Attempt<'_> {
         let disk_trace = self.folder.join("disk-trace");
         self.disk.begin(&disk_trace)?;
         let result = self.folder.join("load.json");
-        let words = self.load_words(trace, &result, ends_at_failure);
+        let words = load_words(
+            self.experiment,
+            self.headlong,
+            trace,
+            &result,
+            ends_at_failure,
+        );
         self.commands.push(words.join(" "));
         let start = Start {
             network: Some(self.network.process()),
@@ -354,29 +390,6 @@ impl Attempt<'_> {
             std::thread::sleep(POLL);
         }
         Ok((server, launch.status_path))
-    }
-
-    fn load_words(&self, trace: &Path, result: &Path, ends_at_failure: bool) -> Vec<String> {
-        let phases = &self.experiment.phases;
-        let mut words = vec![
-            self.headlong.display().to_string(),
-            "load".into(),
-            trace.display().to_string(),
-            format!("http://127.0.0.1:{PORT}"),
-            "--time-scale".into(),
-            self.experiment.time_scale.to_string(),
-            "--ramp-up".into(),
-            format!("{}ms", phases.ramp_up.as_millis()),
-            "--ramp-down".into(),
-            format!("{}ms", phases.ramp_down.as_millis()),
-            "--json".into(),
-            result.display().to_string(),
-        ];
-        // One failure decides only under the strict rule.
-        if ends_at_failure && self.experiment.search.failures_max == 0.0 {
-            words.push("--stop-at-failure".into());
-        }
-        words
     }
 
     /// Until the viewers have left; what the CPU did, and how the server died if it did.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
+use crate::bench::Bench;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Check(Serving),
     #[command(subcommand)]
     Workload(Workload),
+    #[command(subcommand)]
+    Bench(Bench),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

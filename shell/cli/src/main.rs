@@ -6,6 +6,7 @@
 //! to standard error.
 
 mod args;
+mod bench;
 mod check;
 mod mistake;
 mod serve;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser as _;
+use headlong_bench::Ending;
 use headlong_server::config::ConfigErrors;
 use mistake::Mistakes;
 
@@ -23,6 +25,18 @@ use mistake::Mistakes;
 const EXIT_USAGE: u8 = 64;
 /// A failure while running.
 const EXIT_FAILURE: u8 = 2;
+/// A result that does not count.
+const EXIT_REFUSED: u8 = 3;
+/// A result below what was demanded.
+const EXIT_MISSED: u8 = 4;
+
+fn ending_code(ending: Ending) -> ExitCode {
+    ExitCode::from(match ending {
+        Ending::Done => 0,
+        Ending::Refused => EXIT_REFUSED,
+        Ending::Missed => EXIT_MISSED,
+    })
+}
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -38,6 +52,10 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Workload(command) => workload::workload(&command),
+        Command::Bench(command) => match bench::bench(&command) {
+            Ok(ending) => return ending_code(ending),
+            Err(error) => Err(error),
+        },
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;

@@ -44,6 +44,37 @@ pub(crate) struct DiskSetup<'a> {
     pub(crate) time_scale: u32,
 }
 
+impl DiskSetup<'_> {
+    /// The command that starts the drive.
+    pub(crate) fn words(&self, store: &Path, point: &Path, socket: &Path) -> Vec<String> {
+        let text = |path: &Path| path.display().to_string();
+        let mut words = vec![
+            text(self.headlong),
+            "disk".into(),
+            "emulate".into(),
+            self.drive.preset.clone(),
+            "--time-scale".into(),
+            self.time_scale.to_string(),
+            "--mount".into(),
+            text(point),
+            "--file-system".into(),
+            self.files.file_system.clone(),
+            "--store".into(),
+            text(store),
+            "--control".into(),
+            text(socket),
+            "--json".into(),
+        ];
+        if let Some(bytes) = self.drive.size_bytes {
+            words.extend(["--size".into(), bytes.to_string()]);
+        }
+        if let Some(depth) = self.drive.queue_depth {
+            words.extend(["--queue-depth".into(), depth.to_string()]);
+        }
+        words
+    }
+}
+
 impl Disk {
     /// Starts the drive, and fills it if its store is empty.
     pub(crate) fn start(guard: &Guard, setup: &DiskSetup<'_>) -> Result<Self, RigError> {
@@ -51,7 +82,7 @@ impl Disk {
         let point = guard.folder().join("titles");
         let socket = guard.folder().join("drive.sock");
         std::fs::create_dir_all(&point).map_err(|error| RigError::io(point.display(), error))?;
-        let command = command(setup, &store, &point, &socket);
+        let command = setup.words(&store.disk(), &point, &socket);
         let start = Start {
             kind: Kind::Disk,
             ..Start::PLAIN
@@ -161,34 +192,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.process.stop();
     }
-}
-
-fn command(setup: &DiskSetup<'_>, store: &Store, point: &Path, socket: &Path) -> Vec<String> {
-    let text = |path: &Path| path.display().to_string();
-    let mut words = vec![
-        text(setup.headlong),
-        "disk".into(),
-        "emulate".into(),
-        setup.drive.preset.clone(),
-        "--time-scale".into(),
-        setup.time_scale.to_string(),
-        "--mount".into(),
-        text(point),
-        "--file-system".into(),
-        setup.files.file_system.clone(),
-        "--store".into(),
-        text(&store.disk()),
-        "--control".into(),
-        text(socket),
-        "--json".into(),
-    ];
-    if let Some(bytes) = setup.drive.size_bytes {
-        words.extend(["--size".into(), bytes.to_string()]);
-    }
-    if let Some(depth) = setup.drive.queue_depth {
-        words.extend(["--queue-depth".into(), depth.to_string()]);
-    }
-    words
 }
 
 /// Changes of a specification as `headlong workload` takes them.
