@@ -72,7 +72,8 @@ pub fn fit(name: &str, measured: &Measurements) -> HardDriveSpec {
     spec
 }
 
-fn assumed(name: &str, measured: &Measurements) -> HardDriveSpec {
+/// A drive with these rates, and what is assumed of every drive; it has no arm yet.
+pub(crate) fn assumed(name: &str, measured: &Measurements) -> HardDriveSpec {
     let mut spec = HardDriveSpec {
         name: name.to_string(),
         sources: format!(
@@ -94,7 +95,7 @@ fn assumed(name: &str, measured: &Measurements) -> HardDriveSpec {
         queue: QueueSpec {
             depth: 32,
             order: QueueOrder::Nearest,
-            wait_ms_max: 500,
+            wait_ms_max: 3_000,
         },
         read_cache: ReadCacheSpec {
             segments: 16,

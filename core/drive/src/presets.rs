@@ -1,11 +1,12 @@
 //! Drives that others measured or described, by name.
 
+mod flash;
+mod hard;
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::fit::{Measurements, fit};
-use crate::hard::{HardDriveSpec, Rates};
 use crate::names::nearest;
 use crate::spec::DriveSpec;
 
@@ -16,13 +17,13 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is, in a line.
     pub summary: &'static str,
-    make: fn(&Preset) -> DriveSpec,
+    make: fn(&'static str) -> DriveSpec,
 }
 
 impl Preset {
     /// Its figures.
     pub fn spec(&self) -> DriveSpec {
-        (self.make)(self)
+        (self.make)(self.name)
     }
 }
 
@@ -37,11 +38,10 @@ pub struct UnknownPreset {
 
 impl fmt::Display for UnknownPreset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nearest = self.nearest.join(", ");
+        let (name, nearest) = (&self.name, self.nearest.join(", "));
         write!(
             f,
-            "there is no drive \"{}\"; the nearest names are {nearest}",
-            self.name
+            "there is no drive \"{name}\"; the nearest names are {nearest}"
         )
     }
 }
@@ -68,37 +68,55 @@ pub fn preset(name: &str) -> Result<DriveSpec, UnknownPreset> {
     })
 }
 
-const PRESETS: &[Preset] = &[Preset {
-    name: "wd-red-wd10efrx",
-    summary: "Western Digital Red 1 TB, 5400 rpm, 3.5 inch SATA (libception's Linux server)",
-    make: |preset| DriveSpec::HardDrive(wd_red(preset)),
-}];
-
-fn megabytes(outer: u64, middle: u64, inner: u64) -> Rates {
-    Rates {
-        outer_bytes_per_s: outer * 1_000_000,
-        middle_bytes_per_s: middle * 1_000_000,
-        inner_bytes_per_s: inner * 1_000_000,
-    }
-}
-
-fn wd_red(preset: &Preset) -> HardDriveSpec {
-    let measured = Measurements {
-        capacity_bytes: 1_000_204_886_016,
-        rpm: 5_400,
-        rates: megabytes(133, 115, 67),
-        full_stroke_us: 32_600.0,
-        half_stroke_us: 23_100.0,
-        quarter_stroke_us: 18_900.0,
-        short_forward_us: None,
-        short_backward_us: None,
-    };
-    HardDriveSpec {
-        sources: "Rates and strokes: libception (TOMPECS 2018) section 4, Table 1, measured with \
-                  diskinfo; MB taken as 10^6 bytes. Speed and capacity: the same section. \
-                  Synthetic: heads, zones, switches, write settle, overhead, division of the 64 MB \
-                  cache, queue."
-            .to_string(),
-        ..fit(preset.name, &measured)
-    }
-}
+const PRESETS: &[Preset] = &[
+    Preset {
+        name: "wd-red-wd10efrx",
+        summary: "Western Digital Red 1 TB, 5400 rpm SATA: libception's Linux server",
+        make: hard::wd_red,
+    },
+    Preset {
+        name: "hp-146-10k-sas",
+        summary: "HP 146 GB, 10,000 rpm 2.5 inch SAS: the thesis' FreeBSD server",
+        make: hard::hp_10k,
+    },
+    Preset {
+        name: "seagate-st1000dm003",
+        summary: "Seagate Barracuda 1 TB, 7200 rpm SATA; largely synthetic",
+        make: hard::seagate,
+    },
+    Preset {
+        name: "hitachi-5k3000",
+        summary: "Hitachi Deskstar 5K3000 3 TB, 5700 rpm SATA: thesis 5.6.2; seeks derived",
+        make: hard::hitachi,
+    },
+    Preset {
+        name: "nearline-20tb",
+        summary: "a 20 TB 7200 rpm nearline drive of 2022",
+        make: hard::nearline,
+    },
+    Preset {
+        name: "dual-actuator-14tb",
+        summary: "a 14 TB 7200 rpm drive with two arms, 524 MB/s",
+        make: hard::dual_actuator,
+    },
+    Preset {
+        name: "ssd-sata-low-end",
+        summary: "a small SATA SSD, 410 MB/s; writing is synthetic",
+        make: flash::sata_low_end,
+    },
+    Preset {
+        name: "ssd-qlc-consumer",
+        summary: "a 4 TB SATA SSD of four-bit cells: 530 MB/s for 78 GB, then 160",
+        make: flash::qlc_consumer,
+    },
+    Preset {
+        name: "ssd-nvme-data-centre",
+        summary: "a 2 TB NVMe SSD for servers, made to be read",
+        make: flash::nvme_data_centre,
+    },
+    Preset {
+        name: "ssd-ocz-core-v2",
+        summary: "OCZ Core V2 120 GB: flashstream's SSD, optimal block 16 MB",
+        make: flash::ocz_core_v2,
+    },
+];

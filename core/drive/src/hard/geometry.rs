@@ -35,7 +35,7 @@ pub(crate) struct Place {
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
     sectors: u64,
-    cylinders: u64,
+    stroke_per_cylinder: f64,
     heads: u64,
     turn_ns: u64,
     head_switch_ns: u64,
@@ -51,7 +51,7 @@ impl Geometry {
         let mut geometry = Self {
             zones: Vec::new(),
             sectors: (spec.capacity_bytes / SECTOR_BYTES).max(1),
-            cylinders: 0,
+            stroke_per_cylinder: 0.0,
             heads,
             turn_ns: spec.turn_ns(),
             head_switch_ns,
@@ -86,7 +86,7 @@ impl Geometry {
             cylinder += cylinders;
             stream_ns += cylinders * geometry.cylinder_ns();
         }
-        geometry.cylinders = cylinder.max(1);
+        geometry.stroke_per_cylinder = 1.0 / (cylinder.max(2) - 1) as f64;
         geometry
     }
 
@@ -114,7 +114,7 @@ impl Geometry {
 
     /// The distance between two cylinders, in parts of the full stroke.
     pub(crate) fn stroke(&self, from: u64, to: u64) -> f64 {
-        from.abs_diff(to) as f64 / self.cylinders.saturating_sub(1).max(1) as f64
+        from.abs_diff(to) as f64 * self.stroke_per_cylinder
     }
 
     fn zone_of(&self, sector: u64) -> &Zone {
@@ -173,11 +173,15 @@ impl Geometry {
         (zone.sector + track * zone.sectors_per_track + in_track).min(self.sectors)
     }
 
-    /// How long the head waits from `now_ns` until `sector` comes round.
-    pub(crate) fn rotation_ns(&self, sector: u64, now_ns: u64) -> u64 {
-        let angle = self.stream_ns(sector) % self.turn_ns;
+    /// How long the head waits from `now_ns` until a sector of this stream time comes round.
+    pub(crate) fn rotation_ns(&self, stream_ns: u64, now_ns: u64) -> u64 {
+        let angle = stream_ns % self.turn_ns;
         let spindle = now_ns % self.turn_ns;
-        (angle + self.turn_ns - spindle) % self.turn_ns
+        if angle >= spindle {
+            angle - spindle
+        } else {
+            angle + self.turn_ns - spindle
+        }
     }
 }
 
@@ -206,11 +210,12 @@ mod tests {
     #[test]
     fn a_sector_comes_round_once_a_turn() {
         let geometry = Geometry::new(&small_drive());
-        let wait = geometry.rotation_ns(12_345, 1_000_000);
+        let sector_ns = geometry.stream_ns(12_345);
+        let wait = geometry.rotation_ns(sector_ns, 1_000_000);
         assert!(wait < geometry.turn_ns);
-        assert_eq!(geometry.rotation_ns(12_345, 1_000_000 + wait), 0);
+        assert_eq!(geometry.rotation_ns(sector_ns, 1_000_000 + wait), 0);
         assert_eq!(
-            geometry.rotation_ns(12_345, 1_000_000 + wait + geometry.turn_ns),
+            geometry.rotation_ns(sector_ns, 1_000_000 + wait + geometry.turn_ns),
             0
         );
     }

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
-use self::arm::Arm;
+use self::arm::{Arm, Target};
 pub use self::seek::{SeekCurve, SeekKnot};
 pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, WriteCacheSpec};
 use self::write_cache::WriteCache;
@@ -35,6 +35,7 @@ use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SE
 struct Queued {
     id: RequestId,
     request: Request,
+    target: Target,
     arrived_ns: u64,
 }
 
@@ -150,16 +151,15 @@ impl HardDrive {
         if is_alone || is_fcfs || oldest_waits_ns >= self.wait_ns_max {
             return 0;
         }
+        let view = self.arm.view(at_ns);
         let cost = |queued: &Queued| {
             let request = &queued.request;
-            let in_memory = match request.direction {
-                Direction::Read => self.write_cache.holds(request.sector, request.end()),
-                Direction::Write => self.write_cache.absorbs(u64::from(request.sectors)),
-            };
-            if in_memory {
-                return 0;
+            match request.direction {
+                Direction::Read if self.write_cache.holds(request.sector, request.end()) => 0,
+                Direction::Read => self.arm.read_access_ns(&view, request, &queued.target),
+                Direction::Write if self.write_cache.absorbs(u64::from(request.sectors)) => 0,
+                Direction::Write => self.arm.write_access_ns(&view, &queued.target),
             }
-            self.arm.access_ns(request, at_ns)
         };
         // The first of equals is the oldest.
         let costs = self.queue.iter().map(cost).enumerate();
@@ -191,7 +191,7 @@ impl HardDrive {
         let mut end_ns = earliest_ns;
         if !in_memory {
             let free_ns = self.destage.map_or(ready_ns, |d| d.end_ns.max(ready_ns));
-            let access = self.arm.read(&request, free_ns);
+            let access = self.arm.read(&request, &queued.target, free_ns);
             parts.cleaning = Duration(free_ns - ready_ns);
             parts.seek = Duration(access.seek_ns);
             parts.rotation = Duration(access.rotation_ns);
@@ -222,7 +222,7 @@ impl HardDrive {
         }
         self.write_cache.remove(start, end);
         let free_ns = self.destage.map_or(ready_ns, |d| d.end_ns.max(ready_ns));
-        let access = self.arm.write(start, end, free_ns);
+        let access = self.arm.write(&queued.target, end, free_ns);
         parts.cleaning = Duration(free_ns - ready_ns);
         parts.seek = Duration(access.seek_ns);
         parts.rotation = Duration(access.rotation_ns);
@@ -276,7 +276,8 @@ impl HardDrive {
         let Some((start, end)) = self.write_cache.take_next(self.arm.sector(at_ns)) else {
             return;
         };
-        let access = self.arm.write(start, end, at_ns);
+        let target = self.arm.target(start);
+        let access = self.arm.write(&target, end, at_ns);
         self.destage = Some(Destage {
             sectors: end - start,
             end_ns: access.end_ns,
@@ -319,6 +320,7 @@ impl Drive for HardDrive {
         self.queue.push(Queued {
             id,
             request,
+            target: self.arm.target(request.sector),
             arrived_ns: self.now_ns,
         });
         self.begin(self.now_ns);

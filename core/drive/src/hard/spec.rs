@@ -195,7 +195,7 @@ pub(crate) mod tests {
             queue: QueueSpec {
                 depth: 32,
                 order: QueueOrder::Nearest,
-                wait_ms_max: 500,
+                wait_ms_max: 3_000,
             },
             read_cache: ReadCacheSpec {
                 segments: 4,
