@@ -189,7 +189,7 @@ pub(crate) fn finish(
     Ok(())
 }
 
-fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
+pub(crate) fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
     let limits: Vec<_> = compared.limits.iter().map(limit_summary).collect();
     json!({
         "schema": "headlong-bench-compare-1",
@@ -215,7 +215,7 @@ fn limit_summary(limit: &Limit) -> serde_json::Value {
     })
 }
 
-fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> String) {
+pub(crate) fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> String) {
     let text = match options.json {
         true => format!("{value}\n"),
         false => text(),

@@ -94,6 +94,11 @@ impl<'a, R: Runner> Hunt<'a, R> {
         }
     }
 
+    /// Who makes the runs.
+    pub fn runner(&mut self) -> &mut R {
+        &mut self.runner
+    }
+
     /// Makes one run, or finds it among the records. One that is refused is made once more.
     ///
     /// # Errors

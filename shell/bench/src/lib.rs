@@ -20,6 +20,7 @@ mod hunt;
 mod load_result;
 mod plan;
 mod record;
+pub mod reproduce;
 mod rig;
 mod run;
 mod search;

@@ -140,6 +140,23 @@ impl Bench {
         Ok(record)
     }
 
+    /// Reads from the cold drive, with its times on; `read` gets the folder of the titles and says
+    /// how fast it was.
+    pub(crate) fn read(
+        &mut self,
+        cell: &Cell,
+        read: impl FnOnce(&Path) -> std::io::Result<f64>,
+    ) -> Result<f64, RigError> {
+        self.start_disk(&cell.files)?;
+        let disk = self.disk.as_mut().map(|(_, disk)| disk);
+        let disk = disk.ok_or(RigError::Stopping)?;
+        disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
+        disk.begin(&self.guard.folder().join("reading-trace"))?;
+        let rate = read(disk.root());
+        disk.end()?;
+        rate.map_err(|error| RigError::io(disk.root().display(), error))
+    }
+
     fn start_disk(&mut self, files: &FileSet) -> Result<(), RigError> {
         if self.disk.as_ref().is_some_and(|(there, _)| there == files) {
             return Ok(());

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::bench::Bench;
+use crate::reproduce::Reproduce;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Workload(Workload),
     #[command(subcommand)]
     Bench(Bench),
+    #[command(subcommand)]
+    Reproduce(Reproduce),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod check;
 mod mistake;
+mod reproduce;
 mod serve;
 mod workload;
 
@@ -52,6 +53,10 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Workload(command) => workload::workload(&command),
+        Command::Reproduce(command) => match reproduce::again(&command) {
+            Ok(ending) => return ending_code(ending),
+            Err(error) => Err(error),
+        },
         Command::Bench(command) => match bench::bench(&command) {
             Ok(ending) => return ending_code(ending),
             Err(error) => Err(error),

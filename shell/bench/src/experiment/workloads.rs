@@ -19,7 +19,7 @@ impl Experiment {
         for cell in self.cells() {
             let files = &cell.files;
             if !seen.iter().any(|(there, _)| there == files) {
-                let stored = catalogue(&files.catalogue, &files.changes());
+                let stored = files.catalogue();
                 let stored = stored.map_err(|errors| wrong.extend(errors)).ok();
                 if let (Some(stored), Some(size)) = (&stored, self.drive.size_bytes)
                     && stored.file_bytes() > size
@@ -51,6 +51,28 @@ impl Experiment {
         match wrong.is_empty() {
             true => Ok(()),
             false => Err(Mistakes::many(file, wrong)),
+        }
+    }
+}
+
+impl FileSet {
+    /// The titles; the error says everything that is wrong with the specification.
+    pub(crate) fn catalogue(&self) -> Result<Catalogue, Vec<String>> {
+        catalogue(&self.catalogue, &self.changes())
+    }
+
+    /// How many files it is; 0 if its specification cannot be read, which is told elsewhere.
+    pub(crate) fn count(&self) -> u64 {
+        let Ok(catalogue) = self.catalogue() else {
+            return 0;
+        };
+        match catalogue.chunk_bytes {
+            None => catalogue.titles.len() as u64,
+            Some(chunk) => catalogue
+                .titles
+                .iter()
+                .map(|t| t.file_bytes.div_ceil(chunk))
+                .sum(),
         }
     }
 }
