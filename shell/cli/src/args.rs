@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::bench::Bench;
+use crate::disk::DiskCommand;
 use crate::reproduce::Reproduce;
 use crate::workload::Workload;
 
@@ -29,6 +30,9 @@ pub(crate) enum Command {
     Bench(Bench),
     #[command(subcommand)]
     Reproduce(Reproduce),
+    /// Emulate drives
+    #[command(subcommand)]
+    Disk(DiskCommand),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -8,6 +8,7 @@
 mod args;
 mod bench;
 mod check;
+mod disk;
 mod mistake;
 mod reproduce;
 mod serve;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             Ok(ending) => return ending_code(ending),
             Err(error) => Err(error),
         },
+        Command::Disk(command) => disk::disk(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -70,6 +72,12 @@ fn main() -> ExitCode {
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }

@@ -34,6 +34,8 @@ pub struct Options {
     pub queue: QueueSettings,
     /// Where it listens for commands, if anywhere.
     pub control: Option<ControlPlace>,
+    /// Set when somebody wants it to stop; may be set before it is started.
+    pub stop: StopSignal,
 }
 
 /// Where the control socket is.
@@ -71,7 +73,8 @@ pub struct Info {
 /// A mounted file system on a block device that takes as long as a drive.
 pub struct VirtualDisk {
     control: Option<ControlServer>,
-    parts: Arc<Parts>,
+    /// There until it ends.
+    parts: Option<Arc<Parts>>,
     stop: StopSignal,
 }
 
@@ -150,8 +153,8 @@ impl VirtualDisk {
         });
         let mut disk = Self {
             control: None,
-            parts: Arc::clone(&parts),
-            stop: StopSignal::default(),
+            parts: Some(Arc::clone(&parts)),
+            stop: options.stop,
         };
         if let Some(path) = control {
             disk.control = Some(ControlServer::start(&path, parts, disk.stop.clone())?);
@@ -159,29 +162,33 @@ impl VirtualDisk {
         Ok(disk)
     }
 
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("taken only by its end")
+    }
+
     /// Its file: timing, faults, counters, trace.
     pub fn file(&self) -> &DiskFile {
-        &self.parts.file
+        &self.parts().file
     }
 
     /// The block device's node, `/dev/loopN`.
     pub fn device(&self) -> &Path {
-        self.parts.loop_device.path()
+        self.parts().loop_device.path()
     }
 
     /// Kernel name of the device, `loopN`.
     pub fn device_name(&self) -> String {
-        self.parts.loop_device.name()
+        self.parts().loop_device.name()
     }
 
     /// Root of the mounted file system, if there is one.
     pub fn mount(&self) -> Option<PathBuf> {
-        self.parts.mount_point()
+        self.parts().mount_point()
     }
 
     /// All there is to know to use it.
     pub fn info(&self) -> Info {
-        self.parts.info()
+        self.parts().info()
     }
 
     /// Writes everything out and mounts the file system anew: nothing of it is cached then.
@@ -189,27 +196,47 @@ impl VirtualDisk {
     /// # Errors
     /// If somebody uses it.
     pub fn remount(&self) -> Result<(), Error> {
-        self.parts.remount()
-    }
-
-    /// Ends [`Self::wait_for_stop`]; from any thread, at any time.
-    pub fn stop_signal(&self) -> StopSignal {
-        self.stop.clone()
+        self.parts().remount()
     }
 
     /// Waits until somebody asks the disk to stop, by its signal or by the control command.
     pub fn wait_for_stop(&self) {
         self.stop.wait();
     }
+
+    /// Ends it, as dropping it does.
+    ///
+    /// # Errors
+    /// If its store is not one that can be opened again.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(parts) = self.parts.take() else {
+            return Ok(());
+        };
+        // A hanging disk would hold the unmounting for ever; without the timing the rest is quick.
+        parts.file.clear_faults();
+        parts.file.switch_timing(false);
+        // Its threads are ended, so what follows is the last of the parts.
+        self.control = None;
+        let Some(parts) = Arc::into_inner(parts) else {
+            return Err(Error::Refused(
+                "a control connection does not end".to_owned(),
+            ));
+        };
+        drop(parts.mounted);
+        drop(parts.loop_device);
+        parts.file.close()
+    }
 }
 
 impl Drop for VirtualDisk {
     fn drop(&mut self) {
-        // A hanging disk would hold the unmounting for ever; without the timing the rest is quick.
-        self.parts.file.clear_faults();
-        self.parts.file.switch_timing(false);
-        // Its threads are ended, so what follows is the last of the parts.
-        self.control = None;
+        if let Err(error) = self.end() {
+            eprintln!("headlong: {error}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Wall};
 
@@ -183,7 +183,7 @@ impl DiskFile {
     /// # Errors
     /// If there is a trace already, or the file cannot be made.
     pub fn start_trace(&self, path: &Path) -> Result<(), Error> {
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trace = self.lock_trace();
         if let Some(trace) = &*trace {
             let place = trace.path().display();
             let text = format!("a trace is being written to {place}; stop that one first");
@@ -201,7 +201,7 @@ impl DiskFile {
     /// # Errors
     /// If there is none, or it could not be written.
     pub fn stop_trace(&self) -> Result<u64, Error> {
-        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trace = self.lock_trace();
         let Some(trace) = trace.take() else {
             return Err(Error::Refused("no trace is being written".to_owned()));
         };
@@ -223,48 +223,54 @@ impl DiskFile {
         self.store().sync().map_err(Error::system(doing))
     }
 
-    fn unmount(&mut self) {
+    /// Ends it, as dropping it does.
+    ///
+    /// # Errors
+    /// If its store is not one that can be opened again, or its trace is not whole.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        // Only once.
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
         self.actuator.close();
-        let end = Wall::now() + RELEASE_TIMEOUT;
-        if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
-            let point = self.mount_point.display();
-            eprintln!("headlong: cannot unmount {point}: {error}");
-        }
-        // Detached, it ends when the last who holds it lets go.
-        if let Some(session) = self.session.take() {
-            while !session.guard.is_finished() && Wall::now() < end {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if session.guard.is_finished() {
-                let _ = session.umount_and_join();
-            } else {
-                eprintln!(
-                    "headlong: {} is still held open",
-                    self.mount_point.display()
-                );
-            }
-        }
+        self.unmount(session);
         if let Some(arm) = self.arm.take() {
             let _ = arm.join();
         }
+        let is_tracing = self.lock_trace().is_some();
+        let traced = if is_tracing { self.stop_trace() } else { Ok(0) };
+        self.sync_store().and(traced).map(|_| ())
+    }
+
+    fn unmount(&self, session: BackgroundSession) {
+        let end = Wall::now() + RELEASE_TIMEOUT;
+        let point = self.mount_point.display();
+        if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
+            eprintln!("headlong: cannot unmount {point}: {error}");
+        }
+        // Detached, it ends when the last who holds it lets go.
+        while !session.guard.is_finished() && Wall::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if session.guard.is_finished() {
+            let _ = session.umount_and_join();
+        } else {
+            eprintln!("headlong: {point} is still held open");
+        }
+    }
+
+    fn lock_trace(&self) -> MutexGuard<'_, Option<TraceFile>> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for DiskFile {
     fn drop(&mut self) {
-        self.unmount();
-        if let Some(trace) = self
-            .trace
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-        {
-            self.actuator.trace_to(None);
-            if let Err(error) = trace.finish() {
-                eprintln!("headlong: the trace is not whole: {error}");
-            }
-        }
-        if let Err(error) = self.sync_store() {
+        if let Err(error) = self.end() {
             eprintln!("headlong: {error}");
         }
     }

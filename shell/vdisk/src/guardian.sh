@@ -1,7 +1,8 @@
 # Waits for the end of whoever holds the other end of standard input, then removes a scratch
 # directory and everything that lies outside a process because of it, the inner before the outer:
 # processes, file systems on loop devices, the loop devices, what their files lie on. Says what
-# it had to do. Touches nothing that is not named by, or in, that directory.
+# it had to do. Touches nothing that is not named by, or lies on, or in,
+# that directory.
 #
 # Arguments: the directory; the process id of its owner, if it may still live.
 
@@ -59,16 +60,18 @@ end_processes() {
     echo "cannot end ${living[*]}"
 }
 
-# Mount points at or below the directory, the last mounted first: `outer` those of FUSE, `inner` the
-# others.
+# Mount points at or below the directory, and wherever a loop device of ours is mounted, the last
+# mounted first: `outer` those of FUSE, `inner` the others.
 find_mounts() {
-    local point rest kind
+    local point rest kind device
     inner=() outer=()
     while read -r _ _ _ _ point rest; do
         # The kernel writes space, tab, newline and backslash as three octal digits.
         printf -v point "${point//%/%%}"
-        [[ $point == "$directory" || $point == "$directory"/* ]] || continue
         kind=${rest#* - }
+        device=${kind#* } device=${device%% *}
+        [[ $point == "$directory" || $point == "$directory"/* ]] ||
+            { [[ $device == /dev/loop* ]] && is_ours "${device#/dev/}"; } || continue
         case $kind in
             fuse*) outer=("$point" "${outer[@]}") ;;
             *) inner=("$point" "${inner[@]}") ;;

@@ -24,7 +24,7 @@ pub struct Extents {
 
 impl Extents {
     /// How many runs there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.runs.len()
     }
 
@@ -174,9 +174,9 @@ mod tests {
         ];
         assert_eq!(all, expected);
         extents.put(4, run(2, sequence(4)));
-        assert_eq!(extents.len(), 1);
+        assert_eq!(extents.count(), 1);
         extents.put(0, run(10, Content::Zero));
-        assert_eq!(extents.len(), 0);
+        assert_eq!(extents.count(), 0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const SEQUENCE: u64 = 1;
 const HEAD: u64 = 2;
 
 pub(super) fn encode(extents: &Extents) -> Vec<u8> {
-    let mut runs = Vec::with_capacity(extents.len() * RUN_BYTES);
+    let mut runs = Vec::with_capacity(extents.count() * RUN_BYTES);
     for (first, run) in extents.iter() {
         let (kind, sequence) = match run.content {
             Content::Zero | Content::Literal => (LITERAL, Sequence::ZERO),
@@ -33,7 +33,7 @@ pub(super) fn encode(extents: &Extents) -> Vec<u8> {
     }
     let mut table = Vec::with_capacity(HEAD_BYTES + runs.len());
     table.extend_from_slice(MAGIC);
-    table.extend_from_slice(&(extents.len() as u64).to_le_bytes());
+    table.extend_from_slice(&(extents.count() as u64).to_le_bytes());
     table.extend_from_slice(&checksum(&runs).to_le_bytes());
     table.append(&mut runs);
     table
