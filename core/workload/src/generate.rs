@@ -10,9 +10,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_player::{Call, ObjectId, Plan, Playback, Script};
 use headlong_random::{Generator, Zipf};
-use headlong_units::{ByteRange, Duration};
+use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
 use crate::specification::{
@@ -113,7 +113,10 @@ impl<'a> Director<'a> {
             trace.sessions.push(Session {
                 arrival,
                 class: self.class(index),
-                plan: Plan::Script(Script { calls }),
+                plan: Plan::Script(Script {
+                    calls,
+                    playback: self.playback(title),
+                }),
             });
             index += 1;
         }
@@ -244,6 +247,18 @@ impl<'a> Director<'a> {
             since_start = since_start.saturating_add(1);
         }
         requests
+    }
+
+    /// How a title is shown: from its first request on, or segment.
+    fn playback(&self, title: &Title) -> Option<Playback> {
+        if self.specification.viewing.start == Start::RandomSegment {
+            return None;
+        }
+        let bits = title.bit_rate();
+        Some(Playback {
+            bit_rate: BitRate(libm::round(bits) as u64),
+            start_bytes: title.segment_bytes.min(title.bytes),
+        })
     }
 
     /// The calls that ask for them, file by file.

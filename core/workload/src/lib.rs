@@ -21,6 +21,7 @@ mod generate;
 mod nearest;
 pub mod preset;
 pub mod specification;
+pub mod summary;
 pub mod trace;
 
 pub use catalogue::{Catalogue, CatalogueFile, Title, locate};

@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod check;
 mod disk;
+mod fill;
 mod mistake;
 mod reproduce;
 mod serve;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_workload::{Dialect, Specification, Trace, generate, preset};
 
+use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
 
 /// Generated viewers: traces of what they ask for, and the files that they ask for.
@@ -22,6 +23,15 @@ pub(crate) enum Workload {
     ///   headlong workload generate youtube-2011 --set catalogue.chunk=512KiB -o chunks.trace
     #[command(verbatim_doc_comment)]
     Generate(Generate),
+    /// Create the files that a trace asks for
+    ///
+    /// Titles are created in a random order, the same in every form of storage, each in one piece.
+    /// Files that are there are kept, so a run that was stopped goes on. For example:
+    ///
+    ///   headlong workload fill /mnt/videos --spec youtube-sd
+    ///   headlong workload fill /mnt/videos --spec youtube-sd --verify sample
+    #[command(verbatim_doc_comment)]
+    Fill(Fill),
 }
 
 /// A specification and what is changed of it.
@@ -89,6 +99,7 @@ fn dialects() -> clap::builder::PossibleValuesParser {
 pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
     match command {
         Workload::Generate(arguments) => write_trace(arguments),
+        Workload::Fill(arguments) => fill(arguments),
     }
 }
 

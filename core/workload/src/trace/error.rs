@@ -80,6 +80,8 @@ impl core::error::Error for TraceErrors {}
 /// What a dialect has no words for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CannotSay {
+    /// A session that adapts its bit rate has no calls until it is played.
+    Adaptive,
     /// httperf 0.9.1 asks for whole files only.
     Ranges,
     /// httperf keeps the sessions of a file in a table.
@@ -94,6 +96,10 @@ pub enum CannotSay {
 impl fmt::Display for CannotSay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Adaptive => f.write_str(
+                "a session adapts its bit rate, and a trace holds calls that are known before; play \
+                 it from where it was made",
+            ),
             Self::Ranges => f.write_str(
                 "this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB",
             ),

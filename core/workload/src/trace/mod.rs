@@ -61,6 +61,7 @@ impl Session {
     pub fn calls(&self) -> &[Call] {
         match &self.plan {
             Plan::Script(script) => &script.calls,
+            Plan::Adaptive(_) => &[],
         }
     }
 }

@@ -14,8 +14,8 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::str::FromStr;
 
-use headlong_player::{Call, ObjectId, Plan, Script};
-use headlong_units::{ByteRange, Duration};
+use headlong_player::{Call, ObjectId, Plan, Playback, Script};
+use headlong_units::{BitRate, ByteRange, Duration};
 
 use super::line::{self, Word};
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
@@ -58,6 +58,7 @@ struct Draft {
     line: usize,
     arrival: Option<Duration>,
     class: u32,
+    playback: Option<Playback>,
     calls: Vec<Call>,
     /// Time to think after the burst at hand.
     think: Option<Duration>,
@@ -193,7 +194,10 @@ impl Reader {
         self.sessions.push(Session {
             arrival: draft.arrival.unwrap_or_default(),
             class: draft.class,
-            plan: Plan::Script(Script { calls: draft.calls }),
+            plan: Plan::Script(Script {
+                calls: draft.calls,
+                playback: draft.playback,
+            }),
         });
     }
 
@@ -329,8 +333,14 @@ impl Reader {
     }
 
     fn read_session_values(&self, words: &[Word], draft: &mut Draft) -> Result<(), line::Flaw> {
-        let values = pairs(words, &["arrival", "class"])?;
+        let values = pairs(words, &["arrival", "class", "rate", "start"])?;
         draft.arrival = value(&values, "arrival", line::seconds)?;
+        let bit_rate: Option<BitRate> = value(&values, "rate", parsed)?;
+        let start_bytes = value(&values, "start", line::whole)?.unwrap_or_default();
+        draft.playback = bit_rate.map(|bit_rate| Playback {
+            bit_rate,
+            start_bytes,
+        });
         let before = self
             .sessions
             .last()

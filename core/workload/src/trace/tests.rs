@@ -1,7 +1,7 @@
 use std::string::ToString as _;
 use std::vec;
 
-use headlong_player::Script;
+use headlong_player::{Playback, Script};
 use proptest::prelude::*;
 
 use super::*;
@@ -297,10 +297,15 @@ prop_compose! {
     fn session()(
         gap in duration(),
         class in 0u32..2,
+        rate in proptest::option::of((any::<u64>(), any::<u64>())),
         mut calls in proptest::collection::vec(call(), 1..6),
     ) -> Session {
         (calls[0].with_previous, calls[0].think) = (false, None);
-        Session { arrival: gap, class, plan: Plan::Script(Script { calls }) }
+let playback = rate.map(|(rate, start_bytes)| Playback {
+            bit_rate: BitRate(rate),
+            start_bytes,
+        });
+        Session { arrival: gap, class, plan: Plan::Script(Script { calls, playback }) }
     }
 }
 
@@ -351,7 +356,9 @@ fn rename(trace: &mut Trace) {
         object.0 = at as u32;
     };
     for session in &mut trace.sessions {
-        let Plan::Script(script) = &mut session.plan;
+        let Plan::Script(script) = &mut session.plan else {
+            continue;
+        };
         script
             .calls
             .iter_mut()

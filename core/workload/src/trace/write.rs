@@ -7,10 +7,10 @@
 use alloc::string::String;
 use core::fmt::{self, Write as _};
 
-use headlong_player::Call;
+use headlong_player::{Call, Plan, Script};
 use headlong_units::{ByteRange, Duration};
 
-use super::{CannotSay, Trace};
+use super::{CannotSay, Session, Trace};
 
 /// Whose wsesslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,10 @@ impl Trace {
                 Ok(())
             }
         };
+        let is_adaptive = |session: &Session| matches!(session.plan, Plan::Adaptive(_));
+        if self.sessions.iter().any(is_adaptive) {
+            return Err(CannotSay::Adaptive);
+        }
         match dialect {
             Dialect::Httperf => {
                 let mut calls = self.sessions.iter().flat_map(|session| session.calls());
@@ -103,11 +107,17 @@ impl Trace {
                     write!(text, " arrival={}", Seconds(session.arrival))?;
                 }
                 let class = self.classes.get(session.class as usize);
-                writeln!(
-                    text,
-                    " class={}",
-                    Word(class.map_or("", |class| &class.name))
-                )?;
+                let class = class.map_or("", |class| &class.name);
+                write!(text, " class={}", Word(class))?;
+                if let Plan::Script(Script {
+                    playback: Some(playback),
+                    ..
+                }) = &session.plan
+                {
+                    let (rate, start) = (playback.bit_rate, playback.start_bytes);
+                    write!(text, " rate={rate} start={start}")?;
+                }
+                text.push('\n');
             }
             let calls = session.calls();
             for (index, call) in calls.iter().enumerate() {
