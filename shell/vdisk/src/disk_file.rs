@@ -23,9 +23,6 @@ use crate::scratch::Scratch;
 use crate::store::{PAGE_BYTES, Store};
 use crate::trace::{Record, TraceFile};
 
-/// Threads that take requests from the kernel: one can copy while the other looks for rules.
-const KERNEL_THREADS: usize = 2;
-
 /// The drive and what it is to hold.
 #[derive(Debug)]
 pub struct FileOptions {
@@ -286,8 +283,8 @@ fn mount_file(
         MountOption::FSName("headlong-disk".into()),
         MountOption::NoAtime,
     ];
-    config.n_threads = Some(KERNEL_THREADS);
-    config.clone_fd = true;
+    // Two would mix up the order in which requests came, and that is what a drive goes by.
+    config.n_threads = Some(1);
     let file_system = OneFile {
         actuator: Arc::clone(actuator),
         size_bytes,

@@ -223,21 +223,18 @@ mod tests {
 
     #[test]
     fn coarse_units_give_the_same_amplification_as_fine_ones() {
+        let capacity = 4 * CAPACITY;
         let random = |seed, count: u64| {
             let mut generator = Generator::new(seed);
-            (0..count)
-                .map(move |_| (generator.below(CAPACITY / UNIT) * UNIT, UNIT))
-                .collect::<Vec<_>>()
+            let unit = move |_| (generator.below(capacity / UNIT) * UNIT, UNIT);
+            (0..count).map(unit)
         };
         let mut found = Vec::new();
         for unit in [UNIT, 8 * UNIT] {
-            let mut pages = Pages::new(CAPACITY, unit, 1 << 20, 0.2);
-            amplification(&mut pages, (0..CAPACITY / UNIT).map(|i| (i * UNIT, UNIT)));
-            amplification(&mut pages, random(1, 3 * CAPACITY / UNIT).into_iter());
-            found.push(amplification(
-                &mut pages,
-                random(2, CAPACITY / UNIT).into_iter(),
-            ));
+            let mut pages = Pages::new(capacity, unit, 1 << 20, 0.2);
+            amplification(&mut pages, (0..capacity / UNIT).map(|i| (i * UNIT, UNIT)));
+            amplification(&mut pages, random(1, 3 * capacity / UNIT));
+            found.push(amplification(&mut pages, random(2, capacity / UNIT)));
         }
         assert!((found[0] / found[1] - 1.0).abs() < 0.1, "{found:?}");
     }
