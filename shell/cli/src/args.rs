@@ -7,6 +7,7 @@ use headlong_server::config::{Config, ConfigErrors, Flags};
 
 use crate::bench::Bench;
 use crate::disk::DiskCommand;
+use crate::load::Load;
 use crate::reproduce::Reproduce;
 use crate::workload::Workload;
 
@@ -33,6 +34,7 @@ pub(crate) enum Command {
     /// Emulate drives
     #[command(subcommand)]
     Disk(DiskCommand),
+    Load(Box<Load>),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

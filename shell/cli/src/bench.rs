@@ -7,6 +7,7 @@ use headlong_bench::{Cell, Ending, Experiment, Options, command, default_store, 
 use headlong_units::Bytes;
 
 use crate::mistake::Mistakes;
+use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Experiments: a server, an emulated drive, generated viewers, and what came of it.
 ///
@@ -148,12 +149,26 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Does it.
-pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<Ending> {
-    match arguments {
+pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
+    judge(match arguments {
         Bench::Run(arguments) => run(arguments),
         Bench::Search(arguments) => search(arguments),
         Bench::Compare(arguments) => compare(arguments),
-    }
+    }?)
+}
+
+/// An ending that has an exit code of its own is told as one.
+pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
+    let (code, reason) = match ending {
+        Ending::Done => return Ok(()),
+        Ending::Refused => (
+            EXIT_INVALID,
+            "what was measured does not count; the lines above and the record say why",
+        ),
+        Ending::Missed => (EXIT_MISSED, "a ratio is below what its baseline demands"),
+    };
+    let reasons = vec![reason.to_owned()];
+    Err(Verdict { code, reasons }.into())
 }
 
 fn run(arguments: &Run) -> anyhow::Result<Ending> {

@@ -2,7 +2,8 @@
 //! code.
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running. Results go to standard output, everything else
+//! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
+//! that misses a threshold. Results go to standard output, everything else
 //! to standard error.
 
 mod args;
@@ -10,9 +11,11 @@ mod bench;
 mod check;
 mod disk;
 mod fill;
+mod load;
 mod mistake;
 mod reproduce;
 mod serve;
+mod verdict;
 mod workload;
 
 use std::io::Write as _;
@@ -20,26 +23,14 @@ use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser as _;
-use headlong_bench::Ending;
 use headlong_server::config::ConfigErrors;
 use mistake::Mistakes;
+use verdict::Verdict;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
 /// A failure while running.
 const EXIT_FAILURE: u8 = 2;
-/// A result that does not count.
-const EXIT_REFUSED: u8 = 3;
-/// A result below what was demanded.
-const EXIT_MISSED: u8 = 4;
-
-fn ending_code(ending: Ending) -> ExitCode {
-    ExitCode::from(match ending {
-        Ending::Done => 0,
-        Ending::Refused => EXIT_REFUSED,
-        Ending::Missed => EXIT_MISSED,
-    })
-}
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -55,15 +46,10 @@ fn main() -> ExitCode {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
         Command::Workload(command) => workload::workload(&command),
-        Command::Reproduce(command) => match reproduce::again(&command) {
-            Ok(ending) => return ending_code(ending),
-            Err(error) => Err(error),
-        },
-        Command::Bench(command) => match bench::bench(&command) {
-            Ok(ending) => return ending_code(ending),
-            Err(error) => Err(error),
-        },
+        Command::Reproduce(command) => reproduce::again(&command),
+        Command::Bench(command) => bench::bench(&command),
         Command::Disk(command) => disk::disk(&command),
+        Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -87,6 +73,12 @@ fn main() -> ExitCode {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(verdict) = error.downcast_ref::<Verdict>() {
+        for reason in &verdict.reasons {
+            let _ = writeln!(stderr, "headlong: {reason}");
+        }
+        return ExitCode::from(verdict.code);
     }
     let _ = writeln!(stderr, "headlong: {error}");
     ExitCode::from(EXIT_FAILURE)

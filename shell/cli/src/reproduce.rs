@@ -1,10 +1,9 @@
 //! `headlong reproduce`: the papers' experiments again.
 
 use anyhow::anyhow;
-use headlong_bench::Ending;
 use headlong_bench::reproduce::{Paper, experiment, reproduce};
 
-use crate::bench::{Output, show_plan};
+use crate::bench::{Output, judge, show_plan};
 
 /// The papers' experiments again, our numbers beside theirs. Needs root.
 #[derive(Debug, clap::Subcommand)]
@@ -39,7 +38,7 @@ pub(crate) struct Again {
 }
 
 /// Does it.
-pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<Ending> {
+pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again) = match arguments {
         Reproduce::ToChunk(again) => (Paper::ToChunk, again),
         Reproduce::Libception { part, again } => match part.as_str() {
@@ -50,7 +49,7 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<Ending> {
     let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
     let options = again.output.options(&experiment.name, again.quick)?;
     if again.output.plan {
-        return show_plan(&experiment, &experiment.cells(), true, &options);
+        return judge(show_plan(&experiment, &experiment.cells(), true, &options)?);
     }
-    Ok(reproduce(paper, &experiment, again.quick, &options)?)
+    judge(reproduce(paper, &experiment, again.quick, &options)?)
 }
