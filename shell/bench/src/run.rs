@@ -254,6 +254,8 @@ pub(crate) fn load_words(
         format!("{}ms", phases.ramp_up.as_millis()),
         "--ramp-down".into(),
         format!("{}ms", phases.ramp_down.as_millis()),
+        // Sessions go on for up to ten minutes after the last has come, under less and less load.
+        "--end-with-arrivals".into(),
         "--json".into(),
         result.display().to_string(),
     ];

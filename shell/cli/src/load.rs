@@ -11,9 +11,9 @@ use headlong_load::{
     parse_ramp, play,
 };
 use headlong_units::{BitRate, Bytes, Duration};
+use headlong_workload::Trace;
 use headlong_workload::specification::{Ramp, Rate};
-use headlong_workload::trace::{with_arrivals, with_classes};
-use headlong_workload::{NetworkClass, Trace};
+use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::Mistakes;
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
@@ -103,6 +103,9 @@ struct Playing {
     /// Play this many sessions of the trace and no more
     #[arg(long, value_name = "COUNT")]
     sessions_max: Option<u64>,
+    /// End with the last arrival: sessions that are not over by then do not count
+    #[arg(long)]
+    end_with_arrivals: bool,
     /// End at the first failure in the steady state; the result is valid
     #[arg(long)]
     stop_at_failure: bool,
@@ -111,6 +114,10 @@ struct Playing {
     /// turn
     #[arg(long, value_name = "ADDR,...", default_value = "session")]
     source: String,
+    /// Accept the result if no more than one request in a hundred left later than this after it
+    /// should have, on the clock on the wall
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    late_max: String,
     /// Say nothing while it goes on
     #[arg(long, short)]
     quiet: bool,
@@ -141,13 +148,17 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     };
     let mut mistakes = Vec::new();
     let mut settings = command.playing.settings(&mut mistakes);
+    let overrides = command.playing.overrides(&mut mistakes);
     let thresholds = command.output.thresholds(&mut mistakes);
     let target = Target::new(url);
     if let Err(error @ TargetError::Url { .. }) = &target {
         mistakes.push(error.to_string());
     }
     let trace = read_trace(file, &mut mistakes);
-    let trace = trace.and_then(|trace| command.playing.change(trace, &mut settings, &mut mistakes));
+    let trace = trace.and_then(|trace| {
+        let applied = overrides.apply(trace, &mut settings);
+        applied.map_err(|mistake| mistakes.push(mistake)).ok()
+    });
     let Some(trace) = trace.filter(|_| mistakes.is_empty()) else {
         return Err(Mistakes(mistakes).into());
     };
@@ -246,10 +257,15 @@ impl Playing {
         let scale = flag("time-scale", Some(&self.time_scale), read_scale, mistakes);
         let chunk: Option<Bytes> = flag("chunk", self.chunk.as_ref(), str::parse, mistakes);
         let sources = flag("source", Some(&self.source), read_sources, mistakes);
+        let late_max: Option<Duration> =
+            flag("late-max", Some(&self.late_max), str::parse, mistakes);
+        let late_max = std::time::Duration::from_nanos(late_max.unwrap_or_default().0);
         Settings {
+            late_max,
             time_scale: scale.unwrap_or(TimeScale::ONE),
             verify: self.verify == "on",
             stop_at_failure: self.stop_at_failure,
+            end_with_arrivals: self.end_with_arrivals,
             sessions_max: self.sessions_max,
             chunk_bytes: chunk.map(|size| size.0),
             sources: sources.unwrap_or_default(),
@@ -257,54 +273,54 @@ impl Playing {
         }
     }
 
-    /// The trace and the settings as flags and trace together make them.
-    fn change(
-        &self,
-        mut trace: Trace,
-        settings: &mut Settings,
-        mistakes: &mut Vec<String>,
-    ) -> Option<Trace> {
-        let ramp = |name, text: &Option<String>, mistakes: &mut _| -> Option<Ramp> {
-            flag(name, text.as_ref(), parse_ramp, mistakes)
-        };
-        settings.ramp_up = ramp("ramp-up", &self.ramp_up, mistakes).unwrap_or(trace.about.ramp_up);
-        let down = ramp("ramp-down", &self.ramp_down, mistakes);
-        settings.ramp_down = down.unwrap_or(trace.about.ramp_down);
-        settings.chunk_bytes = settings.chunk_bytes.or(trace.about.chunk_bytes);
-
-        let bandwidth: Option<BitRate> =
-            flag("bandwidth", self.bandwidth.as_ref(), str::parse, mistakes);
+    fn overrides(&self, mistakes: &mut Vec<String>) -> Overrides {
+        let bandwidth = flag("bandwidth", self.bandwidth.as_ref(), str::parse, mistakes);
         if bandwidth == Some(BitRate(0)) {
-            mistakes
-                .push("--bandwidth: nothing gets through at 0; leave it out for no limit".into());
+            let remedy = "--bandwidth: nothing gets through at 0; leave it out for no limit";
+            mistakes.push(remedy.into());
         }
-        let delay: Option<Duration> = flag("delay", self.delay.as_ref(), str::parse, mistakes);
-        if bandwidth.is_some() || delay.is_some() {
-            let class = |class: &NetworkClass| NetworkClass {
-                bandwidth: bandwidth.or(class.bandwidth),
-                delay: delay.unwrap_or(class.delay),
-                ..class.clone()
-            };
-            trace.classes = trace.classes.iter().map(class).collect();
-            if trace.classes.is_empty() {
-                trace = with_classes(trace, vec![class(&NetworkClass::unlimited())], self.seed);
-            }
+        Overrides {
+            ramp_up: flag("ramp-up", self.ramp_up.as_ref(), parse_ramp, mistakes),
+            ramp_down: flag("ramp-down", self.ramp_down.as_ref(), parse_ramp, mistakes),
+            bandwidth,
+            delay: flag("delay", self.delay.as_ref(), str::parse, mistakes),
+            rate: flag("rate", self.rate.as_ref(), str::parse, mistakes),
+            has_rate: self.rate.is_some(),
+            seed: self.seed,
         }
-        let rate: Option<Rate> = flag("rate", self.rate.as_ref(), str::parse, mistakes);
-        match rate {
-            Some(rate) => match with_arrivals(trace, rate, self.seed) {
-                Ok(trace) => Some(trace),
-                Err(error) => {
-                    mistakes.push(format!("--rate: {error}"));
-                    None
-                }
-            },
-            None if !trace.about.has_arrivals && self.rate.is_none() => {
-                let remedy = "the trace does not say when viewers come; give --rate, like 2.5/s";
-                mistakes.push(remedy.into());
-                None
+    }
+}
+
+/// What flags say about things that traces say, too.
+struct Overrides {
+    ramp_up: Option<Ramp>,
+    ramp_down: Option<Ramp>,
+    bandwidth: Option<BitRate>,
+    delay: Option<Duration>,
+    rate: Option<Rate>,
+    /// Whether there was a rate, good or bad.
+    has_rate: bool,
+    seed: u64,
+}
+
+impl Overrides {
+    /// The trace and the settings as flags and trace together make them.
+    fn apply(&self, mut trace: Trace, settings: &mut Settings) -> Result<Trace, String> {
+        settings.ramp_up = self.ramp_up.unwrap_or(trace.about.ramp_up);
+        settings.ramp_down = self.ramp_down.unwrap_or(trace.about.ramp_down);
+        settings.chunk_bytes = settings.chunk_bytes.or(trace.about.chunk_bytes);
+        for class in &mut trace.classes {
+            class.bandwidth = self.bandwidth.or(class.bandwidth);
+            class.delay = self.delay.unwrap_or(class.delay);
+        }
+        match self.rate {
+            Some(rate) => {
+                with_arrivals(trace, rate, self.seed).map_err(|error| format!("--rate: {error}"))
             }
-            None => Some(trace),
+            None if !trace.about.has_arrivals && !self.has_rate => {
+                Err("the trace does not say when viewers come; give --rate, like 2.5/s".into())
+            }
+            None => Ok(trace),
         }
     }
 }

@@ -37,7 +37,7 @@ pub use recording::{Calls, ClassTally, FailureTold, Interval, RECORDING_SCHEMA, 
 pub use report::{
     ClassTold, REPORT_SCHEMA, Report, SeriesPoint, SessionsTold, StallsTold, WindowTold,
 };
-pub use self_check::{CPU_SHARE_MAX, SCHEDULE_ERROR_WALL_MS_MAX};
+pub use self_check::CPU_SHARE_MAX;
 pub use settings::{Settings, Sources, parse_ramp};
 pub use target::{Target, TargetError};
 pub use threshold::{Missed, Threshold};

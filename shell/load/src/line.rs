@@ -49,7 +49,7 @@ impl LineKind {
         model_in: impl Fn(std::time::Duration) -> Duration,
     ) -> Self {
         let slice = bandwidth.map_or(SLICE_BYTES_MAX, |rate| {
-            let in_flight = rate.bytes_in(delay.times(2)) / 2;
+            let in_flight = rate.bytes_in(delay.times(2));
             let lasting = rate.bytes_in(model_in(SLICE_WALL));
             lasting.min(in_flight.max(SLICE_BYTES_MIN))
         });
@@ -160,7 +160,7 @@ mod tests {
         // 10 Mbit/s for 100 ms.
         assert_eq!(kind(10_000, 50).receive_bytes(), Some(125_000));
         assert_eq!(kind(1000, 50).receive_bytes(), Some(16 << 10));
-        assert!(kind(10_000, 50).slice_bytes() <= 62_500);
+        assert!(kind(10_000, 50).slice_bytes() <= 125_000);
     }
 
     #[test]

@@ -142,6 +142,7 @@ struct Run {
     free: Vec<u32>,
     cpu: CpuMeter,
     stop_at_failure: bool,
+    end_with_arrivals: bool,
     /// Sessions that count and have not arrived.
     steady_to_come: u64,
 }
@@ -168,6 +169,8 @@ impl Run {
             Recording::new(&trace.classes, window.from, window.to, settings.interval);
         recording.url = target.url().into();
         recording.time_scale = settings.time_scale.factor();
+        let late_max = settings.time_scale.model(settings.late_max);
+        recording.late_max_ms = late_max.as_secs_f64() * 1e3;
         let steady = sessions.iter().map(arrival);
         let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -196,6 +199,7 @@ impl Run {
             free: Vec::new(),
             cpu: CpuMeter::default(),
             stop_at_failure: settings.stop_at_failure,
+            end_with_arrivals: settings.end_with_arrivals,
             steady_to_come,
         })
     }
@@ -325,7 +329,8 @@ impl Run {
             return true;
         }
         let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
-        let all_done = self.arrivals.len() == 0 && self.world.active == 0;
+        let nobody_waits = self.world.active == 0 || self.end_with_arrivals;
+        let all_done = self.arrivals.len() == 0 && nobody_waits;
         let window_to = Instant(self.world.recording.window_to);
         all_done || (steady_done && self.world.clock.now() >= window_to)
     }

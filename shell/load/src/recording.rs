@@ -226,6 +226,8 @@ pub struct Recording {
     pub classes: Vec<ClassTally>,
     /// How much later than intended requests were sent.
     pub schedule_error: Times,
+    /// How late one in a hundred may have been, in milliseconds.
+    pub late_max_ms: f64,
     /// Share of one core over the whole run.
     pub cpu_share: f64,
     /// Largest share of one core over any five seconds on the wall.
@@ -266,6 +268,7 @@ impl Recording {
             refusals: std::collections::BTreeMap::new(),
             classes: classes.iter().map(class).collect(),
             schedule_error: Times::default(),
+            late_max_ms: 1.0,
             cpu_share: 0.0,
             cpu_share_max: 0.0,
             series: Vec::new(),
@@ -380,6 +383,7 @@ impl Recording {
             }
         }
         self.schedule_error.add(&other.schedule_error);
+        self.late_max_ms = self.late_max_ms.max(other.late_max_ms);
         self.cpu_share = self.cpu_share.max(other.cpu_share);
         self.cpu_share_max = self.cpu_share_max.max(other.cpu_share_max);
         self.merge_series(&other.series);

@@ -142,6 +142,8 @@ pub struct Report {
     pub whole_from_sent_ms: Spread,
     /// How much later than intended requests left.
     pub schedule_error_ms: Spread,
+    /// How late one request in a hundred was allowed to leave.
+    pub schedule_error_allowed_ms: f64,
     /// From arrival to playback.
     pub startup_ms: Spread,
     /// Standstills of playback.
@@ -197,6 +199,7 @@ impl Recording {
             first_byte_from_sent_ms: all.first_byte_from_sent_ms,
             whole_from_sent_ms: all.whole_from_sent_ms,
             schedule_error_ms: self.schedule_error.spread(),
+            schedule_error_allowed_ms: self.late_max_ms,
             startup_ms: all.startup_ms,
             stalls: all.stalls,
             switches: all.switches,

@@ -147,15 +147,19 @@ pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
 /// The least number of connections that are open at once, however fast the server is.
 pub(crate) fn connections_min(sessions: &[Session]) -> u64 {
     let mut changes: Vec<(Duration, bool, u64)> = Vec::new();
+    let mut most = 0;
     for session in sessions {
-        let width = width(&session.plan);
-        let end = session.arrival + shortest(&session.plan);
-        changes.push((session.arrival, true, width));
-        changes.push((end, false, width));
+        let (width, length) = (width(&session.plan), shortest(&session.plan));
+        most = most.max(width);
+        // Who may be gone at once meets nobody for sure.
+        if length > Duration::ZERO {
+            changes.push((session.arrival, true, width));
+            changes.push((session.arrival + length, false, width));
+        }
     }
     // At the same moment those who leave go first.
     changes.sort_unstable();
-    let (mut most, mut open) = (0u64, 0u64);
+    let mut open = 0u64;
     for (_, comes, width) in changes {
         if comes {
             open += width;
@@ -269,6 +273,10 @@ mod tests {
         // Two at a time, each with a burst of two.
         assert_eq!(connections_min(&sessions(10, 15)), 4);
         assert_eq!(connections_min(&sessions(10, 5)), 2);
+        assert_eq!(connections_min(&sessions(10, 10)), 2);
+        let mut at_once = sessions(10, 0);
+        at_once.iter_mut().for_each(|s| s.arrival = Duration::ZERO);
+        assert_eq!(connections_min(&at_once), 2);
     }
 
     #[test]

@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::clock::thread_cpu;
 use crate::recording::Recording;
 
-/// 99 of 100 requests must leave no later than this after they should, on the wall: in model time
-/// this is as many milliseconds as the time scale says.
-pub const SCHEDULE_ERROR_WALL_MS_MAX: f64 = 1.0;
 /// More than this share of a core over [`CPU_STRETCH`] is too much: it has been waited for.
 pub const CPU_SHARE_MAX: f64 = 0.95;
 /// How long the generator may be that busy.
@@ -79,7 +76,7 @@ fn share(cpu: Duration, wall: Duration) -> f64 {
 impl Recording {
     /// Adds what the generator's own lateness says against the result.
     pub fn judge(&mut self) {
-        let max = SCHEDULE_ERROR_WALL_MS_MAX * self.time_scale;
+        let max = self.late_max_ms;
         if let Some(p99) = self
             .schedule_error
             .quantile_ms(0.99)
@@ -104,9 +101,9 @@ mod tests {
     use super::*;
     use headlong_units::{Duration as Model, Instant};
 
-    fn recording(scale: f64, late: &[u64]) -> Recording {
+    fn recording(late_max_ms: f64, late: &[u64]) -> Recording {
         let mut recording = Recording::new(&[], Instant::ZERO, Instant::NEVER, Model::from_secs(5));
-        recording.time_scale = scale;
+        recording.late_max_ms = late_max_ms;
         for &micros in late {
             recording.schedule_error.record(Model::from_micros(micros));
         }
@@ -120,7 +117,7 @@ mod tests {
         let mut slow = recording(1.0, &late);
         slow.judge();
         assert!(slow.invalid_because[0].contains("late"), "{slow:?}");
-        // The same in a run twice as fast was 0.75 ms on the wall.
+        // In a run twice as fast 1 ms on the wall is 2 ms.
         let mut fast = recording(2.0, &late);
         fast.judge();
         assert!(fast.invalid_because.is_empty());

@@ -7,6 +7,9 @@ use headlong_workload::specification::Ramp;
 
 use crate::TimeScale;
 
+/// A generator that is more than a millisecond late measures itself (wrk2's own bound, too).
+const LATE_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// How a trace is to be played.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -20,6 +23,9 @@ pub struct Settings {
     pub verify: bool,
     /// Whether the first failure in the steady state ends the run.
     pub stop_at_failure: bool,
+    /// Whether the last arrival ends the run: who is still watching then does not count. The load
+    /// is the same until the end, and nobody waits for the longest title.
+    pub end_with_arrivals: bool,
     /// Play this many sessions of the trace and no more.
     pub sessions_max: Option<u64>,
     /// Bytes of a title in each of its chunk files, to know which bytes a chunk file must have.
@@ -28,6 +34,8 @@ pub struct Settings {
     pub sources: Sources,
     /// Length of an interval of the series.
     pub interval: Duration,
+    /// How late one request in a hundred may leave, on the wall, before the result is invalid.
+    pub late_max: std::time::Duration,
     /// Longest that sessions may go on after their own schedule, before the run is given up.
     pub overtime: Duration,
 }
@@ -40,10 +48,12 @@ impl Default for Settings {
             ramp_down: Ramp::default(),
             verify: true,
             stop_at_failure: false,
+            end_with_arrivals: false,
             sessions_max: None,
             chunk_bytes: None,
             sources: Sources::default(),
             interval: Duration::from_secs(5),
+            late_max: LATE_MAX,
             overtime: Duration::from_secs(600),
         }
     }

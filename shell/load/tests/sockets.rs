@@ -12,7 +12,12 @@ use headlong_load::{PlayError, Report, Settings, Target, TargetError, TimeScale,
 use headlong_player::{Call, ObjectId, Plan, Script};
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
-use toy::{TITLE_BYTES, Toy, WRONG_AT};
+use toy::{Stalls, TITLE_BYTES, Toy, WRONG_AT};
+
+/// A server that is always in time.
+fn toy() -> Toy {
+    Toy::start(Stalls::default())
+}
 
 fn call(object: u32) -> Call {
     Call {
@@ -56,17 +61,17 @@ fn played(toy: &Toy, trace: Trace, settings: &Settings) -> Report {
     recording.report()
 }
 
+/// A busy machine may make this process late; that is not what is tested here.
 fn settings() -> Settings {
-    Settings::default()
+    Settings {
+        late_max: std::time::Duration::from_secs(600),
+        ..Settings::default()
+    }
 }
 
 /// How the one session with one call of this object ended, and what was told of it.
 fn ended(object: &str, call: Call) -> (String, String) {
-    let report = played(
-        &Toy::start(),
-        trace(&[object], vec![vec![call]]),
-        &settings(),
-    );
+    let report = played(&toy(), trace(&[object], vec![vec![call]]), &settings());
     assert_eq!(report.requests.ended, 1);
     assert_eq!(report.sessions.steady_failed, report.sessions.failed);
     match report.first_failures.as_slice() {
@@ -85,7 +90,7 @@ fn whole_replies_arrive_and_every_byte_is_checked() {
         call(2),
         range(2, 7, 200_000),
     ];
-    let toy = Toy::start();
+    let toy = toy();
     let report = played(&toy, trace(&objects, vec![calls; 20]), &settings());
     assert_eq!(report.requests.whole, 100, "{report}");
     assert_eq!(report.failure_share, 0.0);
@@ -112,11 +117,7 @@ fn nothing_is_checked_if_that_is_not_wanted_or_the_title_not_known() {
             verify,
             ..settings()
         };
-        let report = played(
-            &Toy::start(),
-            trace(&[object], vec![vec![call(0)]]),
-            &settings,
-        );
+        let report = played(&toy(), trace(&[object], vec![vec![call(0)]]), &settings);
         assert_eq!((report.requests.whole, report.checked_bytes), (1, 0));
     }
 }
@@ -128,7 +129,7 @@ fn chunk_files_are_checked_as_parts_of_their_title() {
         ..settings()
     };
     let trace = trace(&["ok/000001/00003.bin"], vec![vec![call(0)]]);
-    let report = played(&Toy::start(), trace, &settings);
+    let report = played(&toy(), trace, &settings);
     assert_eq!(
         (report.requests.whole, report.checked_bytes),
         (1, TITLE_BYTES)
@@ -168,11 +169,11 @@ fn a_viewer_who_waits_too_long_leaves() {
     };
     let calls = vec![impatient, call(1)];
     let trace = trace(&["hang/000001.bin", "ok/000002.bin"], vec![calls]);
-    let toy = Toy::start();
+    let toy = toy();
     let report = played(&toy, trace, &settings());
     assert_eq!((report.requests.timed_out, report.requests.ended), (1, 1));
     assert_eq!(toy.requests(), 1, "it goes away and asks for nothing more");
-    assert!(report.valid || report.invalid_because[0].contains("late"));
+    assert!(report.valid, "{report}");
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn an_idle_connection_that_the_server_closed_is_opened_again() {
         &["stale/000001.bin"],
         vec![vec![range(0, 0, 1000), pause.clone(), pause]],
     );
-    let report = played(&Toy::start(), trace, &settings());
+    let report = played(&toy(), trace, &settings());
     assert_eq!((report.requests.whole, report.resent), (3, 2), "{report}");
 }
 
@@ -197,7 +198,7 @@ fn a_burst_has_a_connection_for_each_of_its_calls() {
     };
     let calls = vec![range(0, 0, 50_000), member(1), member(2), call(0)];
     let objects = ["ok/000001.bin", "chunked/000002.bin", "ok/000003.bin"];
-    let report = played(&Toy::start(), trace(&objects, vec![calls]), &settings());
+    let report = played(&toy(), trace(&objects, vec![calls]), &settings());
     assert_eq!(report.requests.whole, 4, "{report}");
 }
 
@@ -205,7 +206,7 @@ fn a_burst_has_a_connection_for_each_of_its_calls() {
 fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_they_arrive() {
     // At ten times the speed: 200,000 bytes at 10 Mbit/s are 160 ms, and the way there and back is
     // 100 ms, twice for a new connection.
-    let toy = Toy::start();
+    let toy = toy();
     for factor in [1.0, 10.0] {
         let calls = vec![range(0, 0, 200_000), range(0, 0, 200_000)];
         let mut trace = trace(&["ok/000001.bin"], vec![calls]);
@@ -233,7 +234,7 @@ fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_
 fn latencies_are_taken_from_the_intended_moment() {
     // Two viewers want to come long before the clock of the run can have begun.
     let report = played(
-        &Toy::start(),
+        &toy(),
         trace(&["ok/000001.bin"], vec![vec![range(0, 0, 10)]; 2]),
         &settings(),
     );
@@ -257,10 +258,34 @@ fn the_first_failure_ends_the_run_if_it_is_told_so() {
         arrival: Duration::from_secs(3600),
         ..late
     });
-    let report = played(&Toy::start(), trace, &settings);
+    let report = played(&toy(), trace, &settings);
     assert!(report.stopped_early);
     assert_eq!(report.sessions.steady_failed, 1);
     assert_eq!(report.sessions.arrived, 4);
+}
+
+#[test]
+fn the_last_arrival_ends_the_run_if_it_is_told_so() {
+    let settings = Settings {
+        end_with_arrivals: true,
+        ..settings()
+    };
+    let patient = Call {
+        pace: Some(Duration::from_secs(3600)),
+        ..range(0, 10, 20)
+    };
+    let sessions = vec![vec![range(0, 0, 10), patient], vec![range(0, 0, 10)]];
+    let mut trace = trace(&["ok/000001.bin"], sessions);
+    let late = trace.sessions[1].clone();
+    trace.sessions.push(Session {
+        arrival: Duration::from_millis(500),
+        ..late
+    });
+    let report = played(&toy(), trace, &settings);
+    assert!(report.valid && !report.stopped_early, "{report}");
+    // Who would have watched for an hour counts neither as failed nor as whole.
+    assert_eq!((report.sessions.arrived, report.sessions.steady), (3, 1));
+    assert_eq!(report.sessions.steady_failed, 0);
 }
 
 #[test]
@@ -272,7 +297,7 @@ fn only_sessions_of_the_steady_state_count() {
     sessions.extend(vec![vec![range(0, 0, 10)]; 5]);
     sessions.extend(vec![vec![call(1)]; 4]);
     let trace = trace(&["ok/000001.bin", "refuse/000001.bin"], sessions);
-    let report = played(&Toy::start(), trace, &settings);
+    let report = played(&toy(), trace, &settings);
     assert_eq!(report.sessions.steady, 5, "{report}");
     assert_eq!(report.sessions.steady_failed, 0);
     assert_eq!(report.requests.ended, 5);
@@ -307,7 +332,7 @@ fn a_server_that_dies_makes_the_result_invalid_and_ends_the_run() {
 
 #[test]
 fn a_run_that_is_interrupted_is_invalid() {
-    let target = Target::new(&Toy::start().url()).expect("a target");
+    let target = Target::new(&toy().url()).expect("a target");
     let mut trace = trace(&["ok/000001.bin"], vec![vec![call(0)]]);
     trace.sessions[0].arrival = Duration::from_secs(3600);
     let stop = AtomicBool::new(true);
@@ -317,7 +342,7 @@ fn a_run_that_is_interrupted_is_invalid() {
 
 #[test]
 fn what_cannot_be_played_is_refused_before_anything_is_sent() {
-    let toy = Toy::start();
+    let toy = toy();
     let target = Target::new(&toy.url()).expect("a target");
     let refused = |trace: Trace, settings: &Settings| {
         let stop = AtomicBool::new(false);

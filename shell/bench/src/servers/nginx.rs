@@ -28,7 +28,6 @@ fn config(settings: &Nginx, place: &Place) -> String {
     line("daemon off;");
     line("user root;");
     line(&format!("worker_processes {};", settings.workers));
-    line("worker_rlimit_nofile 65536;");
     line(&format!("pid {folder}/nginx.pid;"));
     line("error_log stderr warn;");
     if settings.aio_threads {

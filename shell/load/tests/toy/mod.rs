@@ -3,6 +3,7 @@
 //! The folder of a title says how it behaves: `ok/000007.bin` is title 7 served well, `wrong/...`
 //! with a byte that is not its own, and so on ([`Behaviour`]). Every title has [`TITLE_BYTES`].
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -109,13 +110,8 @@ pub(crate) struct Toy {
 }
 
 impl Toy {
-    /// Starts one that is always in time.
-    pub(crate) fn start() -> Self {
-        Self::with_stalls(Stalls::default())
-    }
-
-    /// Starts one that stalls.
-    pub(crate) fn with_stalls(stalls: Stalls) -> Self {
+    /// Starts one.
+    pub(crate) fn start(stalls: Stalls) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let stop = Arc::new(AtomicBool::new(false));
@@ -160,8 +156,8 @@ struct Serving {
     start: Instant,
     connections: HashMap<u64, Connection>,
     next_token: u64,
-    /// Connections that wait for the end of a stall, the earliest first.
-    due: BinaryHeap<(std::cmp::Reverse<Instant>, u64)>,
+    /// Connections that wait for the end of a stall, in the order in which they asked.
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
     requests: Arc<AtomicU64>,
     buffer: Vec<u8>,
 }
@@ -195,8 +191,8 @@ impl Serving {
         let mut events = Vec::with_capacity(256);
         while !stop.load(Ordering::Relaxed) {
             let look = Duration::from_millis(20);
-            let wait = self.due.peek().map_or(look, |(due, _)| {
-                look.min(due.0.saturating_duration_since(Instant::now()))
+            let wait = self.due.peek().map_or(look, |Reverse((due, _))| {
+                look.min(due.saturating_duration_since(Instant::now()))
             });
             let wait = Timespec {
                 tv_sec: 0,
@@ -213,8 +209,8 @@ impl Serving {
                     token => self.serve(token),
                 }
             }
-            while let Some((due, token)) = self.due.peek().copied() {
-                if due.0 > Instant::now() {
+            while let Some(Reverse((due, token))) = self.due.peek().copied() {
+                if due > Instant::now() {
                     break;
                 }
                 self.due.pop();
@@ -280,7 +276,7 @@ impl Serving {
             let left = self.stalls.left(now - self.start);
             if !left.is_zero() {
                 connection.due = Some(now + left);
-                self.due.push((std::cmp::Reverse(now + left), token));
+                self.due.push(Reverse((now + left, token)));
             }
         }
     }
