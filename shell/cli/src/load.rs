@@ -103,6 +103,9 @@ struct Playing {
     /// Play this many sessions of the trace and no more
     #[arg(long, value_name = "COUNT")]
     sessions_max: Option<u64>,
+    /// End with the last arrival: sessions that are not over by then do not count
+    #[arg(long)]
+    end_with_arrivals: bool,
     /// End at the first failure in the steady state; the result is valid
     #[arg(long)]
     stop_at_failure: bool,
@@ -262,6 +265,7 @@ impl Playing {
             time_scale: scale.unwrap_or(TimeScale::ONE),
             verify: self.verify == "on",
             stop_at_failure: self.stop_at_failure,
+            end_with_arrivals: self.end_with_arrivals,
             sessions_max: self.sessions_max,
             chunk_bytes: chunk.map(|size| size.0),
             sources: sources.unwrap_or_default(),

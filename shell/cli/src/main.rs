@@ -7,6 +7,7 @@
 //! to standard error.
 
 mod args;
+mod bench;
 mod check;
 mod describe;
 mod disk;
@@ -14,6 +15,7 @@ mod fill;
 mod load;
 mod mistake;
 mod plot;
+mod reproduce;
 mod serve;
 mod simulate;
 mod verdict;
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Reproduce(command) => reproduce::again(&command),
+        Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {

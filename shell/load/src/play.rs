@@ -142,6 +142,7 @@ struct Run {
     free: Vec<u32>,
     cpu: CpuMeter,
     stop_at_failure: bool,
+    end_with_arrivals: bool,
     /// Sessions that count and have not arrived.
     steady_to_come: u64,
 }
@@ -198,6 +199,7 @@ impl Run {
             free: Vec::new(),
             cpu: CpuMeter::default(),
             stop_at_failure: settings.stop_at_failure,
+            end_with_arrivals: settings.end_with_arrivals,
             steady_to_come,
         })
     }
@@ -327,7 +329,8 @@ impl Run {
             return true;
         }
         let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
-        let all_done = self.arrivals.len() == 0 && self.world.active == 0;
+        let nobody_waits = self.world.active == 0 || self.end_with_arrivals;
+        let all_done = self.arrivals.len() == 0 && nobody_waits;
         let window_to = Instant(self.world.recording.window_to);
         all_done || (steady_done && self.world.clock.now() >= window_to)
     }

@@ -23,6 +23,9 @@ pub struct Settings {
     pub verify: bool,
     /// Whether the first failure in the steady state ends the run.
     pub stop_at_failure: bool,
+    /// Whether the last arrival ends the run: who is still watching then does not count. The load
+    /// is the same until the end, and nobody waits for the longest title.
+    pub end_with_arrivals: bool,
     /// Play this many sessions of the trace and no more.
     pub sessions_max: Option<u64>,
     /// Bytes of a title in each of its chunk files, to know which bytes a chunk file must have.
@@ -45,6 +48,7 @@ impl Default for Settings {
             ramp_down: Ramp::default(),
             verify: true,
             stop_at_failure: false,
+            end_with_arrivals: false,
             sessions_max: None,
             chunk_bytes: None,
             sources: Sources::default(),

@@ -308,6 +308,30 @@ fn the_first_failure_ends_the_run_if_it_is_told_so() {
 }
 
 #[test]
+fn the_last_arrival_ends_the_run_if_it_is_told_so() {
+    let settings = Settings {
+        end_with_arrivals: true,
+        ..settings()
+    };
+    let patient = Call {
+        pace: Some(Duration::from_secs(3600)),
+        ..range(0, 10, 20)
+    };
+    let sessions = vec![vec![range(0, 0, 10), patient], vec![range(0, 0, 10)]];
+    let mut trace = trace(&["ok/000001.bin"], sessions);
+    let late = trace.sessions[1].clone();
+    trace.sessions.push(Session {
+        arrival: Duration::from_millis(500),
+        ..late
+    });
+    let report = played(&toy(), trace, &settings);
+    assert!(report.valid && !report.stopped_early, "{report}");
+    // Who would have watched for an hour counts neither as failed nor as whole.
+    assert_eq!((report.sessions.arrived, report.sessions.steady), (3, 1));
+    assert_eq!(report.sessions.steady_failed, 0);
+}
+
+#[test]
 fn only_sessions_of_the_steady_state_count() {
     let mut settings = settings();
     settings.ramp_up.sessions = 3;
