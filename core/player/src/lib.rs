@@ -6,7 +6,35 @@
 //!
 //! Invariants: nothing here draws at random (the plan holds every decision); time is an argument;
 //! same calls, same answers; every call that is sent ends in exactly one [`CallRecord`]; a session
-//! ends exactly once.
+//! ends exactly once; a session's memory does not grow with its length.
+//!
+//! ```
+//! use headlong_player::{Call, CallEnd, Command, ObjectId, Plan, Player, Script, TransportEnd};
+//! use headlong_units::{Duration, Instant};
+//!
+//! let call = Call {
+//!     object: ObjectId(0),
+//!     range: None,
+//!     expected_bytes: Some(500_000),
+//!     timeout: Some(Duration::from_secs(10)),
+//!     pace: None,
+//!     think: None,
+//!     with_previous: false,
+//! };
+//! let plan = Plan::Script(Script::new(vec![call]));
+//! let mut player = Player::new(&plan, Instant::ZERO);
+//! player.handle_start(Instant::ZERO);
+//! let Some(Command::Send { call, .. }) = player.poll_command() else { panic!() };
+//! assert_eq!(player.poll_timeout(), Some(Instant(10_000_000_000)));
+//!
+//! let now = Instant(2_000_000_000);
+//! player.handle_head(now, call, 200, Some(500_000));
+//! player.handle_bytes(now, call, 500_000);
+//! player.handle_end(now, call, TransportEnd::Whole);
+//! assert_eq!(player.poll_command(), Some(Command::Close));
+//! assert_eq!(player.poll_record().map(|record| record.end), Some(CallEnd::Whole));
+//! assert!(player.end().is_some());
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,8 +42,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod adaptive;
 mod call;
+mod calls;
+mod player;
+mod playout;
 mod record;
+mod script;
 
-pub use call::{Call, ObjectId, Plan, Script};
-pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd};
+pub use adaptive::{
+    Act, AdaptivePlan, Estimate, Make, Place, PlanError, Probing, Rendition, Rule, Segments, Shape,
+    Title,
+};
+pub use call::{Call, ObjectId, Plan, Playback, Script};
+pub use player::Player;
+pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd, TransportEnd};

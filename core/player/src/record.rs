@@ -1,6 +1,6 @@
 //! What a player says: its commands, and what became of them.
 
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::ObjectId;
 
@@ -19,18 +19,32 @@ pub enum Command {
         connection: u32,
         /// Which URL.
         object: ObjectId,
-        /// Which bytes; all if `None`.
+        /// Which bytes; all if `None`. One that ends at `u64::MAX` has no end (`bytes=5-`).
         range: Option<ByteRange>,
         /// Bytes of a right answer, if known.
         expected_bytes: Option<u64>,
     },
-    /// Stop caring about a call and close its connection.
+    /// Stop caring about a call and close its connection: the player has ended it, and the session
+    /// goes on or is about to be closed. A call whose transport has ended is not abandoned.
     Abandon {
         /// Which.
         call: CallId,
     },
     /// Close everything: the session is over.
     Close,
+}
+
+/// How a transfer ended, as the shell saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TransportEnd {
+    /// The reply came to its end. Whether it is the right length is the player's to judge.
+    Whole,
+    /// A status that is no success. Telling the head alone does the same.
+    Refused(u16),
+    /// There was no connection, or it failed, or the reply ended early.
+    Broken,
+    /// Bytes that were checked are not the title's.
+    Wrong,
 }
 
 /// How a call ended.
@@ -74,14 +88,33 @@ pub struct CallRecord {
 pub struct SessionEnd {
     /// How its last call ended: [`CallEnd::Whole`] if everything planned was watched.
     pub end: CallEnd,
-    /// From the intended start until playback began, if it did.
+    /// When the session ended.
+    pub ended: Instant,
+    /// From the intended start until playback began, if it did. Of a script without
+    /// [`Playback`](crate::Playback): until its first call was whole.
     pub startup_delay: Option<Duration>,
-    /// How often playback stood still.
+    /// How often playback stood still, not counting its start, the viewer's own pauses, and the
+    /// moments after a skip.
     pub stalls: u32,
     /// For how long in all.
     pub stall_time: Duration,
+    /// Media time that was played. Zero where nobody looks.
+    pub played: Duration,
+    /// Mean bit rate of the segments that came, or that of the script, if it is known.
+    pub bit_rate: Option<BitRate>,
     /// Changes of bit rate.
     pub switches: u32,
     /// Bytes that arrived.
     pub bytes: u64,
+}
+
+/// What the viewer saw, before it is known how much arrived.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Outcome {
+    pub(crate) startup_delay: Option<Duration>,
+    pub(crate) stalls: u32,
+    pub(crate) stall_time: Duration,
+    pub(crate) played: Duration,
+    pub(crate) bit_rate: Option<BitRate>,
+    pub(crate) switches: u32,
 }

@@ -5,7 +5,8 @@
 //! whoever plays the trace, over sockets or in a simulation, decides nothing more.
 //!
 //! Invariants: same specification and seed, same bytes; a trace that is written reads back as it
-//! was; a title's bytes follow from its number and the offset alone ([`content`]).
+//! was; a title's bytes follow from its number and the offset alone ([`content`]), and a path says
+//! the number ([`locate`]); no text makes a reader panic.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -13,7 +14,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod catalogue;
 pub mod content;
-mod trace;
+mod curves;
+mod generate;
+mod nearest;
+pub mod preset;
+pub mod specification;
+pub mod summary;
+pub mod trace;
 
-pub use trace::{NetworkClass, Session, Trace};
+pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
+pub use curves::Curve;
+pub use generate::{Workload, generate};
+pub use specification::{Rate, Specification, SpecificationErrors};
+pub use trace::{About, Dialect, NetworkClass, Session, Trace, TraceErrors, Warming};

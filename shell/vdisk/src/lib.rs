@@ -23,11 +23,13 @@ mod fault;
 mod file_system;
 mod fuse;
 mod guardian;
+pub mod layout;
 mod loop_device;
 pub mod mount;
 #[cfg(test)]
 mod plain_drive;
 mod priority;
+pub mod probe;
 mod queue;
 mod rehearsal;
 pub mod scratch;

@@ -221,7 +221,7 @@ impl Mistakes {
 }
 
 /// The drive of a preset's name or of a file.
-fn drive_spec(name: &str) -> Result<DriveSpec, String> {
+pub(super) fn drive_spec(name: &str) -> Result<DriveSpec, String> {
     if !name.ends_with(".toml") {
         return preset(name).map_err(|error| error.to_string());
     }

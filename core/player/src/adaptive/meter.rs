@@ -1,0 +1,218 @@
+//! Throughput as a player sees it: bytes by the time during which anything was under way.
+//!
+//! Calls under way at the same time share the network, so their bytes are added up, and the time is
+//! counted once.
+
+use headlong_units::{Duration, Instant};
+
+use super::plan::Estimate;
+
+/// Fewer bytes say more about the delay than about throughput (Shaka Player: 16 kB).
+const SAMPLE_BYTES_MIN: u64 = 16_000;
+
+/// Most samples a harmonic mean looks at.
+const SAMPLES_MAX: usize = 20;
+
+/// What was seen so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Meter {
+    busy_since: Option<Instant>,
+    busy: Duration,
+    bytes: u64,
+    memory: Memory,
+}
+
+#[derive(Debug, Clone)]
+enum Memory {
+    Ewma { fast: Mean, slow: Mean },
+    Last { kept: Kept, samples: usize },
+}
+
+/// The last samples, in bits per second, in a ring.
+#[derive(Debug, Clone)]
+struct Kept {
+    ring: [f64; SAMPLES_MAX],
+    count: usize,
+}
+
+/// An exponentially weighted mean that starts without bias.
+#[derive(Debug, Clone)]
+struct Mean {
+    half_life: f64,
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn new(half_life: Duration) -> Self {
+        Self {
+            // An immediate forgetting still remembers the last sample.
+            half_life: half_life.as_secs_f64().max(1e-3),
+            sum: 0.0,
+            weight: 0.0,
+        }
+    }
+
+    fn sample(&mut self, value: f64, seconds: f64) {
+        let kept = libm::exp2(-seconds / self.half_life);
+        self.sum = self.sum * kept + value * (1.0 - kept);
+        self.weight = self.weight * kept + (1.0 - kept);
+    }
+
+    fn value(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(estimate: Estimate) -> Self {
+        let memory = match estimate {
+            Estimate::Ewma { fast, slow } => Memory::Ewma {
+                fast: Mean::new(fast),
+                slow: Mean::new(slow),
+            },
+            Estimate::HarmonicMean { samples } => Memory::Last {
+                kept: Kept {
+                    ring: [0.0; SAMPLES_MAX],
+                    count: 0,
+                },
+                samples: usize::from(samples).clamp(1, SAMPLES_MAX),
+            },
+        };
+        Self {
+            busy_since: None,
+            busy: Duration::ZERO,
+            bytes: 0,
+            memory,
+        }
+    }
+
+    /// From now on something is under way, or nothing.
+    pub(crate) fn set_busy(&mut self, now: Instant, busy: bool) {
+        if let Some(since) = self.busy_since.take() {
+            self.busy += now.since(since);
+        }
+        self.busy_since = busy.then_some(now);
+    }
+
+    /// Bytes arrived.
+    pub(crate) fn arrive(&mut self, count: u64) {
+        self.bytes = self.bytes.saturating_add(count);
+    }
+
+    /// Something came to an end: takes a sample if there is enough to make one, or, when `forced`,
+    /// of whatever there is. A call that failed says something by how little it brought.
+    pub(crate) fn sample(&mut self, now: Instant, forced: bool) {
+        self.set_busy(now, self.busy_since.is_some());
+        if self.busy == Duration::ZERO || (self.bytes < SAMPLE_BYTES_MIN && !forced) {
+            return;
+        }
+        let seconds = self.busy.as_secs_f64();
+        let rate = self.bytes as f64 * 8.0 / seconds;
+        (self.busy, self.bytes) = (Duration::ZERO, 0);
+        match &mut self.memory {
+            Memory::Ewma { fast, slow } => {
+                fast.sample(rate, seconds);
+                slow.sample(rate, seconds);
+            }
+            Memory::Last { kept, .. } => {
+                kept.ring[kept.count % SAMPLES_MAX] = rate;
+                kept.count += 1;
+            }
+        }
+    }
+
+    /// Bits per second to be expected; `None` before the first sample.
+    pub(crate) fn estimate(&self) -> Option<f64> {
+        match &self.memory {
+            Memory::Ewma { fast, slow } => Some(fast.value()?.min(slow.value()?)),
+            Memory::Last { kept, samples } => {
+                let count = kept.count.min(*samples);
+                if count == 0 {
+                    return None;
+                }
+                let last = (kept.count - count)..kept.count;
+                // A sample of nothing at all makes the mean nothing at all.
+                let sum: f64 = last.map(|at| 1.0 / kept.ring[at % SAMPLES_MAX]).sum();
+                Some(count as f64 / sum)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn fed(estimate: Estimate, samples: &[(u64, u64)]) -> f64 {
+        let mut meter = Meter::new(estimate);
+        let mut now = 0;
+        for (bytes, seconds) in samples {
+            meter.set_busy(Instant(now), true);
+            meter.arrive(*bytes);
+            now += seconds * SECOND;
+            meter.set_busy(Instant(now), false);
+            meter.sample(Instant(now), false);
+            // Time in which nothing is asked for says nothing.
+            now += 100 * SECOND;
+        }
+        meter.estimate().expect("samples were taken")
+    }
+
+    const EWMA: Estimate = Estimate::Ewma {
+        fast: Duration::from_secs(3),
+        slow: Duration::from_secs(8),
+    };
+
+    #[test]
+    fn a_steady_rate_is_its_own_estimate() {
+        for estimate in [EWMA, Estimate::HarmonicMean { samples: 5 }] {
+            let rate = fed(estimate, &[(1_000_000, 2), (500_000, 1), (2_000_000, 4)]);
+            assert!((rate - 4e6).abs() < 1.0, "{rate}");
+        }
+    }
+
+    #[test]
+    fn after_one_half_life_half_of_the_weight_is_the_new_rate() {
+        // 8 Mb/s for so long that nothing else matters, then 4 Mb/s for 3 s.
+        let rate = fed(EWMA, &[(400_000_000, 400), (1_500_000, 3)]);
+        assert!((rate - 6e6).abs() < 1e3, "{rate}");
+        // Upwards the slow one is the lower one: 2^(-3/8) of the old is left.
+        let rate = fed(EWMA, &[(200_000_000, 400), (3_000_000, 3)]);
+        let expected = 8e6 - 4e6 * libm::exp2(-3.0 / 8.0);
+        assert!((rate - expected).abs() < 1e3, "{rate}");
+    }
+
+    #[test]
+    fn a_harmonic_mean_is_of_the_last_samples_only() {
+        let two = Estimate::HarmonicMean { samples: 2 };
+        let rate = fed(two, &[(100_000_000, 1), (1_000_000, 1), (3_000_000, 1)]);
+        assert!((rate - 12e6).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn calls_at_the_same_time_share_the_time() {
+        let mut meter = Meter::new(EWMA);
+        meter.set_busy(Instant(0), true);
+        meter.arrive(1_000_000);
+        meter.set_busy(Instant(SECOND), true);
+        meter.arrive(1_000_000);
+        meter.sample(Instant(2 * SECOND), false);
+        let rate = meter.estimate().expect("a sample was taken");
+        assert!((rate - 8e6).abs() < 1.0, "{rate}");
+    }
+
+    #[test]
+    fn a_few_bytes_are_no_sample_unless_something_failed() {
+        let mut meter = Meter::new(EWMA);
+        meter.set_busy(Instant(0), true);
+        meter.arrive(1_000);
+        meter.sample(Instant(SECOND), false);
+        assert_eq!(meter.estimate(), None);
+        meter.sample(Instant(10 * SECOND), true);
+        let rate = meter.estimate().expect("a sample was taken");
+        assert!((rate - 800.0).abs() < 1.0, "{rate}");
+    }
+}

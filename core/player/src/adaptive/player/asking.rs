@@ -1,0 +1,330 @@
+//! The server's side: which bytes are asked for next, of which rendition, and when.
+
+use headlong_units::{ByteRange, Duration, Instant};
+
+use super::{AdaptivePlayer, Going, Job, Moment, Phase, Run};
+use crate::CallEnd;
+use crate::adaptive::plan::{AdaptivePlan, Shape};
+use crate::adaptive::rule::{self, Sight};
+use crate::adaptive::screen::Picture;
+use crate::adaptive::title::{Place, Segments};
+use crate::adaptive::window::WINDOW;
+use crate::calls::{Ask, Calls};
+
+/// What came of wanting a segment.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    Sent,
+    /// Something else has to end first.
+    NotYet,
+    /// It is not where the plan says.
+    Nowhere,
+}
+
+impl AdaptivePlayer {
+    /// A transient phase begins, a little below the present bit rate.
+    pub(super) fn probe(&mut self, plan: &AdaptivePlan) {
+        if let Some(probing) = plan.make.probing {
+            self.phase = Phase::Transient {
+                rendition: self.rendition.saturating_sub(1),
+                left: probing.segments.max(1),
+            };
+        }
+    }
+
+    pub(super) fn settle(&mut self, at: Instant) {
+        self.phase = Phase::Stable { since: at };
+    }
+
+    /// The next step of a transient phase: one rendition upwards if that would work.
+    fn step(&mut self, at: Instant, rendition: usize, plan: &AdaptivePlan) {
+        let above = rendition + 1;
+        let estimate = self.meter.estimate();
+        self.rendition = rendition;
+        if above < plan.title.renditions.len()
+            && rule::supports(&plan.title, &plan.make, estimate, above)
+        {
+            let segments = plan.make.probing.map_or(1, |probing| probing.segments);
+            self.phase = Phase::Transient {
+                rendition: above,
+                left: segments.max(1),
+            };
+        } else {
+            self.settle(at);
+        }
+    }
+
+    pub(super) fn choice(&self, at: Instant, plan: &AdaptivePlan) -> usize {
+        let picture = self.screen.picture();
+        let sight = Sight {
+            estimate: self.meter.estimate(),
+            buffer: self.buffered(at, plan),
+            present: self.rendition,
+            moving: matches!(picture, Picture::Moving { .. }),
+            dry: matches!(picture, Picture::Filling { dry: true, .. }),
+        };
+        rule::choose(&plan.title, &plan.make, sight)
+    }
+
+    /// The first segment that is neither here nor on its way.
+    fn first_missing(&self, plan: &AdaptivePlan) -> Option<u32> {
+        let end = self.here.end();
+        let behind = end.saturating_add(WINDOW).min(plan.title.segments);
+        (end..behind).find(|segment| !self.here.has(*segment) && !self.is_coming(*segment))
+    }
+
+    fn is_coming(&self, segment: u32) -> bool {
+        self.going.iter().any(|going| match going.job {
+            Job::Run(run) => run.next <= segment && segment < run.until,
+            Job::Header { .. } | Job::Probe => false,
+        })
+    }
+
+    /// The level at which a player that has stopped asking goes on; always below the one at which
+    /// it stops, or it would do both at once for ever.
+    fn low(plan: &AdaptivePlan) -> Duration {
+        let below_high = plan.make.buffer_high - Duration(1);
+        plan.make.buffer_low.min(below_high)
+    }
+
+    /// When the buffer will be down to where the player goes on asking.
+    pub(super) fn ask_due(&self, plan: &AdaptivePlan) -> Instant {
+        if self.filling || self.retry_at.is_some() || !self.running {
+            return Instant::NEVER;
+        }
+        let Some(missing) = self.first_missing(plan) else {
+            return Instant::NEVER;
+        };
+        self.screen
+            .reaches(plan.title.begin(missing) - Self::low(plan))
+    }
+
+    /// The first missing segment, if it is to be asked for now.
+    fn wanted(&mut self, at: Instant, plan: &AdaptivePlan) -> Option<u32> {
+        let missing = self.first_missing(plan)?;
+        let ahead = plan.title.begin(missing) - self.screen.position(at);
+        let waiting = matches!(self.screen.picture(), Picture::Filling { .. });
+        if ahead <= Self::low(plan) || waiting {
+            self.filling = true;
+        }
+        if ahead >= plan.make.buffer_high && ahead > Duration::ZERO {
+            self.filling = false;
+        }
+        self.filling.then_some(missing)
+    }
+
+    /// Asks for whatever is wanted and possible. The end of the session, if the title is not where
+    /// the plan says.
+    pub(super) fn ask(
+        &mut self,
+        moment: Moment,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) -> Option<CallEnd> {
+        if self.retry_at.is_some() {
+            return None;
+        }
+        while let Some(segment) = self.wanted(moment.at, plan) {
+            let asked = match self.phase {
+                Phase::Transient { rendition, left: 0 } if self.going.is_empty() => {
+                    self.step(moment.at, rendition, plan);
+                    continue;
+                }
+                Phase::Transient { rendition, left } => {
+                    self.ask_transient(moment, rendition, left, segment, plan, calls)
+                }
+                Phase::Stable { since } => {
+                    let every = plan.make.probing.and_then(|probing| probing.every);
+                    if every.is_some_and(|every| moment.at.since(since) >= every) {
+                        self.probe(plan);
+                        continue;
+                    }
+                    self.ask_stable(moment, segment, plan, calls)
+                }
+            };
+            match asked {
+                Asked::Sent => {}
+                Asked::NotYet => return None,
+                Asked::Nowhere => return Some(CallEnd::Wrong),
+            }
+        }
+        None
+    }
+
+    /// One segment, when the one before it is here; and perhaps its twin of the next rendition.
+    fn ask_transient(
+        &mut self,
+        moment: Moment,
+        rendition: usize,
+        left: u32,
+        segment: u32,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) -> Asked {
+        if !self.going.is_empty() || self.is_header_sent(moment, rendition, plan, calls) {
+            return Asked::NotYet;
+        }
+        let duplicate = plan.make.probing.is_some_and(|probing| probing.duplicate);
+        let above = rendition + 1;
+        let twin = (duplicate && above < plan.title.renditions.len()).then_some(above);
+        if twin.is_some_and(|above| self.is_header_sent(moment, above, plan, calls)) {
+            return Asked::NotYet;
+        }
+        let left = left.saturating_sub(1);
+        self.phase = Phase::Transient { rendition, left };
+        let asked = self.send_run(moment, rendition, segment, plan, calls);
+        let place = twin.and_then(|above| plan.title.place(above, segment));
+        if let (Asked::Sent, Some(place)) = (asked, place) {
+            self.send(moment, place, Job::Probe, plan, calls);
+        }
+        asked
+    }
+
+    /// Segments, if a connection is free, of the rendition that the rule says.
+    fn ask_stable(
+        &mut self,
+        moment: Moment,
+        segment: u32,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) -> Asked {
+        let most = usize::try_from(plan.make.connections).unwrap_or(usize::MAX);
+        if self.going.len() >= most.max(1) {
+            return Asked::NotYet;
+        }
+        let rendition = self.choice(moment.at, plan);
+        if self.is_header_sent(moment, rendition, plan, calls) {
+            return Asked::NotYet;
+        }
+        self.rendition = rendition;
+        self.send_run(moment, rendition, segment, plan, calls)
+    }
+
+    /// Asks for the header of a rendition if it was not read. Whether it is to be waited for.
+    fn is_header_sent(
+        &mut self,
+        moment: Moment,
+        rendition: usize,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) -> bool {
+        let read = u32::try_from(rendition)
+            .ok()
+            .and_then(|bit| 1_u64.checked_shl(bit));
+        let Some(header) = plan
+            .title
+            .renditions
+            .get(rendition)
+            .and_then(|found| found.header)
+        else {
+            return false;
+        };
+        if read.is_none_or(|bit| self.headers & bit != 0) {
+            return false;
+        }
+        let coming =
+            |going: &Going| matches!(going.job, Job::Header { rendition: of } if of == rendition);
+        if !self.going.iter().any(coming) {
+            self.send(moment, header, Job::Header { rendition }, plan, calls);
+        }
+        true
+    }
+
+    /// Asks for segments from `segment` on.
+    fn send_run(
+        &mut self,
+        moment: Moment,
+        rendition: usize,
+        segment: u32,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) -> Asked {
+        let Some((place, run)) = self.plan_run(rendition, segment, plan) else {
+            return Asked::Nowhere;
+        };
+        if self.asked_of.is_some_and(|before| before != rendition) {
+            self.switches = self.switches.saturating_add(1);
+        }
+        self.asked_of = Some(rendition);
+        self.send(moment, place, Job::Run(run), plan, calls);
+        Asked::Sent
+    }
+
+    /// What one request for `segment` covers.
+    fn plan_run(
+        &self,
+        rendition: usize,
+        segment: u32,
+        plan: &AdaptivePlan,
+    ) -> Option<(Place, Run)> {
+        let mut place = plan.title.place(rendition, segment)?;
+        let mut run = Run {
+            rendition,
+            next: segment,
+            until: segment + 1,
+            start: place.range.map_or(0, |range| range.start),
+            received: 0,
+            open_ended: false,
+        };
+        if matches!(self.phase, Phase::Transient { .. }) {
+            return Some((place, run));
+        }
+        match plan.make.shape {
+            Shape::Segments(most) => {
+                while run.until - segment < most
+                    && !self.here.has(run.until)
+                    && !self.is_coming(run.until)
+                    && let Some(next) = plan.title.place(rendition, run.until)
+                    && let Some(joined) = join(place, next)
+                {
+                    place = joined;
+                    run.until += 1;
+                }
+            }
+            Shape::OpenEnded => {
+                let found = plan.title.renditions.get(rendition)?;
+                if let Segments::OneFile { file_bytes, .. } = &found.segments {
+                    place.range = Some(ByteRange::new(run.start, u64::MAX));
+                    place.bytes = Some(file_bytes.saturating_sub(run.start));
+                    run.until = plan.title.segments;
+                    run.open_ended = true;
+                }
+            }
+        }
+        Some((place, run))
+    }
+
+    fn send(
+        &mut self,
+        moment: Moment,
+        place: Place,
+        job: Job,
+        plan: &AdaptivePlan,
+        calls: &mut Calls,
+    ) {
+        let taken = |connection: &u32| self.going.iter().any(|g| g.connection == *connection);
+        let connection = (0..u32::MAX)
+            .find(|connection| !taken(connection))
+            .unwrap_or(0);
+        let ask = Ask {
+            object: place.object,
+            range: place.range,
+            expected_bytes: place.bytes,
+            timeout: plan.make.timeout,
+        };
+        let call = calls.send(moment.now, moment.at, connection, ask);
+        self.going.push(Going {
+            call,
+            connection,
+            job,
+        });
+        self.meter.set_busy(moment.at, true);
+    }
+}
+
+/// Two places as one, if the second follows the first in the same file.
+fn join(first: Place, second: Place) -> Option<Place> {
+    let (left, right) = (first.range?, second.range?);
+    let follows = first.object == second.object && left.end == right.start;
+    follows.then(|| Place::part(first.object, ByteRange::new(left.start, right.end)))
+}

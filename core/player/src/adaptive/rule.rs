@@ -1,0 +1,260 @@
+//! Which bit rate next.
+
+use headlong_units::Duration;
+
+use super::plan::{Make, Rule};
+use super::title::Title;
+
+/// Share of the estimate that has to bring the next segment before the buffer is empty (dash.js,
+/// InsufficientBufferRule: 0.7).
+const SUFFICIENT_SHARE: f64 = 0.7;
+
+/// What a decision is made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sight {
+    /// Bits per second to be expected, if anything is known.
+    pub(crate) estimate: Option<f64>,
+    /// What is in the buffer.
+    pub(crate) buffer: Duration,
+    /// Rendition until now.
+    pub(crate) present: usize,
+    /// Whether the picture moves: before, an empty buffer means nothing.
+    pub(crate) moving: bool,
+    /// Whether it stands still because the buffer ran empty.
+    pub(crate) dry: bool,
+}
+
+/// The rendition to ask for next.
+pub(crate) fn choose(title: &Title, make: &Make, sight: Sight) -> usize {
+    let wanted = match make.rule {
+        Rule::Fixed(rendition) => {
+            return usize::try_from(rendition)
+                .unwrap_or(usize::MAX)
+                .min(highest(title));
+        }
+        Rule::Throughput => by_throughput(title, make, sight),
+        Rule::Buffer { reservoir, cushion } => by_buffer(title, reservoir, cushion, sight),
+        Rule::Bola { low } => bola(title, low, make.buffer_high, sight.buffer),
+        Rule::Dynamic { low } if sight.buffer < low => by_throughput(title, make, sight),
+        Rule::Dynamic { low } => bola(title, low, make.buffer_high, sight.buffer),
+    };
+    wanted.min(sufficient(title, sight))
+}
+
+/// Whether a rendition, by its place, works with what is to be expected.
+pub(crate) fn supports(
+    title: &Title,
+    make: &Make,
+    estimate: Option<f64>,
+    rendition: usize,
+) -> bool {
+    let rate = title.bit_rate(rendition).0 as f64;
+    estimate.is_some_and(|estimate| rate <= estimate * make.safety)
+}
+
+fn highest(title: &Title) -> usize {
+    title.renditions.len().saturating_sub(1)
+}
+
+/// The highest rendition for which `good` holds; the lowest if it holds for none.
+fn highest_where(title: &Title, good: impl Fn(f64) -> bool) -> usize {
+    let rates = title.renditions.iter().map(|r| r.bit_rate.0 as f64);
+    rates
+        .enumerate()
+        .filter(|(_, rate)| good(*rate))
+        .map(|(index, _)| index)
+        .last()
+        .unwrap_or(0)
+}
+
+fn by_throughput(title: &Title, make: &Make, sight: Sight) -> usize {
+    let Some(estimate) = sight.estimate else {
+        return sight.present;
+    };
+    highest_where(title, |rate| rate <= estimate * make.safety)
+}
+
+/// Huang et al. 2014, algorithm 1, with its linear map from buffer to rate.
+fn by_buffer(title: &Title, reservoir: Duration, cushion: Duration, sight: Sight) -> usize {
+    let (lowest, top) = (title.bit_rate(0).0 as f64, highest(title));
+    if sight.buffer <= reservoir {
+        return 0;
+    }
+    if sight.buffer >= reservoir + cushion {
+        return top;
+    }
+    let share = (sight.buffer - reservoir).as_secs_f64() / cushion.as_secs_f64();
+    let mapped = lowest + (title.bit_rate(top).0 as f64 - lowest) * share;
+    let above = title.bit_rate((sight.present + 1).min(top)).0 as f64;
+    let below = title.bit_rate(sight.present.saturating_sub(1)).0 as f64;
+    if mapped >= above {
+        highest_where(title, |rate| rate < mapped)
+    } else if mapped <= below {
+        let rates = title.renditions.iter().map(|r| r.bit_rate.0 as f64);
+        rates
+            .enumerate()
+            .find(|(_, rate)| *rate > mapped)
+            .map_or(top, |(index, _)| index)
+    } else {
+        sight.present
+    }
+}
+
+/// Spiteri et al. 2016, with utilities `ln(rate / lowest) + 1` and the two parameters derived as in
+/// dash.js: gp from how far the buffer's target is above its low mark, Vp so that the lowest rendition
+/// is chosen up to the low mark.
+fn bola(title: &Title, low: Duration, high: Duration, buffer: Duration) -> usize {
+    let top = highest(title);
+    let lowest = title.bit_rate(0).0 as f64;
+    let low = low.as_secs_f64().max(1e-3);
+    // A target below the low mark leaves no room to choose in.
+    let target = high.as_secs_f64().max(2.0 * low);
+    let utility = |rate: f64| libm::log(rate / lowest) + 1.0;
+    let gp = (utility(title.bit_rate(top).0 as f64) - 1.0) / (target / low - 1.0);
+    if top == 0 || lowest <= 0.0 || gp <= 0.0 {
+        return 0;
+    }
+    let vp = low / gp;
+    let mut best = (0, f64::NEG_INFINITY);
+    for (index, rendition) in title.renditions.iter().enumerate() {
+        let rate = rendition.bit_rate.0 as f64;
+        let score = (vp * (utility(rate) + gp) - buffer.as_secs_f64()) / rate;
+        if score >= best.1 {
+            best = (index, score);
+        }
+    }
+    best.0
+}
+
+/// The highest rendition whose next segment comes before the buffer is empty (dash.js,
+/// InsufficientBufferRule).
+fn sufficient(title: &Title, sight: Sight) -> usize {
+    if sight.dry {
+        return 0;
+    }
+    let Some(estimate) = sight.estimate.filter(|_| sight.moving) else {
+        return usize::MAX;
+    };
+    let share = sight.buffer.as_secs_f64() / title.segment.as_secs_f64().max(1e-9);
+    highest_where(title, |rate| rate <= estimate * SUFFICIENT_SHARE * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use headlong_units::BitRate;
+
+    use super::*;
+    use crate::adaptive::title::{Rendition, Segments};
+
+    const MBPS: f64 = 1e6;
+
+    fn title() -> Title {
+        let rendition = |kbps| Rendition {
+            bit_rate: BitRate::from_kbps(kbps),
+            header: None,
+            segments: Segments::Table(Vec::new()),
+        };
+        Title {
+            segment: Duration::from_secs(2),
+            segments: 100,
+            renditions: [500, 1_000, 2_000, 4_000].map(rendition).into(),
+        }
+    }
+
+    fn chosen(rule: Rule, sight: Sight) -> usize {
+        let make = Make {
+            rule,
+            ..Make::default()
+        };
+        choose(&title(), &make, sight)
+    }
+
+    /// In the middle of a session with so many seconds in the buffer.
+    fn sight(mbps: f64, buffer: u64, present: usize) -> Sight {
+        Sight {
+            estimate: Some(mbps * MBPS),
+            buffer: Duration::from_secs(buffer),
+            present,
+            moving: true,
+            dry: false,
+        }
+    }
+
+    #[test]
+    fn throughput_leaves_a_margin() {
+        for (mbps, rendition) in [(0.1, 0), (1.1, 0), (1.12, 1), (4.4, 2), (4.5, 3), (99.0, 3)] {
+            let found = chosen(Rule::Throughput, sight(mbps, 20, 0));
+            assert_eq!(found, rendition, "{mbps} Mb/s");
+        }
+    }
+
+    #[test]
+    fn nothing_is_chosen_that_would_run_the_buffer_dry() {
+        // Of 4 Mb/s, 70 %, in the half of a segment's time that is left: 1.4 Mb/s.
+        assert_eq!(chosen(Rule::Throughput, sight(4.0, 1, 2)), 1);
+        assert_eq!(chosen(Rule::Throughput, sight(4.0, 2, 2)), 2);
+        // Before the picture moves an empty buffer means nothing.
+        let start = Sight {
+            moving: false,
+            ..sight(4.0, 0, 2)
+        };
+        assert_eq!(chosen(Rule::Throughput, start), 2);
+        let dry = Sight { dry: true, ..start };
+        assert_eq!(chosen(Rule::Throughput, dry), 0);
+        assert_eq!(chosen(Rule::Fixed(9), dry), 3);
+    }
+
+    #[test]
+    fn the_buffer_maps_to_a_rate_with_no_change_before_the_next_is_reached() {
+        let rule = Rule::Buffer {
+            reservoir: Duration::from_secs(5),
+            cushion: Duration::from_secs(35),
+        };
+        // The map: 500 kb/s at 5 s and 100 kb/s more for each second.
+        for (buffer, present, rendition) in [
+            (5, 3, 0),
+            (9, 0, 0),
+            (10, 0, 0),
+            (11, 0, 1),
+            (12, 2, 2),
+            (10, 2, 2),
+            (9, 2, 1),
+            (21, 1, 2),
+            (39, 2, 2),
+            (40, 2, 3),
+        ] {
+            let found = chosen(rule, sight(99.0, buffer, present));
+            assert_eq!(found, rendition, "{buffer} s, from {present}");
+        }
+    }
+
+    #[test]
+    fn bola_goes_up_with_the_buffer_from_the_lowest_to_the_highest() {
+        let rule = Rule::Bola {
+            low: Duration::from_secs(10),
+        };
+        let found: Vec<usize> = (0..=30).map(|s| chosen(rule, sight(99.0, s, 0))).collect();
+        assert!(found.is_sorted(), "{found:?}");
+        assert_eq!((found[8], found[30]), (0, 3), "{found:?}");
+        // Two renditions score alike where the line between them says: of 0.5 and 1 Mb/s, with
+        // utilities 1 and 1 + ln 2, gp = ln 8 / 2 and Vp = 10 / gp, at Vp (gp + 1 - ln 2) = 12.95 s.
+        assert_eq!((found[12], found[13]), (0, 1), "{found:?}");
+    }
+
+    #[test]
+    fn dynamic_is_throughput_below_its_mark_and_bola_above() {
+        let low = Duration::from_secs(10);
+        assert_eq!(chosen(Rule::Dynamic { low }, sight(4.5, 9, 0)), 3);
+        let above = sight(0.6, 30, 0);
+        assert_eq!(
+            chosen(Rule::Dynamic { low }, above),
+            chosen(Rule::Bola { low }, above)
+        );
+        assert_ne!(
+            chosen(Rule::Throughput, above),
+            chosen(Rule::Bola { low }, above)
+        );
+    }
+}

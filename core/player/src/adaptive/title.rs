@@ -1,0 +1,139 @@
+//! Where the segments of a title are: as arithmetic where they are regular, as tables where not.
+
+use alloc::vec::Vec;
+
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::ObjectId;
+
+/// Bytes that can be asked for in one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Which URL.
+    pub object: ObjectId,
+    /// Which of its bytes; all of them if `None`.
+    pub range: Option<ByteRange>,
+    /// How many, if known.
+    pub bytes: Option<u64>,
+}
+
+impl Place {
+    /// A part of a file.
+    pub const fn part(object: ObjectId, range: ByteRange) -> Self {
+        Self {
+            object,
+            range: Some(range),
+            bytes: Some(range.len()),
+        }
+    }
+
+    /// A whole file.
+    pub const fn whole(object: ObjectId, bytes: u64) -> Self {
+        Self {
+            object,
+            range: None,
+            bytes: Some(bytes),
+        }
+    }
+}
+
+/// Where the segments of one rendition are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segments {
+    /// Equal ranges of one file, one after another; the last ends where the file does.
+    OneFile {
+        /// The file.
+        object: ObjectId,
+        /// Where the first segment begins: behind the header, if there is one.
+        start: u64,
+        /// Bytes of each segment but the last.
+        segment_bytes: u64,
+        /// Bytes of the whole file.
+        file_bytes: u64,
+    },
+    /// Files of their own, whose names follow one another in the table of objects.
+    Files {
+        /// Of the first segment.
+        first: ObjectId,
+        /// Bytes of each file but the last.
+        file_bytes: u64,
+        /// Bytes of the last file.
+        last_bytes: u64,
+    },
+    /// Anywhere.
+    Table(Vec<Place>),
+}
+
+/// One encoding of a title.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendition {
+    /// As the manifest says it: what the player reckons with.
+    pub bit_rate: BitRate,
+    /// Read once before its first segment: an initialisation segment, or the table of offsets at
+    /// the start of the file (thesis 5.1.3).
+    pub header: Option<Place>,
+    /// Its content.
+    pub segments: Segments,
+}
+
+/// What can be watched. Shared by all sessions that watch it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Title {
+    /// How long each segment plays.
+    pub segment: Duration,
+    /// How many there are, in each rendition.
+    pub segments: u32,
+    /// By bit rate, upwards; at most 64.
+    pub renditions: Vec<Rendition>,
+}
+
+impl Title {
+    /// How long it plays.
+    pub const fn length(&self) -> Duration {
+        self.begin(self.segments)
+    }
+
+    /// When, from the start of the title, segment `index` begins.
+    pub(crate) const fn begin(&self, index: u32) -> Duration {
+        self.segment.times(index as u64)
+    }
+
+    /// Where segment `index` of a rendition is; `None` if there is none.
+    pub fn place(&self, rendition: usize, index: u32) -> Option<Place> {
+        if index >= self.segments {
+            return None;
+        }
+        let rendition = self.renditions.get(rendition)?;
+        let number = u64::from(index);
+        match &rendition.segments {
+            Segments::OneFile {
+                object,
+                start,
+                segment_bytes,
+                file_bytes,
+            } => {
+                let from = start.checked_add(segment_bytes.checked_mul(number)?)?;
+                let last = index + 1 == self.segments;
+                let until = from.saturating_add(*segment_bytes).min(*file_bytes);
+                let until = if last { *file_bytes } else { until };
+                (from < until).then(|| Place::part(*object, ByteRange::new(from, until)))
+            }
+            Segments::Files {
+                first,
+                file_bytes,
+                last_bytes,
+            } => {
+                let object = ObjectId(first.0.checked_add(index)?);
+                let last = index + 1 == self.segments;
+                let bytes = if last { *last_bytes } else { *file_bytes };
+                Some(Place::whole(object, bytes))
+            }
+            Segments::Table(places) => places.get(usize::try_from(index).ok()?).copied(),
+        }
+    }
+
+    pub(crate) fn bit_rate(&self, rendition: usize) -> BitRate {
+        let rendition = self.renditions.get(rendition);
+        rendition.map_or(BitRate(0), |rendition| rendition.bit_rate)
+    }
+}

@@ -1,0 +1,79 @@
+//! Which segments are in the buffer: all up to one, and some behind it.
+
+/// Segments behind the first missing one that can be told apart, and so may be asked for early.
+pub(crate) const WINDOW: u32 = 64;
+
+/// The buffer, as far as it decides what to ask for and what can be played.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Window {
+    end: u32,
+    /// Bit `n`: segment `end + n` is here. Bit 0 is never set.
+    behind: u64,
+}
+
+impl Window {
+    /// Nothing is here, and `segment` is the first that is wanted.
+    pub(crate) const fn starting_at(segment: u32) -> Self {
+        Self {
+            end: segment,
+            behind: 0,
+        }
+    }
+
+    /// The first segment that is missing.
+    pub(crate) const fn end(&self) -> u32 {
+        self.end
+    }
+
+    pub(crate) const fn has(&self, segment: u32) -> bool {
+        if segment < self.end {
+            return true;
+        }
+        let place = segment - self.end;
+        place < WINDOW && self.behind >> place & 1 == 1
+    }
+
+    pub(crate) fn put(&mut self, segment: u32) {
+        let Some(place) = segment
+            .checked_sub(self.end)
+            .filter(|place| *place < WINDOW)
+        else {
+            return;
+        };
+        self.behind |= 1 << place;
+        let whole = self.behind.trailing_ones();
+        self.end += whole;
+        self.behind = self.behind.checked_shr(whole).unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_that_come_early_wait_for_the_one_before_them() {
+        let mut window = Window::starting_at(10);
+        window.put(12);
+        window.put(11);
+        assert_eq!(
+            (window.end(), window.has(11), window.has(10)),
+            (10, true, false)
+        );
+        window.put(10);
+        assert_eq!(
+            (window.end(), window.has(12), window.has(13)),
+            (13, true, false)
+        );
+    }
+
+    #[test]
+    fn a_full_window_moves_on_as_a_whole() {
+        let mut window = Window::starting_at(0);
+        (1..WINDOW).for_each(|segment| window.put(segment));
+        window.put(WINDOW + 5);
+        window.put(0);
+        assert_eq!(window.end(), WINDOW);
+        assert!(!window.has(WINDOW + 5));
+    }
+}

@@ -1,0 +1,146 @@
+//! The papers' simple player (thesis 3.4): one burst of calls after another, each at its time, and
+//! gone at the first that is not whole in time.
+
+use headlong_units::{Duration, Instant};
+
+use crate::calls::{Ask, Calls};
+use crate::playout::Playout;
+use crate::record::Outcome;
+use crate::{Call, CallEnd, CallId, Script};
+
+/// Where in its script a session is. Nothing is kept of calls that have ended.
+#[derive(Debug, Clone)]
+pub(crate) struct ScriptPlayer {
+    /// The first call that has not been sent.
+    next: usize,
+    /// When it may be; nothing is due while calls are open.
+    due: Option<Instant>,
+    /// When the calls before it were sent.
+    sent: Instant,
+    /// When the first call was whole.
+    first_whole: Option<Instant>,
+    playout: Playout,
+}
+
+impl ScriptPlayer {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: 0,
+            due: None,
+            sent: Instant::ZERO,
+            first_whole: None,
+            playout: Playout::new(),
+        }
+    }
+
+    /// The session begins.
+    pub(crate) fn start(&mut self, intended: Instant) {
+        self.due = Some(intended);
+    }
+
+    /// When the next call may be sent; [`Instant::NEVER`] while another is under way.
+    pub(crate) fn due(&self) -> Instant {
+        self.due.unwrap_or(Instant::NEVER)
+    }
+
+    /// Sends what is due. The end of the session, if nothing is left to send.
+    pub(crate) fn ring(
+        &mut self,
+        now: Instant,
+        script: &Script,
+        calls: &mut Calls,
+    ) -> Option<CallEnd> {
+        let due = self.due.filter(|due| *due <= now)?;
+        self.due = None;
+        let Some(rest) = script
+            .calls
+            .get(self.next..)
+            .filter(|rest| !rest.is_empty())
+        else {
+            return Some(CallEnd::Whole);
+        };
+        let members = rest.iter().skip(1).take_while(|call| call.with_previous);
+        let count = 1 + members.count();
+        for (connection, call) in (0..).zip(&rest[..count]) {
+            calls.send(now, due, connection, ask(call));
+        }
+        self.next += count;
+        self.sent = now;
+        if let Some(playback) = &script.playback {
+            self.playout.ask(now, true, playback);
+        }
+        None
+    }
+
+    /// Bytes arrived.
+    pub(crate) fn arrive(&mut self, now: Instant, count: u64, script: &Script) {
+        if let Some(playback) = &script.playback {
+            self.playout.arrive(now, count, playback);
+        }
+    }
+
+    /// A call has ended. The end of the session, if this is one.
+    pub(crate) fn call_ended(
+        &mut self,
+        now: Instant,
+        call: CallId,
+        end: CallEnd,
+        script: &Script,
+        calls: &Calls,
+    ) -> Option<CallEnd> {
+        if end != CallEnd::Whole {
+            return Some(end);
+        }
+        if call == CallId(0) {
+            self.first_whole = Some(now);
+        }
+        if calls.open_count() > 0 {
+            return None;
+        }
+        let Some(call) = script.calls.get(self.next) else {
+            return Some(CallEnd::Whole);
+        };
+        if let Some(playback) = &script.playback {
+            self.playout.ask(now, false, playback);
+        }
+        let paced = self.sent + call.pace.unwrap_or(Duration::ZERO);
+        let thought = now + call.think.unwrap_or(Duration::ZERO);
+        self.due = Some(paced.max(thought));
+        None
+    }
+
+    /// The session is over: what the viewer saw.
+    pub(crate) fn outcome(
+        &mut self,
+        now: Instant,
+        end: CallEnd,
+        script: &Script,
+        intended_start: Instant,
+    ) -> Outcome {
+        let Some(playback) = &script.playback else {
+            return Outcome {
+                startup_delay: self.first_whole.map(|whole| whole.since(intended_start)),
+                ..Outcome::default()
+            };
+        };
+        self.playout.finish(now, end == CallEnd::Whole, playback);
+        let started = self.playout.started();
+        Outcome {
+            startup_delay: started.map(|started| started.since(intended_start)),
+            stalls: self.playout.stalls(),
+            stall_time: self.playout.stall_time(),
+            played: self.playout.played(now, playback),
+            bit_rate: Some(playback.bit_rate),
+            ..Outcome::default()
+        }
+    }
+}
+
+fn ask(call: &Call) -> Ask {
+    Ask {
+        object: call.object,
+        range: call.range,
+        expected_bytes: call.expected_bytes,
+        timeout: call.timeout,
+    }
+}

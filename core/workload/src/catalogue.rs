@@ -1,0 +1,243 @@
+//! The catalogue: which titles there are, how long they are, and in which files they lie.
+//!
+//! The one idea: a title's number says everything about its bytes ([`crate::content`]), and its
+//! path says its number. So whoever has a URL and a range can check what came back, with no list of
+//! files beside it ([`locate`]).
+//!
+//! Invariants: title numbers count from 0 through all groups; within a group they are in order of
+//! popularity; the order of creation is drawn apart from that, so popularity and place on the disk
+//! have nothing to do with one another (thesis 3.5.2).
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_random::Generator;
+use headlong_units::{ByteRange, Duration};
+
+use crate::specification::{Specification, TitleGroup};
+
+/// One title.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Title {
+    /// Its number, from 0, unique in the catalogue: its content's, and its file's name.
+    pub number: u32,
+    /// Its group: a place in [`Catalogue::groups`].
+    pub group: u32,
+    /// Its popularity within the group; 0 is the most popular.
+    pub rank: u32,
+    /// How long it plays.
+    pub duration: Duration,
+    /// Length of a segment.
+    pub segment_time: Duration,
+    /// Bytes of a segment: exactly if all are equal, else on average.
+    pub segment_bytes: u64,
+    /// Where each segment ends; empty if all are equal.
+    pub segment_ends: Vec<u64>,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Bytes in files: the content and its padding.
+    pub file_bytes: u64,
+}
+
+impl Title {
+    /// Its bit rate, in bits per second.
+    pub fn bit_rate(&self) -> f64 {
+        self.segment_bytes as f64 * 8.0 / self.segment_time.as_secs_f64()
+    }
+}
+
+/// A file that a title, or a part of it, lies in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CatalogueFile {
+    /// Below the root, without a leading slash.
+    pub path: String,
+    /// The title's number.
+    pub title: u32,
+    /// Which bytes of the title.
+    pub range: ByteRange,
+}
+
+/// All titles and how they are stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalogue {
+    /// Names of groups.
+    pub groups: Vec<String>,
+    /// By number.
+    pub titles: Vec<Title>,
+    /// Numbers of titles in the order in which their files are to be created.
+    pub creation_order: Vec<u32>,
+    /// Bytes of a chunk file; `None` if a title is one file.
+    pub chunk_bytes: Option<u64>,
+}
+
+impl Catalogue {
+    /// The catalogue of a specification. It depends on the groups' titles, the padding and the
+    /// catalogue's seed; not on weights, sessions, or the form of storage.
+    pub fn of(specification: &Specification) -> Self {
+        let root = Generator::new(specification.catalogue_seed).fork("catalogue");
+        let mut titles = Vec::new();
+        for (index, group) in specification.groups.iter().enumerate() {
+            let generator = root.fork(&group.name);
+            for rank in 0..group.count {
+                let number = titles.len() as u32;
+                let pad = specification.storage.pad_bytes;
+                titles.push(draw(group, &generator, (number, index as u32, rank), pad));
+            }
+        }
+        let mut creation_order: Vec<u32> = (0..titles.len() as u32).collect();
+        root.fork(" creation order").shuffle(&mut creation_order);
+        Self {
+            groups: specification
+                .groups
+                .iter()
+                .map(|group| group.name.clone())
+                .collect(),
+            titles,
+            creation_order,
+            chunk_bytes: specification.storage.chunk_bytes,
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn file_bytes(&self) -> u64 {
+        self.titles.iter().map(|title| title.file_bytes).sum()
+    }
+
+    /// The files of one title, in order.
+    pub fn files(&self, title: &Title) -> impl Iterator<Item = CatalogueFile> {
+        self.files_of(title, ByteRange::new(0, title.file_bytes))
+    }
+
+    /// The files that hold some of `range` of a title, in order.
+    pub fn files_of(&self, title: &Title, range: ByteRange) -> impl Iterator<Item = CatalogueFile> {
+        let whole = ByteRange::new(0, title.file_bytes);
+        let range = range.intersection(whole);
+        let chunk_bytes = self.chunk_bytes.unwrap_or(title.file_bytes).max(1);
+        let chunks = match range.is_empty() {
+            true => 0..0,
+            false => range.start / chunk_bytes..range.end.div_ceil(chunk_bytes),
+        };
+        let (number, group) = (title.number, self.groups.get(title.group as usize));
+        let group = group.cloned().unwrap_or_default();
+        let is_chunked = self.chunk_bytes.is_some();
+        chunks.map(move |chunk| CatalogueFile {
+            path: match is_chunked {
+                true => format!("{group}/{number:06}/{chunk:05}.bin"),
+                false => format!("{group}/{number:06}.bin"),
+            },
+            title: number,
+            range: ByteRange::new(
+                chunk * chunk_bytes,
+                ((chunk + 1) * chunk_bytes).min(whole.end),
+            ),
+        })
+    }
+
+    /// A number that two catalogues share only if their titles and the order of creation are the
+    /// same. The form of storage is no part of it.
+    pub fn fingerprint(&self) -> u64 {
+        // FNV-1a over words: nobody forges catalogues, it tells one from another.
+        let mix = |hash: u64, word: u64| {
+            let bytes = word.to_le_bytes();
+            bytes.iter().fold(hash, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            })
+        };
+        let mut hash = 0xcbf2_9ce4_8422_2325;
+        for title in &self.titles {
+            hash = mix(mix(hash, u64::from(title.group)), title.bytes);
+            hash = mix(mix(hash, title.file_bytes), title.segment_bytes);
+        }
+        for group in &self.groups {
+            hash = group
+                .bytes()
+                .fold(hash, |hash, byte| mix(hash, u64::from(byte)));
+        }
+        self.creation_order
+            .iter()
+            .fold(hash, |hash, number| mix(hash, u64::from(*number)))
+    }
+}
+
+fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: u64) -> Title {
+    let (number, group_index, rank) = place;
+    let mut generator = generator.fork_at(u64::from(rank));
+    let unit = generator.unit();
+    let share = if rank < group.median_durations {
+        0.5
+    } else {
+        unit
+    };
+    let seconds = group.durations.law.quantile(share);
+    // Whole milliseconds, and at least one: a title of no bytes cannot be asked for.
+    let duration = Duration::from_millis(libm::round(seconds * 1000.0).max(1.0) as u64);
+    let segment_bytes = pick(&group.segment_bytes, generator.unit());
+    let constant = u128::from(duration.0) * u128::from(segment_bytes)
+        / u128::from(group.segment_time.0.max(1));
+    let constant = u64::try_from(constant).unwrap_or(u64::MAX).max(1);
+    let segment_ends = match group.segment_variation > 0.0 {
+        true => vary(
+            &mut generator,
+            group.segment_variation,
+            segment_bytes,
+            constant,
+        ),
+        false => Vec::new(),
+    };
+    let bytes = segment_ends.last().copied().unwrap_or(constant);
+    Title {
+        number,
+        group: group_index,
+        rank,
+        duration,
+        segment_time: group.segment_time,
+        segment_bytes,
+        segment_ends,
+        bytes,
+        file_bytes: bytes.div_ceil(pad.max(1)).saturating_mul(pad.max(1)),
+    }
+}
+
+/// The item of a mix at `unit` of its shares.
+fn pick(mix: &[(u64, f64)], unit: f64) -> u64 {
+    let mut sum = 0.0;
+    let found = mix.iter().find(|(_, share)| {
+        sum += share;
+        unit < sum
+    });
+    found.or(mix.last()).map_or(1, |(bytes, _)| *bytes)
+}
+
+/// Ends of segments that have `segment_bytes` on average and `bytes` in all, more or less.
+fn vary(generator: &mut Generator, variation: f64, segment_bytes: u64, bytes: u64) -> Vec<u64> {
+    let (mut ends, mut left, mut end) = (Vec::new(), bytes, 0);
+    while left > 0 {
+        let mean = left.min(segment_bytes);
+        let factor = 1.0 + variation * (2.0 * generator.unit() - 1.0);
+        end += libm::round(mean as f64 * factor).max(1.0) as u64;
+        ends.push(end);
+        left -= mean;
+    }
+    ends
+}
+
+/// Which title a path names, and where in it the file begins. Slashes before it, and folders above
+/// the group's, do not matter. `chunk_bytes` is what the trace says about its chunk files; without
+/// it, no chunk file has a place.
+pub fn locate(path: &str, chunk_bytes: Option<u64>) -> Option<(u64, u64)> {
+    let mut parts = path.rsplit('/');
+    let stem = parts.next()?.strip_suffix(".bin")?;
+    let folder = parts.next().filter(|folder| !folder.is_empty())?;
+    let Some(title) = number(folder, 6) else {
+        return Some((number(stem, 6)?, 0));
+    };
+    parts.next().filter(|group| !group.is_empty())?;
+    Some((title, number(stem, 5)?.checked_mul(chunk_bytes?)?))
+}
+
+/// A decimal number of at least so many digits, as files are named by.
+fn number(text: &str, digits: usize) -> Option<u64> {
+    let is_number = text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}

@@ -1,0 +1,406 @@
+//! From a specification and a seed to a workload.
+//!
+//! The one idea: every purpose has a generator of its own. What session number i watches depends on
+//! the seed and on i alone; its class, its whims and its arrival are drawn elsewhere. So another
+//! rate, other networks or another form of storage change nothing else, and two runs differ only in
+//! what was meant to differ (thesis 3.4: "the size and timing of requests is the same for all three
+//! storage methods").
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_player::{Call, ObjectId, Plan, Playback, Script};
+use headlong_random::{Generator, Zipf};
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::catalogue::{Catalogue, Title};
+use crate::specification::{
+    Arrivals, Extent, Rate, RequestSize, SESSIONS_MAX, Specification, Start, request_bytes,
+};
+use crate::trace::{About, Session, Trace, Warming};
+
+/// So many sessions tell how much one asks for on average, which turns a rate in bytes into one in
+/// sessions: always the same ones, however many are played.
+const SAMPLE_SESSIONS: u64 = 16_384;
+
+/// What exists, and what is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// The titles.
+    pub catalogue: Catalogue,
+    /// The sessions.
+    pub trace: Trace,
+}
+
+/// The workload of a specification. Same specification and seed, same workload; the catalogue is
+/// the same for every seed. No more than [`SESSIONS_MAX`] sessions are made.
+pub fn generate(specification: &Specification, seed: u64) -> Workload {
+    let catalogue = Catalogue::of(specification);
+    let trace = Director::new(specification, &catalogue, seed).trace(seed);
+    Workload { catalogue, trace }
+}
+
+/// One request before it is cut into files.
+struct Request {
+    range: ByteRange,
+    pace: Option<Duration>,
+    with_previous: bool,
+}
+
+/// What decides about sessions.
+struct Director<'a> {
+    specification: &'a Specification,
+    catalogue: &'a Catalogue,
+    /// Number of each group's first title, and its popularity.
+    groups: Vec<(u32, Zipf)>,
+    sessions: Generator,
+    arrivals: Generator,
+}
+
+impl<'a> Director<'a> {
+    fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+        let mut first = 0;
+        let groups = specification.groups.iter().map(|group| {
+            let start = first;
+            first += group.count;
+            (start, Zipf::new(group.count as usize, group.zipf_alpha))
+        });
+        let root = Generator::new(seed);
+        Self {
+            specification,
+            catalogue,
+            groups: groups.collect(),
+            sessions: root.fork("sessions"),
+            arrivals: root.fork("arrivals"),
+        }
+    }
+
+    fn trace(mut self, seed: u64) -> Trace {
+        let specification = self.specification;
+        let mut trace = Trace {
+            classes: specification.classes.clone(),
+            about: About {
+                name: specification.name.clone(),
+                seed: Some(seed),
+                catalogue: Some(self.catalogue.fingerprint()),
+                chunk_bytes: specification.storage.chunk_bytes,
+                has_arrivals: true,
+                ramp_up: specification.sessions.ramp_up,
+                ramp_down: specification.sessions.ramp_down,
+                warming: Vec::new(),
+            },
+            ..Trace::default()
+        };
+        let mut objects = Objects::default();
+        let gap = self.mean_gap();
+        let (mut now, mut index) = (0.0, 0);
+        while index < SESSIONS_MAX {
+            now += match specification.sessions.arrivals {
+                Arrivals::Poisson => self.arrivals.exponential(gap),
+                Arrivals::Constant => gap,
+            };
+            let arrival = Duration(libm::round(now * 1e9) as u64);
+            let is_over = match specification.sessions.extent {
+                Extent::Sessions(count) => index >= count,
+                Extent::Time(length) => arrival > length,
+            };
+            if is_over {
+                break;
+            }
+            let (title, requests) = self.session(index);
+            let calls = self.calls(title, &requests, &mut objects);
+            trace.sessions.push(Session {
+                arrival,
+                class: self.class(index),
+                plan: Plan::Script(Script {
+                    calls,
+                    playback: self.playback(title),
+                }),
+            });
+            index += 1;
+        }
+        trace.objects = objects.paths;
+        trace.about.warming = warming(&trace, specification.sessions.warming_count);
+        trace
+    }
+
+    /// Mean time between arrivals, in seconds.
+    fn mean_gap(&self) -> f64 {
+        match self.specification.sessions.rate {
+            Rate::Sessions(rate) => 1.0 / rate,
+            Rate::Bytes(rate) => {
+                let asked = |index| {
+                    let (_, requests) = self.session(index);
+                    requests
+                        .iter()
+                        .map(|request| request.range.len())
+                        .sum::<u64>()
+                };
+                let bytes: u64 = (0..SAMPLE_SESSIONS).map(asked).sum();
+                bytes as f64 / SAMPLE_SESSIONS as f64 / rate
+            }
+        }
+    }
+
+    /// What session number `index` watches, and what it asks for.
+    fn session(&self, index: u64) -> (&'a Title, Vec<Request>) {
+        let session = self.sessions.fork_at(index);
+        let title = self.title(&mut session.fork("title"));
+        let mut viewing = session.fork("viewing");
+        let specification = self.specification;
+        let pieces = Pieces::of(title, specification.requests.size);
+        let places = match specification.viewing.start {
+            Start::Beginning => {
+                let fraction = specification.viewing.fraction.law.sample(&mut viewing);
+                let watched = libm::ceil(fraction * title.bytes as f64) as u64;
+                0..pieces.count_to(watched.clamp(1, title.bytes))
+            }
+            Start::RandomSegment => {
+                let place = viewing.below(pieces.count_to(title.bytes));
+                place..place + 1
+            }
+        };
+        if specification.requests.open_ended {
+            let range = ByteRange::new(pieces.range(places.start).start, title.file_bytes);
+            let request = Request {
+                range,
+                pace: None,
+                with_previous: false,
+            };
+            return (title, alloc::vec![request]);
+        }
+        (title, self.requests(&pieces, places, session.fork("whims")))
+    }
+
+    fn title(&self, generator: &mut Generator) -> &'a Title {
+        let weights: f64 = self
+            .specification
+            .groups
+            .iter()
+            .map(|group| group.weight)
+            .sum();
+        let mut left = generator.unit() * weights;
+        let chosen = self.specification.groups.iter().position(|group| {
+            left -= group.weight;
+            left < 0.0
+        });
+        // Rounding may leave a little: it goes to the last group that anybody watches.
+        let last = || {
+            self.specification
+                .groups
+                .iter()
+                .rposition(|group| group.weight > 0.0)
+        };
+        let (first, zipf) = &self.groups[chosen.or_else(last).unwrap_or(0)];
+        &self.catalogue.titles[*first as usize + zipf.sample(generator)]
+    }
+
+    fn class(&self, index: u64) -> u32 {
+        let mut left = self.sessions.fork_at(index).fork("class").unit();
+        let classes = &self.specification.classes;
+        let chosen = classes.iter().position(|class| {
+            left -= class.share;
+            left < 0.0
+        });
+        chosen.unwrap_or(classes.len().saturating_sub(1)) as u32
+    }
+
+    /// The requests of a session that watches the pieces `places`, its pauses, skips and early end.
+    fn requests(
+        &self,
+        pieces: &Pieces<'_>,
+        places: core::ops::Range<u64>,
+        mut whims: Generator,
+    ) -> Vec<Request> {
+        let (viewing, rules) = (&self.specification.viewing, &self.specification.requests);
+        let pieces_count = pieces.count_to(pieces.title.bytes);
+        let mut requests = Vec::new();
+        let (mut place, mut since_start) = (places.start, 0u32);
+        // How long the last request, or burst of them, plays.
+        let mut playing = Duration::ZERO;
+        for step in 0..places.end - places.start {
+            let mut pause = None;
+            if step > 0 {
+                if happens(&mut whims, viewing.early_end) {
+                    break;
+                }
+                if happens(&mut whims, viewing.skip) {
+                    (place, since_start) = (whims.below(pieces_count), 0);
+                }
+                if happens(&mut whims, viewing.pause) {
+                    let seconds = viewing.pause_time.law.sample(&mut whims);
+                    pause = Some(Duration::from_millis(libm::round(seconds * 1000.0) as u64));
+                }
+            }
+            if place >= pieces_count {
+                break;
+            }
+            let is_first = since_start.is_multiple_of(rules.connections.max(1));
+            let with_previous = !is_first && pause.is_none();
+            let is_paced = rules.pacing && since_start >= rules.unpaced && !with_previous;
+            let pace = is_paced.then_some(playing);
+            if !with_previous {
+                playing = Duration::ZERO;
+            }
+            playing += pieces.time;
+            requests.push(Request {
+                range: pieces.range(place),
+                pace: match (pace, pause) {
+                    (pace, None) => pace,
+                    (pace, Some(pause)) => Some(pace.unwrap_or_default() + pause),
+                },
+                with_previous,
+            });
+            place += 1;
+            since_start = since_start.saturating_add(1);
+        }
+        requests
+    }
+
+    /// How a title is shown: from its first request on, or segment.
+    fn playback(&self, title: &Title) -> Option<Playback> {
+        if self.specification.viewing.start == Start::RandomSegment {
+            return None;
+        }
+        let bits = title.bit_rate();
+        Some(Playback {
+            bit_rate: BitRate(libm::round(bits) as u64),
+            start_bytes: title.segment_bytes.min(title.bytes),
+        })
+    }
+
+    /// The calls that ask for them, file by file.
+    fn calls(&self, title: &Title, requests: &[Request], objects: &mut Objects) -> Vec<Call> {
+        let mut calls = Vec::with_capacity(requests.len());
+        for request in requests {
+            let files = self.catalogue.files_of(title, request.range);
+            for (index, file) in files.enumerate() {
+                let wanted = request.range.intersection(file.range);
+                let start = file.range.start;
+                // A chunk file is asked for as it is; a title's file by ranges, even if one of them
+                // is all of it.
+                let is_whole = self.catalogue.chunk_bytes.is_some() && wanted == file.range;
+                let end = match self.specification.requests.open_ended {
+                    true => u64::MAX,
+                    false => wanted.end - start,
+                };
+                calls.push(Call {
+                    object: objects.id((title.number, start), file.path),
+                    range: (!is_whole).then(|| ByteRange::new(wanted.start - start, end)),
+                    expected_bytes: Some(wanted.len()),
+                    timeout: self.specification.requests.timeout,
+                    pace: request.pace.filter(|_| index == 0),
+                    think: None,
+                    with_previous: request.with_previous && index == 0,
+                });
+            }
+        }
+        calls
+    }
+}
+
+fn happens(generator: &mut Generator, chance: f64) -> bool {
+    chance > 0.0 && generator.unit() < chance
+}
+
+/// A title cut into requests.
+struct Pieces<'a> {
+    title: &'a Title,
+    /// Bytes of each, unless `segments` says otherwise.
+    bytes: u64,
+    /// Segments of each, where segments differ in size and requests follow them.
+    segments: Option<usize>,
+    /// How long each plays.
+    time: Duration,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(title: &'a Title, size: RequestSize) -> Self {
+        let (time, segment) = match size {
+            RequestSize::Time(time) => (time, title.segment_time.0.max(1)),
+            RequestSize::Bytes(bytes) => {
+                let time = u128::from(bytes) * u128::from(title.segment_time.0)
+                    / u128::from(title.segment_bytes.max(1));
+                (Duration(u64::try_from(time).unwrap_or(u64::MAX)), u64::MAX)
+            }
+        };
+        let follows = !title.segment_ends.is_empty() && segment < u64::MAX;
+        Self {
+            title,
+            bytes: request_bytes(size, title.segment_time, title.segment_bytes).max(1),
+            segments: follows.then(|| (time.0 / segment).max(1) as usize),
+            time,
+        }
+    }
+
+    /// How many hold some of the first `bytes` of the content.
+    fn count_to(&self, bytes: u64) -> u64 {
+        match self.segments {
+            None => bytes.div_ceil(self.bytes),
+            Some(segments) => {
+                let ends = &self.title.segment_ends;
+                let last = ends.partition_point(|end| *end < bytes);
+                (last.min(ends.len() - 1) / segments) as u64 + 1
+            }
+        }
+    }
+
+    /// The bytes of one. Each is whole: what a viewer watches is rounded up to requests (thesis
+    /// Table 3.3), but never beyond the end of the file.
+    fn range(&self, place: u64) -> ByteRange {
+        let Some(segments) = self.segments else {
+            let start = place.saturating_mul(self.bytes);
+            let end = start.saturating_add(self.bytes).min(self.title.file_bytes);
+            return ByteRange::new(start, end);
+        };
+        let ends = &self.title.segment_ends;
+        let end_of = |count: usize| match count.min(ends.len()) {
+            0 => 0,
+            count => ends[count - 1],
+        };
+        let first = place as usize * segments;
+        ByteRange::new(end_of(first), end_of(first + segments))
+    }
+}
+
+/// Names of what is asked for, in order of first use.
+#[derive(Default)]
+struct Objects {
+    paths: Vec<String>,
+    /// By title and place of the file in it.
+    ids: BTreeMap<(u32, u64), ObjectId>,
+}
+
+impl Objects {
+    fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
+        *self.ids.entry(key).or_insert_with(|| {
+            self.paths.push(path);
+            ObjectId(self.paths.len() as u32 - 1)
+        })
+    }
+}
+
+/// The `count` most often asked ranges; of equally many, those asked for first.
+fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
+    let calls = trace.sessions.iter().flat_map(|session| session.calls());
+    for (index, call) in calls.enumerate() {
+        let key = Warming {
+            object: call.object,
+            range: call.range,
+        };
+        asked.entry(key).or_insert((0, index)).0 += 1;
+    }
+    let mut asked: Vec<_> = asked.into_iter().collect();
+    asked.sort_by_key(|(_, (times, first))| (core::cmp::Reverse(*times), *first));
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    asked.into_iter().take(count).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+#[path = "generate_tests.rs"]
+mod tests;

@@ -1,0 +1,423 @@
+use std::collections::BTreeMap;
+use std::string::ToString as _;
+
+use headlong_random::Empirical;
+
+use super::*;
+use crate::Dialect;
+
+fn with(name: &str, overrides: &[(&str, &str)]) -> Specification {
+    let overrides: Vec<(String, String)> = overrides
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let read = Specification::preset(name, &overrides);
+    read.unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn workload(name: &str, overrides: &[(&str, &str)]) -> Workload {
+    generate(&with(name, overrides), 1)
+}
+
+fn calls(trace: &Trace) -> impl Iterator<Item = &Call> {
+    trace.sessions.iter().flat_map(Session::calls)
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// The largest distance of a sample from a distribution function, both times the root of its size:
+/// Kolmogorov and Smirnov. 1.95 is exceeded by chance in one of a thousand.
+fn distance(mut sample: Vec<f64>, share_below: impl Fn(f64) -> f64) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    let count = sample.len() as f64;
+    let mut largest = 0.0f64;
+    for tie in sample.chunk_by(|one, other| one == other) {
+        // At a step of the law it is met from both sides.
+        let below = sample.partition_point(|value| *value < tie[0]);
+        let above = below + tie.len();
+        let (law, before) = (share_below(tie[0]), share_below(tie[0] - 1e-6));
+        largest = largest.max(libm::fabs(before - below as f64 / count));
+        largest = largest.max(libm::fabs(law - above as f64 / count));
+    }
+    largest * libm::sqrt(count)
+}
+
+fn law(curve: &Empirical) -> impl Fn(f64) -> f64 + '_ {
+    |value| curve.share_below(value)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_for_ever() {
+    let overrides = [
+        ("sessions.count", "500"),
+        ("viewing.pause", "0.05"),
+        ("viewing.skip", "0.05"),
+    ];
+    let text = |seed| {
+        let trace = generate(&with("youtube-sd", &overrides), seed).trace;
+        trace
+            .to_text(Dialect::Headlong)
+            .expect("ours says everything")
+    };
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+    assert_eq!(hash(&text(1)), GOLDEN, "traces of old seeds changed");
+}
+
+/// Changes only with the format or the draws: whoever changes it breaks every recorded result.
+const GOLDEN: u64 = 3_514_186_817_001_733_573;
+
+#[test]
+fn another_rate_changes_when_and_nothing_else() {
+    let slow = workload("youtube-sd", &[("sessions.count", "300")]);
+    let fast = workload(
+        "youtube-sd",
+        &[("sessions.count", "300"), ("sessions.rate", "40MiB/s")],
+    );
+    assert_eq!(slow.catalogue, fast.catalogue);
+    for (slow, fast) in slow.trace.sessions.iter().zip(&fast.trace.sessions) {
+        assert_eq!((&slow.plan, slow.class), (&fast.plan, fast.class));
+        assert!(slow.arrival.0.abs_diff(2 * fast.arrival.0) <= 2, "{slow:?}");
+    }
+}
+
+#[test]
+fn other_networks_and_another_seed_leave_what_exists_and_what_is_watched() {
+    let base = workload("youtube-sd", &[("sessions.count", "300")]);
+    let free = workload(
+        "youtube-sd",
+        &[("sessions.count", "300"), ("requests.throttled", "false")],
+    );
+    let plans = |workload: &Workload| -> Vec<Plan> {
+        workload
+            .trace
+            .sessions
+            .iter()
+            .map(|session| session.plan.clone())
+            .collect()
+    };
+    assert_eq!(plans(&base), plans(&free));
+    assert!(
+        free.trace
+            .classes
+            .iter()
+            .all(|class| class.bandwidth.is_none())
+    );
+    let other = generate(&with("youtube-sd", &[("sessions.count", "300")]), 2);
+    assert_eq!(base.catalogue, other.catalogue);
+    assert_ne!(plans(&base), plans(&other));
+}
+
+#[test]
+fn sd_and_hd_viewers_share_one_disk() {
+    let [sd, hd] = ["youtube-sd", "youtube-hd"].map(|name| Catalogue::of(&with(name, &[])));
+    assert_eq!(sd, hd);
+    assert_eq!(sd.titles.len(), 28_000);
+    // 1 TB drives hold 931 GiB; emulated catalogues had 755 GiB.
+    let gibibytes = sd.file_bytes() >> 30;
+    assert!((740..800).contains(&gibibytes), "{gibibytes}");
+    // Intermixed: every tenth of the disk has its share of HD.
+    for tenth in sd.creation_order.chunks(2800) {
+        let hd_count = tenth.iter().filter(|number| **number >= 20_000).count();
+        assert!((700..900).contains(&hd_count), "{hd_count} of 2800");
+    }
+}
+
+#[test]
+fn every_form_of_storage_is_asked_for_the_same_bytes_at_the_same_times() {
+    let forms = ["off", "512KiB", "2MiB"].map(|chunk| {
+        workload(
+            "youtube-2011",
+            &[("sessions.count", "200"), ("catalogue.chunk", chunk)],
+        )
+    });
+    let bytes = |workload: &Workload| -> Vec<u64> {
+        let asked = |session: &Session| {
+            session
+                .calls()
+                .iter()
+                .filter_map(|call| call.expected_bytes)
+                .sum()
+        };
+        workload.trace.sessions.iter().map(asked).collect()
+    };
+    let arrivals = |workload: &Workload| -> Vec<Duration> {
+        workload
+            .trace
+            .sessions
+            .iter()
+            .map(|session| session.arrival)
+            .collect()
+    };
+    for form in &forms[1..] {
+        assert_eq!(bytes(&forms[0]), bytes(form));
+        assert_eq!(arrivals(&forms[0]), arrivals(form));
+        assert_eq!(
+            forms[0].catalogue.fingerprint(),
+            form.catalogue.fingerprint()
+        );
+        assert_eq!(forms[0].catalogue.file_bytes(), form.catalogue.file_bytes());
+    }
+    // 0.5 MB files are asked for whole, parts of larger ones by ranges.
+    assert!(calls(&forms[1].trace).all(|call| call.range.is_none()));
+    assert!(calls(&forms[2].trace).all(|call| call.range.is_some()));
+}
+
+#[test]
+fn a_request_larger_than_a_chunk_file_asks_for_several() {
+    let overrides = [("sessions.count", "50"), ("catalogue.chunk", "512KiB")];
+    let small = workload("youtube-2011-2mb", &overrides);
+    let large = workload("youtube-2011-2mb", &overrides[..1]);
+    assert_eq!(calls(&small.trace).count(), 4 * calls(&large.trace).count());
+    let paced = |trace: &Trace| calls(trace).filter(|call| call.pace.is_some()).count();
+    assert_eq!(paced(&small.trace), paced(&large.trace));
+}
+
+#[test]
+fn no_range_leaves_its_file_and_every_path_leads_back_to_its_title() {
+    let mixes: [&[(&str, &str)]; 5] = [
+        &[
+            ("viewing.pause", "0.1"),
+            ("viewing.skip", "0.2"),
+            ("viewing.early_end", "0.1"),
+        ],
+        &[("catalogue.chunk", "700000B"), ("requests.size", "300000B")],
+        &[("catalogue.pad", "1B"), ("requests.connections", "3")],
+        &[("title.sd.segment_variation", "0.5")],
+        &[
+            ("title.sd.segment_variation", "0.5"),
+            ("viewing.start", "random-segment"),
+        ],
+    ];
+    for mix in mixes {
+        let mut overrides = mix.to_vec();
+        overrides.extend([("sessions.count", "300"), ("title.sd.count", "50")]);
+        let Workload { catalogue, trace } = workload("youtube-2011", &overrides);
+        let mut sizes = BTreeMap::new();
+        for title in &catalogue.titles {
+            assert!(title.file_bytes >= title.bytes && title.bytes > 0);
+            for file in catalogue.files(title) {
+                let place = crate::locate(&file.path, catalogue.chunk_bytes);
+                assert_eq!(place, Some((u64::from(title.number), file.range.start)));
+                sizes.insert(file.path, file.range.len());
+            }
+        }
+        for call in calls(&trace) {
+            let size = sizes[&trace.objects[call.object.0 as usize]];
+            let range = call.range.unwrap_or(ByteRange::new(0, size));
+            assert!(
+                range.end <= size && !range.is_empty(),
+                "{mix:?}: {call:?} of {size}"
+            );
+            assert_eq!(call.expected_bytes, Some(range.len()));
+        }
+        assert!(
+            trace
+                .sessions
+                .iter()
+                .all(|session| !session.calls().is_empty())
+        );
+    }
+}
+
+#[test]
+fn the_first_requests_fill_the_buffer_and_the_others_are_paced_by_what_they_hold() {
+    let trace = workload("youtube-2011-2mb", &[("sessions.count", "100")]).trace;
+    for session in &trace.sessions {
+        for (index, call) in session.calls().iter().enumerate() {
+            assert_eq!(call.pace, (index >= 3).then_some(Duration::from_secs(40)));
+            assert_eq!(call.timeout, Some(Duration::from_secs(10)));
+        }
+    }
+    let trace = workload(
+        "youtube-2011",
+        &[("sessions.count", "50"), ("requests.pacing", "false")],
+    )
+    .trace;
+    assert!(calls(&trace).all(|call| call.pace.is_none()));
+}
+
+#[test]
+fn parallel_connections_ask_in_bursts_at_the_same_average_rate() {
+    let overrides = [("sessions.count", "50"), ("requests.connections", "2")];
+    let trace = workload("youtube-2011", &overrides).trace;
+    for session in &trace.sessions {
+        for (index, call) in session.calls().iter().enumerate() {
+            assert_eq!(call.with_previous, index % 2 == 1);
+            let pace = (index >= 4 && index % 2 == 0).then_some(Duration::from_secs(20));
+            assert_eq!(call.pace, pace, "call {index}");
+        }
+    }
+}
+
+#[test]
+fn an_open_ended_session_asks_once_for_the_rest_of_the_file() {
+    let overrides = [
+        ("sessions.count", "50"),
+        ("requests.open_ended", "true"),
+        ("requests.timeout", "off"),
+    ];
+    let Workload { catalogue, trace } = workload("youtube-2011", &overrides);
+    for session in &trace.sessions {
+        let [call] = session.calls() else {
+            panic!("{session:?}");
+        };
+        let path = &trace.objects[call.object.0 as usize];
+        let (title, _) = crate::locate(path, None).expect("a title");
+        assert_eq!(call.range, Some(ByteRange::new(0, u64::MAX)));
+        let bytes = catalogue.titles[title as usize].file_bytes;
+        assert_eq!((call.expected_bytes, call.timeout), (Some(bytes), None));
+    }
+}
+
+#[test]
+fn a_pause_delays_and_a_skip_fills_the_buffer_anew() {
+    let overrides = [
+        ("sessions.count", "400"),
+        ("viewing.pause", "0.2"),
+        ("viewing.pause_time", "30s"),
+    ];
+    let trace = workload("youtube-2011", &overrides).trace;
+    let waits: BTreeMap<u64, usize> = calls(&trace).fold(BTreeMap::new(), |mut waits, call| {
+        *waits
+            .entry(call.pace.unwrap_or_default().0 / 1_000_000_000)
+            .or_default() += 1;
+        waits
+    });
+    assert_eq!(waits.keys().copied().collect::<Vec<_>>(), [0, 10, 30, 40]);
+    let overrides = [("sessions.count", "100"), ("viewing.skip", "1.0")];
+    let trace = workload("youtube-2011", &overrides).trace;
+    assert!(
+        calls(&trace).all(|call| call.pace.is_none()),
+        "every request follows a skip"
+    );
+}
+
+#[test]
+fn durations_fractions_and_arrivals_follow_their_laws() {
+    let specification = with("youtube-2011", &[("title.sd.median_durations", "0")]);
+    let Workload { catalogue, trace } = generate(&specification, 7);
+    let durations = catalogue
+        .titles
+        .iter()
+        .map(|title| title.duration.as_secs_f64())
+        .collect();
+    let duration = &specification.groups[0].durations.law;
+    assert!(distance(durations, law(duration)) < 1.95);
+    let mut gaps = Vec::new();
+    let mut before = Duration::ZERO;
+    for session in &trace.sessions {
+        gaps.push((session.arrival - before).as_secs_f64());
+        before = session.arrival;
+    }
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let exponential = |gap: f64| 1.0 - libm::exp(-gap.max(0.0) / mean);
+    assert!(distance(gaps, exponential) < 1.95);
+    // A title of 1000 requests tells the fraction to a thousandth.
+    let overrides = [
+        ("title.sd.durations", "10000s"),
+        ("title.sd.count", "1"),
+        ("viewing.start", "beginning"),
+    ];
+    let trace = workload("youtube-2011", &overrides).trace;
+    let requests = trace
+        .sessions
+        .iter()
+        .map(|session| session.calls().len() as f64);
+    let fractions = requests.map(|requests| requests / 1000.0).collect();
+    let fraction = &specification.viewing.fraction.law;
+    assert!(distance(fractions, law(fraction)) < 1.95);
+}
+
+#[test]
+fn popularity_follows_zipf_s_law_and_classes_their_shares() {
+    let trace = workload("youtube-2011", &[("title.sd.count", "500")]).trace;
+    let zipf = Zipf::new(500, 0.8);
+    let (mut ranks, mut classes) = (std::vec![0u32; 500], [0u32; 3]);
+    for session in &trace.sessions {
+        let path = &trace.objects[session.calls()[0].object.0 as usize];
+        let (title, _) = crate::locate(path, None).expect("a title");
+        ranks[title as usize] += 1;
+        classes[session.class as usize] += 1;
+    }
+    let (mut expected, mut seen, mut largest) = (0.0, 0.0, 0.0f64);
+    for (rank, count) in ranks.iter().enumerate() {
+        expected += zipf.probability(rank);
+        seen += f64::from(*count) / 7200.0;
+        largest = largest.max(libm::fabs(expected - seen));
+    }
+    assert!(largest * libm::sqrt(7200.0) < 1.95, "{largest}");
+    // Four standard deviations of 7,200 draws with 5, 5 and 2 chances in 12.
+    for (count, expected) in classes.iter().zip([3000u32, 3000, 1200]) {
+        assert!(count.abs_diff(expected) < 170, "{classes:?}");
+    }
+}
+
+#[test]
+fn the_two_most_popular_titles_have_the_median_duration() {
+    let catalogue = Catalogue::of(&with("youtube-2011", &[]));
+    let median = with("youtube-2011", &[]).groups[0]
+        .durations
+        .law
+        .quantile(0.5);
+    for title in &catalogue.titles[..2] {
+        assert!(libm::fabs(title.duration.as_secs_f64() - median) < 0.001);
+    }
+    assert_ne!(catalogue.titles[2].duration, catalogue.titles[1].duration);
+}
+
+#[test]
+fn flashstream_asks_for_single_segments_at_a_constant_rate() {
+    let Workload { catalogue, trace } = workload("flashstream", &[("sessions.count", "5000")]);
+    let gigabytes = catalogue.file_bytes() as f64 / 1e9;
+    assert!(
+        (520.0..570.0).contains(&gigabytes),
+        "{gigabytes}: FlashStream 5.1 has 545 GB"
+    );
+    let gap = trace.sessions[1].arrival - trace.sessions[0].arrival;
+    assert!(gap.0.abs_diff(1_000_000_000 / 26) <= 1);
+    let mut sizes: Vec<u64> = calls(&trace)
+        .filter_map(|call| call.expected_bytes)
+        .collect();
+    assert_eq!(sizes.len(), 5000);
+    sizes.sort_unstable();
+    sizes.dedup();
+    assert!(sizes.len() > 1000, "segments of variable bit rate differ");
+    let ends: BTreeMap<u64, &Title> = catalogue
+        .titles
+        .iter()
+        .map(|title| (u64::from(title.number), title))
+        .collect();
+    for call in calls(&trace) {
+        let (number, _) =
+            crate::locate(&trace.objects[call.object.0 as usize], None).expect("a title");
+        let range = call.range.expect("a range");
+        let title = ends[&number];
+        assert!(title.segment_ends.contains(&range.end));
+        assert!(range.start == 0 || title.segment_ends.contains(&range.start));
+    }
+}
+
+#[test]
+fn what_is_asked_for_most_warms_the_cache() {
+    let trace = workload(
+        "youtube-2011",
+        &[("sessions.count", "2000"), ("sessions.warming", "10")],
+    )
+    .trace;
+    assert_eq!(trace.about.warming.len(), 10);
+    let times = |warming: &Warming| {
+        calls(&trace)
+            .filter(|call| (call.object, call.range) == (warming.object, warming.range))
+            .count()
+    };
+    let times: Vec<usize> = trace.about.warming.iter().map(times).collect();
+    assert!(
+        times.is_sorted_by(|a, b| a >= b) && times[9] > 10,
+        "{times:?}"
+    );
+}

@@ -1,0 +1,24 @@
+//! Specifications that come with Headlong, as the text a person would write.
+
+/// Name and text of each preset.
+const PRESETS: &[(&str, &str)] = &[
+    ("youtube-sd", include_str!("presets/youtube-sd.toml")),
+    ("youtube-hd", include_str!("presets/youtube-hd.toml")),
+    ("youtube-2011", include_str!("presets/youtube-2011.toml")),
+    (
+        "youtube-2011-2mb",
+        include_str!("presets/youtube-2011-2mb.toml"),
+    ),
+    ("flashstream", include_str!("presets/flashstream.toml")),
+];
+
+/// Names of all presets.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    PRESETS.iter().map(|(name, _)| *name)
+}
+
+/// The TOML text of a preset: a specification to start one's own from.
+pub fn text(name: &str) -> Option<&'static str> {
+    let (_, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
+    Some(text)
+}

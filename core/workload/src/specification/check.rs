@@ -1,0 +1,253 @@
+//! What single values cannot tell: whether they go together.
+
+use alloc::format;
+
+use headlong_units::{Bytes, Duration};
+
+use super::table::Table;
+use super::{Extent, Rate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup};
+
+/// Longest title, in seconds: eleven days.
+const DURATION_SECONDS_MAX: f64 = 1e6;
+/// Most requests that a session may make.
+const REQUESTS_MAX: f64 = 1e6;
+/// A request, a chunk file and a segment have at least a page.
+const BYTES_MIN: u64 = 4096;
+/// Largest of all sizes.
+const BYTES_MAX: u64 = 1 << 40;
+
+/// Complains about everything that does not make sense together.
+pub(super) fn check(specification: &Specification, table: &mut Table) {
+    check_names(specification, table);
+    for group in &specification.groups {
+        check_group(specification, group, table);
+    }
+    let titles: u64 = specification
+        .groups
+        .iter()
+        .map(|group| u64::from(group.count))
+        .sum();
+    if titles > TITLES_MAX {
+        table.wrong(
+            "title",
+            format!("{titles} titles in all; write {TITLES_MAX} or fewer"),
+        );
+    }
+    let weights: f64 = specification.groups.iter().map(|group| group.weight).sum();
+    if specification.groups.is_empty() {
+        table.wrong(
+            "title",
+            "there are no titles; write a table like [title.sd] with their count",
+        );
+    } else if weights <= 0.0 {
+        table.wrong(
+            "title",
+            "every group has weight 0; give the one that is watched a weight",
+        );
+    }
+    if specification
+        .classes
+        .iter()
+        .any(|class| class.share.is_nan() || class.share < 0.0)
+        || specification.classes.iter().all(|class| class.share == 0.0)
+    {
+        table.wrong(
+            "network",
+            "no class has a share; write share = 1 for one of them",
+        );
+    }
+    check_storage(specification, table);
+    check_sessions(specification, table);
+    check_viewing(specification, table);
+}
+
+fn is_name(name: &str) -> bool {
+    let letters = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    letters && !name.is_empty() && name.len() <= 64 && !name.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn check_names(specification: &Specification, table: &mut Table) {
+    let rule = "a name is 1 to 64 letters, digits, - and _, not digits alone";
+    if !is_name(&specification.name) {
+        table.wrong(
+            "name",
+            format!("`{}` is no name; {rule}", specification.name),
+        );
+    }
+    for group in &specification.groups {
+        if !is_name(&group.name) {
+            let key = format!("title.{}.count", group.name);
+            table.wrong(&key, format!("`{}` is no name; {rule}", group.name));
+        }
+    }
+    for class in &specification.classes {
+        if !is_name(&class.name) {
+            let key = format!("network.{}.share", class.name);
+            table.wrong(&key, format!("`{}` is no name; {rule}", class.name));
+        }
+    }
+}
+
+fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Table) {
+    let key = |key: &str| format!("title.{}.{key}", group.name);
+    if group.count == 0 {
+        table.wrong(&key("count"), "is 0; write at least 1, or remove the group");
+    }
+    let points = group.durations.law.points();
+    let longest = points.last().map_or(0.0, |point| point.0);
+    if points.iter().any(|point| point.0 < 0.0) || longest <= 0.0 || longest > DURATION_SECONDS_MAX
+    {
+        let text = format!("durations are seconds above 0 and up to {DURATION_SECONDS_MAX}");
+        table.wrong(&key("durations"), text);
+    }
+    if group.segment_time < Duration::from_millis(1)
+        || group.segment_time > Duration::from_secs(86_400)
+    {
+        table.wrong(&key("segment_time"), "out of bounds; write 1ms to 24h");
+        return;
+    }
+    if group
+        .segment_bytes
+        .iter()
+        .any(|(bytes, _)| !(BYTES_MIN..=BYTES_MAX).contains(bytes))
+    {
+        table.wrong(&key("segment_bytes"), "out of bounds; write 4KiB to 1TiB");
+        return;
+    }
+    if group.segment_variation > 0.0 && specification.storage.chunk_bytes.is_some() {
+        let text = "titles whose segments differ in size cannot be cut into equal chunk files; write 0, or catalogue.chunk = \"off\"";
+        table.wrong(&key("segment_variation"), text);
+    }
+    for (bytes, _) in &group.segment_bytes {
+        let seconds = group.segment_time.as_secs_f64();
+        let title_bytes = longest / seconds * *bytes as f64;
+        let request_bytes = match specification.requests.size {
+            RequestSize::Bytes(bytes) => bytes as f64,
+            RequestSize::Time(time) => time.as_secs_f64() / seconds * *bytes as f64,
+        };
+        if title_bytes > BYTES_MAX as f64 {
+            table.wrong(&key("durations"), "the longest title has more than 1TiB");
+        }
+        if request_bytes < BYTES_MIN as f64 || request_bytes > BYTES_MAX as f64 {
+            let text = format!(
+                "{request_bytes:.0} bytes in group {}; write 4KiB to 1TiB, or a time that makes as many",
+                group.name
+            );
+            table.wrong("requests.size", text);
+        } else if title_bytes / request_bytes > REQUESTS_MAX {
+            table.wrong(
+                "requests.size",
+                "the longest title would take more than a million requests; ask for more at a time",
+            );
+        }
+    }
+}
+
+fn check_storage(specification: &Specification, table: &mut Table) {
+    let storage = &specification.storage;
+    if let Some(chunk) = storage.chunk_bytes {
+        if !(BYTES_MIN..=BYTES_MAX).contains(&chunk) {
+            table.wrong(
+                "catalogue.chunk",
+                "out of bounds; write 4KiB to 1TiB, or off",
+            );
+        } else if chunk % 8 != 0 {
+            table.wrong(
+                "catalogue.chunk",
+                format!(
+                    "{} is no multiple of 8 bytes, the words that content is made of",
+                    Bytes(chunk)
+                ),
+            );
+        }
+    }
+    if !(1..=BYTES_MAX).contains(&storage.pad_bytes) {
+        table.wrong("catalogue.pad", "out of bounds; write 1B to 1TiB");
+    }
+}
+
+fn check_sessions(specification: &Specification, table: &mut Table) {
+    let sessions = &specification.sessions;
+    match sessions.extent {
+        Extent::Sessions(0) => {
+            table.wrong("sessions.count", "is 0; write how many sessions there are")
+        }
+        Extent::Time(Duration::ZERO) => table.wrong(
+            "sessions.length",
+            "is 0; write how long sessions arrive, like 15min",
+        ),
+        Extent::Time(time) => {
+            if let Rate::Sessions(rate) = sessions.rate
+                && rate * time.as_secs_f64() > SESSIONS_MAX as f64
+            {
+                let text = format!(
+                    "more than {SESSIONS_MAX} sessions; write a shorter time or a lower rate"
+                );
+                table.wrong("sessions.length", text);
+            }
+        }
+        Extent::Sessions(_) => {}
+    }
+    if specification.requests.connections == 0 {
+        table.wrong("requests.connections", "is 0; write 1 or more");
+    }
+}
+
+fn check_viewing(specification: &Specification, table: &mut Table) {
+    let viewing = &specification.viewing;
+    let outside =
+        |points: &[(f64, f64)], max| points.iter().any(|point| !(0.0..=max).contains(&point.0));
+    if outside(viewing.fraction.law.points(), 1.0) {
+        table.wrong("viewing.fraction", "a fraction lies between 0 and 1");
+    }
+    if outside(viewing.pause_time.law.points(), DURATION_SECONDS_MAX) {
+        table.wrong("viewing.pause_time", "pauses are seconds, not negative");
+    }
+    check_open_ended(specification, table);
+    let Some(chunk) = specification.storage.chunk_bytes else {
+        return;
+    };
+    let exceeds = specification.groups.iter().any(|group| {
+        let largest = group
+            .segment_bytes
+            .iter()
+            .map(|(bytes, _)| *bytes)
+            .max()
+            .unwrap_or(0);
+        request_bytes(specification.requests.size, group.segment_time, largest) > chunk
+    });
+    if specification.requests.connections > 1 && exceeds {
+        table.wrong("requests.connections", "a request over several chunk files uses one connection; write 1, or a request no larger than catalogue.chunk");
+    }
+}
+
+fn check_open_ended(specification: &Specification, table: &mut Table) {
+    let requests = &specification.requests;
+    if !requests.open_ended {
+        return;
+    }
+    if specification.storage.chunk_bytes.is_some() {
+        let text =
+            "an open-ended request ends where its file does; write catalogue.chunk = \"off\"";
+        table.wrong("requests.open_ended", text);
+    }
+    if requests.timeout.is_some() {
+        let text = "an open-ended request lasts as long as the title's download; write \
+                    requests.timeout = \"off\"";
+        table.wrong("requests.open_ended", text);
+    }
+}
+
+/// Bytes that a request asks for in a title whose segments have so many.
+pub(crate) fn request_bytes(size: RequestSize, segment_time: Duration, segment_bytes: u64) -> u64 {
+    match size {
+        RequestSize::Bytes(bytes) => bytes,
+        RequestSize::Time(time) => {
+            let bytes =
+                u128::from(segment_bytes) * u128::from(time.0) / u128::from(segment_time.0.max(1));
+            u64::try_from(bytes).unwrap_or(u64::MAX)
+        }
+    }
+}

@@ -1,0 +1,245 @@
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::preset;
+
+fn errors(text: &str, overrides: &[(&str, &str)]) -> String {
+    let overrides: Vec<(String, String)> = overrides
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    Specification::read("my.toml", text, &overrides)
+        .expect_err("it is wrong")
+        .to_string()
+}
+
+fn read(text: &str) -> Specification {
+    Specification::read("my.toml", text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn every_preset_is_a_specification_of_its_own_name() {
+    for name in preset::names() {
+        let read = Specification::preset(name, &[]);
+        let specification = read.unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(specification.name, name);
+    }
+}
+
+#[test]
+fn the_benchmark_of_chapter_3_has_the_values_of_its_tables() {
+    let specification = Specification::preset("youtube-2011", &[]).expect("a preset");
+    let group = &specification.groups[0];
+    assert_eq!((group.count, group.zipf_alpha), (10_000, 0.8));
+    assert_eq!(group.segment_bytes, [(524_288, 1.0)]);
+    assert_eq!(specification.sessions.extent, Extent::Sessions(7200));
+    assert_eq!(specification.sessions.ramp_up.sessions, 200);
+    assert_eq!(specification.sessions.ramp_down.sessions, 100);
+    assert_eq!(specification.sessions.warming_count, 3500);
+    assert_eq!(
+        specification.requests.timeout,
+        Some(Duration::from_secs(10))
+    );
+    let classes: Vec<(u64, u64)> = specification
+        .classes
+        .iter()
+        .map(|class| {
+            (
+                class.bandwidth.map_or(0, |rate| rate.0 / 1000),
+                (class.share * 12.0 + 0.5) as u64,
+            )
+        })
+        .collect();
+    assert_eq!(classes, [(10_000, 5), (3_500, 5), (1_000, 2)]);
+    assert!(
+        specification
+            .classes
+            .iter()
+            .all(|class| class.delay == Duration::from_millis(50))
+    );
+}
+
+#[test]
+fn groups_keep_the_order_in_which_they_are_written() {
+    let specification = read("[title.z]\ncount = 1\n[title.a]\ncount = 2\n");
+    let names: Vec<&str> = specification
+        .groups
+        .iter()
+        .map(|group| group.name.as_str())
+        .collect();
+    assert_eq!(names, ["z", "a"]);
+    assert_eq!(specification.classes, [NetworkClass::unlimited()]);
+}
+
+#[test]
+fn values_may_be_written_in_several_ways() {
+    let specification = read(
+        "[title.a]\ncount = 10\ndurations = [[0, 0], [60, 0.5], [120, 1]]\n\
+         segment_bytes = [[\"1MiB\", 3], [\"2MiB\", 1]]\n\
+         [title.b]\ncount = 10\ndurations = \"2min\"\nsegment_bytes = [\"1MiB\", \"2MiB\"]\n\
+         [requests]\nsize = \"1MiB\"\ntimeout = \"off\"\n[sessions]\nrate = \"2.5/s\"\n",
+    );
+    assert_eq!(
+        specification.groups[0].segment_bytes,
+        [(1 << 20, 0.75), (2 << 20, 0.25)]
+    );
+    assert_eq!(
+        specification.groups[1].segment_bytes,
+        [(1 << 20, 0.5), (2 << 20, 0.5)]
+    );
+    assert_eq!(specification.groups[1].durations.law.mean(), 120.0);
+    assert_eq!(specification.requests.size, RequestSize::Bytes(1 << 20));
+    assert_eq!(specification.requests.timeout, None);
+    assert_eq!(specification.sessions.rate, Rate::Sessions(2.5));
+    assert_eq!("60MiB/s".parse(), Ok(Rate::Bytes(62_914_560.0)));
+    for text in ["2.5/s", "60MiB/s"] {
+        assert_eq!(
+            text.parse::<Rate>().map(|rate| rate.to_string()).as_deref(),
+            Ok(text)
+        );
+    }
+}
+
+#[test]
+fn an_override_replaces_what_is_written_and_needs_no_quotes() {
+    let text = "[title.a]\ncount = 10\n[sessions]\nlength = \"1h\"\n";
+    let overrides = [
+        ("sessions.count", "50"),
+        ("requests.size", "1MiB"),
+        ("requests.pacing", "false"),
+        ("title.a.durations", "[[1, 0], [2, 1]]"),
+    ];
+    let overrides = overrides.map(|(key, value)| (key.to_string(), value.to_string()));
+    let specification = Specification::read("my.toml", text, &overrides).expect("good values");
+    assert_eq!(specification.sessions.extent, Extent::Sessions(50));
+    assert_eq!(specification.requests.size, RequestSize::Bytes(1 << 20));
+    assert!(!specification.requests.pacing);
+    assert_eq!(specification.groups[0].durations.law.mean(), 1.5);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once_with_its_line() {
+    let text = "\
+name = \"my workload\"
+[title.sd]
+cuont = 5
+zipf_alpha = -1
+durations = \"youtube-2011-durations\"
+segment_bytes = 12
+[title.7]
+count = 0
+weight = \"heavy\"
+[catalogue]
+chunk = \"1KiB\"
+[sessions]
+count = 5
+length = \"1h\"
+rate = \"20\"
+arrivals = \"random\"
+[viewing]
+fraction = [[0, 0], [2, 1]]
+pause = 3
+[requests]
+size = \"10 minuets\"
+[network.a]
+share = 0
+";
+    let expected = "\
+my.toml:1: name: `my workload` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
+my.toml:3: title.sd.cuont: unknown key; did you mean title.sd.count?
+my.toml:4: title.sd.zipf_alpha: -1 is out of bounds; write 0 to 10
+my.toml:5: title.sd.durations: no curve is called `youtube-2011-durations`; did you mean youtube-2011-duration?; write points like [[0, 0], [60, 0.5], [120, 1]], or one of youtube-2011-duration, youtube-2011-fraction, whole, uniform
+my.toml:6: title.sd.segment_bytes: is a number; write a size like 512KiB
+my.toml:8: title.7.count: `7` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
+my.toml:8: title.7.count: is 0; write at least 1, or remove the group
+my.toml:9: title.7.weight: is a text; write a number
+my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or off
+my.toml:13: sessions.count: contradicts sessions.length; write one of the two
+my.toml:15: sessions.rate: `20` is no rate; write sessions like 2.5/s, or bytes they ask for like 60MiB/s
+my.toml:16: sessions.arrivals: `random` is unknown; write poisson or constant
+my.toml:18: viewing.fraction: a fraction lies between 0 and 1
+my.toml:19: viewing.pause: 3 is out of bounds; write 0 to 1
+my.toml:21: requests.size: `10 minuets` is no size; write seconds of content like 10s, or bytes like 512KiB
+my.toml: network: no class has a share; write share = 1 for one of them
+my.toml: title.sd.count: is missing; write how many titles there are";
+    assert_eq!(errors(text, &[]), expected);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (overrides, expected) in [
+        (
+            vec![("title.sd.count", "6000000")],
+            "6000000 is out of bounds; write 0 to 5000000",
+        ),
+        (vec![("title.sd.weight", "0")], "every group has weight 0"),
+        (
+            vec![("requests.size", "1KiB")],
+            "1024 bytes in group sd; write 4KiB to 1TiB",
+        ),
+        (
+            vec![
+                ("title.sd.segment_variation", "0.5"),
+                ("catalogue.chunk", "512KiB"),
+            ],
+            "cannot be cut into equal chunk files",
+        ),
+        (
+            vec![
+                ("requests.connections", "2"),
+                ("requests.size", "40s"),
+                ("catalogue.chunk", "512KiB"),
+            ],
+            "a request over several chunk files uses one connection",
+        ),
+        (
+            vec![("requests.open_ended", "true")],
+            "lasts as long as the title's download; write requests.timeout = \"off\"",
+        ),
+        (
+            vec![("sessions.length", "10h"), ("sessions.rate", "1000/s")],
+            "more than 10000000 sessions",
+        ),
+        (
+            vec![
+                ("title.sd.durations", "1000000s"),
+                ("requests.size", "4KiB"),
+            ],
+            "more than a million requests",
+        ),
+    ] {
+        let message = errors(preset::text("youtube-2011").expect("a preset"), &overrides);
+        assert!(message.contains(expected), "{overrides:?}: {message}");
+    }
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_line() {
+    let message = errors("[title.sd]\ncount = = 5\n", &[]);
+    assert!(message.starts_with("my.toml:2: not TOML: "), "{message}");
+    assert!(errors("", &[]).contains("there are no titles; write a table like [title.sd]"));
+    let message = errors("[title.a]\ncount = 1\n[[title.b]]\ncount = 1\n", &[]);
+    assert!(message.contains("title.b: unknown key"), "{message}");
+}
+
+#[test]
+fn an_unknown_preset_gets_the_nearest() {
+    let message = Specification::preset("yuotube-sd", &[])
+        .expect_err("unknown")
+        .to_string();
+    assert!(
+        message.starts_with("yuotube-sd: no such preset; did you mean youtube-sd?"),
+        "{message}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(\\[|\\]|title|\\.a|count|=|\"|[0-9]|-|\n|,| |s|size|requests|\\PC){0,50}") {
+        let _ = Specification::read("x", &text, &[("requests.size".to_string(), text.clone())]);
+    }
+}

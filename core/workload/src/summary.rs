@@ -1,0 +1,347 @@
+//! What a workload is like: thesis Table 3.3 for any catalogue and any trace.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_player::Plan;
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use crate::catalogue::{Catalogue, locate};
+use crate::trace::{Session, Trace, asked_bytes};
+
+/// The titles of one group, or of all.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CatalogueSummary {
+    /// Its name; empty for all.
+    pub group: String,
+    /// How many.
+    pub titles: u64,
+    /// Mean duration.
+    pub duration_seconds_mean: f64,
+    /// Mean bytes of content.
+    pub title_bytes_mean: f64,
+    /// Bytes in files, with padding.
+    pub file_bytes: u64,
+}
+
+impl CatalogueSummary {
+    /// All groups of a catalogue.
+    pub fn of(catalogue: &Catalogue) -> Vec<Self> {
+        let group = |(index, name): (usize, &String)| {
+            let titles = catalogue
+                .titles
+                .iter()
+                .filter(|title| title.group as usize == index);
+            let mut summary = Self {
+                group: name.clone(),
+                ..Self::default()
+            };
+            for title in titles {
+                summary.titles += 1;
+                summary.duration_seconds_mean += title.duration.as_secs_f64();
+                summary.title_bytes_mean += title.bytes as f64;
+                summary.file_bytes += title.file_bytes;
+            }
+            let count = summary.titles.max(1) as f64;
+            summary.duration_seconds_mean /= count;
+            summary.title_bytes_mean /= count;
+            summary
+        };
+        catalogue.groups.iter().enumerate().map(group).collect()
+    }
+}
+
+/// Sessions of a trace.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TraceSummary {
+    /// How many.
+    pub sessions: u64,
+    /// From the start to the last arrival.
+    pub length: Duration,
+    /// Calls of all sessions.
+    pub requests: u64,
+    /// Bytes they ask for, as far as they say so.
+    pub bytes: u64,
+    /// Titles that are asked for. In a foreign trace, whose paths do not tell titles: files.
+    pub titles: u64,
+    /// Those that are asked for in one session only.
+    pub titles_once: u64,
+    /// Different ranges, or whole files, that are asked for.
+    pub ranges: u64,
+    /// Those that are asked for once only.
+    pub ranges_once: u64,
+    /// Mean playing time of what a session asks for; nothing if it is not known.
+    pub session_seconds_mean: Option<f64>,
+    /// Most sessions at a time, if every answer came at once: their waits and nothing else.
+    pub concurrent_max: u64,
+    /// Name of each class and how many sessions it has.
+    pub classes: Vec<(String, u64)>,
+    /// For each number of sessions, how many titles were in so many.
+    pub sessions_per_title: BTreeMap<u64, u64>,
+    /// For each number of requests, how many sessions made so many.
+    pub requests_per_session: BTreeMap<u64, u64>,
+}
+
+impl TraceSummary {
+    /// The summary of a trace.
+    pub fn of(trace: &Trace) -> Self {
+        let mut summary = Self {
+            sessions: trace.sessions.len() as u64,
+            length: trace
+                .sessions
+                .last()
+                .map_or(Duration::ZERO, |session| session.arrival),
+            classes: trace
+                .classes
+                .iter()
+                .map(|class| (class.name.clone(), 0))
+                .collect(),
+            ..Self::default()
+        };
+        let titles = titles_of(trace);
+        let mut per_title: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut per_range: BTreeMap<(u32, Option<ByteRange>), u64> = BTreeMap::new();
+        let mut seconds = 0.0;
+        let mut is_known = !trace.sessions.is_empty();
+        for session in &trace.sessions {
+            if let Some(class) = summary.classes.get_mut(session.class as usize) {
+                class.1 += 1;
+            }
+            let mut bytes = 0u64;
+            let mut watched: Vec<u64> = Vec::new();
+            for call in session.calls() {
+                bytes = asked_bytes(call).unwrap_or(0).saturating_add(bytes);
+                *per_range.entry((call.object.0, call.range)).or_default() += 1;
+                watched.extend(titles.get(call.object.0 as usize).copied());
+            }
+            watched.sort_unstable();
+            watched.dedup();
+            watched
+                .into_iter()
+                .for_each(|title| *per_title.entry(title).or_default() += 1);
+            let requests = session.calls().len() as u64;
+            summary.requests += requests;
+            *summary.requests_per_session.entry(requests).or_default() += 1;
+            summary.bytes = summary.bytes.saturating_add(bytes);
+            match bit_rate(session) {
+                Some(rate) => seconds += bytes as f64 * 8.0 / rate.0 as f64,
+                None => is_known = false,
+            }
+        }
+        summary.session_seconds_mean = is_known.then(|| seconds / summary.sessions as f64);
+        summary.titles = per_title.len() as u64;
+        summary.titles_once = per_title
+            .values()
+            .filter(|sessions| **sessions == 1)
+            .count() as u64;
+        summary.ranges = per_range.len() as u64;
+        summary.ranges_once = per_range.values().filter(|times| **times == 1).count() as u64;
+        for sessions in per_title.values() {
+            *summary.sessions_per_title.entry(*sessions).or_default() += 1;
+        }
+        summary.concurrent_max = concurrent_max(trace);
+        summary
+    }
+
+    /// Bytes that are asked for in a second, on average.
+    pub fn bytes_per_second(&self) -> f64 {
+        match self.length {
+            Duration::ZERO => 0.0,
+            length => self.bytes as f64 / length.as_secs_f64(),
+        }
+    }
+}
+
+/// A number for each object: its title's if every path tells one, else its own.
+fn titles_of(trace: &Trace) -> Vec<u64> {
+    let chunk_bytes = trace.about.chunk_bytes;
+    let title = |path: &String| locate(path, chunk_bytes).map(|(title, _)| title);
+    let titles: Option<Vec<u64>> = trace.objects.iter().map(title).collect();
+    titles.unwrap_or_else(|| (0..trace.objects.len() as u64).collect())
+}
+
+fn bit_rate(session: &Session) -> Option<BitRate> {
+    match &session.plan {
+        Plan::Script(script) => script.playback.map(|playback| playback.bit_rate),
+        Plan::Adaptive(_) => None,
+    }
+    .filter(|rate| rate.0 > 0)
+}
+
+/// Most sessions that are between their arrival and the start of their last call, if nothing but
+/// pacing and thinking takes time.
+fn concurrent_max(trace: &Trace) -> u64 {
+    let mut ends: Vec<(Duration, i64)> = Vec::new();
+    for session in &trace.sessions {
+        let wait = |sum: Duration, call: &headlong_player::Call| {
+            sum + call
+                .pace
+                .unwrap_or_default()
+                .max(call.think.unwrap_or_default())
+        };
+        let waits = session.calls().iter().fold(Duration::ZERO, wait);
+        ends.push((session.arrival, 1));
+        ends.push((session.arrival + waits, -1));
+    }
+    ends.sort_unstable_by_key(|(at, change)| (*at, -change));
+    let mut now = 0;
+    let most = ends.into_iter().map(|(_, change)| {
+        now += change;
+        now
+    });
+    most.max().unwrap_or(0).unsigned_abs()
+}
+
+/// What a paper says of a workload of that name.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Published {
+    /// Name of the figure, as [`TraceSummary`] and [`CatalogueSummary`] call it.
+    pub figure: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Where it is printed.
+    pub source: &'static str,
+}
+
+/// What papers say of the preset of that name; nothing for other workloads.
+pub fn published(name: &str) -> &'static [Published] {
+    match name {
+        "youtube-2011" => CHAPTER_3_HALF_MB,
+        "youtube-2011-2mb" => CHAPTER_3_TWO_MB,
+        "youtube-sd" => CHAPTER_4_SD,
+        "youtube-hd" => CHAPTER_4_HD,
+        "flashstream" => FLASHSTREAM,
+        _ => &[],
+    }
+}
+
+/// How many sessions the published figures of a preset are of, where papers say anything.
+pub fn published_sessions(name: &str) -> Option<u64> {
+    match name {
+        "youtube-2011" | "youtube-2011-2mb" => Some(7200),
+        "youtube-sd" => Some(12_000),
+        "youtube-hd" => Some(4000),
+        // 26 a second for an hour.
+        "flashstream" => Some(93_600),
+        _ => None,
+    }
+}
+
+const fn figure(figure: &'static str, value: f64, source: &'static str) -> Published {
+    Published {
+        figure,
+        value,
+        source,
+    }
+}
+
+const TABLE_3_3: &str = "thesis Table 3.3";
+const CHAPTER_3_HALF_MB: &[Published] = &[
+    figure("titles", 3366.0, TABLE_3_3),
+    figure("titles_once_percent", 67.5, TABLE_3_3),
+    figure("duration_seconds_mean", 258.7, TABLE_3_3),
+    figure("title_mib_mean", 12.9, TABLE_3_3),
+    figure("session_seconds_mean", 146.3, TABLE_3_3),
+    figure("requests_per_session_mean", 14.628, TABLE_3_3),
+    figure("ranges", 60_004.0, TABLE_3_3),
+    figure("requests", 105_323.0, TABLE_3_3),
+    figure("ranges_once", 44_478.0, TABLE_3_3),
+];
+const CHAPTER_3_TWO_MB: &[Published] = &[
+    figure("titles", 3366.0, TABLE_3_3),
+    figure("titles_once_percent", 67.5, TABLE_3_3),
+    figure("duration_seconds_mean", 258.7, TABLE_3_3),
+    figure("title_mib_mean", 12.9, TABLE_3_3),
+    figure("session_seconds_mean", 150.6, TABLE_3_3),
+    figure("requests_per_session_mean", 3.766, TABLE_3_3),
+    figure("ranges", 16_318.0, TABLE_3_3),
+    figure("requests", 27_188.0, TABLE_3_3),
+    figure("ranges_once", 12_293.0, TABLE_3_3),
+];
+const CHAPTER_4_SD: &[Published] = &[
+    figure("duration_seconds_mean", 267.0, "thesis 4.4.2"),
+    figure("title_mib_mean", 13.0, "thesis 4.4.2"),
+    figure("session_seconds_mean", 162.0, "thesis 4.4.2"),
+    figure("gb", 92.0, "thesis 4.4.3"),
+    figure("titles_once_percent", 69.0, "thesis 4.4.3"),
+    figure("sessions_per_title_mean", 2.1, "thesis 4.4.3"),
+    figure("concurrent_max", 650.0, "thesis 4.4.3, at the highest rate"),
+];
+const CHAPTER_4_HD: &[Published] = &[
+    figure("duration_seconds_mean", 267.0, "thesis 4.4.2"),
+    figure("title_mib_mean", 66.0, "thesis 4.4.2"),
+    figure("session_seconds_mean", 162.0, "thesis 4.4.2"),
+    figure("gb", 148.0, "thesis 4.4.3"),
+    figure("titles_once_percent", 72.0, "thesis 4.4.3"),
+    figure("sessions_per_title_mean", 1.9, "thesis 4.4.3"),
+    figure("concurrent_max", 250.0, "thesis 4.4.3, at the highest rate"),
+];
+const FLASHSTREAM: &[Published] = &[figure("catalogue_gb", 545.0, "FlashStream 5.1")];
+
+/// Every figure of a workload by the names that [`Published`] uses; a catalogue's are those of the
+/// groups that are watched.
+pub fn figures(
+    catalogue: Option<&[CatalogueSummary]>,
+    trace: &TraceSummary,
+) -> Vec<(&'static str, f64)> {
+    let mut figures = Vec::new();
+    if let Some(groups) = catalogue {
+        let titles: u64 = groups.iter().map(|group| group.titles).sum();
+        let mean = |of: fn(&CatalogueSummary) -> f64| {
+            let sum: f64 = groups
+                .iter()
+                .map(|group| of(group) * group.titles as f64)
+                .sum();
+            sum / titles.max(1) as f64
+        };
+        let file_bytes: u64 = groups.iter().map(|group| group.file_bytes).sum();
+        figures.push(("catalogue_titles", titles as f64));
+        figures.push(("catalogue_gb", file_bytes as f64 / 1e9));
+        figures.push((
+            "duration_seconds_mean",
+            mean(|group| group.duration_seconds_mean),
+        ));
+        let bytes = mean(|group| group.title_bytes_mean);
+        figures.push(("title_mib_mean", bytes / 1_048_576.0));
+    }
+    let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    figures.push(("sessions", trace.sessions as f64));
+    figures.push(("length_seconds", trace.length.as_secs_f64()));
+    figures.push((
+        "sessions_per_second",
+        match trace.length {
+            Duration::ZERO => 0.0,
+            length => trace.sessions as f64 / length.as_secs_f64(),
+        },
+    ));
+    figures.push(("mib_per_second", trace.bytes_per_second() / 1_048_576.0));
+    figures.push(("gb", trace.bytes as f64 / 1e9));
+    figures.push(("titles", trace.titles as f64));
+    figures.push((
+        "titles_once_percent",
+        100.0 * ratio(trace.titles_once, trace.titles),
+    ));
+    let views: u64 = trace
+        .sessions_per_title
+        .iter()
+        .map(|(times, titles)| times * titles)
+        .sum();
+    figures.push(("sessions_per_title_mean", ratio(views, trace.titles)));
+    if let Some(seconds) = trace.session_seconds_mean {
+        figures.push(("session_seconds_mean", seconds));
+    }
+    figures.push(("requests", trace.requests as f64));
+    figures.push((
+        "requests_per_session_mean",
+        ratio(trace.requests, trace.sessions),
+    ));
+    figures.push(("ranges", trace.ranges as f64));
+    figures.push(("ranges_once", trace.ranges_once as f64));
+    figures.push(("concurrent_max", trace.concurrent_max as f64));
+    figures
+}
+
+#[cfg(test)]
+#[path = "summary_tests.rs"]
+mod tests;

@@ -1,0 +1,71 @@
+//! Arrivals and networks for traces that name none.
+
+use alloc::vec::Vec;
+
+use headlong_random::Generator;
+use headlong_units::Duration;
+
+use super::{NetworkClass, Trace, asked_bytes};
+use crate::specification::Rate;
+
+/// The trace with Poisson arrivals at `rate`, instead of those it had, if any. A rate in bytes is
+/// turned into sessions by the mean of what the trace's sessions ask for, as far as they say so.
+///
+/// # Errors
+/// If `rate` is in bytes and no call says how many it asks for: only a rate in sessions will do.
+pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, UnknownSizes> {
+    let gap = match rate {
+        Rate::Sessions(rate) => 1.0 / rate,
+        Rate::Bytes(rate) => {
+            let calls = trace.sessions.iter().flat_map(|session| session.calls());
+            let bytes = calls.filter_map(asked_bytes);
+            let bytes: u128 = bytes.map(u128::from).sum();
+            if bytes == 0 {
+                return Err(UnknownSizes);
+            }
+            bytes as f64 / trace.sessions.len() as f64 / rate
+        }
+    };
+    let mut generator = Generator::new(seed).fork("arrivals");
+    let mut now = 0.0;
+    for session in &mut trace.sessions {
+        now += generator.exponential(gap);
+        session.arrival = Duration(libm::round(now * 1e9) as u64);
+    }
+    trace.about.has_arrivals = true;
+    Ok(trace)
+}
+
+/// The trace with its sessions on these networks, drawn by their shares, instead of those it had.
+pub fn with_classes(mut trace: Trace, classes: Vec<NetworkClass>, seed: u64) -> Trace {
+    let sum: f64 = classes.iter().map(|class| class.share).sum();
+    if classes.is_empty() || sum.is_nan() || sum <= 0.0 {
+        return trace;
+    }
+    let mut generator = Generator::new(seed).fork("classes");
+    for session in &mut trace.sessions {
+        let mut left = generator.unit() * sum;
+        let chosen = classes.iter().position(|class| {
+            left -= class.share;
+            left < 0.0
+        });
+        session.class = chosen.unwrap_or(classes.len() - 1) as u32;
+    }
+    trace.classes = classes;
+    trace
+}
+
+/// No call of the trace says how many bytes it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownSizes;
+
+impl core::fmt::Display for UnknownSizes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(
+            "the trace does not say how many bytes its calls ask for; give the rate in sessions, \
+             like 2.5/s",
+        )
+    }
+}
+
+impl core::error::Error for UnknownSizes {}

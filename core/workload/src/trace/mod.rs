@@ -1,0 +1,121 @@
+//! A trace: sessions in order of their arrival.
+
+mod arrivals;
+mod error;
+mod line;
+mod read;
+mod write;
+
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use headlong_player::{Call, ObjectId, Plan};
+use headlong_units::{BitRate, ByteRange, Duration};
+
+pub use arrivals::{UnknownSizes, with_arrivals, with_classes};
+pub use error::{CannotSay, TraceError, TraceErrors};
+pub use write::Dialect;
+
+use crate::specification::Ramp;
+#[cfg(test)]
+use crate::specification::Rate;
+
+/// How viewers of one class are connected (thesis Table 3.1).
+#[derive(Debug, Clone, PartialEq)]
+pub struct NetworkClass {
+    /// Its name in results: `high`, `bband`, `medium`.
+    pub name: String,
+    /// Most that such a viewer receives; no limit if `None`.
+    pub bandwidth: Option<BitRate>,
+    /// One way; a request is answered no sooner than twice this (thesis 3.2.3: 50 ms).
+    pub delay: Duration,
+    /// Share of sessions in this class; shares add up to 1.
+    pub share: f64,
+}
+
+impl NetworkClass {
+    /// No limit and no delay: what a trace has that says nothing about networks.
+    pub fn unlimited() -> Self {
+        Self {
+            name: "unlimited".to_string(),
+            bandwidth: None,
+            delay: Duration::ZERO,
+            share: 1.0,
+        }
+    }
+}
+
+/// One viewer's visit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// From the start of the trace.
+    pub arrival: Duration,
+    /// Index into [`Trace::classes`].
+    pub class: u32,
+    /// What it does.
+    pub plan: Plan,
+}
+
+impl Session {
+    /// The calls of its script; none for a viewer that decides as it goes.
+    pub fn calls(&self) -> &[Call] {
+        match &self.plan {
+            Plan::Script(script) => &script.calls,
+            Plan::Adaptive(_) => &[],
+        }
+    }
+}
+
+/// How many bytes a call asks for, if it says so.
+pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
+    let range = call.range.filter(|range| range.end < u64::MAX);
+    call.expected_bytes.or(range.map(ByteRange::len))
+}
+
+/// What is to be read before the start, to warm the cache (thesis 3.6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Warming {
+    /// From which object.
+    pub object: ObjectId,
+    /// Which bytes; all of them if `None`.
+    pub range: Option<ByteRange>,
+}
+
+/// Where a trace comes from, and how its results are to be taken.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct About {
+    /// Name of the specification; empty for a foreign trace.
+    pub name: String,
+    /// The seed of its sessions.
+    pub seed: Option<u64>,
+    /// [`crate::Catalogue::fingerprint`] of the files it is meant for.
+    pub catalogue: Option<u64>,
+    /// Bytes of a chunk file, which [`crate::locate`] needs; `None` if titles are single files, and
+    /// for foreign traces.
+    pub chunk_bytes: Option<u64>,
+    /// Whether sessions say when they arrive. If not, all arrivals are zero, and [`with_arrivals`]
+    /// draws them.
+    pub has_arrivals: bool,
+    /// Sessions at the start that are no part of the result.
+    pub ramp_up: Ramp,
+    /// Sessions at the end that are no part of the result.
+    pub ramp_down: Ramp,
+    /// The most often asked ranges, by popularity.
+    pub warming: Vec<Warming>,
+}
+
+/// Everything that a load generator needs to know.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// Paths, without a leading slash, that calls name by their place here.
+    pub objects: Vec<String>,
+    /// Never empty in a trace that was generated or parsed.
+    pub classes: Vec<NetworkClass>,
+    /// By arrival.
+    pub sessions: Vec<Session>,
+    /// Where it comes from.
+    pub about: About,
+}
+
+#[cfg(test)]
+mod tests;

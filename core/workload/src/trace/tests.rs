@@ -1,0 +1,403 @@
+use std::string::ToString as _;
+use std::vec;
+
+use headlong_player::{Playback, Script};
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(text: &str) -> Trace {
+    Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+fn errors(text: &str) -> String {
+    Trace::read(text.as_bytes())
+        .expect_err("it is wrong")
+        .to_string()
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn pace(trace: &Trace, session: usize) -> Vec<Option<u64>> {
+    let calls = trace.sessions[session].calls().iter();
+    calls
+        .map(|call| call.pace.map(|pace| pace.0 / SECOND))
+        .collect()
+}
+
+/// Thesis Figure 3.5, word for word; its third range begins where the second ends.
+const FIGURE_3_5: &str = "\
+# Session 1: 4 chunks stored in separate files, with pacing
+#           after the first two requests
+vid01/secs-0-9 timeout=10
+vid01/secs-10-19 timeout=10
+vid01/secs-20-29 timeout=10 pacing=10
+vid01/secs-30-39 timeout=10 pacing=10
+
+# Session 2: 3 chunks with range requests within the same file,
+#           with no pacing
+vid02 range=0-524287 timeout=10
+vid02 range=524288-1048575 timeout=10
+vid02 range=1048575-1572863 timeout=10
+
+# Session 3: bit rate change - 2 chunks from separate files
+vid03/high/secs-0-9 timeout=10
+vid03/med/secs-10-19 timeout=10
+
+# Session 4: pause/rewind/skip forward
+vid04/secs-0-9 timeout=10
+vid04/secs-10-19 timeout=10 pacing=60 # pause for 60 seconds
+vid04/secs-20-29 timeout=10
+vid04/secs-0-9 timeout=10           # skip back to start
+vid04/secs-100-109 timeout=10     # skip forward
+";
+
+#[test]
+fn the_example_of_the_thesis_is_read_as_it_is_explained() {
+    let trace = read(FIGURE_3_5);
+    let lengths: Vec<usize> = trace
+        .sessions
+        .iter()
+        .map(|session| session.calls().len())
+        .collect();
+    assert_eq!(lengths, [4, 3, 2, 5]);
+    assert_eq!(pace(&trace, 0), [None, None, Some(10), Some(10)]);
+    assert_eq!(pace(&trace, 3), [None, Some(60), None, None, None]);
+    let ranges: Vec<_> = trace.sessions[1]
+        .calls()
+        .iter()
+        .map(|call| call.range)
+        .collect();
+    let expected = [(0, 524_288), (524_288, 1_048_576), (1_048_575, 1_572_864)];
+    assert_eq!(
+        ranges,
+        expected.map(|(start, end)| Some(ByteRange::new(start, end)))
+    );
+    assert!(
+        trace
+            .sessions
+            .iter()
+            .flat_map(|s| s.calls())
+            .all(|call| call.timeout == Some(Duration(10 * SECOND)))
+    );
+    // The start is named twice and is one object.
+    assert_eq!(
+        trace.sessions[3].calls()[0].object,
+        trace.sessions[3].calls()[3].object
+    );
+    assert!(!trace.about.has_arrivals);
+    assert_eq!(trace.classes, [NetworkClass::unlimited()]);
+}
+
+#[test]
+fn httperf_s_own_example_has_bursts_and_thinking_time_behind_them() {
+    let trace = read(
+        "\
+# session 1 definition (this is a comment)
+
+/foo.html think=2.0
+\t/pict1.gif
+\t/pict2.gif
+/foo2.html method=GET
+\t/pict3.gif
+\t/pict4.gif
+
+
+#session 2 definition
+
+/foo3.html
+/foo4.html
+ /pict5.gif
+",
+    );
+    assert_eq!(trace.sessions.len(), 2);
+    let calls = trace.sessions[0].calls();
+    let members: Vec<bool> = calls.iter().map(|call| call.with_previous).collect();
+    assert_eq!(members, [false, true, true, false, true, true]);
+    let thinks: Vec<Option<Duration>> = calls.iter().map(|call| call.think).collect();
+    let two = Some(Duration(2 * SECOND));
+    assert_eq!(thinks, [None, None, None, two, None, None]);
+    assert_eq!(trace.objects[0], "foo.html");
+}
+
+#[test]
+fn videoperf_lines_have_ranges_in_header_fields_and_pace_what_follows() {
+    let trace = read(
+        "\
+session ssl=off server=localhost port=6800
+/full-240p-00004.mp4 headers='Range: bytes=0-63999' timeout=10 size=64000 http=1.1 cookie=\"a b\"
+/full-240p-00004.mp4 headers=\"range: bytes=64000-127999\\r\\nX-A: b\" pace_time=8 timeout=10
+/full-240p-00004.mp4 pace_time=8
+/full-240p-00004.mp4
+",
+    );
+    let calls = trace.sessions[0].calls();
+    assert_eq!(calls[0].range, Some(ByteRange::new(0, 64_000)));
+    assert_eq!(calls[0].expected_bytes, Some(64_000));
+    assert_eq!(calls[1].range, Some(ByteRange::new(64_000, 128_000)));
+    assert_eq!(calls[3].range, None);
+    assert_eq!(pace(&trace, 0), [None, None, Some(8), Some(8)]);
+}
+
+#[test]
+fn mistakes_are_told_with_line_column_and_remedy_all_at_once() {
+    let wrong = "\
+/a timeout=ten
+/b range=5-3 paceing=10
+/c range=100-
+http://host/d
+/e method=POST contents=x
+/f headers='Range: bytes=0
+/g size=18446744073709551616 timeout
+#headlong sesion arrival=1
+";
+    let expected = "\
+1:12: `ten` is no time; write seconds like 10 or 2.5
+2:10: `5-3` ends before it begins; write the first and the last byte, like 0-524287
+2:14: `paceing=` is unknown; did you mean pacing=?
+4:1: is a whole URL; write the path alone, the server is named when the trace is played
+5:11: `POST` cannot be played; viewers GET
+5:25: cannot be played; viewers send no contents
+6:4: this word has a quotation mark that is not closed
+7:9: `18446744073709551616` is no whole number
+7:30: `timeout` says nothing; words behind a path are like timeout=10
+8:11: comes before `#headlong trace version=1`; write that line first
+8:11: `sesion` is unknown; did you mean session?";
+    assert_eq!(errors(wrong), expected);
+}
+
+#[test]
+fn our_own_lines_are_checked_too() {
+    let head = "#headlong trace version=1\n#headlong class name=high delay=50ms share=0.5\n";
+    let with = |rest: &str| errors(&(head.to_string() + rest));
+    assert_eq!(
+        with("#headlong class name=high\n/a\n"),
+        "3:22: there is a class high already"
+    );
+    assert_eq!(
+        with("#headlong session class=hihg arrival=1\n/a\n"),
+        "3:25: no class is called `hihg`; did you mean high?"
+    );
+    assert_eq!(
+        with("#headlong session arrival=2\n/a\n\n#headlong session arrival=1\n/a\n"),
+        "6:27: arrives before the session above; sort sessions by arrival"
+    );
+    assert_eq!(
+        with("#headlong session arrival=2\n/a\n\n/b\n"),
+        "6:1: this session does not say when it arrives, others do; write arrival=SECONDS"
+    );
+    assert_eq!(
+        errors("#headlong trace version=7\n/a\n"),
+        "1:25: version 7 is unknown; this Headlong reads version 1"
+    );
+    assert_eq!(
+        errors("# nothing\n"),
+        "1:1: there are no sessions; write one request per line"
+    );
+    assert_eq!(
+        errors("\u{7f}/a\n").split(';').next(),
+        Some("1:1: this word has a control character, '\\u{7f}'")
+    );
+}
+
+#[test]
+fn of_very_many_mistakes_the_first_are_told_and_the_others_counted() {
+    let message = errors(&"/a b\n".repeat(1000));
+    assert_eq!(message.lines().count(), 21);
+    assert!(message.ends_with("and 980 more"), "{message}");
+}
+
+#[test]
+fn foreign_traces_get_poisson_arrivals_when_they_are_loaded() {
+    let text: String = (0..2000)
+        .map(|n| std::format!("/v{n} range=0-999\n\n"))
+        .collect();
+    let trace = with_arrivals(read(&text), Rate::Sessions(4.0), 3).expect("a rate in sessions");
+    assert!(trace.about.has_arrivals);
+    let seconds = trace.sessions[1999].arrival.as_secs_f64();
+    assert!((440.0..560.0).contains(&seconds), "{seconds}");
+    let same = with_arrivals(read(&text), Rate::Bytes(4000.0), 3).expect("ranges have sizes");
+    assert_eq!(same.sessions, trace.sessions);
+    assert_eq!(
+        with_arrivals(read("/a\n"), Rate::Bytes(4000.0), 3),
+        Err(UnknownSizes)
+    );
+    let classes = read("#headlong trace version=1\n#headlong class name=a share=3\n#headlong class name=b share=1\n/a\n").classes;
+    let trace = with_classes(trace, classes, 5);
+    let second = trace
+        .sessions
+        .iter()
+        .filter(|session| session.class == 1)
+        .count();
+    assert!((400..600).contains(&second), "{second}");
+}
+
+#[test]
+fn a_dialect_that_cannot_say_something_says_so() {
+    let trace = read("/a range=0-9\n");
+    assert_eq!(trace.to_text(Dialect::Httperf), Err(CannotSay::Ranges));
+    let trace = read(&"/a\n\n".repeat(1001));
+    let error = trace
+        .to_text(Dialect::Httperf)
+        .expect_err("too many")
+        .to_string();
+    assert!(
+        error.contains("no more than 1000 sessions of 1001"),
+        "{error}"
+    );
+}
+
+#[test]
+fn httperf_is_told_nothing_that_it_would_not_understand() {
+    let trace = read(
+        "#headlong trace version=1\n#headlong session arrival=1\n/a size=9 timeout=10\n/b timeout=10 pacing=2.5\n\t/c\n",
+    );
+    let text = trace.to_text(Dialect::Httperf).expect("whole files");
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .collect();
+    assert_eq!(lines, ["/a think=2.5", "/b", "\t/c"]);
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::from_secs(10)),
+        (0..10_000_000_000u64).prop_map(Duration),
+    ]
+}
+
+prop_compose! {
+    fn call()(
+        object in 0u32..6,
+        start in 0u64..1 << 40,
+        length in proptest::option::of(prop_oneof![Just(1), 1u64..1 << 30]),
+        expected_bytes in proptest::option::of(any::<u64>()),
+        timeout in proptest::option::of(duration()),
+        pace in proptest::option::of(duration()),
+        think in proptest::option::of(duration()),
+        with_previous in any::<bool>(),
+    ) -> Call {
+        Call {
+            object: ObjectId(object),
+            range: length.map(|length| match length {
+                1 => ByteRange::new(start, u64::MAX),
+                length => ByteRange::new(start, start + length),
+            }),
+            expected_bytes,
+            timeout,
+            pace,
+            think: think.filter(|_| !with_previous),
+            with_previous,
+        }
+    }
+}
+
+prop_compose! {
+    fn session()(
+        gap in duration(),
+        class in 0u32..2,
+        rate in proptest::option::of((any::<u64>(), any::<u64>())),
+        mut calls in proptest::collection::vec(call(), 1..6),
+    ) -> Session {
+        (calls[0].with_previous, calls[0].think) = (false, None);
+let playback = rate.map(|(rate, start_bytes)| Playback {
+            bit_rate: BitRate(rate),
+            start_bytes,
+        });
+        Session { arrival: gap, class, plan: Plan::Script(Script { calls, playback }) }
+    }
+}
+
+prop_compose! {
+    fn trace()(
+        mut sessions in proptest::collection::vec(session(), 1..6),
+        name in "[a-z %]{0,8}",
+        seed in proptest::option::of(any::<u64>()),
+        chunk_bytes in proptest::option::of(1u64..),
+        has_arrivals in any::<bool>(),
+        share in 0.0f64..1.0,
+        ramp in 0u64..1000,
+        warm in proptest::collection::vec(0u32..6, 0..4),
+    ) -> Trace {
+        let mut now = Duration::ZERO;
+        for session in &mut sessions {
+            now += session.arrival;
+            session.arrival = if has_arrivals { now } else { Duration::ZERO };
+        }
+        let mut trace = Trace {
+            objects: (0..6).map(|n| std::format!("sd/{n:06}.bin")).collect(),
+            classes: vec![
+                NetworkClass { name: "a b".into(), bandwidth: None, delay: Duration(ramp), share },
+                NetworkClass { name: "dsl".into(), bandwidth: Some(BitRate(ramp)), delay: Duration(0), share },
+            ],
+            sessions,
+            about: About {
+                name, seed, catalogue: seed, chunk_bytes, has_arrivals,
+                ramp_up: Ramp { sessions: ramp, time: Duration(ramp) },
+                ramp_down: Ramp { sessions: 0, time: Duration(ramp) },
+                warming: warm.into_iter().map(|object| Warming { object: ObjectId(object), range: None }).collect(),
+            },
+        };
+        rename(&mut trace);
+        trace
+    }
+}
+
+/// Puts objects in order of their first use, as a reader finds them.
+fn rename(trace: &mut Trace) {
+    let mut order: Vec<u32> = Vec::new();
+    let mut place = |object: &mut ObjectId| {
+        let at = order.iter().position(|known| *known == object.0);
+        let at = at.unwrap_or_else(|| {
+            order.push(object.0);
+            order.len() - 1
+        });
+        object.0 = at as u32;
+    };
+    for session in &mut trace.sessions {
+        let Plan::Script(script) = &mut session.plan else {
+            continue;
+        };
+        script
+            .calls
+            .iter_mut()
+            .for_each(|call| place(&mut call.object));
+    }
+    trace
+        .about
+        .warming
+        .iter_mut()
+        .for_each(|warming| place(&mut warming.object));
+    trace.objects = order
+        .iter()
+        .map(|old| trace.objects[*old as usize].clone())
+        .collect();
+}
+
+proptest! {
+    #[test]
+    fn a_trace_that_is_written_reads_back_as_it_was(trace in trace()) {
+        let text = trace.to_text(Dialect::Headlong).expect("ours says everything");
+        let back = Trace::read(text.as_bytes()).map_err(|errors| TestCaseError::fail(std::format!("{errors}\n{text}")))?;
+        prop_assert_eq!(back, trace, "{}", text);
+    }
+
+    #[test]
+    fn what_is_written_for_others_reads_back_with_the_same_requests(trace in trace()) {
+        for dialect in [Dialect::Thesis, Dialect::Videoperf] {
+            let text = trace.to_text(dialect).expect("it has ranges");
+            let back = read(&text);
+            let asked = |trace: &Trace| -> Vec<(String, Option<ByteRange>, bool)> {
+                let calls = trace.sessions.iter().flat_map(|session| session.calls().to_vec());
+                calls.map(|call| (trace.objects[call.object.0 as usize].clone(), call.range, call.with_previous)).collect()
+            };
+            prop_assert_eq!(asked(&back), asked(&trace));
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(#headlong |trace |session |class |/a |range=|=|[0-9]|-|'|\"|\\\\|\n|\t|\\PC){0,60}") {
+        let _ = Trace::read(text.as_bytes());
+    }
+}

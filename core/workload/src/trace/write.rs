@@ -1,0 +1,296 @@
+//! Traces as text: a wsesslog, in one of four dialects.
+//!
+//! Ours is the thesis' (Figure 3.5) with comment lines that begin with `#headlong` for what it has
+//! no words for: arrivals, networks, storage, ramps and warming. The format is told in
+//! docs/manual/workload.md.
+
+use alloc::string::String;
+use core::fmt::{self, Write as _};
+
+use headlong_player::{Call, Plan, Script};
+use headlong_units::{ByteRange, Duration};
+
+use super::{CannotSay, Session, Trace};
+
+/// Whose wsesslog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Ours: loses nothing.
+    Headlong,
+    /// Thesis Figure 3.5: `range=`, `timeout=`, `pacing=`.
+    Thesis,
+    /// Waterloo's httperf, today videoperf in CloudSuite: `pace_time=`, `headers='Range: ...'`.
+    Videoperf,
+    /// httperf 0.9.1: whole files, `think=`. Pacing becomes thinking time, which is counted from
+    /// the end of the call before: slower than meant.
+    Httperf,
+}
+
+impl Dialect {
+    /// Name and dialect of each.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("headlong", Self::Headlong),
+        ("thesis", Self::Thesis),
+        ("videoperf", Self::Videoperf),
+        ("httperf", Self::Httperf),
+    ];
+}
+
+/// Sessions that httperf 0.9.1 has room for (`MAX_SESSION_TEMPLATES`).
+const HTTPERF_SESSIONS_MAX: usize = 1000;
+/// The same of videoperf.
+const VIDEOPERF_SESSIONS_MAX: usize = 250_000;
+
+impl Trace {
+    /// The trace as text. In [`Dialect::Headlong`] it reads back as it was, if its objects are in
+    /// order of their first use and no session begins with thinking.
+    ///
+    /// # Errors
+    /// If the dialect cannot say it.
+    pub fn to_text(&self, dialect: Dialect) -> Result<String, CannotSay> {
+        let too_many = |max| {
+            let count = self.sessions.len();
+            if count > max {
+                Err(CannotSay::Sessions { count, max })
+            } else {
+                Ok(())
+            }
+        };
+        let is_adaptive = |session: &Session| matches!(session.plan, Plan::Adaptive(_));
+        if self.sessions.iter().any(is_adaptive) {
+            return Err(CannotSay::Adaptive);
+        }
+        match dialect {
+            Dialect::Httperf => {
+                let mut calls = self.sessions.iter().flat_map(|session| session.calls());
+                if calls.any(|call| call.range.is_some()) {
+                    return Err(CannotSay::Ranges);
+                }
+                too_many(HTTPERF_SESSIONS_MAX)?;
+            }
+            Dialect::Videoperf => too_many(VIDEOPERF_SESSIONS_MAX)?,
+            Dialect::Headlong | Dialect::Thesis => {}
+        }
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write(dialect, &mut text);
+        Ok(text)
+    }
+
+    fn write(&self, dialect: Dialect, text: &mut String) -> fmt::Result {
+        let is_ours = dialect == Dialect::Headlong;
+        if is_ours {
+            self.write_head(text)?;
+        } else {
+            let name = Word(&self.about.name);
+            writeln!(
+                text,
+                "# Written by Headlong from {name}; arrivals and networks are not in it."
+            )?;
+            if dialect == Dialect::Httperf {
+                writeln!(
+                    text,
+                    "# think= stands for pacing, and is counted from the end of a call."
+                )?;
+                let count = self.sessions.len();
+                writeln!(
+                    text,
+                    "# httperf --wsesslog {count},0,FILE --period e1 --timeout 10"
+                )?;
+            }
+        }
+        for session in &self.sessions {
+            text.push('\n');
+            if is_ours {
+                text.push_str("#headlong session");
+                if self.about.has_arrivals {
+                    write!(text, " arrival={}", Seconds(session.arrival))?;
+                }
+                let class = self.classes.get(session.class as usize);
+                let class = class.map_or("", |class| &class.name);
+                write!(text, " class={}", Word(class))?;
+                if let Plan::Script(Script {
+                    playback: Some(playback),
+                    ..
+                }) = &session.plan
+                {
+                    let (rate, start) = (playback.bit_rate, playback.start_bytes);
+                    write!(text, " rate={rate} start={start}")?;
+                }
+                text.push('\n');
+            }
+            let calls = session.calls();
+            for (index, call) in calls.iter().enumerate() {
+                self.write_call(dialect, call, &calls[index + 1..], text)?;
+            }
+        }
+        if is_ours && !self.about.warming.is_empty() {
+            text.push('\n');
+            for warming in &self.about.warming {
+                text.push_str("#headlong warm ");
+                self.write_path(warming.object.0, true, text);
+                if let Some(range) = warming.range {
+                    write!(text, " range={}", Range(range))?;
+                }
+                text.push('\n');
+            }
+        }
+        Ok(())
+    }
+
+    fn write_head(&self, text: &mut String) -> fmt::Result {
+        let about = &self.about;
+        write!(text, "#headlong trace version=1")?;
+        if !about.name.is_empty() {
+            write!(text, " name={}", Word(&about.name))?;
+        }
+        if let Some(seed) = about.seed {
+            write!(text, " seed={seed}")?;
+        }
+        if let Some(catalogue) = about.catalogue {
+            write!(text, " catalogue={catalogue:016x}")?;
+        }
+        if let Some(chunk_bytes) = about.chunk_bytes {
+            write!(text, " chunk={chunk_bytes}")?;
+        }
+        text.push('\n');
+        for (end, ramp) in [("up", about.ramp_up), ("down", about.ramp_down)] {
+            if ramp != Default::default() {
+                let (sessions, time) = (ramp.sessions, Seconds(ramp.time));
+                writeln!(
+                    text,
+                    "#headlong ramp end={end} sessions={sessions} time={time}"
+                )?;
+            }
+        }
+        for class in &self.classes {
+            write!(text, "#headlong class name={}", Word(&class.name))?;
+            if let Some(bandwidth) = class.bandwidth {
+                write!(text, " bandwidth={bandwidth}")?;
+            }
+            let (delay, share) = (class.delay, class.share);
+            writeln!(text, " delay={delay} share={share}")?;
+        }
+        Ok(())
+    }
+
+    /// One line. httperf and videoperf keep waiting times with the burst *before* the wait, and so
+    /// does everybody with thinking time: `rest` is what follows.
+    fn write_call(
+        &self,
+        dialect: Dialect,
+        call: &Call,
+        rest: &[Call],
+        text: &mut String,
+    ) -> fmt::Result {
+        if call.with_previous {
+            text.push('\t');
+        }
+        self.write_path(call.object.0, dialect != Dialect::Thesis, text);
+        match (call.range, dialect) {
+            (None, _) | (_, Dialect::Httperf) => {}
+            (Some(range), Dialect::Videoperf) => {
+                write!(text, " headers='Range: bytes={}'", Range(range))?;
+            }
+            (Some(range), _) => write!(text, " range={}", Range(range))?,
+        }
+        if let (Some(bytes), Dialect::Headlong | Dialect::Videoperf) =
+            (call.expected_bytes, dialect)
+        {
+            write!(text, " size={bytes}")?;
+        }
+        match (call.timeout, dialect) {
+            (None, _) | (_, Dialect::Httperf) => {}
+            (Some(timeout), Dialect::Videoperf) => {
+                write!(
+                    text,
+                    " timeout={}",
+                    timeout.0.div_ceil(1_000_000_000).max(1)
+                )?;
+            }
+            (Some(timeout), _) => write!(text, " timeout={}", Seconds(timeout))?,
+        }
+        if let (Some(pace), Dialect::Headlong | Dialect::Thesis) = (call.pace, dialect) {
+            write!(text, " pacing={}", Seconds(pace))?;
+        }
+        if let Some(next) = rest.first().filter(|next| !next.with_previous) {
+            match (next.pace, dialect) {
+                (Some(pace), Dialect::Videoperf) => write!(text, " pace_time={}", Seconds(pace))?,
+                (Some(pace), Dialect::Httperf) => {
+                    let think = next.think.unwrap_or_default().max(pace);
+                    write!(text, " think={}", Seconds(think))?;
+                }
+                _ => {
+                    if let Some(think) = next.think {
+                        write!(text, " think={}", Seconds(think))?;
+                    }
+                }
+            }
+        }
+        text.push('\n');
+        Ok(())
+    }
+
+    fn write_path(&self, object: u32, has_slash: bool, text: &mut String) {
+        if has_slash {
+            text.push('/');
+        }
+        let path = self.objects.get(object as usize).map_or("", String::as_str);
+        escape(path, false, text);
+    }
+}
+
+/// `text` with what would end a word percent-encoded; `%` too, if it is to be decoded again.
+fn escape(text: &str, is_word: bool, out: &mut String) {
+    for c in text.chars() {
+        if c.is_whitespace() || c.is_control() || (is_word && c == '%') {
+            let mut buffer = [0; 4];
+            for byte in c.encode_utf8(&mut buffer).bytes() {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+}
+
+/// A name as one word.
+struct Word<'a>(&'a str);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut word = String::new();
+        escape(self.0, true, &mut word);
+        f.write_str(&word)
+    }
+}
+
+/// `first-last`, both included; `first-` if it is open.
+struct Range(ByteRange);
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.end {
+            u64::MAX => write!(f, "{}-", self.0.start),
+            end => write!(f, "{}-{}", self.0.start, end.max(1) - 1),
+        }
+    }
+}
+
+/// Seconds, exactly, without zeros at the end.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, mut fraction) = (self.0.0 / 1_000_000_000, self.0.0 % 1_000_000_000);
+        write!(f, "{whole}")?;
+        if fraction == 0 {
+            return Ok(());
+        }
+        let mut digits = 9;
+        while fraction % 10 == 0 {
+            (fraction, digits) = (fraction / 10, digits - 1);
+        }
+        write!(f, ".{fraction:0digits$}")
+    }
+}

@@ -1,0 +1,157 @@
+//! `headlong workload fill`: the files of a catalogue, with a bar that says how far they are.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use headlong_fill::{Extent, Progress};
+use headlong_workload::Catalogue;
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::workload::{Changes, print};
+
+/// Files of a sample.
+const SAMPLE_FILES: u64 = 200;
+/// Without a terminal, a line this often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// What `workload fill` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Fill {
+    /// Where to; the root that a server is to serve
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// A preset or a TOML file
+    #[arg(long, value_name = "SPEC")]
+    spec: String,
+    #[command(flatten)]
+    changes: Changes,
+    /// Cut titles into chunk files of this size, such as 512KiB
+    #[arg(long, value_name = "BYTES")]
+    chunked: Option<String>,
+    /// Write nothing; read a sample of the files, or all, and check every byte
+    #[arg(long, value_name = "HOW MUCH", value_parser = ["sample", "all"])]
+    verify: Option<String>,
+}
+
+/// Does it.
+pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
+    let chunked = arguments.chunked.iter().cloned();
+    let changes: Vec<_> = chunked.map(|bytes| ("catalogue.chunk", bytes)).collect();
+    let specification = arguments.changes.read(&arguments.spec, &changes)?;
+    let catalogue = Catalogue::of(&specification);
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // The first asks to stop, a second one does not ask.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut teller = Teller::new(if arguments.verify.is_some() {
+        "read"
+    } else {
+        "written"
+    });
+    let (folder, name) = (&arguments.folder, &specification.name);
+    let mut progress = |progress| teller.tell(progress);
+    let told = match arguments.verify.as_deref() {
+        None => {
+            let done = headlong_fill::fill(folder, name, &catalogue, &stop, &mut progress);
+            done.map(|done| {
+                format!(
+                    "{} files written, {} kept, {} bytes written; catalogue {:016x} is complete\n",
+                    done.files_written,
+                    done.files_kept,
+                    done.bytes_written,
+                    catalogue.fingerprint()
+                )
+            })
+        }
+        Some(how_much) => {
+            let extent = match how_much {
+                "all" => Extent::Everything,
+                _ => Extent::Sample {
+                    files: SAMPLE_FILES,
+                    seed: 1,
+                },
+            };
+            let done =
+                headlong_fill::verify(folder, name, &catalogue, extent, &stop, &mut progress);
+            done.map(|done| format!("{} files, {} bytes: all right\n", done.files, done.bytes))
+        }
+    };
+    teller.end();
+    print(&told?)
+}
+
+/// Says how far it is: a bar on a terminal, lines elsewhere.
+struct Teller {
+    bar: Option<ProgressBar>,
+    verb: &'static str,
+    started: Instant,
+    told: Instant,
+}
+
+impl Teller {
+    fn new(verb: &'static str) -> Self {
+        let now = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::no_length();
+            let style = ProgressStyle::with_template(
+                "{bar:30} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left; {msg}",
+            );
+            // The text is a constant: a wrong one would be a plain bar.
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Self {
+            bar,
+            verb,
+            started: now,
+            told: now,
+        }
+    }
+
+    fn tell(&mut self, progress: Progress) {
+        let Progress {
+            files,
+            files_total,
+            bytes,
+            bytes_total,
+        } = progress;
+        if let Some(bar) = &self.bar {
+            bar.set_length(bytes_total);
+            bar.set_position(bytes);
+            bar.set_message(format!("file {files} of {files_total}"));
+            return;
+        }
+        if self.told.elapsed() < LINE_EVERY {
+            return;
+        }
+        self.told = Instant::now();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let rate = bytes as f64 / seconds;
+        let left = (bytes_total - bytes.min(bytes_total)) as f64 / rate.max(1.0);
+        let (gib, total) = (gibibytes(bytes), gibibytes(bytes_total));
+        // Nobody is left to tell if this cannot be printed.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{gib:.1} of {total:.1} GiB {}, {:.0} MiB/s, {left:.0} s left; file {files} of \
+             {files_total}",
+            self.verb,
+            rate / 1_048_576.0
+        );
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / (1u64 << 30) as f64
+}

@@ -1,0 +1,213 @@
+//! `headlong workload`: traces, what they are like, and the files they ask for.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use headlong_workload::{Dialect, Specification, Trace, generate, preset};
+
+use crate::describe::{Describe, describe};
+use crate::fill::{Fill, fill};
+use crate::mistake::Mistakes;
+
+/// Generated viewers: traces of what they ask for, and the files that they ask for.
+///
+/// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream) or a TOML
+/// file; docs/manual/workload.md lists its keys.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Workload {
+    /// Write a trace: who comes when, and asks for what
+    ///
+    /// The same SPEC, seed and options give the same bytes. For example:
+    ///
+    ///   headlong workload generate youtube-sd --rate 60MiB/s --length 15min -o sd.trace
+    ///   headlong workload generate youtube-2011 --set catalogue.chunk=512KiB -o chunks.trace
+    #[command(verbatim_doc_comment)]
+    Generate(Generate),
+    /// Say what a specification or a trace is like, beside what papers say of theirs
+    ///
+    /// Prints the parameters (thesis Tables 3.1 and 3.2), what came of them (Table 3.3), and plots.
+    /// For example:
+    ///
+    ///   headlong workload describe youtube-2011
+    ///   headlong workload describe youtube-sd --text > mine.toml
+    ///   headlong workload describe sd.trace --json
+    #[command(verbatim_doc_comment)]
+    Describe(Describe),
+    /// Create the files that a trace asks for
+    ///
+    /// Titles are created in a random order, the same in every form of storage, each in one piece.
+    /// Files that are there are kept, so a run that was stopped goes on. For example:
+    ///
+    ///   headlong workload fill /mnt/videos --spec youtube-sd
+    ///   headlong workload fill /mnt/videos --spec youtube-sd --verify sample
+    #[command(verbatim_doc_comment)]
+    Fill(Fill),
+}
+
+/// A specification and what is changed of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Spec {
+    /// A preset or a TOML file
+    #[arg(value_name = "SPEC")]
+    name: String,
+    #[command(flatten)]
+    changes: Changes,
+}
+
+/// What is changed of a specification.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Changes {
+    /// Another value for a key of SPEC, such as requests.size=512KiB; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+/// What `workload generate` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Generate {
+    #[command(flatten)]
+    spec: Spec,
+    /// How often viewers come: sessions like 2.5/s, or bytes that all ask for together, like
+    /// 60MiB/s
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Viewers come for so long, such as 15min
+    #[arg(
+        long,
+        visible_alias = "duration",
+        value_name = "TIME",
+        conflicts_with = "sessions"
+    )]
+    length: Option<String>,
+    /// So many viewers come
+    #[arg(long, value_name = "COUNT")]
+    sessions: Option<u64>,
+    /// Another seed is another day with the same titles: other viewers, other choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Viewers download as fast as they can
+    #[arg(long)]
+    no_pacing: bool,
+    /// Viewers have no limit of bandwidth and no delay
+    #[arg(long)]
+    unthrottled: bool,
+    /// Form of the trace: headlong says everything; httperf, videoperf and thesis are for other
+    /// tools
+    #[arg(long, value_name = "NAME", default_value = "headlong")]
+    #[arg(value_parser = dialects())]
+    dialect: String,
+    /// Where to; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+fn dialects() -> clap::builder::PossibleValuesParser {
+    Dialect::ALL.map(|(name, _)| name).into()
+}
+
+/// Does it.
+pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
+    match command {
+        Workload::Generate(arguments) => write_trace(arguments),
+        Workload::Describe(arguments) => describe(arguments),
+        Workload::Fill(arguments) => fill(arguments),
+    }
+}
+
+impl Spec {
+    /// The specification, with `changes` besides those of the command line.
+    pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
+        self.changes.read(&self.name, changes)
+    }
+}
+
+impl Changes {
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        changes: &[(&str, String)],
+    ) -> anyhow::Result<Specification> {
+        let mut overrides = Vec::new();
+        for set in &self.sets {
+            let Some((key, value)) = set.split_once('=') else {
+                let text = format!("--set {set}: has no value; write KEY=VALUE");
+                return Err(Mistakes(vec![text]).into());
+            };
+            overrides.push((key.trim().to_string(), value.trim().to_string()));
+        }
+        overrides.extend(
+            changes
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.clone())),
+        );
+        let is_file = name.contains(['/', '.']) || Path::new(name).exists();
+        let read = match is_file && preset::text(name).is_none() {
+            false => Specification::preset(name, &overrides),
+            true => {
+                let text = std::fs::read_to_string(name).map_err(|error| {
+                    let presets: Vec<&str> = preset::names().collect();
+                    let presets = presets.join(", ");
+                    Mistakes(vec![format!(
+                        "{name}: cannot be read: {error}; name a file, or one of {presets}"
+                    )])
+                })?;
+                Specification::read(name, &text, &overrides)
+            }
+        };
+        read.map_err(|errors| {
+            Mistakes(errors.to_string().lines().map(String::from).collect()).into()
+        })
+    }
+}
+
+impl Generate {
+    fn trace(&self) -> anyhow::Result<Trace> {
+        let mut changes = Vec::new();
+        let mut change =
+            |key, value: Option<String>| changes.extend(value.map(|value| (key, value)));
+        change("sessions.rate", self.rate.clone());
+        change("sessions.length", self.length.clone());
+        change(
+            "sessions.count",
+            self.sessions.map(|count| count.to_string()),
+        );
+        change(
+            "requests.pacing",
+            self.no_pacing.then(|| "false".to_string()),
+        );
+        change(
+            "requests.throttled",
+            self.unthrottled.then(|| "false".to_string()),
+        );
+        Ok(generate(&self.spec.read(&changes)?, self.seed).trace)
+    }
+}
+
+fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
+    let trace = arguments.trace()?;
+    let dialect = Dialect::ALL
+        .iter()
+        .find(|(name, _)| *name == arguments.dialect);
+    let dialect = dialect.map_or(Dialect::Headlong, |(_, dialect)| *dialect);
+    let text = trace.to_text(dialect);
+    let text =
+        text.map_err(|error| Mistakes(vec![format!("--dialect {}: {error}", arguments.dialect)]))?;
+    let output = &arguments.output;
+    if output == Path::new("-") {
+        return print(&text);
+    }
+    let failed = |error| anyhow::anyhow!("{}: cannot be written: {error}", output.display());
+    let mut file = BufWriter::new(File::create(output).map_err(failed)?);
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.flush())
+        .map_err(failed)
+}
+
+/// Prints; a reader that had enough is no failure of ours.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}

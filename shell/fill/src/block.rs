@@ -1,0 +1,78 @@
+//! Memory that direct I/O takes, and files opened for it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// What memory, places and lengths are multiples of: no disk asks for more than a page.
+pub(crate) const ALIGNMENT: usize = 4096;
+/// Bytes written or read at once.
+pub(crate) const BLOCK_BYTES: usize = 4 << 20;
+
+/// A buffer of [`BLOCK_BYTES`] that begins at a multiple of [`ALIGNMENT`].
+#[derive(Debug)]
+pub(crate) struct Block {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl Block {
+    pub(crate) fn new() -> Self {
+        let memory = vec![0; BLOCK_BYTES + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        // A place that cannot be found would make direct I/O fail, not anything worse.
+        let start = start.min(ALIGNMENT);
+        Self { memory, start }
+    }
+
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + BLOCK_BYTES]
+    }
+}
+
+/// `bytes` rounded up to whole blocks of the disk.
+pub(crate) fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// Whether files in `folder` can be opened for direct I/O.
+pub(crate) fn takes_direct(folder: &Path) -> io::Result<bool> {
+    let path = folder.join(".headlong-fill-probe");
+    let result = create(&path, true).and_then(|file| {
+        let mut block = Block::new();
+        rustix::io::write(&file, &block.bytes()[..ALIGNMENT]).map_err(io::Error::from)
+    });
+    let _ = std::fs::remove_file(&path);
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file to be written from its start.
+pub(crate) fn create(path: &Path, is_direct: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if is_direct {
+        options.custom_flags(OFlags::DIRECT.bits().cast_signed());
+    }
+    options.open(path)
+}
+
+/// A file to be read past the page cache, if that is possible.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    let direct = options
+        .clone()
+        .custom_flags(OFlags::DIRECT.bits().cast_signed())
+        .open(path);
+    match direct {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => options.open(path),
+        other => other,
+    }
+}

@@ -1,0 +1,108 @@
+//! The note beside a catalogue that says which it is.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use headlong_workload::Catalogue;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{FillError, io_error};
+
+/// Its name, in the folder that was filled.
+pub const MANIFEST: &str = "headlong-catalogue.json";
+
+/// What it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this note.
+    pub version: u32,
+    /// The specification's name.
+    pub specification: String,
+    /// [`Catalogue::fingerprint`] in 16 hexadecimal digits; traces name it too.
+    pub catalogue: String,
+    /// Bytes of a chunk file, if titles are cut into them.
+    pub chunk_bytes: Option<u64>,
+    /// How many titles.
+    pub titles: u64,
+    /// How many files.
+    pub files: u64,
+    /// Bytes in all files.
+    pub bytes: u64,
+}
+
+impl Manifest {
+    /// The note about a catalogue.
+    pub fn of(specification: &str, catalogue: &Catalogue) -> Self {
+        let files = catalogue
+            .titles
+            .iter()
+            .map(|title| match catalogue.chunk_bytes {
+                Some(chunk_bytes) => title.file_bytes.div_ceil(chunk_bytes.max(1)),
+                None => 1,
+            });
+        Self {
+            version: 1,
+            specification: specification.to_string(),
+            catalogue: format!("{:016x}", catalogue.fingerprint()),
+            chunk_bytes: catalogue.chunk_bytes,
+            titles: catalogue.titles.len() as u64,
+            files: files.sum(),
+            bytes: catalogue.file_bytes(),
+        }
+    }
+
+    /// The note in `folder`; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn read(folder: &Path) -> Result<Option<Self>, FillError> {
+        let path = folder.join(MANIFEST);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error(&path, "cannot be read")(error)),
+        };
+        let manifest = serde_json::from_slice(&text).map_err(io::Error::from);
+        manifest
+            .map(Some)
+            .map_err(io_error(&path, "is not what this Headlong writes"))
+    }
+
+    /// Whether both mean the same files: the name of the specification does not matter.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.catalogue, self.chunk_bytes) == (&other.catalogue, other.chunk_bytes)
+    }
+
+    /// How to call it in an error.
+    pub(crate) fn label(&self) -> String {
+        let form = match self.chunk_bytes {
+            Some(bytes) => format!("in chunk files of {bytes} bytes"),
+            None => "in single files".to_string(),
+        };
+        format!(
+            "{} ({}, {} titles {form})",
+            self.catalogue, self.specification, self.titles
+        )
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), FillError> {
+        let path = folder.join(MANIFEST);
+        let text = serde_json::to_vec_pretty(self).map_err(io::Error::from);
+        let written = text.and_then(|mut text| {
+            text.push(b'\n');
+            fs::write(&path, text)
+        });
+        written.map_err(io_error(&path, "cannot be written"))
+    }
+
+    pub(crate) fn remove(folder: &Path) -> Result<(), FillError> {
+        let path = folder.join(MANIFEST);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error(&path, "cannot be removed")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Reads the files again.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headlong_random::Generator;
+use headlong_workload::content::Content;
+use headlong_workload::{Catalogue, CatalogueFile};
+
+use crate::block::{self, BLOCK_BYTES, Block};
+use crate::error::{FillError, io_error};
+use crate::{Manifest, Progress};
+
+/// How much is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Every file.
+    Everything,
+    /// So many files, drawn with this seed.
+    Sample {
+        /// How many.
+        files: u64,
+        /// Drawn with it.
+        seed: u64,
+    },
+}
+
+/// What was read and found right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Files.
+    pub files: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Reads files of `catalogue` in `folder` and checks every byte, until `stop` is set.
+///
+/// # Errors
+/// The first file that is missing, of the wrong size, or wrong.
+pub fn verify(
+    folder: &Path,
+    specification: &str,
+    catalogue: &Catalogue,
+    extent: Extent,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Verified, FillError> {
+    let wanted = Manifest::of(specification, catalogue);
+    match Manifest::read(folder)? {
+        Some(found) if found.is_same(&wanted) => {}
+        found => {
+            let found = found.map_or("of an unfinished run".to_string(), |found| found.label());
+            let wanted = wanted.label();
+            return Err(FillError::Other {
+                folder: folder.to_path_buf(),
+                found,
+                wanted,
+            });
+        }
+    }
+    let files = chosen(catalogue, extent);
+    let bytes_total = files.iter().map(|file| file.range.len()).sum();
+    let files_total = files.len() as u64;
+    let mut state = Progress {
+        files: 0,
+        files_total,
+        bytes: 0,
+        bytes_total,
+    };
+    let mut block = Block::new();
+    for file in &files {
+        if stop.load(Ordering::Relaxed) {
+            return Err(FillError::Stopped {
+                done: state.files,
+                total: files_total,
+            });
+        }
+        verify_one(folder, file, &mut block)?;
+        state.files += 1;
+        state.bytes += file.range.len();
+        progress(state);
+    }
+    Ok(Verified {
+        files: state.files,
+        bytes: state.bytes,
+    })
+}
+
+fn chosen(catalogue: &Catalogue, extent: Extent) -> Vec<CatalogueFile> {
+    let files = catalogue
+        .creation_order
+        .iter()
+        .flat_map(|number| catalogue.files(&catalogue.titles[*number as usize]));
+    let mut files: Vec<CatalogueFile> = files.collect();
+    if let Extent::Sample { files: count, seed } = extent {
+        Generator::new(seed).fork("verify").shuffle(&mut files);
+        files.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+    }
+    files
+}
+
+fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<(), FillError> {
+    let path = folder.join(&file.path);
+    let found = fs::metadata(&path)
+        .map_err(io_error(&path, "cannot be looked at"))?
+        .len();
+    let wanted = file.range.len();
+    if found != wanted {
+        return Err(FillError::Size {
+            path,
+            found,
+            wanted,
+        });
+    }
+    let opened = block::open(&path).map_err(io_error(&path, "cannot be opened"))?;
+    let content = Content::of_title(u64::from(file.title));
+    let mut at = 0;
+    while at < wanted {
+        // Whole blocks are asked for; the last of a file answers with what it has.
+        let length = block::aligned((wanted - at).min(BLOCK_BYTES as u64) as usize);
+        let buffer = &mut block.bytes()[..length];
+        let read = opened
+            .read_at(buffer, at)
+            .map_err(io_error(&path, "cannot be read"))?;
+        if read == 0 {
+            return Err(FillError::Size {
+                path,
+                found: at,
+                wanted,
+            });
+        }
+        if let Some(wrong) = content.first_wrong(file.range.start + at, &buffer[..read]) {
+            return Err(FillError::Wrong {
+                path,
+                offset: at + wrong as u64,
+            });
+        }
+        at += read as u64;
+    }
+    Ok(())
+}
