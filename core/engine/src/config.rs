@@ -171,9 +171,8 @@ impl Default for EngineConfig {
 
 impl Default for SizingConfig {
     /// SquareRoot at 8 MiB for 2,000 kbps (thesis 4.3). In virtual time it carries more viewers
-    /// without a failure than FirstGrowSr, whose small first prefetches cost a seek each
-    /// ; memory shared evenly keeps those who start from waiting behind each
-    /// other's megabytes.
+    /// without a failure than FirstGrowSr, whose small first prefetches cost a seek each; memory
+    /// shared evenly keeps those who start from waiting behind each other's megabytes.
     fn default() -> Self {
         Self {
             policy: Policy::SquareRoot,

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use headlong_server::config::{Config, ConfigErrors, Flags};
 
+use crate::bench::Bench;
 use crate::disk::DiskCommand;
+use crate::load::Load;
+use crate::reproduce::Reproduce;
 use crate::simulate::Simulating;
 use crate::workload::Workload;
 
@@ -26,10 +29,15 @@ pub(crate) enum Command {
     /// Emulate, measure and look at disks
     #[command(subcommand)]
     Disk(DiskCommand),
+    #[command(subcommand)]
+    Workload(Workload),
+    Load(Box<Load>),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<Simulating>),
     #[command(subcommand)]
-    Workload(Workload),
+    Bench(Bench),
+    #[command(subcommand)]
+    Reproduce(Reproduce),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

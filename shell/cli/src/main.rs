@@ -2,18 +2,23 @@
 //! code.
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running. Results go to standard output, everything else
+//! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
+//! that misses a threshold. Results go to standard output, everything else
 //! to standard error.
 
 mod args;
+mod bench;
 mod check;
 mod describe;
 mod disk;
 mod fill;
+mod load;
 mod mistake;
 mod plot;
+mod reproduce;
 mod serve;
 mod simulate;
+mod verdict;
 mod workload;
 
 use std::io::Write as _;
@@ -23,6 +28,7 @@ use args::{Args, Command};
 use clap::Parser as _;
 use headlong_server::config::ConfigErrors;
 use mistake::Mistakes;
+use verdict::Verdict;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -45,6 +51,9 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Reproduce(command) => reproduce::again(&command),
+        Command::Bench(command) => bench::bench(&command),
+        Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {
         return ExitCode::SUCCESS;
@@ -68,6 +77,12 @@ fn main() -> ExitCode {
             let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(verdict) = error.downcast_ref::<Verdict>() {
+        for reason in &verdict.reasons {
+            let _ = writeln!(stderr, "headlong: {reason}");
+        }
+        return ExitCode::from(verdict.code);
     }
     let _ = writeln!(stderr, "headlong: {error}");
     ExitCode::from(EXIT_FAILURE)

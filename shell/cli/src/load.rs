@@ -1,0 +1,441 @@
+//! `headlong load`: a trace, played against a server; and the results of several put together.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use headlong_load::{
+    Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold, TimeScale,
+    parse_ramp, play,
+};
+use headlong_units::{BitRate, Bytes, Duration};
+use headlong_workload::Trace;
+use headlong_workload::specification::{Ramp, Rate};
+use headlong_workload::trace::with_arrivals;
+
+use crate::mistake::Mistakes;
+use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
+
+/// Play a trace of viewers against any HTTP server
+///
+/// Viewers come when the trace says, whatever the server does; each has the bandwidth and the delay
+/// of its network class; every byte that comes back is checked. The result is invalid (exit code 3)
+/// if this generator was late or short of anything. docs/manual/load.md says what is measured.
+///
+///   headlong load sd.trace http://127.0.0.1:8080/
+///   headlong load sd.trace http://127.0.0.1:8080/ --time-scale 10 --json result.json
+///       --ramp-up 300s --ramp-down 60s --threshold 'failure_share<=0.003'
+///   headlong load old.wsesslog http://10.0.0.1/ --rate 2.5/s --bandwidth 3.5Mbps --delay 50ms
+///   headlong load merge one.recording two.recording
+#[derive(Debug, clap::Args)]
+#[command(
+    verbatim_doc_comment,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub(crate) struct Load {
+    #[command(subcommand)]
+    merge: Option<Together>,
+    /// Trace in any dialect of wsesslog, as `headlong workload generate` writes it; - is standard
+    /// input
+    #[arg(value_name = "TRACE", required = true)]
+    trace: Option<PathBuf>,
+    /// Where the objects of the trace lie, such as http://127.0.0.1:8080/
+    #[arg(value_name = "URL", required = true)]
+    url: Option<String>,
+    #[command(flatten)]
+    playing: Playing,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What can be done with results.
+#[derive(Debug, clap::Subcommand)]
+enum Together {
+    /// Put recordings of several generators together, as if one had measured everything
+    Merge(Merge),
+}
+
+#[derive(Debug, clap::Args)]
+struct Merge {
+    /// Files that --histograms wrote, of the same experiment
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Args)]
+struct Playing {
+    /// Go K times faster: arrivals, paces, timeouts and delays are divided by K, bandwidths are
+    /// multiplied; results are in model time. The server's own times must be, too
+    #[arg(long, value_name = "K", default_value = "1")]
+    time_scale: String,
+    /// How often viewers come, if the trace does not say or is to be overruled: sessions like
+    /// 2.5/s, or bytes that they ask for like 60MiB/s
+    #[arg(long, value_name = "RATE")]
+    rate: Option<String>,
+    /// Seed of the arrivals that --rate draws
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Leave out of the statistics who comes at the start: 300s, or 500sessions [default: what the
+    /// trace says, else nothing]
+    #[arg(long, value_name = "RAMP")]
+    ramp_up: Option<String>,
+    /// Leave out who comes at the end: 60s, or 200sessions [default: as above]
+    #[arg(long, value_name = "RAMP")]
+    ramp_down: Option<String>,
+    /// All viewers have this bandwidth, instead of that of their class, such as 3.5Mbps
+    #[arg(long, value_name = "RATE")]
+    bandwidth: Option<String>,
+    /// All viewers have this delay (one way), instead of that of their class, such as 50ms
+    #[arg(long, value_name = "TIME")]
+    delay: Option<String>,
+    /// Bytes of a title in each of its chunk files, such as 512KiB [default: what the trace says]
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<String>,
+    /// Whether bytes are checked against the titles that `headlong workload fill` writes; objects
+    /// with other names are not
+    #[arg(long, value_name = "WHETHER", default_value = "on", value_parser = ["on", "off"])]
+    verify: String,
+    /// Play this many sessions of the trace and no more
+    #[arg(long, value_name = "COUNT")]
+    sessions_max: Option<u64>,
+    /// End with the last arrival: sessions that are not over by then do not count
+    #[arg(long)]
+    end_with_arrivals: bool,
+    /// End at the first failure in the steady state; the result is valid
+    #[arg(long)]
+    stop_at_failure: bool,
+    /// Addresses of viewers: `session` gives each its own within 127.0.0.0/8 if the server is on
+    /// the loopback, `kernel` leaves it to the kernel; or addresses of this machine, to be used in
+    /// turn
+    #[arg(long, value_name = "ADDR,...", default_value = "session")]
+    source: String,
+    /// Accept the result if no more than one request in a hundred left later than this after it
+    /// should have, on the clock on the wall
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    late_max: String,
+    /// Say nothing while it goes on
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Output {
+    /// Write the result as JSON; - is standard output, instead of the page for people
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write all that was counted, for `headlong load merge`
+    #[arg(long, value_name = "FILE")]
+    histograms: Option<PathBuf>,
+    /// What the result must be like, such as failure_share<=0.003 or first_byte_ms.p99<500; exit
+    /// code 4 if it is not. May be given several times
+    #[arg(long, value_name = "DEMAND")]
+    threshold: Vec<String>,
+}
+
+/// Does it.
+pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
+    if let Some(Together::Merge(merge)) = &command.merge {
+        return merge_recordings(merge);
+    }
+    let (Some(file), Some(url)) = (&command.trace, &command.url) else {
+        // The command line demands both.
+        return Err(Mistakes(vec!["name a trace and a URL".into()]).into());
+    };
+    let mut mistakes = Vec::new();
+    let mut settings = command.playing.settings(&mut mistakes);
+    let overrides = command.playing.overrides(&mut mistakes);
+    let thresholds = command.output.thresholds(&mut mistakes);
+    let target = Target::new(url);
+    if let Err(error @ TargetError::Url { .. }) = &target {
+        mistakes.push(error.to_string());
+    }
+    let trace = read_trace(file, &mut mistakes);
+    let trace = trace.and_then(|trace| {
+        let applied = overrides.apply(trace, &mut settings);
+        applied.map_err(|mistake| mistakes.push(mistake)).ok()
+    });
+    let Some(trace) = trace.filter(|_| mistakes.is_empty()) else {
+        return Err(Mistakes(mistakes).into());
+    };
+    let classes: Vec<String> = trace.classes.iter().map(|c| c.name.clone()).collect();
+    check_thresholds(&thresholds, &classes)?;
+    let mut files = command.output.create()?;
+    let target = target?;
+    target.probe()?;
+
+    let stop = stop_on_signals()?;
+    let mut live = Live::stderr();
+    let watch: &mut dyn headlong_load::Watch = match command.playing.quiet {
+        true => &mut (),
+        false => &mut live,
+    };
+    let played = play(trace, &target, &settings, &stop, watch);
+    let recording = played.map_err(|error: PlayError| match error.is_usage() {
+        true => Mistakes(vec![format!("{}: {error}", file.display())]).into(),
+        false => anyhow::Error::from(error),
+    })?;
+    files.write(&recording)?;
+    judge(&recording, &thresholds)
+}
+
+fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
+    let mut mistakes = Vec::new();
+    let thresholds = merge.output.thresholds(&mut mistakes);
+    let mut sum: Option<Recording> = None;
+    for file in &merge.files {
+        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        let read = read.and_then(|text| Recording::from_json(&text));
+        let merged = read.and_then(|recording| match &mut sum {
+            Some(sum) => sum.merge(&recording),
+            None => {
+                sum = Some(recording);
+                Ok(())
+            }
+        });
+        if let Err(reason) = merged {
+            mistakes.push(format!("{}: {reason}", file.display()));
+        }
+    }
+    let Some(sum) = sum.filter(|_| mistakes.is_empty()) else {
+        return Err(Mistakes(mistakes).into());
+    };
+    let classes: Vec<String> = sum.classes.iter().map(|class| class.name.clone()).collect();
+    check_thresholds(&thresholds, &classes)?;
+    merge.output.create()?.write(&sum)?;
+    judge(&sum, &thresholds)
+}
+
+fn read_trace(file: &Path, mistakes: &mut Vec<String>) -> Option<Trace> {
+    let mut text = Vec::new();
+    let name = match file.to_str() {
+        Some("-") => "standard input".into(),
+        _ => file.display().to_string(),
+    };
+    let read = match file.to_str() {
+        Some("-") => std::io::stdin().read_to_end(&mut text),
+        _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
+    };
+    if let Err(error) = read {
+        mistakes.push(format!("{name}: cannot be read: {error}"));
+        return None;
+    }
+    match Trace::read(&text) {
+        Ok(trace) => Some(trace),
+        Err(errors) => {
+            mistakes.extend(errors.iter().map(|error| format!("{name}:{error}")));
+            if errors.untold() > 0 {
+                mistakes.push(format!("{name}: and {} more mistakes", errors.untold()));
+            }
+            None
+        }
+    }
+}
+
+/// What a flag says, or nothing and a mistake.
+fn flag<T, E: std::fmt::Display>(
+    name: &str,
+    text: Option<&String>,
+    read: impl Fn(&str) -> Result<T, E>,
+    mistakes: &mut Vec<String>,
+) -> Option<T> {
+    match read(text?) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            mistakes.push(format!("--{name}: {error}"));
+            None
+        }
+    }
+}
+
+impl Playing {
+    fn settings(&self, mistakes: &mut Vec<String>) -> Settings {
+        let scale = flag("time-scale", Some(&self.time_scale), read_scale, mistakes);
+        let chunk: Option<Bytes> = flag("chunk", self.chunk.as_ref(), str::parse, mistakes);
+        let sources = flag("source", Some(&self.source), read_sources, mistakes);
+        let late_max: Option<Duration> =
+            flag("late-max", Some(&self.late_max), str::parse, mistakes);
+        let late_max = std::time::Duration::from_nanos(late_max.unwrap_or_default().0);
+        Settings {
+            late_max,
+            time_scale: scale.unwrap_or(TimeScale::ONE),
+            verify: self.verify == "on",
+            stop_at_failure: self.stop_at_failure,
+            end_with_arrivals: self.end_with_arrivals,
+            sessions_max: self.sessions_max,
+            chunk_bytes: chunk.map(|size| size.0),
+            sources: sources.unwrap_or_default(),
+            ..Settings::default()
+        }
+    }
+
+    fn overrides(&self, mistakes: &mut Vec<String>) -> Overrides {
+        let bandwidth = flag("bandwidth", self.bandwidth.as_ref(), str::parse, mistakes);
+        if bandwidth == Some(BitRate(0)) {
+            let remedy = "--bandwidth: nothing gets through at 0; leave it out for no limit";
+            mistakes.push(remedy.into());
+        }
+        Overrides {
+            ramp_up: flag("ramp-up", self.ramp_up.as_ref(), parse_ramp, mistakes),
+            ramp_down: flag("ramp-down", self.ramp_down.as_ref(), parse_ramp, mistakes),
+            bandwidth,
+            delay: flag("delay", self.delay.as_ref(), str::parse, mistakes),
+            rate: flag("rate", self.rate.as_ref(), str::parse, mistakes),
+            has_rate: self.rate.is_some(),
+            seed: self.seed,
+        }
+    }
+}
+
+/// What flags say about things that traces say, too.
+struct Overrides {
+    ramp_up: Option<Ramp>,
+    ramp_down: Option<Ramp>,
+    bandwidth: Option<BitRate>,
+    delay: Option<Duration>,
+    rate: Option<Rate>,
+    /// Whether there was a rate, good or bad.
+    has_rate: bool,
+    seed: u64,
+}
+
+impl Overrides {
+    /// The trace and the settings as flags and trace together make them.
+    fn apply(&self, mut trace: Trace, settings: &mut Settings) -> Result<Trace, String> {
+        settings.ramp_up = self.ramp_up.unwrap_or(trace.about.ramp_up);
+        settings.ramp_down = self.ramp_down.unwrap_or(trace.about.ramp_down);
+        settings.chunk_bytes = settings.chunk_bytes.or(trace.about.chunk_bytes);
+        for class in &mut trace.classes {
+            class.bandwidth = self.bandwidth.or(class.bandwidth);
+            class.delay = self.delay.unwrap_or(class.delay);
+        }
+        match self.rate {
+            Some(rate) => {
+                with_arrivals(trace, rate, self.seed).map_err(|error| format!("--rate: {error}"))
+            }
+            None if !trace.about.has_arrivals && !self.has_rate => {
+                Err("the trace does not say when viewers come; give --rate, like 2.5/s".into())
+            }
+            None => Ok(trace),
+        }
+    }
+}
+
+fn read_scale(text: &str) -> Result<TimeScale, String> {
+    let scale = text.parse().ok().and_then(TimeScale::new);
+    let max = TimeScale::MAX;
+    scale.ok_or_else(|| format!("`{text}` is no time scale; it is a number from 0.01 to {max}"))
+}
+
+fn read_sources(text: &str) -> Result<Sources, String> {
+    match text {
+        "session" => Ok(Sources::PerSession),
+        "kernel" => Ok(Sources::Kernel),
+        addresses => {
+            let addresses = addresses.split(',').map(|address| address.trim().parse());
+            let addresses: Result<_, _> = addresses.collect();
+            addresses.map(Sources::These).map_err(|_| {
+                format!("`{text}` is neither session, kernel, nor addresses like 10.0.0.2,10.0.0.3")
+            })
+        }
+    }
+}
+
+/// Where results go, opened before anything is sent: an hour's run must not end in a folder that is
+/// not there.
+struct Files {
+    json: Option<File>,
+    histograms: Option<File>,
+    /// Whether standard output gets JSON.
+    json_out: bool,
+}
+
+impl Output {
+    fn thresholds(&self, mistakes: &mut Vec<String>) -> Vec<Threshold> {
+        let read = |text: &String| flag("threshold", Some(text), str::parse, mistakes);
+        self.threshold.iter().filter_map(read).collect()
+    }
+
+    fn create(&self) -> anyhow::Result<Files> {
+        let create = |file: &Option<PathBuf>| -> anyhow::Result<Option<File>> {
+            let Some(file) = file.as_ref().filter(|file| file.as_os_str() != "-") else {
+                return Ok(None);
+            };
+            let created = File::create(file);
+            let reason = |error| Mistakes(vec![format!("{}: {error}", file.display())]);
+            Ok(Some(created.map_err(reason)?))
+        };
+        Ok(Files {
+            json: create(&self.json)?,
+            histograms: create(&self.histograms)?,
+            json_out: self.json.as_deref() == Some(Path::new("-")),
+        })
+    }
+}
+
+impl Files {
+    fn write(&mut self, recording: &Recording) -> anyhow::Result<()> {
+        let report = recording.report();
+        if let Some(file) = &mut self.histograms {
+            file.write_all(recording.to_json().as_bytes())?;
+        }
+        if let Some(file) = &mut self.json {
+            writeln!(file, "{}", report.to_json())?;
+        }
+        let page = match self.json_out {
+            true => report.to_json() + "\n",
+            false => report.to_string(),
+        };
+        match std::io::stdout().write_all(page.as_bytes()) {
+            // Whoever reads had enough: not a failure of ours.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}
+
+fn check_thresholds(thresholds: &[Threshold], classes: &[String]) -> anyhow::Result<()> {
+    let checked = thresholds.iter().map(|threshold| threshold.check(classes));
+    let mistakes: Vec<String> = checked.filter_map(Result::err).collect();
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(Mistakes(mistakes).into()),
+    }
+}
+
+fn judge(recording: &Recording, thresholds: &[Threshold]) -> anyhow::Result<()> {
+    let report = recording.report();
+    if !report.valid {
+        let reasons = report.invalid_because.iter();
+        let reasons = reasons.map(|reason| format!("the result is invalid: {reason}"));
+        return Err(Verdict {
+            code: EXIT_INVALID,
+            reasons: reasons.collect(),
+        }
+        .into());
+    }
+    let missed = thresholds.iter().filter_map(|t| t.missed(&report));
+    let reasons: Vec<String> = missed.map(|missed| missed.to_string()).collect();
+    match reasons.is_empty() {
+        true => Ok(()),
+        false => Err(Verdict {
+            code: EXIT_MISSED,
+            reasons,
+        }
+        .into()),
+    }
+}
+
+/// A flag that the first signal to stop sets; the second one ends the program.
+fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_default(signal, stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}

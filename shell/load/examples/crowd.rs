@@ -1,0 +1,128 @@
+//! How precise is the generator with a crowd? Ten thousand paced viewers on throttled lines, all
+//! there at once, and how late their requests left.
+//!
+//!     cargo run --release -p headlong-load --example crowd [VIEWERS] [BYTES] [SECONDS] [K]
+//!
+//! Each viewer asks for BYTES (by default 64 KiB) every ten seconds, at 3.5 Mbit/s, 50 ms away. The
+//! server is another process, as the two together have more connections than one may have.
+
+#[path = "../tests/toy/mod.rs"]
+mod toy;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+
+use headlong_load::{Live, Settings, Target, TimeScale, play};
+use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_units::{BitRate, ByteRange, Duration};
+use headlong_workload::{NetworkClass, Session, Trace};
+use toy::{Stalls, TITLE_BYTES, Toy};
+
+const SERVE: &str = "--serve";
+const PACE: u64 = 10;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argument = |place: usize| std::env::args().nth(place);
+    if argument(1).as_deref() == Some(SERVE) {
+        return serve();
+    }
+    let viewers: u64 = argument(1).map_or(Ok(10_000), |text| text.parse())?;
+    let bytes: u64 = argument(2).map_or(Ok(64 << 10), |text| text.parse())?;
+    let seconds: u64 = argument(3).map_or(Ok(60), |text| text.parse())?;
+    let factor: f64 = argument(4).map_or(Ok(1.0), |text| text.parse())?;
+    let (server, url) = Server::start()?;
+    let settings = Settings {
+        time_scale: TimeScale::new(factor).ok_or("K is a number from 0.01 to 1000")?,
+        ..Settings::default()
+    };
+    let stop = AtomicBool::new(false);
+    let target = Target::new(&url)?;
+    let trace = crowd(viewers, bytes, seconds);
+    let recording = play(trace, &target, &settings, &stop, &mut Live::stderr())?;
+    drop(server);
+    print!("{}", recording.report());
+    let memory = std::fs::read_to_string("/proc/self/status")?;
+    for line in memory.lines().filter(|line| line.starts_with("VmHWM")) {
+        println!(
+            "memory at most: {}",
+            line.trim_start_matches("VmHWM:").trim()
+        );
+    }
+    Ok(())
+}
+
+/// Viewers who come evenly within ten seconds, and stay.
+fn crowd(viewers: u64, bytes: u64, seconds: u64) -> Trace {
+    let call = |place: u64, pace: Option<Duration>| {
+        let start = place * bytes % (TITLE_BYTES - bytes.min(TITLE_BYTES - 1));
+        Call {
+            object: ObjectId(0),
+            range: Some(ByteRange::new(start, start + bytes)),
+            expected_bytes: Some(bytes),
+            timeout: Some(Duration::from_secs(PACE)),
+            pace,
+            think: None,
+            with_previous: false,
+        }
+    };
+    let paced = |place| call(place, Some(Duration::from_secs(PACE)));
+    let mut calls = vec![call(0, None)];
+    calls.extend((1..seconds / PACE).map(paced));
+    let session = |index: u64| Session {
+        arrival: Duration(index * PACE * 1_000_000_000 / viewers.max(1)),
+        class: 0,
+        plan: Plan::Script(Script::new(calls.clone())),
+    };
+    let class = NetworkClass {
+        bandwidth: Some(BitRate::from_kbps(3500)),
+        delay: Duration::from_millis(50),
+        ..NetworkClass::unlimited()
+    };
+    Trace {
+        objects: vec!["ok/000001.bin".into()],
+        classes: vec![class],
+        sessions: (0..viewers).map(session).collect(),
+        ..Trace::default()
+    }
+}
+
+/// Serves until standard input ends, which it does when the other process does.
+fn serve() -> Result<(), Box<dyn std::error::Error>> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, most)?;
+    let toy = Toy::start(Stalls::default());
+    println!("{}", toy.url());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    eprintln!("the server was asked {} times", toy.requests());
+    Ok(())
+}
+
+/// The server's process, which ends with this.
+struct Server(Child);
+
+impl Server {
+    fn start() -> Result<(Self, String), Box<dyn std::error::Error>> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg(SERVE)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut server = Self(command.spawn()?);
+        let out = server.0.stdout.take().ok_or("the server has no output")?;
+        let mut url = String::new();
+        BufReader::new(out).read_line(&mut url)?;
+        Ok((server, url.trim().into()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}

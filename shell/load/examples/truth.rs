@@ -1,0 +1,66 @@
+//! Does the generator tell the truth? A server that says nothing for 1 s in every 10 s has a known
+//! response law: of requests that come evenly, one in ten waits, for anything up to 1 s alike. So
+//! 99 in 100 wait no longer than 0.9 s. A generator that waits for the server before it asks again
+//! would hardly notice.
+//!
+//!     cargo run --release -p headlong-load --example truth [SECONDS] [K] [REQUESTS PER SECOND]
+
+#[path = "../tests/toy/mod.rs"]
+mod toy;
+
+use std::sync::atomic::AtomicBool;
+
+use headlong_load::{Settings, Target, TimeScale, play};
+use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_units::{ByteRange, Duration};
+use headlong_workload::{NetworkClass, Session, Trace};
+use toy::{Stalls, Toy};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argument = |place: usize| std::env::args().nth(place);
+    let seconds: u64 = argument(1).map_or(Ok(60), |text| text.parse())?;
+    let factor: f64 = argument(2).map_or(Ok(1.0), |text| text.parse())?;
+    let rate: u64 = argument(3).map_or(Ok(1000), |text| text.parse())?;
+    let scale = TimeScale::new(factor).ok_or("K is a number from 0.01 to 1000")?;
+
+    let toy = Toy::start(Stalls {
+        period: scale.wall(Duration::from_secs(10)),
+        length: scale.wall(Duration::from_secs(1)),
+    });
+    let call = Call {
+        object: ObjectId(0),
+        range: Some(ByteRange::new(0, 1000)),
+        expected_bytes: Some(1000),
+        timeout: None,
+        pace: None,
+        think: None,
+        with_previous: false,
+    };
+    let session = |index: u64| Session {
+        arrival: Duration(index * 1_000_000_000 / rate),
+        class: 0,
+        plan: Plan::Script(Script::new(vec![call.clone()])),
+    };
+    let trace = Trace {
+        objects: vec!["ok/000001.bin".into()],
+        classes: vec![NetworkClass::unlimited()],
+        sessions: (0..seconds * rate).map(session).collect(),
+        ..Trace::default()
+    };
+    let settings = Settings {
+        time_scale: scale,
+        ..Settings::default()
+    };
+    let target = Target::new(&toy.url())?;
+    let stop = AtomicBool::new(false);
+    let report = play(trace, &target, &settings, &stop, &mut ())?.report();
+    print!("{report}");
+    println!("the server was asked {} times", toy.requests());
+    let measured = report.first_byte_ms.p99.ok_or("nothing was measured")?;
+    let analytic = 900.0;
+    println!(
+        "p99 to the first byte: measured {measured:.2} ms, by arithmetic {analytic:.2} ms: {:+.2} %",
+        (measured / analytic - 1.0) * 100.0
+    );
+    Ok(())
+}

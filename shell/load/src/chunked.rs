@@ -1,0 +1,115 @@
+//! The chunked transfer coding (RFC 9112, section 7.1), read in place.
+
+use crate::reply::Malformed;
+
+/// What comes out of a chunked body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// Bytes of the body.
+    Data(&'a [u8]),
+    /// The last chunk and its trailers are over.
+    End,
+}
+
+/// Where in the coding the next byte lies.
+#[derive(Debug, Clone, Copy, Default)]
+enum Place {
+    /// In the digits of a size; whether there was one.
+    #[default]
+    Size,
+    /// Behind them, up to the end of the line.
+    Extension,
+    /// In the data, with so many bytes to come.
+    Data,
+    /// In the line break behind the data.
+    DataEnd,
+    /// In the trailers; so many bytes of the line so far.
+    Trailer,
+    Over,
+}
+
+/// A chunked body that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Chunked {
+    place: Place,
+    /// Size of the chunk, or what is left of it.
+    size: u64,
+    digits: u32,
+    line_bytes: u32,
+}
+
+/// Longest line of sizes, extensions and trailers.
+const LINE_BYTES_MAX: u32 = 16 << 10;
+
+impl Chunked {
+    /// The next piece of what is in `input`, which loses what it is made of; `None` when all of it
+    /// is used up.
+    pub(crate) fn next<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<Piece<'a>>, Malformed> {
+        while let Some((&byte, rest)) = input.split_first() {
+            if let Place::Data = self.place {
+                let most = usize::try_from(self.size).unwrap_or(usize::MAX);
+                let (data, rest) = input.split_at(most.min(input.len()));
+                *input = rest;
+                self.size -= data.len() as u64;
+                if self.size == 0 {
+                    self.place = Place::DataEnd;
+                }
+                return Ok(Some(Piece::Data(data)));
+            }
+            *input = rest;
+            if self.step(byte)? {
+                return Ok(Some(Piece::End));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes one byte that is not data; says whether the body is over.
+    fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
+        match (self.place, byte) {
+            (Place::Size, b'\n') => self.end_size()?,
+            (Place::Size, b';' | b' ' | b'\t' | b'\r') => self.place = Place::Extension,
+            (Place::Size, _) => {
+                let digit = char::from(byte).to_digit(16).ok_or(Malformed)?;
+                self.digits += 1;
+                // Sixteen digits are 64 bits.
+                if self.digits > 16 {
+                    return Err(Malformed);
+                }
+                self.size = self.size << 4 | u64::from(digit);
+            }
+            (Place::Extension, b'\n') => self.end_size()?,
+            (Place::DataEnd, b'\n') => self.place = Place::Size,
+            (Place::DataEnd, b'\r') | (Place::Trailer, b'\r') => {}
+            (Place::Trailer, b'\n') if self.line_bytes == 0 => {
+                self.place = Place::Over;
+                return Ok(true);
+            }
+            (Place::Trailer, b'\n') => self.line_bytes = 0,
+            (Place::Extension | Place::Trailer, _) => {
+                self.line_bytes += 1;
+                if self.line_bytes > LINE_BYTES_MAX {
+                    return Err(Malformed);
+                }
+            }
+            (Place::DataEnd | Place::Data | Place::Over, _) => return Err(Malformed),
+        }
+        Ok(false)
+    }
+
+    fn end_size(&mut self) -> Result<(), Malformed> {
+        if self.digits == 0 {
+            return Err(Malformed);
+        }
+        self.place = match self.size {
+            0 => Place::Trailer,
+            _ => Place::Data,
+        };
+        self.digits = 0;
+        self.line_bytes = 0;
+        Ok(())
+    }
+}

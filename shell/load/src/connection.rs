@@ -1,0 +1,221 @@
+//! One connection of a viewer: its socket, the call that is under way on it, and its reply.
+//!
+//! It knows how to open, to ask and to read without ever blocking; when, is the viewer's business.
+
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use headlong_player::{CallId, ObjectId};
+use headlong_units::{ByteRange, Duration, Instant};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::{AsFd as _, OwnedFd};
+use socket2::{Domain, Socket, Type};
+
+use crate::reply::Reply;
+
+/// Largest segment of TCP, as on Ethernet. On the loopback one of 64 KiB would not fit into a small
+/// receive buffer, and every window would be waited for.
+const SEGMENT_BYTES: u32 = 1448;
+
+/// What the connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// There is no socket.
+    Closed,
+    /// Open, and nothing is asked.
+    Idle,
+    /// A call is on its way to the socket, and gets there at this time of the run.
+    Departing(Instant),
+    /// The server has not yet accepted.
+    Connecting,
+    /// Part of the request has been written.
+    Sending,
+    /// A reply is expected.
+    Reading,
+}
+
+/// The call that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) call: CallId,
+    pub(crate) object: ObjectId,
+    pub(crate) range: Option<ByteRange>,
+    /// Bytes of the body that were read from the socket.
+    pub(crate) received: u64,
+    /// Status of its reply, 0 before that.
+    pub(crate) status: u16,
+    /// How much later than intended it left.
+    pub(crate) late: Duration,
+}
+
+/// How connections are to be opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening {
+    pub(crate) address: SocketAddr,
+    /// Of a viewer with an address of its own.
+    pub(crate) source: Option<Ipv4Addr>,
+    /// Size of the receive buffer; the kernel's own if `None`.
+    pub(crate) receive_bytes: Option<usize>,
+}
+
+/// A connection, open or not.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: Option<Socket>,
+    registered: bool,
+    /// Whether the kernel will tell when there is something to read.
+    pub(crate) armed: bool,
+    pub(crate) stage: Stage,
+    pub(crate) asked: Option<Asked>,
+    pub(crate) reply: Reply,
+    /// What has not been written of a request.
+    unsent: Vec<u8>,
+    /// Whether a reply came before, after which the server may have closed it unseen.
+    pub(crate) used: bool,
+}
+
+impl Connection {
+    /// Not open.
+    pub(crate) fn new() -> Self {
+        Self {
+            socket: None,
+            registered: false,
+            armed: false,
+            stage: Stage::Closed,
+            asked: None,
+            reply: Reply::new(),
+            unsent: Vec::new(),
+            used: false,
+        }
+    }
+
+    /// Whether there is a socket.
+    pub(crate) fn is_open(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// Whether there may be something to read that nobody will tell about.
+    pub(crate) fn is_hungry(&self) -> bool {
+        self.stage == Stage::Reading && !self.armed
+    }
+
+    /// Closes the socket; what was asked stays known.
+    pub(crate) fn close(&mut self) {
+        self.socket = None;
+        self.registered = false;
+        self.armed = false;
+        self.used = false;
+        self.stage = Stage::Closed;
+        self.unsent = Vec::new();
+    }
+
+    /// Begins to connect. `true` if that was all, as on the loopback.
+    pub(crate) fn open(&mut self, opening: &Opening) -> io::Result<bool> {
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::for_address(opening.address), kind, None)?;
+        if let Some(bytes) = opening.receive_bytes {
+            socket.set_recv_buffer_size(bytes)?;
+            socket.set_tcp_mss(SEGMENT_BYTES)?;
+        }
+        if let Some(source) = opening.source {
+            socket.bind(&SocketAddr::from((source, 0)).into())?;
+        }
+        let connected = match socket.connect(&opening.address.into()) {
+            Ok(()) => true,
+            // EINPROGRESS has no kind of its own.
+            Err(error) if error.raw_os_error() == Some(IN_PROGRESS) => false,
+            Err(error) => return Err(error),
+        };
+        self.socket = Some(socket);
+        if !connected {
+            self.stage = Stage::Connecting;
+        }
+        Ok(connected)
+    }
+
+    /// What became of a connect that took longer.
+    pub(crate) fn connect_error(&self) -> Option<io::Error> {
+        let Some(socket) = &self.socket else {
+            return Some(ErrorKind::NotConnected.into());
+        };
+        match socket.take_error() {
+            Ok(None) => socket.peer_addr().err(),
+            Ok(error) => error,
+            Err(error) => Some(error),
+        }
+    }
+
+    /// Writes a request, or as much as fits.
+    pub(crate) fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.reply = Reply::new();
+        self.unsent.clear();
+        self.unsent.extend_from_slice(self.write(request)?);
+        self.stage = match self.unsent.is_empty() {
+            true => Stage::Reading,
+            false => Stage::Sending,
+        };
+        Ok(())
+    }
+
+    /// Writes more of a request that did not fit.
+    pub(crate) fn send_more(&mut self) -> io::Result<()> {
+        let unsent = core::mem::take(&mut self.unsent);
+        self.unsent = self.write(&unsent)?.to_vec();
+        if self.unsent.is_empty() {
+            self.stage = Stage::Reading;
+        }
+        Ok(())
+    }
+
+    /// Writes and returns what is left.
+    fn write<'a>(&self, mut bytes: &'a [u8]) -> io::Result<&'a [u8]> {
+        let mut socket = self.socket()?;
+        while !bytes.is_empty() {
+            match socket.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Reads what is there, up to all of `buffer`; `None` if nothing is.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut socket = self.socket()?;
+        loop {
+            match socket.read(buffer) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Lets the kernel tell once when the stage can go on.
+    pub(crate) fn arm(&mut self, epoll: &OwnedFd, token: u64) -> io::Result<()> {
+        let wanted = match self.stage {
+            Stage::Connecting | Stage::Sending => EventFlags::OUT,
+            _ => EventFlags::IN | EventFlags::RDHUP,
+        };
+        let flags = wanted | EventFlags::ONESHOT;
+        let data = EventData::new_u64(token);
+        let fd = self.socket()?.as_fd();
+        match self.registered {
+            true => epoll::modify(epoll, fd, data, flags)?,
+            false => epoll::add(epoll, fd, data, flags)?,
+        }
+        self.registered = true;
+        self.armed = true;
+        Ok(())
+    }
+
+    fn socket(&self) -> io::Result<&Socket> {
+        self.socket.as_ref().ok_or(ErrorKind::NotConnected.into())
+    }
+}
+
+/// `EINPROGRESS`.
+const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();

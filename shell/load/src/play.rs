@@ -1,0 +1,415 @@
+//! The loop: one thread, one epoll, all viewers.
+//!
+//! It waits for whatever is first, the next arrival, the next timer, or a socket; wakes the viewer
+//! whose it is; and looks at itself now and then: was it late, had it CPU time enough, is it told to
+//! stop.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration as WallDuration;
+
+use headlong_units::{Duration, Instant};
+use headlong_workload::content::Content;
+use headlong_workload::{Session, Trace};
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll;
+
+use crate::clock::Clock;
+use crate::line::LineKind;
+use crate::recording::Recording;
+use crate::self_check::CpuMeter;
+use crate::settings::Settings;
+use crate::target::Target;
+use crate::viewer::Viewer;
+use crate::world::{Object, World};
+use crate::{limits, schedule};
+
+/// How often the loop looks at itself, on the wall.
+const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(100);
+/// Most events that are fetched at once.
+const EVENTS_MAX: usize = 256;
+
+/// Why a trace cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// It has no sessions.
+    #[error("the trace has no sessions")]
+    Empty,
+    /// It names what is not there.
+    #[error("session {session} of the trace (from 0): {reason}")]
+    Trace {
+        /// Which session.
+        session: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The ramps are too long.
+    #[error(
+        "no session counts: the trace has {sessions} sessions within {length}; make the ramps \
+         shorter or the trace longer"
+    )]
+    NothingCounts {
+        /// From the first arrival to the last.
+        length: Duration,
+        /// How many there are.
+        sessions: u64,
+    },
+    /// The machine does not allow so many connections.
+    #[error(
+        "the trace needs {needed} connections at a time at least, and there are {what} for {limit}; \
+         {remedy}"
+    )]
+    TooMany {
+        /// So many.
+        needed: u64,
+        /// Of what there are too few.
+        what: &'static str,
+        /// For so many they are enough.
+        limit: u64,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The system does not do what every Linux does.
+    #[error("cannot wait for sockets: {0}")]
+    Wait(#[from] io::Error),
+}
+
+impl PlayError {
+    /// Whether the mistake is in what was asked for, and not in the machine.
+    pub const fn is_usage(&self) -> bool {
+        !matches!(self, Self::Wait(_) | Self::TooMany { .. })
+    }
+}
+
+/// What a run looks like while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Glance<'a> {
+    /// What was seen so far; its last interval is not in it.
+    pub recording: &'a Recording,
+    /// Model time since the beginning.
+    pub now: Instant,
+    /// Time on the wall since the beginning.
+    pub wall: WallDuration,
+    /// When the last session arrives.
+    pub last_arrival: Instant,
+    /// Sessions of the trace.
+    pub sessions: u64,
+    /// Sessions that are going on.
+    pub active: u64,
+    /// Bytes of bodies that have arrived, of all sessions.
+    pub bytes: u64,
+}
+
+/// Who looks at a run.
+pub trait Watch {
+    /// Called some ten times a second; must not take long.
+    fn look(&mut self, glance: &Glance<'_>);
+}
+
+impl Watch for () {
+    fn look(&mut self, _glance: &Glance<'_>) {}
+}
+
+/// Plays a trace against a server and says what was seen.
+///
+/// Returns when all sessions that count are over, or when `stop` is set, which makes the result
+/// invalid.
+///
+/// # Errors
+/// If it cannot be played at all; nothing was sent then.
+pub fn play(
+    trace: Trace,
+    target: &Target,
+    settings: &Settings,
+    stop: &AtomicBool,
+    watch: &mut dyn Watch,
+) -> Result<Recording, PlayError> {
+    let mut run = Run::prepare(trace, target, settings)?;
+    run.go(stop, watch)?;
+    Ok(run.finish())
+}
+
+struct Run {
+    world: World,
+    arrivals: std::vec::IntoIter<Session>,
+    sessions: u64,
+    last_arrival: Instant,
+    /// When the run is given up.
+    latest_end: Instant,
+    next_session: u64,
+    viewers: Vec<Option<Box<Viewer>>>,
+    free: Vec<u32>,
+    cpu: CpuMeter,
+    stop_at_failure: bool,
+    end_with_arrivals: bool,
+    /// Sessions that count and have not arrived.
+    steady_to_come: u64,
+}
+
+impl Run {
+    fn prepare(mut trace: Trace, target: &Target, settings: &Settings) -> Result<Self, PlayError> {
+        schedule::check(&trace)?;
+        trace.sessions.sort_by_key(|session| session.arrival);
+        if let Some(max) = settings.sessions_max {
+            let max = usize::try_from(max).unwrap_or(usize::MAX);
+            trace.sessions.truncate(max);
+        }
+        let sessions = &trace.sessions;
+        let window = schedule::window(sessions, settings)?;
+        check_limits(sessions, target, settings)?;
+        let ends = sessions
+            .iter()
+            .map(|session| session.arrival + schedule::longest(&session.plan));
+        let latest_end = ends.max().unwrap_or_default() + settings.overtime;
+        let arrival = |session: &Session| Instant(session.arrival.0);
+        let last_arrival = sessions.last().map(arrival).unwrap_or_default();
+
+        let mut recording =
+            Recording::new(&trace.classes, window.from, window.to, settings.interval);
+        recording.url = target.url().into();
+        recording.time_scale = settings.time_scale.factor();
+        let late_max = settings.time_scale.model(settings.late_max);
+        recording.late_max_ms = late_max.as_secs_f64() * 1e3;
+        let steady = sessions.iter().map(arrival);
+        let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let clock = Clock::start(settings.time_scale);
+        let mut world = World::new(clock, epoll, target, settings.sources.clone(), recording);
+        let lead = trace.classes.iter().map(|class| class.delay).max();
+        let lead = lead.unwrap_or_default();
+        let line = |class: &headlong_workload::NetworkClass| {
+            let scale = settings.time_scale;
+            LineKind::new(class.bandwidth, class.delay, lead, |wall| scale.model(wall))
+        };
+        world.lines = trace.classes.iter().map(line).collect();
+        let object = |path: &String| Object {
+            path: target.path_of(path),
+            content: locate(path, settings),
+        };
+        world.objects = trace.objects.iter().map(object).collect();
+        Ok(Self {
+            world,
+            sessions: trace.sessions.len() as u64,
+            arrivals: trace.sessions.into_iter(),
+            last_arrival,
+            latest_end: Instant::ZERO + lead + latest_end,
+            next_session: 0,
+            viewers: Vec::new(),
+            free: Vec::new(),
+            cpu: CpuMeter::default(),
+            stop_at_failure: settings.stop_at_failure,
+            end_with_arrivals: settings.end_with_arrivals,
+            steady_to_come,
+        })
+    }
+
+    fn go(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) -> io::Result<()> {
+        // What the kernel adds to waits so that it may wake less often: as little as it lets us.
+        let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
+        // Whatever was prepared took its time: the run begins now.
+        self.world.clock = Clock::start(self.world.clock.scale());
+        self.cpu = CpuMeter::start();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut next_look = WallDuration::ZERO;
+        loop {
+            let now = self.world.clock.now();
+            self.world.roll(now);
+            self.admit(now);
+            self.ring(now);
+            let wall = self.world.clock.wall();
+            if wall >= next_look {
+                next_look = wall + LOOK_INTERVAL;
+                self.look(stop, watch);
+            }
+            if self.is_over() {
+                return Ok(());
+            }
+            let wait = self.wait(next_look);
+            events.clear();
+            match epoll::wait(&self.world.epoll, spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                self.ready(event.data.u64());
+            }
+        }
+    }
+
+    /// Lets everybody in whose time has come.
+    fn admit(&mut self, now: Instant) {
+        while let Some(at) = self.next_arrival().filter(|at| *at <= now) {
+            let Some(session) = self.arrivals.next() else {
+                return;
+            };
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.viewers.push(None);
+                self.viewers.len() as u32 - 1
+            });
+            let number = self.next_session;
+            self.next_session += 1;
+            // Numbers of sessions tell those apart that have a slot one after another.
+            let mut viewer = Viewer::new(&self.world, number, slot, number as u32, session);
+            self.world.session_began(viewer.is_steady());
+            self.steady_to_come -= u64::from(viewer.is_steady());
+            let now = self.world.clock.now();
+            viewer.start(&mut self.world, at, now);
+            self.put_back(slot, Box::new(viewer));
+        }
+    }
+
+    /// When the next session is to be let in: viewers' clocks differ by what their delays do.
+    fn next_arrival(&self) -> Option<Instant> {
+        let session = self.arrivals.as_slice().first()?;
+        let line = &self.world.lines[session.class as usize];
+        Some(line.run_time(Instant(session.arrival.0)))
+    }
+
+    fn ring(&mut self, until: Instant) {
+        while let Some((at, slot)) = self.world.timers.pop_due(until) {
+            let Some(mut viewer) = self.viewers[slot as usize].take() else {
+                continue;
+            };
+            let now = self.world.clock.now();
+            viewer.ring(&mut self.world, at, now);
+            self.put_back(slot, viewer);
+        }
+    }
+
+    fn ready(&mut self, token: u64) {
+        let slot = (token >> 32) as u32;
+        let (generation, connection) = ((token >> 8) as u32 & 0xff_ffff, token as usize & 0xff);
+        let Some(mut viewer) = self.viewers[slot as usize].take() else {
+            return;
+        };
+        let now = self.world.clock.now();
+        viewer.ready(&mut self.world, generation, connection, now);
+        self.put_back(slot, viewer);
+    }
+
+    fn put_back(&mut self, slot: u32, viewer: Box<Viewer>) {
+        let Some(failed) = viewer.has_failed() else {
+            self.viewers[slot as usize] = Some(viewer);
+            return;
+        };
+        self.free.push(slot);
+        self.world.session_over(viewer.is_steady());
+        if failed && viewer.is_steady() && self.stop_at_failure {
+            self.world.recording.stopped_early = true;
+        }
+    }
+
+    fn look(&mut self, stop: &AtomicBool, watch: &mut dyn Watch) {
+        self.cpu.sample(self.world.clock.wall());
+        if stop.load(Ordering::Relaxed) {
+            self.world.fatal = Some("it was interrupted".into());
+        }
+        let now = self.world.clock.now();
+        if now > self.latest_end {
+            let active = self.world.active;
+            self.world.fatal = Some(format!(
+                "{active} sessions did not end: they have no timeouts, and the server does not \
+                 answer them"
+            ));
+        }
+        watch.look(&Glance {
+            recording: &self.world.recording,
+            now,
+            wall: self.world.clock.wall(),
+            last_arrival: self.last_arrival,
+            sessions: self.sessions,
+            active: self.world.active,
+            bytes: self.world.bytes,
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        if self.world.fatal.is_some() || self.world.recording.stopped_early {
+            return true;
+        }
+        let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
+        let nobody_waits = self.world.active == 0 || self.end_with_arrivals;
+        let all_done = self.arrivals.len() == 0 && nobody_waits;
+        let window_to = Instant(self.world.recording.window_to);
+        all_done || (steady_done && self.world.clock.now() >= window_to)
+    }
+
+    /// How long to wait for sockets.
+    fn wait(&self, next_look: WallDuration) -> Timespec {
+        let timer = self.world.timers.next().into_iter();
+        let next = timer.chain(self.next_arrival()).min();
+        let look = next_look.saturating_sub(self.world.clock.wall());
+        let now = self.world.clock.now();
+        let wait = next.map_or(look, |next| {
+            self.world.clock.wall_until(now, next).min(look)
+        });
+        Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: i64::from(wait.subsec_nanos()),
+        }
+    }
+
+    fn finish(mut self) -> Recording {
+        let now = self.world.clock.now();
+        for viewer in self.viewers.iter_mut().flatten() {
+            viewer.leave();
+        }
+        self.world.close_interval();
+        if let Some(reason) = self.world.fatal.take() {
+            self.world.invalid(reason);
+        }
+        let recording = &mut self.world.recording;
+        recording.window_to = recording.window_to.min(now.0).max(recording.window_from);
+        let length = Duration(recording.window_to - recording.window_from);
+        let seconds = length.as_secs_f64();
+        recording.bytes_per_second = match seconds > 0.0 {
+            true => recording.window_bytes as f64 / seconds,
+            false => 0.0,
+        };
+        self.cpu.finish(self.world.clock.wall());
+        recording.cpu_share = self.cpu.share();
+        recording.cpu_share_max = self.cpu.share_max();
+        self.world.recording.judge();
+        self.world.recording
+    }
+}
+
+/// Refuses what is sure not to fit.
+fn check_limits(
+    sessions: &[Session],
+    target: &Target,
+    settings: &Settings,
+) -> Result<(), PlayError> {
+    let needed = schedule::connections_min(sessions);
+    let descriptors = limits::raise_descriptors().saturating_sub(limits::DESCRIPTORS_OTHER);
+    if needed > descriptors {
+        return Err(PlayError::TooMany {
+            needed,
+            what: "file descriptors",
+            limit: descriptors,
+            remedy: "raise the hard limit (ulimit -Hn), or play parts of the trace from several \
+                     generators and merge them",
+        });
+    }
+    let sources = settings.sources.count(target.is_loopback_v4());
+    let ports = limits::ports().saturating_mul(sources);
+    if needed > ports {
+        return Err(PlayError::TooMany {
+            needed,
+            what: "ports",
+            limit: ports,
+            remedy: "name more source addresses, or widen net.ipv4.ip_local_port_range",
+        });
+    }
+    Ok(())
+}
+
+/// Whose bytes an object has, if they are to be checked and its path says it.
+fn locate(path: &str, settings: &Settings) -> Option<(Content, u64)> {
+    if !settings.verify {
+        return None;
+    }
+    let (title, offset) = headlong_workload::locate(path, settings.chunk_bytes)?;
+    Some((Content::of_title(title), offset))
+}

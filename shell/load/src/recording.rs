@@ -1,0 +1,412 @@
+//! What a run has seen, as counts that can be added: several generators' recordings make one.
+
+use headlong_player::{CallEnd, CallRecord, SessionEnd};
+use headlong_units::{Duration, Instant};
+use headlong_workload::NetworkClass;
+use serde::{Deserialize, Serialize};
+
+use crate::times::{Sparse, Times};
+
+/// Name and version of the form in which a recording is written down.
+pub const RECORDING_SCHEMA: &str = "headlong-load-recording-1";
+/// How many failures are told one by one.
+const FAILURES_TOLD: usize = 10;
+
+/// How calls ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Calls {
+    /// All of them: each ended in one way.
+    pub ended: u64,
+    /// Every byte arrived.
+    pub whole: u64,
+    /// Not whole in time.
+    pub timed_out: u64,
+    /// Answered with a status that is no success.
+    pub refused: u64,
+    /// The connection failed or ended early.
+    pub broken: u64,
+    /// Bytes were wrong, missing or too many.
+    pub wrong: u64,
+    /// The viewer left.
+    pub abandoned: u64,
+}
+
+impl Calls {
+    fn count(&mut self, end: CallEnd) {
+        self.ended += 1;
+        let counter = match end {
+            CallEnd::Whole => &mut self.whole,
+            CallEnd::TimedOut => &mut self.timed_out,
+            CallEnd::Refused(_) => &mut self.refused,
+            CallEnd::Broken => &mut self.broken,
+            CallEnd::Wrong => &mut self.wrong,
+            CallEnd::Abandoned => &mut self.abandoned,
+        };
+        *counter += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.ended += other.ended;
+        self.whole += other.whole;
+        self.timed_out += other.timed_out;
+        self.refused += other.refused;
+        self.broken += other.broken;
+        self.wrong += other.wrong;
+        self.abandoned += other.abandoned;
+    }
+}
+
+/// Whether a session that ended like this has failed. A viewer who leaves of their own will has not.
+pub(crate) fn is_failure(end: CallEnd) -> bool {
+    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
+}
+
+/// Stable name of an end in results.
+pub(crate) fn end_name(end: CallEnd) -> &'static str {
+    match end {
+        CallEnd::Whole => "whole",
+        CallEnd::TimedOut => "timed_out",
+        CallEnd::Refused(_) => "refused",
+        CallEnd::Broken => "broken",
+        CallEnd::Wrong => "wrong",
+        CallEnd::Abandoned => "abandoned",
+    }
+}
+
+/// What was seen of one network class, of sessions in the steady state alone.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ClassTally {
+    /// Its name.
+    pub name: String,
+    /// Bits per second, if limited.
+    pub bandwidth_bps: Option<u64>,
+    /// One way, in milliseconds.
+    pub delay_ms: f64,
+    /// Sessions that ended.
+    pub sessions: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// How calls ended.
+    pub calls: Calls,
+    /// Bytes of bodies that arrived.
+    pub bytes: u64,
+    /// From when it was to be sent until its first byte.
+    pub first_byte: Times,
+    /// From when it was sent until its first byte.
+    pub first_byte_from_sent: Times,
+    /// From when it was to be sent until its last byte; whole replies alone.
+    pub whole: Times,
+    /// From when it was sent until its last byte; whole replies alone.
+    pub whole_from_sent: Times,
+    /// From arrival until playback.
+    pub startup: Times,
+    /// Sessions in which playback stood still.
+    pub stalled_sessions: u64,
+    /// How often it did.
+    pub stalls: u64,
+    /// How long, per session in which it did.
+    pub stall_time: Times,
+    /// Changes of bit rate.
+    pub switches: u64,
+}
+
+impl ClassTally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sessions += other.sessions;
+        self.failed += other.failed;
+        self.calls.add(&other.calls);
+        self.bytes += other.bytes;
+        self.first_byte.add(&other.first_byte);
+        self.first_byte_from_sent.add(&other.first_byte_from_sent);
+        self.whole.add(&other.whole);
+        self.whole_from_sent.add(&other.whole_from_sent);
+        self.startup.add(&other.startup);
+        self.stalled_sessions += other.stalled_sessions;
+        self.stalls += other.stalls;
+        self.stall_time.add(&other.stall_time);
+        self.switches += other.switches;
+    }
+
+    fn count_call(&mut self, record: &CallRecord, sent: Instant) {
+        self.calls.count(record.end);
+        self.bytes += record.bytes;
+        if let Some(first_byte) = record.first_byte {
+            self.first_byte.record(first_byte.since(record.intended));
+            self.first_byte_from_sent.record(first_byte.since(sent));
+        }
+        if record.end == CallEnd::Whole {
+            self.whole.record(record.ended.since(record.intended));
+            self.whole_from_sent.record(record.ended.since(sent));
+        }
+    }
+
+    fn count_session(&mut self, end: &SessionEnd) {
+        self.sessions += 1;
+        self.failed += u64::from(is_failure(end.end));
+        if let Some(delay) = end.startup_delay {
+            self.startup.record(delay);
+        }
+        if end.stalls > 0 {
+            self.stalled_sessions += 1;
+            self.stalls += u64::from(end.stalls);
+            self.stall_time.record(end.stall_time);
+        }
+        self.switches += u64::from(end.switches);
+    }
+}
+
+/// What was seen, of all sessions, in a few seconds of the run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Interval {
+    /// Bytes of bodies that arrived.
+    pub bytes: u64,
+    /// Most sessions at a time.
+    pub active_max: u64,
+    /// Sessions that failed.
+    pub failures: u64,
+    /// From when they were to be sent until their first byte, of calls whose record came now.
+    pub first_byte: Sparse,
+}
+
+/// A failure that is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FailureTold {
+    /// When, in seconds of the run.
+    pub at_s: f64,
+    /// Which session of the trace, from 0.
+    pub session: u64,
+    /// What was asked for.
+    pub url: String,
+    /// How it ended.
+    pub end: String,
+    /// What was wrong about it.
+    pub detail: String,
+}
+
+/// All that a run has seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Always [`RECORDING_SCHEMA`].
+    pub schema: String,
+    /// Where the server was.
+    pub url: String,
+    /// How many generators this is the sum of.
+    pub generators: u64,
+    /// Why it counts for nothing; empty if it counts.
+    pub invalid_because: Vec<String>,
+    /// Whether it ended at the first failure, as it was told to.
+    pub stopped_early: bool,
+    /// Model time over time on the wall.
+    pub time_scale: f64,
+    /// The steady state began then, in nanoseconds.
+    pub window_from: u64,
+    /// And ended then.
+    pub window_to: u64,
+    /// Length of an interval, in nanoseconds.
+    pub interval: u64,
+    /// Sessions that arrived.
+    pub arrived: u64,
+    /// Sessions that failed, in the steady state or not.
+    pub failed: u64,
+    /// Most sessions at a time.
+    pub active_max: u64,
+    /// Bytes of bodies per second of the window, of all sessions; the sum of all generators.
+    pub bytes_per_second: f64,
+    /// Bytes that arrived in the window, of all sessions.
+    pub window_bytes: u64,
+    /// Replies with a wrong byte, in the steady state or not.
+    pub wrong_bytes: u64,
+    /// Bytes that were checked.
+    pub checked_bytes: u64,
+    /// Requests that were sent again on a new connection, as the server had closed an idle one.
+    pub resent: u64,
+    /// Replies that were no success, by status, in the steady state or not.
+    pub refusals: std::collections::BTreeMap<u16, u64>,
+    /// By network class.
+    pub classes: Vec<ClassTally>,
+    /// How much later than intended requests were sent.
+    pub schedule_error: Times,
+    /// How late one in a hundred may have been, in milliseconds.
+    pub late_max_ms: f64,
+    /// Share of one core over the whole run.
+    pub cpu_share: f64,
+    /// Largest share of one core over any five seconds on the wall.
+    pub cpu_share_max: f64,
+    /// One after another.
+    pub series: Vec<Interval>,
+    /// The first few, with what was wrong.
+    pub failures_told: Vec<FailureTold>,
+}
+
+impl Recording {
+    /// Nothing seen yet of a run between `from` and `to`.
+    pub fn new(classes: &[NetworkClass], from: Instant, to: Instant, interval: Duration) -> Self {
+        let class = |class: &NetworkClass| ClassTally {
+            name: class.name.clone(),
+            bandwidth_bps: class.bandwidth.map(|rate| rate.0),
+            delay_ms: class.delay.as_secs_f64() * 1e3,
+            ..ClassTally::default()
+        };
+        Self {
+            schema: RECORDING_SCHEMA.into(),
+            url: String::new(),
+            generators: 1,
+            invalid_because: Vec::new(),
+            stopped_early: false,
+            time_scale: 1.0,
+            window_from: from.0,
+            window_to: to.0,
+            interval: interval.0.max(1),
+            arrived: 0,
+            failed: 0,
+            active_max: 0,
+            bytes_per_second: 0.0,
+            window_bytes: 0,
+            wrong_bytes: 0,
+            checked_bytes: 0,
+            resent: 0,
+            refusals: std::collections::BTreeMap::new(),
+            classes: classes.iter().map(class).collect(),
+            schedule_error: Times::default(),
+            late_max_ms: 1.0,
+            cpu_share: 0.0,
+            cpu_share_max: 0.0,
+            series: Vec::new(),
+            failures_told: Vec::new(),
+        }
+    }
+
+    /// Written down, to be read by [`Recording::from_json`].
+    pub fn to_json(&self) -> String {
+        // There is no map with keys that are no text, and no number that JSON lacks.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+
+    /// Reads what [`Recording::to_json`] wrote.
+    ///
+    /// # Errors
+    /// Why it is no recording.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let remedy = "it must be a file that `headlong load --histograms` wrote";
+        let read: Result<Self, _> = serde_json::from_str(text);
+        let recording = read.map_err(|error| format!("{error}; {remedy}"))?;
+        if recording.schema != RECORDING_SCHEMA || recording.interval == 0 {
+            let schema = &recording.schema;
+            return Err(format!(
+                "its schema is `{schema}`, not {RECORDING_SCHEMA}; {remedy}"
+            ));
+        }
+        Ok(recording)
+    }
+
+    /// Whether a session that arrives at `arrival` counts: after the ramp-up, before the ramp-down
+    /// (thesis 3.6.1).
+    pub fn is_steady(&self, arrival: Instant) -> bool {
+        (self.window_from..self.window_to).contains(&arrival.0)
+    }
+
+    /// Counts bytes of bodies that reached a viewer at `at`.
+    pub fn count_bytes(&mut self, at: Instant, bytes: u64) {
+        if self.is_steady(at) {
+            self.window_bytes += bytes;
+        }
+    }
+
+    /// Counts a call of a session of this class, which left `late` after it was sent. Out of the
+    /// steady state only its lateness and refusals count.
+    pub fn count_call(&mut self, class: usize, steady: bool, record: &CallRecord, late: Duration) {
+        let sent = record.sent + late;
+        self.schedule_error.record(sent.since(record.intended));
+        if let CallEnd::Refused(status) = record.end {
+            *self.refusals.entry(status).or_default() += 1;
+        }
+        if steady && let Some(class) = self.classes.get_mut(class) {
+            class.count_call(record, sent);
+        }
+    }
+
+    /// Counts a session of this class that has ended by itself.
+    pub fn count_session(&mut self, class: usize, steady: bool, end: &SessionEnd) {
+        self.failed += u64::from(is_failure(end.end));
+        if steady && let Some(class) = self.classes.get_mut(class) {
+            class.count_session(end);
+        }
+    }
+
+    /// Keeps a failure to be told, if it is one of the first.
+    pub fn tell(&mut self, failure: impl FnOnce() -> FailureTold) {
+        if self.failures_told.len() < FAILURES_TOLD {
+            self.failures_told.push(failure());
+        }
+    }
+
+    /// Sessions in the steady state that ended, and those of them that failed.
+    pub fn steady(&self) -> (u64, u64) {
+        let sum = |count: fn(&ClassTally) -> u64| self.classes.iter().map(count).sum();
+        (sum(|class| class.sessions), sum(|class| class.failed))
+    }
+
+    /// Adds another generator's recording of the same experiment; the reason if it is of another.
+    pub fn merge(&mut self, other: &Self) -> Result<(), String> {
+        let same = |what: &str, one: String, two: String| match one == two {
+            true => Ok(()),
+            false => Err(format!("{what} differs: {one} and {two}")),
+        };
+        let seconds = |ns: u64| format!("{} s", ns as f64 / 1e9);
+        let scale = |recording: &Self| recording.time_scale.to_string();
+        same("the time scale", scale(self), scale(other))?;
+        let interval = |of: &Self| seconds(of.interval);
+        same("the interval", interval(self), interval(other))?;
+        self.generators += other.generators;
+        for reason in &other.invalid_because {
+            if !self.invalid_because.contains(reason) {
+                self.invalid_because.push(reason.clone());
+            }
+        }
+        self.stopped_early |= other.stopped_early;
+        self.arrived += other.arrived;
+        self.failed += other.failed;
+        self.window_from = self.window_from.min(other.window_from);
+        self.window_to = self.window_to.max(other.window_to);
+        self.bytes_per_second += other.bytes_per_second;
+        self.window_bytes += other.window_bytes;
+        self.wrong_bytes += other.wrong_bytes;
+        self.checked_bytes += other.checked_bytes;
+        self.resent += other.resent;
+        for (status, count) in &other.refusals {
+            *self.refusals.entry(*status).or_default() += count;
+        }
+        for class in &other.classes {
+            match self.classes.iter_mut().find(|own| own.name == class.name) {
+                Some(own) => own.add(class),
+                None => self.classes.push(class.clone()),
+            }
+        }
+        self.schedule_error.add(&other.schedule_error);
+        self.late_max_ms = self.late_max_ms.max(other.late_max_ms);
+        self.cpu_share = self.cpu_share.max(other.cpu_share);
+        self.cpu_share_max = self.cpu_share_max.max(other.cpu_share_max);
+        self.merge_series(&other.series);
+        self.failures_told.extend_from_slice(&other.failures_told);
+        self.failures_told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
+        self.failures_told.truncate(FAILURES_TOLD);
+        Ok(())
+    }
+
+    fn merge_series(&mut self, other: &[Interval]) {
+        if self.series.len() < other.len() {
+            self.series.resize(other.len(), Interval::default());
+        }
+        for (own, other) in self.series.iter_mut().zip(other) {
+            own.bytes += other.bytes;
+            own.active_max += other.active_max;
+            own.failures += other.failures;
+            let mut times = own.first_byte.times();
+            times.add(&other.first_byte.times());
+            own.first_byte = times.sparse();
+        }
+        // Of maxima at different moments: as much as can be said.
+        let sums = self.series.iter().map(|interval| interval.active_max);
+        self.active_max = sums.max().unwrap_or(0);
+    }
+}

@@ -1,0 +1,342 @@
+//! One reply of HTTP/1.1, as it arrives: its head, then its body in the parts that arrive.
+//!
+//! Bytes go in as they come from the socket and parts of the body come out of the same buffer,
+//! without a copy; only a head that arrives in pieces is put together elsewhere. What is outside the
+//! protocol is an error, never a guess.
+
+use headlong_units::ByteRange;
+
+use crate::chunked::{Chunked, Piece};
+
+/// Longest head that is accepted.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Most fields of a head.
+const FIELDS_MAX: usize = 96;
+
+/// What a head says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its status code.
+    pub(crate) status: u16,
+    /// Length of the body, if it was announced.
+    pub(crate) length: Option<u64>,
+    /// The bytes that a 206 says it has.
+    pub(crate) range: Option<ByteRange>,
+}
+
+/// What comes out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Part<'a> {
+    /// The head is complete.
+    Head(Head),
+    /// More of the body.
+    Body(&'a [u8]),
+    /// The reply is complete.
+    End,
+}
+
+/// Why this is no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// How the body ends.
+#[derive(Debug)]
+enum State {
+    Head,
+    /// After so many bytes.
+    Length(u64),
+    /// With its last chunk.
+    Chunked(Chunked),
+    /// With the connection.
+    UntilClose,
+    Complete,
+}
+
+/// A reply that is being read.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    state: State,
+    /// The part of a head that came without its end.
+    head: Vec<u8>,
+    keep_alive: bool,
+    started: bool,
+}
+
+impl Reply {
+    /// Nothing has arrived.
+    pub(crate) fn new() -> Self {
+        Self {
+            state: State::Head,
+            head: Vec::new(),
+            keep_alive: true,
+            started: false,
+        }
+    }
+
+    /// Whether the connection may be used again afterwards.
+    pub(crate) fn keeps_alive(&self) -> bool {
+        self.keep_alive && matches!(self.state, State::Complete)
+    }
+
+    /// Whether anything has arrived.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// Whether the end of the connection is the end of this reply.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        matches!(self.state, State::UntilClose)
+    }
+
+    /// The next part of what is in `input`, which loses what it is made of; `None` when all of it
+    /// is used up.
+    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Part<'a>>, Malformed> {
+        self.started |= !input.is_empty();
+        match &mut self.state {
+            State::Head => {
+                let head = self.read_head(input)?;
+                Ok(head.map(Part::Head))
+            }
+            State::Length(0) => {
+                self.state = State::Complete;
+                Ok(Some(Part::End))
+            }
+            State::Length(left) => {
+                let most = usize::try_from(*left).unwrap_or(usize::MAX);
+                let part = take(input, most);
+                *left -= part.len() as u64;
+                Ok((!part.is_empty()).then_some(Part::Body(part)))
+            }
+            State::Chunked(chunks) => match chunks.next(input)? {
+                Some(Piece::Data(part)) => Ok(Some(Part::Body(part))),
+                Some(Piece::End) => {
+                    self.state = State::Complete;
+                    Ok(Some(Part::End))
+                }
+                None => Ok(None),
+            },
+            State::UntilClose => {
+                let part = take(input, usize::MAX);
+                Ok((!part.is_empty()).then_some(Part::Body(part)))
+            }
+            // Nothing was asked after this: what follows belongs to nobody.
+            State::Complete => {
+                self.keep_alive &= input.is_empty();
+                *input = &[];
+                Ok(None)
+            }
+        }
+    }
+
+    fn read_head(&mut self, input: &mut &[u8]) -> Result<Option<Head>, Malformed> {
+        loop {
+            let before = self.head.len();
+            let parsed = if before == 0 {
+                parse(input)?
+            } else {
+                self.head.extend_from_slice(input);
+                parse(&self.head)?
+            };
+            let Some((head, end)) = parsed else {
+                if before == 0 {
+                    self.head.extend_from_slice(input);
+                }
+                *input = &[];
+                let too_long = self.head.len() > HEAD_BYTES_MAX;
+                return if too_long { Err(Malformed) } else { Ok(None) };
+            };
+            *input = &input[end - before..];
+            self.head = Vec::new();
+            // An interim reply: the real one follows.
+            if (100..200).contains(&head.status) {
+                continue;
+            }
+            self.keep_alive = head.keep_alive;
+            self.state = head.body;
+            return Ok(Some(Head {
+                status: head.status,
+                length: match self.state {
+                    State::Length(length) => Some(length),
+                    _ => None,
+                },
+                range: head.range,
+            }));
+        }
+    }
+}
+
+fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (part, rest) = input.split_at(most.min(input.len()));
+    *input = rest;
+    part
+}
+
+struct ParsedHead {
+    status: u16,
+    keep_alive: bool,
+    body: State,
+    range: Option<ByteRange>,
+}
+
+/// The head at the start of `bytes` and where it ends; `None` if its end is not there yet.
+fn parse(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, Malformed> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let end = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(end)) => end,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(Malformed),
+    };
+    let status = response.code.ok_or(Malformed)?;
+    let mut keep_alive = response.version == Some(1);
+    let (mut length, mut chunked, mut range) = (None, false, None);
+    for field in response.headers.iter() {
+        let value = || core::str::from_utf8(field.value).map_err(|_| Malformed);
+        if field.name.eq_ignore_ascii_case("content-length") {
+            let said = value()?.trim().parse().map_err(|_| Malformed)?;
+            // Two lengths that differ are an attack or a mistake.
+            if length.is_some_and(|other: u64| other != said) {
+                return Err(Malformed);
+            }
+            length = Some(said);
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            chunked = value()?.to_ascii_lowercase().contains("chunked");
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            let value = value()?.to_ascii_lowercase();
+            if value.contains("close") {
+                keep_alive = false;
+            } else if value.contains("keep-alive") {
+                keep_alive = true;
+            }
+        } else if field.name.eq_ignore_ascii_case("content-range") {
+            range = content_range(value()?);
+        }
+    }
+    let body = match (status, chunked, length) {
+        (100..200 | 204 | 304, ..) => State::Length(0),
+        (_, true, _) => State::Chunked(Chunked::default()),
+        (_, false, Some(length)) => State::Length(length),
+        (_, false, None) => State::UntilClose,
+    };
+    let head = ParsedHead {
+        status,
+        keep_alive,
+        body,
+        range,
+    };
+    Ok(Some((head, end)))
+}
+
+/// Reads `bytes 5-9/100`.
+fn content_range(value: &str) -> Option<ByteRange> {
+    let (range, _) = value.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let end = last.parse::<u64>().ok()?.checked_add(1)?;
+    Some(ByteRange::new(first.parse().ok()?, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Everything that comes out when `bytes` arrive in pieces of `size`.
+    fn read(bytes: &[u8], size: usize) -> Result<(Head, Vec<u8>, bool), Malformed> {
+        let mut reply = Reply::new();
+        let (mut head, mut body, mut ended) = (None, Vec::new(), false);
+        for mut piece in bytes.chunks(size) {
+            while let Some(part) = reply.next(&mut piece)? {
+                match part {
+                    Part::Head(found) => head = Some(found),
+                    Part::Body(part) => body.extend_from_slice(part),
+                    Part::End => ended = true,
+                }
+            }
+        }
+        // A body of length zero ends without another byte.
+        while let Some(part) = reply.next(&mut &[][..])? {
+            ended |= part == Part::End;
+        }
+        Ok((head.ok_or(Malformed)?, body, ended))
+    }
+
+    #[test]
+    fn a_body_with_a_length_arrives_in_any_pieces() {
+        let bytes = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\
+            Content-Range: bytes 10-14/100\r\n\r\nhello";
+        for size in 1..bytes.len() + 1 {
+            let (head, body, ended) = read(bytes, size).expect("a reply");
+            assert_eq!(head.status, 206);
+            assert_eq!(head.length, Some(5));
+            assert_eq!(head.range, Some(ByteRange::new(10, 15)));
+            assert_eq!((body.as_slice(), ended), (&b"hello"[..], true), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_chunked_body_arrives_in_any_pieces() {
+        let bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+            5;a=b\r\nhello\r\nA\r\n, world!!!\r\n0\r\nTrailer: x\r\n\r\n";
+        for size in 1..bytes.len() + 1 {
+            let (head, body, ended) = read(bytes, size).expect("a reply");
+            assert_eq!(head.length, None);
+            let whole = &b"hello, world!!!"[..];
+            assert_eq!((body.as_slice(), ended), (whole, true), "{size}");
+        }
+    }
+
+    #[test]
+    fn interim_replies_are_not_the_reply() {
+        let bytes = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n\
+            HTTP/1.1 204 No Content\r\n\r\n";
+        for size in [1, 7, bytes.len()] {
+            let (head, body, ended) = read(bytes, size).expect("a reply");
+            assert_eq!((head.status, body.len(), ended), (204, 0, true));
+        }
+    }
+
+    #[test]
+    fn a_connection_is_used_again_only_if_both_may_go_on() {
+        for (bytes, keeps) in [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                false,
+            ),
+            ("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", false),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nmore than was asked",
+                false,
+            ),
+        ] {
+            let mut reply = Reply::new();
+            let mut input = bytes.as_bytes();
+            while reply.next(&mut input).expect("a reply").is_some() {}
+            assert_eq!(reply.keeps_alive(), keeps, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_is_malformed() {
+        let endless = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(HEAD_BYTES_MAX));
+        for bytes in [
+            "SSH-2.0-OpenSSH_9.2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: five\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+            &endless,
+        ] {
+            assert_eq!(read(bytes.as_bytes(), 1000).err(), Some(Malformed));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes: Vec<u8>, size in 1..64usize) {
+            let _ = read(&bytes, size);
+            let mut whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            whole.extend_from_slice(&bytes);
+            let _ = read(&whole, size);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The result, as it is told: JSON with a schema (docs/schemas/load-1.json), and a page of text.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+
+use crate::recording::{Calls, ClassTally, FailureTold, Recording};
+use crate::times::{Spread, Times};
+
+/// Name and version of the form of the result. Fields may be added under the same name; what is
+/// there keeps its name and meaning.
+pub const REPORT_SCHEMA: &str = "headlong-load-1";
+
+/// The steady state, in seconds of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WindowTold {
+    /// It began.
+    pub from: f64,
+    /// And ended.
+    pub to: f64,
+}
+
+/// Sessions, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionsTold {
+    /// Arrived.
+    pub arrived: u64,
+    /// Arrived in the steady state, and ended.
+    pub steady: u64,
+    /// Failed, of these.
+    pub steady_failed: u64,
+    /// Failed, of all.
+    pub failed: u64,
+    /// Most at a time.
+    pub active_max: u64,
+}
+
+/// Standstills of playback.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StallsTold {
+    /// Sessions in which there were any.
+    pub sessions: u64,
+    /// How many there were.
+    pub count: u64,
+    /// How long they were, per session in which there were any.
+    pub ms: Spread,
+}
+
+/// One network class, of the steady state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassTold {
+    /// Its name.
+    pub name: String,
+    /// Bits per second, if limited.
+    pub bandwidth_bps: Option<u64>,
+    /// One way.
+    pub delay_ms: f64,
+    /// Sessions that ended.
+    pub sessions: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Their share.
+    pub failure_share: f64,
+    /// Bytes of bodies.
+    pub bytes: u64,
+    /// How requests ended.
+    pub requests: Calls,
+    /// From the intended moment to the first byte.
+    pub first_byte_ms: Spread,
+    /// From the intended moment to the last byte.
+    pub whole_ms: Spread,
+    /// From the sending to the first byte.
+    pub first_byte_from_sent_ms: Spread,
+    /// From the sending to the last byte.
+    pub whole_from_sent_ms: Spread,
+    /// From arrival to playback.
+    pub startup_ms: Spread,
+    /// Standstills.
+    pub stalls: StallsTold,
+    /// Changes of bit rate.
+    pub switches: u64,
+}
+
+/// A few seconds of the run, all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SeriesPoint {
+    /// Beginning, in seconds of the run.
+    pub t_s: f64,
+    /// Bytes of bodies that arrived.
+    pub bytes: u64,
+    /// Most sessions at a time.
+    pub active: u64,
+    /// Sessions that failed.
+    pub failures: u64,
+    /// Of calls that ended in it.
+    pub first_byte_ms_p99: Option<f64>,
+}
+
+/// The result of a run; all times are model time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Always [`REPORT_SCHEMA`].
+    pub schema: String,
+    /// Whether the generator stands by it.
+    pub valid: bool,
+    /// If not, why.
+    pub invalid_because: Vec<String>,
+    /// Whether it ended at the first failure, as it was told to.
+    pub stopped_early: bool,
+    /// Where the server was.
+    pub url: String,
+    /// How many generators it is the sum of.
+    pub generators: u64,
+    /// Model time over time on the wall.
+    pub time_scale: f64,
+    /// The steady state.
+    pub window_s: WindowTold,
+    /// Sessions.
+    pub sessions: SessionsTold,
+    /// Sessions that failed, of those in the steady state; 0 if there were none.
+    pub failure_share: f64,
+    /// Bytes of bodies that arrived in the window, of all sessions, per second.
+    pub bytes_per_second: f64,
+    /// How requests of sessions in the steady state ended.
+    pub requests: Calls,
+    /// Refusals by status, of all sessions.
+    pub refusals: BTreeMap<u16, u64>,
+    /// Requests that were sent again, as the server had closed an idle connection.
+    pub resent: u64,
+    /// Replies with a wrong byte, of all sessions.
+    pub wrong_bytes: u64,
+    /// Bytes that were checked.
+    pub checked_bytes: u64,
+    /// From the intended moment to the first byte.
+    pub first_byte_ms: Spread,
+    /// From the intended moment to the last byte, of whole replies.
+    pub whole_ms: Spread,
+    /// From the sending to the first byte.
+    pub first_byte_from_sent_ms: Spread,
+    /// From the sending to the last byte, of whole replies.
+    pub whole_from_sent_ms: Spread,
+    /// How much later than intended requests left.
+    pub schedule_error_ms: Spread,
+    /// How late one request in a hundred was allowed to leave.
+    pub schedule_error_allowed_ms: f64,
+    /// From arrival to playback.
+    pub startup_ms: Spread,
+    /// Standstills of playback.
+    pub stalls: StallsTold,
+    /// Changes of bit rate.
+    pub switches: u64,
+    /// By network class.
+    pub classes: Vec<ClassTold>,
+    /// The run, interval by interval.
+    pub series: Vec<SeriesPoint>,
+    /// Share of a core that the generator used.
+    pub cpu_share: f64,
+    /// The same over its busiest five seconds on the wall.
+    pub cpu_share_max: f64,
+    /// The first failures, in and out of the steady state.
+    pub first_failures: Vec<FailureTold>,
+}
+
+impl Recording {
+    /// The result.
+    pub fn report(&self) -> Report {
+        let mut all = ClassTally::default();
+        self.classes.iter().for_each(|class| all.add(class));
+        let all = class_told(&all);
+        Report {
+            schema: REPORT_SCHEMA.into(),
+            valid: self.invalid_because.is_empty(),
+            invalid_because: self.invalid_because.clone(),
+            stopped_early: self.stopped_early,
+            url: self.url.clone(),
+            generators: self.generators,
+            time_scale: self.time_scale,
+            window_s: WindowTold {
+                from: self.window_from as f64 / 1e9,
+                to: self.window_to as f64 / 1e9,
+            },
+            sessions: SessionsTold {
+                arrived: self.arrived,
+                steady: all.sessions,
+                steady_failed: all.failed,
+                failed: self.failed,
+                active_max: self.active_max,
+            },
+            failure_share: all.failure_share,
+            bytes_per_second: self.bytes_per_second,
+            requests: all.requests,
+            refusals: self.refusals.clone(),
+            resent: self.resent,
+            wrong_bytes: self.wrong_bytes,
+            checked_bytes: self.checked_bytes,
+            first_byte_ms: all.first_byte_ms,
+            whole_ms: all.whole_ms,
+            first_byte_from_sent_ms: all.first_byte_from_sent_ms,
+            whole_from_sent_ms: all.whole_from_sent_ms,
+            schedule_error_ms: self.schedule_error.spread(),
+            schedule_error_allowed_ms: self.late_max_ms,
+            startup_ms: all.startup_ms,
+            stalls: all.stalls,
+            switches: all.switches,
+            classes: self.classes.iter().map(class_told).collect(),
+            series: self.series_told(),
+            cpu_share: self.cpu_share,
+            cpu_share_max: self.cpu_share_max,
+            first_failures: self.failures_told.clone(),
+        }
+    }
+
+    fn series_told(&self) -> Vec<SeriesPoint> {
+        let intervals = (0u64..).zip(&self.series);
+        let point = |(index, interval): (u64, &crate::Interval)| SeriesPoint {
+            t_s: (index * self.interval) as f64 / 1e9,
+            bytes: interval.bytes,
+            active: interval.active_max,
+            failures: interval.failures,
+            first_byte_ms_p99: interval.first_byte.quantile_ms(0.99),
+        };
+        intervals.map(point).collect()
+    }
+}
+
+fn class_told(class: &ClassTally) -> ClassTold {
+    ClassTold {
+        name: class.name.clone(),
+        bandwidth_bps: class.bandwidth_bps,
+        delay_ms: class.delay_ms,
+        sessions: class.sessions,
+        failed: class.failed,
+        failure_share: match class.sessions {
+            0 => 0.0,
+            sessions => class.failed as f64 / sessions as f64,
+        },
+        bytes: class.bytes,
+        requests: class.calls,
+        first_byte_ms: class.first_byte.spread(),
+        whole_ms: class.whole.spread(),
+        first_byte_from_sent_ms: class.first_byte_from_sent.spread(),
+        whole_from_sent_ms: class.whole_from_sent.spread(),
+        startup_ms: class.startup.spread(),
+        stalls: StallsTold {
+            sessions: class.stalled_sessions,
+            count: class.stalls,
+            ms: Times::spread(&class.stall_time),
+        },
+        switches: class.switches,
+    }
+}
+
+impl Report {
+    /// The result as JSON, for programs.
+    pub fn to_json(&self) -> String {
+        // There is no map with keys that are no text, and no number that JSON lacks.
+        let text = serde_json::to_string_pretty(self);
+        text.unwrap_or_else(|error| format!("{{\"error\": \"{error}\"}}"))
+    }
+}
+
+impl fmt::Display for Report {
+    /// The result as a page, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for reason in &self.invalid_because {
+            writeln!(f, "INVALID: {reason}")?;
+        }
+        if self.stopped_early {
+            writeln!(f, "Stopped at the first failure, as it was told to.")?;
+        }
+        let (window, sessions) = (self.window_s, self.sessions);
+        writeln!(
+            f,
+            "measured from {:.1} s to {:.1} s; {} sessions arrived, {} count, at most {} at a time",
+            window.from, window.to, sessions.arrived, sessions.steady, sessions.active_max
+        )?;
+        writeln!(
+            f,
+            "throughput  {:.2} MB/s ({:.2} MiB/s)",
+            self.bytes_per_second / 1e6,
+            self.bytes_per_second / f64::from(1 << 20)
+        )?;
+        writeln!(
+            f,
+            "failures    {} of {} sessions ({:.3} %)",
+            sessions.steady_failed,
+            sessions.steady,
+            self.failure_share * 100.0
+        )?;
+        let of = &self.requests;
+        writeln!(
+            f,
+            "requests    {} ended: {} whole, {} timed out, {} refused, {} broken, {} wrong, {} \
+             abandoned",
+            of.ended, of.whole, of.timed_out, of.refused, of.broken, of.wrong, of.abandoned
+        )?;
+        writeln!(f, "{}", heading("ms"))?;
+        let rows = [
+            ("first byte", &self.first_byte_ms),
+            ("  from sending", &self.first_byte_from_sent_ms),
+            ("whole reply", &self.whole_ms),
+            ("  from sending", &self.whole_from_sent_ms),
+            ("start-up", &self.startup_ms),
+            ("schedule error", &self.schedule_error_ms),
+        ];
+        for (name, spread) in rows {
+            writeln!(f, "{}", row(name, spread))?;
+        }
+        if self.stalls.count > 0 {
+            writeln!(
+                f,
+                "stalls      {} in {} sessions",
+                self.stalls.count, self.stalls.sessions
+            )?;
+        }
+        if self.classes.len() > 1 {
+            writeln!(f, "{}", heading("class: whole reply, ms"))?;
+            for class in &self.classes {
+                let failed = format!("{} ({} of {})", class.name, class.failed, class.sessions);
+                writeln!(f, "{}", row(&failed, &class.whole_ms))?;
+            }
+        }
+        for failure in &self.first_failures {
+            writeln!(
+                f,
+                "{:.1} s  session {}  {}  {}: {}",
+                failure.at_s, failure.session, failure.url, failure.end, failure.detail
+            )?;
+        }
+        writeln!(f, "generator   {:.1} % of a core", self.cpu_share * 100.0)
+    }
+}
+
+fn heading(what: &str) -> String {
+    let names = ["count", "mean", "p50", "p90", "p99", "p99.9", "max"];
+    let mut line = format!("{what:<24}");
+    for name in names {
+        let _ = write!(line, "{name:>11}");
+    }
+    line
+}
+
+fn row(name: &str, spread: &Spread) -> String {
+    let figures = [
+        spread.mean,
+        spread.p50,
+        spread.p90,
+        spread.p99,
+        spread.p999,
+        spread.max,
+    ];
+    let mut line = format!("{name:<24}{:>11}", spread.count);
+    for figure in figures {
+        let _ = match figure {
+            Some(figure) => write!(line, "{figure:>11.2}"),
+            None => write!(line, "{:>11}", "-"),
+        };
+    }
+    line
+}

@@ -1,0 +1,288 @@
+//! What is known of a run before it begins: the window in which it counts, how long it must last,
+//! how much of the machine it needs at least.
+
+use std::ops::Add;
+
+use headlong_player::{Act, Plan};
+use headlong_units::{Duration, Instant};
+use headlong_workload::specification::Ramp;
+use headlong_workload::{Session, Trace};
+
+use crate::PlayError;
+use crate::settings::Settings;
+use crate::viewer::CONNECTIONS_MAX;
+
+/// When sessions count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) from: Instant,
+    /// [`Instant::NEVER`] if the run counts up to its end.
+    pub(crate) to: Instant,
+}
+
+/// The window of a run whose sessions arrive in order.
+pub(crate) fn window(sessions: &[Session], settings: &Settings) -> Result<Window, PlayError> {
+    let Some(last) = sessions.last() else {
+        return Err(PlayError::Empty);
+    };
+    let arrival = |index: u64| -> Option<Instant> {
+        let session = sessions.get(usize::try_from(index).ok()?)?;
+        Some(Instant(session.arrival.0))
+    };
+    let (up, down) = (settings.ramp_up, settings.ramp_down);
+    let count = sessions.len() as u64;
+    let end = Instant(last.arrival.0);
+    let from = arrival(up.sessions).unwrap_or(Instant::NEVER);
+    let from = from.max(Instant(up.time.0));
+    let to = match down {
+        Ramp { sessions: 0, time } if time == Duration::ZERO => Instant::NEVER,
+        // Without a ramp-down in sessions the last one is in, if the time allows.
+        Ramp { sessions: 0, time } => end - time,
+        Ramp { sessions, time } => {
+            let first_out = count.checked_sub(sessions).and_then(arrival);
+            first_out.unwrap_or(Instant::ZERO).min(end - time)
+        }
+    };
+    let steady = sessions
+        .iter()
+        .filter(|s| (from..to).contains(&Instant(s.arrival.0)));
+    if steady.count() == 0 {
+        return Err(PlayError::NothingCounts {
+            length: last.arrival,
+            sessions: count,
+        });
+    }
+    Ok(Window { from, to })
+}
+
+/// The shortest that a session can last if the server takes no time at all. Nothing is promised of a
+/// viewer who decides as it goes.
+pub(crate) fn shortest(plan: &Plan) -> Duration {
+    let Plan::Script(script) = plan else {
+        return Duration::ZERO;
+    };
+    let mut length = Duration::ZERO;
+    for call in script.calls.iter().skip(1).filter(|c| !c.with_previous) {
+        length += call.pace.max(call.think).unwrap_or(Duration::ZERO);
+    }
+    length
+}
+
+/// The longest that it should last: every call of a script takes as long as it may (those without a
+/// timeout no time), and an adaptive viewer waits three times as long as it watches.
+pub(crate) fn longest(plan: &Plan) -> Duration {
+    let sum = |lengths: &mut dyn Iterator<Item = Duration>| lengths.fold(Duration::ZERO, Add::add);
+    match plan {
+        Plan::Script(script) => {
+            let calls = script.calls.iter();
+            let timeouts = sum(&mut calls.clone().filter_map(|call| call.timeout));
+            shortest(plan) + timeouts + sum(&mut calls.filter_map(|call| call.think))
+        }
+        Plan::Adaptive(plan) => {
+            let acts = plan.acts.iter().map(|act| match act {
+                Act::Watch(length) => (*length).min(plan.title.length()),
+                Act::Pause(length) => *length,
+                Act::Skip(_) => Duration::ZERO,
+            });
+            sum(&mut { acts }).times(4)
+        }
+    }
+}
+
+/// The most connections that a plan needs at once.
+pub(crate) fn width(plan: &Plan) -> u64 {
+    match plan {
+        Plan::Script(script) => {
+            let (mut widest, mut width) = (0, 0);
+            for call in &script.calls {
+                width = if call.with_previous { width + 1 } else { 1 };
+                widest = widest.max(width);
+            }
+            widest
+        }
+        // One more where a segment is asked for twice.
+        Plan::Adaptive(plan) => {
+            let probing = plan.make.probing;
+            let duplicate = probing.is_some_and(|probing| probing.duplicate);
+            u64::from(plan.make.connections).max(1 + u64::from(duplicate))
+        }
+    }
+}
+
+/// Checks what the types of a trace do not say.
+pub(crate) fn check(trace: &Trace) -> Result<(), PlayError> {
+    for (index, session) in trace.sessions.iter().enumerate() {
+        let wrong = |reason: String| PlayError::Trace {
+            session: index as u64,
+            reason,
+        };
+        if session.class as usize >= trace.classes.len() {
+            let class = session.class;
+            return Err(wrong(format!("there is no network class {class}")));
+        }
+        let width = width(&session.plan);
+        if width > CONNECTIONS_MAX as u64 {
+            return Err(wrong(format!(
+                "{width} connections at once; {CONNECTIONS_MAX} are the most"
+            )));
+        }
+        match &session.plan {
+            Plan::Script(script) => {
+                let mut calls = script.calls.iter();
+                let objects = trace.objects.len();
+                if let Some(call) = calls.find(|call| call.object.0 as usize >= objects) {
+                    return Err(wrong(format!("there is no object {}", call.object.0)));
+                }
+            }
+            Plan::Adaptive(plan) => {
+                if let Some(error) = plan.check().first() {
+                    return Err(wrong(error.to_string()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The least number of connections that are open at once, however fast the server is.
+pub(crate) fn connections_min(sessions: &[Session]) -> u64 {
+    let mut changes: Vec<(Duration, bool, u64)> = Vec::new();
+    let mut most = 0;
+    for session in sessions {
+        let (width, length) = (width(&session.plan), shortest(&session.plan));
+        most = most.max(width);
+        // Who may be gone at once meets nobody for sure.
+        if length > Duration::ZERO {
+            changes.push((session.arrival, true, width));
+            changes.push((session.arrival + length, false, width));
+        }
+    }
+    // At the same moment those who leave go first.
+    changes.sort_unstable();
+    let mut open = 0u64;
+    for (_, comes, width) in changes {
+        if comes {
+            open += width;
+            most = most.max(open);
+        } else {
+            open = open.saturating_sub(width);
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_player::{Call, ObjectId, Script};
+
+    /// One session every ten seconds, with two calls `pace` seconds apart.
+    fn sessions(count: u64, pace: u64) -> Vec<Session> {
+        let call = |pace: Option<Duration>, with_previous| Call {
+            object: ObjectId(0),
+            range: None,
+            expected_bytes: None,
+            timeout: Some(Duration::from_secs(10)),
+            pace,
+            think: None,
+            with_previous,
+        };
+        let calls = vec![
+            call(None, false),
+            call(Some(Duration::from_secs(pace)), false),
+            call(None, true),
+        ];
+        let session = |index| Session {
+            arrival: Duration::from_secs(10 * index),
+            class: 0,
+            plan: Plan::Script(Script::new(calls.clone())),
+        };
+        (0..count).map(session).collect()
+    }
+
+    fn ramps(up: Ramp, down: Ramp) -> Settings {
+        Settings {
+            ramp_up: up,
+            ramp_down: down,
+            ..Settings::default()
+        }
+    }
+
+    fn time(seconds: u64) -> Ramp {
+        Ramp {
+            sessions: 0,
+            time: Duration::from_secs(seconds),
+        }
+    }
+
+    #[test]
+    fn ramps_are_cut_off_at_both_ends_by_time_and_by_sessions() {
+        let sessions = sessions(10, 5);
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        for (up, down, from, to) in [
+            (time(0), time(0), Instant(0), Instant::NEVER),
+            (time(15), time(20), second(15), second(70)),
+            (
+                Ramp {
+                    sessions: 2,
+                    ..time(0)
+                },
+                Ramp {
+                    sessions: 3,
+                    ..time(0)
+                },
+                second(20),
+                second(70),
+            ),
+            (
+                Ramp {
+                    sessions: 2,
+                    ..time(50)
+                },
+                time(0),
+                second(50),
+                Instant::NEVER,
+            ),
+        ] {
+            let found = window(&sessions, &ramps(up, down)).expect("a window");
+            assert_eq!(found, Window { from, to });
+        }
+    }
+
+    #[test]
+    fn ramps_that_leave_nothing_are_refused() {
+        let sessions = sessions(10, 5);
+        for (up, down) in [
+            (time(100), time(0)),
+            (time(50), time(50)),
+            (
+                Ramp {
+                    sessions: 10,
+                    ..time(0)
+                },
+                time(0),
+            ),
+        ] {
+            let error = window(&sessions, &ramps(up, down)).expect_err("nothing");
+            assert!(matches!(error, PlayError::NothingCounts { .. }));
+        }
+    }
+
+    #[test]
+    fn connections_are_counted_while_sessions_overlap() {
+        // Two at a time, each with a burst of two.
+        assert_eq!(connections_min(&sessions(10, 15)), 4);
+        assert_eq!(connections_min(&sessions(10, 5)), 2);
+        assert_eq!(connections_min(&sessions(10, 10)), 2);
+        let mut at_once = sessions(10, 0);
+        at_once.iter_mut().for_each(|s| s.arrival = Duration::ZERO);
+        assert_eq!(connections_min(&at_once), 2);
+    }
+
+    #[test]
+    fn a_session_lasts_at_least_its_paces_and_at_most_its_timeouts_too() {
+        let session = &sessions(1, 15)[0];
+        assert_eq!(shortest(&session.plan), Duration::from_secs(15));
+        assert_eq!(longest(&session.plan), Duration::from_secs(45));
+    }
+}

@@ -1,0 +1,146 @@
+//! What the generator thinks of itself: a result that it spoiled is no result.
+
+use std::time::Duration;
+
+use crate::clock::thread_cpu;
+use crate::recording::Recording;
+
+/// More than this share of a core over [`CPU_STRETCH`] is too much: it has been waited for.
+pub const CPU_SHARE_MAX: f64 = 0.95;
+/// How long the generator may be that busy.
+const CPU_STRETCH: Duration = Duration::from_secs(5);
+/// A last stretch that is shorter says nothing.
+const CPU_STRETCH_MIN: Duration = Duration::from_secs(1);
+
+/// The CPU time of the generator's thread, by stretches.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CpuMeter {
+    cpu_at_start: Duration,
+    /// Time on the wall and CPU time at the beginning of the stretch.
+    stretch: (Duration, Duration),
+    share: f64,
+    share_max: f64,
+}
+
+impl CpuMeter {
+    /// From now on.
+    pub(crate) fn start() -> Self {
+        let cpu = thread_cpu();
+        Self {
+            cpu_at_start: cpu,
+            stretch: (Duration::ZERO, cpu),
+            ..Self::default()
+        }
+    }
+
+    /// Looks at the clocks; `wall` is the time on the wall since the start.
+    pub(crate) fn sample(&mut self, wall: Duration) {
+        self.account(wall, thread_cpu(), CPU_STRETCH);
+    }
+
+    /// The end of the run.
+    pub(crate) fn finish(&mut self, wall: Duration) {
+        let cpu = thread_cpu();
+        self.account(wall, cpu, CPU_STRETCH_MIN);
+        self.share = share(cpu.saturating_sub(self.cpu_at_start), wall);
+    }
+
+    fn account(&mut self, wall: Duration, cpu: Duration, least: Duration) {
+        let (wall_before, cpu_before) = self.stretch;
+        let length = wall.saturating_sub(wall_before);
+        if length >= least {
+            let used = share(cpu.saturating_sub(cpu_before), length);
+            self.share_max = self.share_max.max(used);
+            self.stretch = (wall, cpu);
+        }
+    }
+
+    /// Of one core, over the whole run.
+    pub(crate) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// Of one core, over the busiest stretch.
+    pub(crate) fn share_max(&self) -> f64 {
+        self.share_max
+    }
+}
+
+fn share(cpu: Duration, wall: Duration) -> f64 {
+    match wall.is_zero() {
+        true => 0.0,
+        false => cpu.as_secs_f64() / wall.as_secs_f64(),
+    }
+}
+
+impl Recording {
+    /// Adds what the generator's own lateness says against the result.
+    pub fn judge(&mut self) {
+        let max = self.late_max_ms;
+        if let Some(p99) = self
+            .schedule_error
+            .quantile_ms(0.99)
+            .filter(|p99| *p99 > max)
+        {
+            self.invalid_because.push(format!(
+                "the generator was late: one request in a hundred left more than {p99:.3} ms after \
+                 it should have (model time; {max} ms are allowed)"
+            ));
+        }
+        if self.cpu_share_max > CPU_SHARE_MAX {
+            let percent = self.cpu_share_max * 100.0;
+            self.invalid_because.push(format!(
+                "the generator had too little CPU: its thread was busy for {percent:.0} % of 5 s"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_units::{Duration as Model, Instant};
+
+    fn recording(late_max_ms: f64, late: &[u64]) -> Recording {
+        let mut recording = Recording::new(&[], Instant::ZERO, Instant::NEVER, Model::from_secs(5));
+        recording.late_max_ms = late_max_ms;
+        for &micros in late {
+            recording.schedule_error.record(Model::from_micros(micros));
+        }
+        recording
+    }
+
+    #[test]
+    fn a_generator_that_was_late_refuses_its_result() {
+        let mut late = vec![10; 980];
+        late.extend([1500; 20]);
+        let mut slow = recording(1.0, &late);
+        slow.judge();
+        assert!(slow.invalid_because[0].contains("late"), "{slow:?}");
+        // In a run twice as fast 1 ms on the wall is 2 ms.
+        let mut fast = recording(2.0, &late);
+        fast.judge();
+        assert!(fast.invalid_because.is_empty());
+    }
+
+    #[test]
+    fn a_generator_that_had_no_cpu_left_refuses_its_result() {
+        let mut meter = CpuMeter::default();
+        let second = Duration::from_secs(1);
+        meter.account(second * 5, second * 2, CPU_STRETCH);
+        meter.account(second * 7, second * 4, CPU_STRETCH);
+        meter.account(
+            second * 10,
+            second * 2 + Duration::from_millis(4900),
+            CPU_STRETCH,
+        );
+        assert!((meter.share_max() - 0.98).abs() < 1e-9);
+        let mut recording = recording(1.0, &[]);
+        recording.cpu_share_max = meter.share_max();
+        recording.judge();
+        assert!(
+            recording.invalid_because[0].contains("98 %"),
+            "{recording:?}"
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! Where requests go: the server's address, and what is written to it.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use headlong_units::ByteRange;
+
+/// How long the server may take to accept the one connection that is tried beforehand.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How this generator names itself.
+const USER_AGENT: &str = concat!("headlong-load/", env!("CARGO_PKG_VERSION"));
+
+/// Why there is no such target.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The text is no URL that can be used.
+    #[error("`{url}`: {reason}; write it like http://127.0.0.1:8080/")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The host has no address.
+    #[error("`{host}` has no address: {reason}")]
+    Unknown {
+        /// Its name.
+        host: String,
+        /// What the resolver says.
+        reason: String,
+    },
+    /// Nobody answers there.
+    #[error("nothing answers at {url} ({address}): {reason}; is the server running?")]
+    Unreachable {
+        /// What was given.
+        url: String,
+        /// What it means.
+        address: SocketAddr,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+/// A server and the path below which objects lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    url: String,
+    /// Host and port as the server is told them.
+    authority: String,
+    /// Begins and ends with a slash.
+    prefix: String,
+    address: SocketAddr,
+}
+
+impl Target {
+    /// Reads a URL such as `http://127.0.0.1:8080/videos` and finds the host's address (the first
+    /// of IPv4 if there is one).
+    pub fn new(url: &str) -> Result<Self, TargetError> {
+        let wrong = |reason: &str| TargetError::Url {
+            url: url.into(),
+            reason: reason.into(),
+        };
+        let uri: http::Uri = url.parse().map_err(|_| wrong("this is no URL"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                let reason = "viewers here speak no TLS, whose cost would be the generator's too";
+                return Err(wrong(reason));
+            }
+            _ => return Err(wrong("it must begin with http://")),
+        }
+        if uri.query().is_some() {
+            return Err(wrong("a query belongs to the objects of the trace"));
+        }
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("names and passwords are not supported"));
+        }
+        let host = authority.host().trim_matches(['[', ']']);
+        let address = resolve(host, authority.port_u16().unwrap_or(80))?;
+        let path = uri.path().trim_end_matches('/');
+        Ok(Self {
+            url: url.into(),
+            authority: authority.as_str().into(),
+            prefix: format!("{path}/"),
+            address,
+        })
+    }
+
+    /// The URL that was given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where connections go.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Opens a connection and closes it again: an error now is better than thousands later.
+    pub fn probe(&self) -> Result<(), TargetError> {
+        let tried = TcpStream::connect_timeout(&self.address, PROBE_TIMEOUT);
+        tried.map(drop).map_err(|error| TargetError::Unreachable {
+            url: self.url.clone(),
+            address: self.address,
+            reason: error.to_string(),
+        })
+    }
+
+    /// Whether the server is on this machine, at an IPv4 address with all of 127.0.0.0/8 beside it.
+    pub(crate) fn is_loopback_v4(&self) -> bool {
+        matches!(self.address.ip(), IpAddr::V4(ip) if ip.is_loopback())
+    }
+
+    /// What is asked for an object: its path below the prefix, escaped where it must be.
+    pub(crate) fn path_of(&self, object: &str) -> String {
+        let mut path = self.prefix.clone();
+        for &byte in object.trim_start_matches('/').as_bytes() {
+            // A trace may hold escapes and queries of its own, so `%` and `?` are as they are.
+            if byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte) {
+                path.push(char::from(byte));
+            } else {
+                path.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        path
+    }
+
+    /// Writes a request for `path` to the end of `out`.
+    pub(crate) fn write_request(&self, path: &str, range: Option<ByteRange>, out: &mut Vec<u8>) {
+        use std::io::Write as _;
+        // Writing to a Vec cannot fail.
+        let authority = &self.authority;
+        let _ = write!(
+            out,
+            "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {USER_AGENT}\r\nAccept: */*\r\n"
+        );
+        if let Some(range) = range {
+            let last = range.end.saturating_sub(1);
+            // An open end is written as the largest one.
+            let _ = match range.end {
+                u64::MAX => write!(out, "Range: bytes={}-\r\n", range.start),
+                _ => write!(out, "Range: bytes={}-{last}\r\n", range.start),
+            };
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<SocketAddr, TargetError> {
+    let unknown = |reason: String| TargetError::Unknown {
+        host: host.into(),
+        reason,
+    };
+    let found = (host, port).to_socket_addrs();
+    let addresses: Vec<SocketAddr> = found.map_err(|error| unknown(error.to_string()))?.collect();
+    let v4 = addresses.iter().find(|address| address.is_ipv4());
+    let first = v4.or(addresses.first());
+    first.copied().ok_or_else(|| unknown("none found".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(url: &str) -> Target {
+        Target::new(url).expect("a target")
+    }
+
+    #[test]
+    fn objects_lie_below_the_path_of_the_url() {
+        for (url, path) in [
+            ("http://127.0.0.1:8080", "/vid01/a%20b?x=%41"),
+            ("http://127.0.0.1:8080/", "/vid01/a%20b?x=%41"),
+            ("http://127.0.0.1/videos/", "/videos/vid01/a%20b?x=%41"),
+        ] {
+            assert_eq!(target(url).path_of("vid01/a b?x=%41"), path);
+        }
+    }
+
+    #[test]
+    fn a_request_is_http() {
+        let mut out = Vec::new();
+        let target = target("http://127.0.0.1:8080/");
+        target.write_request("/a", Some(ByteRange::new(5, 10)), &mut out);
+        let text = String::from_utf8(out).expect("text");
+        assert!(text.starts_with("GET /a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"));
+        assert!(text.ends_with("Range: bytes=5-9\r\n\r\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_usable_url_is_told_with_the_remedy() {
+        for (url, part) in [
+            ("https://127.0.0.1/", "TLS"),
+            ("127.0.0.1:80", "must begin with http://"),
+            ("http://", "no URL"),
+            ("http://u:p@127.0.0.1/", "passwords"),
+            ("ftp://127.0.0.1/", "must begin with http://"),
+        ] {
+            let error = Target::new(url).expect_err(url).to_string();
+            assert!(
+                error.contains(part) && error.contains("http://127.0.0.1:8080/"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Distributions of times, exact enough and of bounded size, that can be added up.
+//!
+//! An HdrHistogram of microseconds of model time with three significant digits, up to a day. Written
+//! down it is a list of values and counts; what is read back counts the same, so that percentiles
+//! of several generators together are those of one that had measured everything.
+
+use hdrhistogram::Histogram;
+use headlong_units::Duration;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// One day; what is longer counts as that.
+const MICROS_MAX: u64 = 86_400_000_000;
+const DIGITS: u8 = 3;
+
+/// A distribution of times.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MICROS_MAX, DIGITS);
+        Self(histogram.expect("the bounds are constants, and in order"))
+    }
+}
+
+impl Times {
+    /// Counts one.
+    pub fn record(&mut self, time: Duration) {
+        self.record_micros(time.0.div_ceil(1000), 1);
+    }
+
+    fn record_micros(&mut self, micros: u64, count: u64) {
+        self.0.saturating_record_n(micros.min(MICROS_MAX), count);
+    }
+
+    /// Adds all that another one has counted.
+    pub fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so nothing can be out of them.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The time below which this share of all are, in milliseconds; `None` if nothing was counted.
+    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
+        (self.count() > 0).then(|| self.0.value_at_quantile(share) as f64 / 1000.0)
+    }
+
+    /// What is told of it.
+    pub fn spread(&self) -> Spread {
+        let quantile = |share| self.quantile_ms(share);
+        let any = self.count() > 0;
+        Spread {
+            count: self.count(),
+            mean: any.then(|| self.0.mean() / 1000.0),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: any.then(|| self.0.max() as f64 / 1000.0),
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// The counts that are not zero.
+    pub fn sparse(&self) -> Sparse {
+        let recorded = self.0.iter_recorded();
+        let pairs = recorded.map(|step| (step.value_iterated_to(), step.count_at_value()));
+        Sparse(pairs.collect())
+    }
+}
+
+/// The counts of a distribution that are not zero: time in microseconds, how many.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Sparse(Vec<(u64, u64)>);
+
+impl Sparse {
+    /// The distribution it was made of.
+    pub fn times(&self) -> Times {
+        let mut times = Times::default();
+        for &(micros, count) in &self.0 {
+            times.record_micros(micros, count);
+        }
+        times
+    }
+
+    /// As [`Times::quantile_ms`].
+    pub fn quantile_ms(&self, share: f64) -> Option<f64> {
+        self.times().quantile_ms(share)
+    }
+
+    fn is_sound(&self) -> bool {
+        self.0.iter().all(|(micros, _)| *micros <= 2 * MICROS_MAX)
+    }
+}
+
+impl Serialize for Times {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.sparse().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let sparse = Sparse::deserialize(deserializer)?;
+        match sparse.is_sound() {
+            true => Ok(sparse.times()),
+            false => Err(D::Error::custom("a time is longer than a day")),
+        }
+    }
+}
+
+/// A distribution in a few figures, in milliseconds of model time; empty ones have only a count.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many there were.
+    pub count: u64,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// Half of them are no longer than this.
+    pub p50: Option<f64>,
+    /// Nine in ten.
+    pub p90: Option<f64>,
+    /// 99 in a hundred.
+    pub p99: Option<f64>,
+    /// 999 in a thousand.
+    pub p999: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn of(values: &[u64]) -> Times {
+        let mut times = Times::default();
+        for &value in values {
+            times.record(Duration(value));
+        }
+        times
+    }
+
+    #[test]
+    fn an_empty_distribution_has_no_figures() {
+        let spread = Times::default().spread();
+        assert_eq!(spread, Spread::default());
+    }
+
+    #[test]
+    fn what_is_longer_than_a_day_counts_as_a_day() {
+        let max = of(&[u64::MAX]).spread().max.expect("one was counted");
+        assert!((max / 86_400_000.0 - 1.0).abs() < 0.001, "{max}");
+    }
+
+    proptest! {
+        #[test]
+        fn parts_that_are_written_read_and_added_are_the_whole(
+            one in proptest::collection::vec(0..100_000_000_000u64, 0..200),
+            other in proptest::collection::vec(0..100_000_000_000u64, 0..200),
+        ) {
+            let whole = of(&[one.clone(), other.clone()].concat());
+            let mut sum = Times::default();
+            for part in [&one, &other] {
+                let text = serde_json::to_string(&of(part)).expect("JSON");
+                sum.add(&serde_json::from_str(&text).expect("the same"));
+            }
+            prop_assert_eq!(sum.sparse(), whole.sparse());
+            for share in [0.0, 0.5, 0.9, 0.99, 1.0] {
+                prop_assert_eq!(sum.quantile_ms(share), whole.quantile_ms(share));
+            }
+        }
+    }
+}

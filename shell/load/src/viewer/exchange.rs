@@ -1,0 +1,389 @@
+//! Asking and being answered: the way between the player's commands and the sockets.
+
+use std::io;
+
+use headlong_player::{CallId, CallRecord, Command, ObjectId, TransportEnd};
+use headlong_units::{ByteRange, Duration, Instant};
+
+use super::{CONNECTIONS_MAX, Held, Viewer};
+use crate::connection::{Asked, Connection, Opening, Stage};
+use crate::line::PACKET_BYTES;
+use crate::recording::is_failure;
+use crate::reply::{Head, Part};
+use crate::world::World;
+
+/// What a slice that was read has in it.
+#[derive(Debug, Default)]
+struct Found {
+    bytes: u64,
+    end: Option<TransportEnd>,
+}
+
+impl Viewer {
+    /// Does what the player says after something happened at `at`.
+    pub(super) fn settle(&mut self, world: &mut World, at: Instant) {
+        while let Some(record) = self.player.poll_record() {
+            self.count(world, at, &record);
+        }
+        while let Some(command) = self.player.poll_command() {
+            match command {
+                Command::Send {
+                    call,
+                    connection,
+                    object,
+                    range,
+                    ..
+                } => self.ask(world, at, connection as usize, call, object, range),
+                Command::Abandon { call } => self.abandon(call),
+                Command::Close => {
+                    self.held = None;
+                    self.connections.iter_mut().for_each(Connection::close);
+                }
+            }
+        }
+        if let Some(end) = self.player.end().filter(|_| !self.counted) {
+            self.counted = true;
+            world.count_session(self.class, self.steady, &end);
+        }
+    }
+
+    fn count(&mut self, world: &mut World, at: Instant, record: &CallRecord) {
+        let asked = self.connections.iter().find_map(|connection| {
+            let asked = connection.asked?;
+            (asked.call == record.call).then_some(asked)
+        });
+        let late = asked.map_or(Duration::ZERO, |asked| asked.late);
+        world.count_call(self.class, self.steady, record, late);
+        if let Some(asked) = asked.filter(|_| is_failure(record.end)) {
+            let wrong = self.wrong.take();
+            world.tell(self.session, asked.object, at, record, wrong);
+        }
+    }
+
+    fn ask(
+        &mut self,
+        world: &World,
+        at: Instant,
+        index: usize,
+        call: CallId,
+        object: ObjectId,
+        range: Option<ByteRange>,
+    ) {
+        // The trace was checked; only a player that miscounts could ask for more.
+        let index = index.min(CONNECTIONS_MAX - 1);
+        while self.connections.len() <= index {
+            self.connections.push(Connection::new());
+        }
+        let round_trip = self.kind(world).round_trip();
+        let connection = &mut self.connections[index];
+        if !matches!(connection.stage, Stage::Idle | Stage::Closed) {
+            connection.close();
+        }
+        connection.asked = Some(Asked {
+            call,
+            object,
+            range,
+            received: 0,
+            status: 0,
+            late: Duration::ZERO,
+        });
+        connection.stage = Stage::Departing(at + round_trip);
+    }
+
+    fn abandon(&mut self, call: CallId) {
+        let is_it = |c: &Connection| c.asked.is_some_and(|asked| asked.call == call);
+        if let Some(index) = self.connections.iter().position(is_it) {
+            self.connections[index].close();
+            self.held = self.held.filter(|held| held.connection != index);
+        }
+    }
+
+    /// A request, or the beginning of a connection, gets to the socket. It should have at `at`.
+    pub(super) fn depart(&mut self, world: &mut World, index: usize, at: Instant, now: Instant) {
+        let kind = self.kind(world);
+        let opening = Opening {
+            address: world.target.address(),
+            source: world
+                .sources
+                .of(self.session, world.target.is_loopback_v4()),
+            receive_bytes: kind.receive_bytes(),
+        };
+        let connection = &mut self.connections[index];
+        if let Some(asked) = &mut connection.asked {
+            asked.late += now.since(at);
+        }
+        if connection.is_open() {
+            self.send(world, index, now);
+            return;
+        }
+        match connection.open(&opening) {
+            Ok(true) => self.connected(world, index, now),
+            Ok(false) => self.arm(world, index, now),
+            Err(error) => self.connect_failed(world, index, now, &error),
+        }
+    }
+
+    /// The server has accepted; the viewer will know, and its request be here, one round trip later.
+    pub(super) fn connected(&mut self, world: &mut World, index: usize, now: Instant) {
+        world.connected();
+        let round_trip = self.kind(world).round_trip();
+        if round_trip == Duration::ZERO {
+            self.send(world, index, now);
+        } else {
+            self.connections[index].stage = Stage::Departing(now + round_trip);
+        }
+    }
+
+    pub(super) fn connect_failed(
+        &mut self,
+        world: &mut World,
+        index: usize,
+        now: Instant,
+        error: &io::Error,
+    ) {
+        world.connect_failed(error);
+        self.wrong = Some(format!("no connection: {error}"));
+        self.end_call(world, index, now, TransportEnd::Broken);
+    }
+
+    fn send(&mut self, world: &mut World, index: usize, now: Instant) {
+        let connection = &mut self.connections[index];
+        let Some(asked) = connection.asked else {
+            return;
+        };
+        if !world.write_request(asked.object, asked.range) {
+            self.wrong = Some("the plan names an object that is not in the trace".into());
+            self.end_call(world, index, now, TransportEnd::Broken);
+            return;
+        }
+        match connection.send(&world.request) {
+            Ok(()) => self.arm(world, index, now),
+            Err(_) => self.broken(world, index, now),
+        }
+    }
+
+    pub(super) fn arm(&mut self, world: &mut World, index: usize, now: Instant) {
+        // 32 bits of slot, 24 of generation, 8 of connection.
+        let slot = u64::from(self.slot) << 32;
+        let generation = u64::from(self.generation & 0xff_ffff) << 8;
+        let token = slot | generation | index as u64;
+        if let Err(error) = self.connections[index].arm(&world.epoll, token) {
+            world.invalid(format!("epoll refused a connection: {error}"));
+            self.broken(world, index, now);
+        }
+    }
+
+    /// Reads a slice of the next connection that may have one, which lay there since `available`.
+    /// `false` if none had.
+    pub(super) fn read(&mut self, world: &mut World, available: Instant, now: Instant) -> bool {
+        let slice = self.kind(world).slice_bytes();
+        let count = self.connections.len();
+        for _ in 0..count {
+            self.turn = (self.turn + 1) % count;
+            let index = self.turn;
+            if !self.connections[index].is_hungry() {
+                continue;
+            }
+            // Lent out and put back, as the parts of a reply lie in it while they are dealt with.
+            let mut buffer = core::mem::take(&mut world.buffer);
+            let read = self.connections[index].read(&mut buffer[..slice]);
+            let went_on = match read {
+                Ok(None) => {
+                    self.arm(world, index, now);
+                    false
+                }
+                Ok(Some(0)) | Err(_) => {
+                    self.closed(world, index, available);
+                    true
+                }
+                Ok(Some(bytes)) => {
+                    self.receive(world, index, available, &buffer[..bytes]);
+                    // All that was there, and an open line: nothing to look for until told.
+                    if bytes < slice && self.held.is_none() && self.connections[index].is_hungry() {
+                        self.arm(world, index, now);
+                    }
+                    true
+                }
+            };
+            world.buffer = buffer;
+            if went_on || self.player.end().is_some() {
+                return went_on;
+            }
+        }
+        false
+    }
+
+    /// Bytes came from a socket: puts them on the line.
+    fn receive(&mut self, world: &mut World, index: usize, available: Instant, input: &[u8]) {
+        let mut line = self.line;
+        let through = line.take(self.kind(world), available, input.len() as u64);
+        self.line = line;
+        let Some(asked) = self.connections[index].asked else {
+            return;
+        };
+        let is_first = asked.received == 0;
+        let Some(found) = self.take_apart(world, index, available, input) else {
+            return;
+        };
+        // The first packet is there before the rest of the slice.
+        let at_once = match is_first && through > available {
+            true => found.bytes.min(PACKET_BYTES),
+            false => 0,
+        };
+        if at_once > 0 {
+            self.hand_over(world, asked.call, available, at_once);
+        }
+        if self.player.end().is_some() || !self.is_under_way(index, asked.call) {
+            return;
+        }
+        self.held = Some(Held {
+            connection: index,
+            bytes: found.bytes - at_once,
+            end: found.end,
+        });
+        if through <= available {
+            self.deliver(world, available);
+        }
+    }
+
+    /// Reads what is in a slice. `None` if the call is over because of it.
+    fn take_apart(
+        &mut self,
+        world: &mut World,
+        index: usize,
+        at: Instant,
+        mut input: &[u8],
+    ) -> Option<Found> {
+        let mut found = Found::default();
+        loop {
+            let connection = &mut self.connections[index];
+            let asked = connection.asked.as_mut()?;
+            match connection.reply.next(&mut input) {
+                Ok(None) => return Some(found),
+                Ok(Some(Part::End)) => found.end = Some(TransportEnd::Whole),
+                Ok(Some(Part::Head(head))) => {
+                    asked.status = head.status;
+                    let call = asked.call;
+                    self.hand_head(world, index, at, head);
+                    if !self.is_under_way(index, call) {
+                        return None;
+                    }
+                }
+                Ok(Some(Part::Body(part))) => {
+                    if let Some(offset) = world.first_wrong(asked, part) {
+                        world.recording.wrong_bytes += 1;
+                        self.wrong = Some(format!("byte {offset} is not the title's"));
+                        found.end = Some(TransportEnd::Wrong);
+                        return Some(found);
+                    }
+                    asked.received += part.len() as u64;
+                    found.bytes += part.len() as u64;
+                }
+                Err(_) => {
+                    self.wrong = Some("the reply is no HTTP".into());
+                    found.end = Some(TransportEnd::Broken);
+                    return Some(found);
+                }
+            }
+        }
+    }
+
+    fn hand_head(&mut self, world: &mut World, index: usize, at: Instant, head: Head) {
+        let Some(asked) = self.connections[index].asked else {
+            return;
+        };
+        let starts = |range: Option<ByteRange>| range.map(|range| range.start);
+        if head.status == 206 && head.range.is_some() && starts(head.range) != starts(asked.range) {
+            self.wrong = Some("the reply is another range than was asked for".into());
+            self.end_call(world, index, at, TransportEnd::Wrong);
+            return;
+        }
+        let time = self.kind(world).viewer_time(at);
+        self.player
+            .handle_head(time, asked.call, head.status, head.length);
+        self.settle(world, at);
+    }
+
+    /// What was on the line is through.
+    pub(super) fn deliver(&mut self, world: &mut World, at: Instant) {
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        let Some(asked) = self.connections[held.connection].asked else {
+            return;
+        };
+        self.hand_over(world, asked.call, at, held.bytes);
+        if let Some(end) = held.end
+            && self.is_under_way(held.connection, asked.call)
+        {
+            self.end_call(world, held.connection, at, end);
+        }
+    }
+
+    fn hand_over(&mut self, world: &mut World, call: CallId, at: Instant, bytes: u64) {
+        if bytes > 0 {
+            let time = self.kind(world).viewer_time(at);
+            world.count_bytes(time, bytes);
+            self.player.handle_bytes(time, call, bytes);
+            self.settle(world, at);
+        }
+    }
+
+    /// Whether this call is still what the connection is about.
+    fn is_under_way(&self, index: usize, call: CallId) -> bool {
+        let connection = &self.connections[index];
+        connection.stage == Stage::Reading && connection.asked.is_some_and(|a| a.call == call)
+    }
+
+    /// The server closed the connection.
+    fn closed(&mut self, world: &mut World, index: usize, at: Instant) {
+        let connection = &self.connections[index];
+        if connection.reply.ends_with_connection() {
+            self.end_call(world, index, at, TransportEnd::Whole);
+        } else {
+            self.broken(world, index, at);
+        }
+    }
+
+    /// The connection is of no more use. If it had been idle, the server may have closed it before
+    /// it saw the request: that is then sent once more on a new one, as any client would (RFC 9112,
+    /// section 9.3.1).
+    pub(super) fn broken(&mut self, world: &mut World, index: usize, at: Instant) {
+        let connection = &mut self.connections[index];
+        if connection.used && !connection.reply.has_started() {
+            connection.close();
+            world.recording.resent += 1;
+            connection.stage = Stage::Departing(at);
+            return;
+        }
+        self.wrong
+            .get_or_insert("the connection ended early".into());
+        self.end_call(world, index, at, TransportEnd::Broken);
+    }
+
+    /// Tells the player, and leaves the connection as it may be used again.
+    fn end_call(&mut self, world: &mut World, index: usize, at: Instant, end: TransportEnd) {
+        let connection = &mut self.connections[index];
+        if end == TransportEnd::Whole && connection.reply.keeps_alive() {
+            connection.stage = Stage::Idle;
+            connection.used = true;
+        } else {
+            connection.close();
+        }
+        let Some(asked) = connection.asked else {
+            return;
+        };
+        let time = self.kind(world).viewer_time(at);
+        self.player.handle_end(time, asked.call, end);
+        self.settle(world, at);
+        // Only a failure has something to be told.
+        if end == TransportEnd::Whole {
+            self.wrong = None;
+        }
+    }
+
+    /// The run is over: whatever is going on ends without being counted.
+    pub(crate) fn leave(&mut self) {
+        self.connections.iter_mut().for_each(Connection::close);
+    }
+}

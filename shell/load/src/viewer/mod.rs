@@ -1,0 +1,211 @@
+//! One viewer: a player that decides, a line that takes its time, and connections.
+//!
+//! Whatever happens is told to the player at the moment at which it happens to the viewer, even if
+//! this thread gets to it a little later; so the generator's own lateness shows in one place, the
+//! schedule error, and nowhere else. Moments here are the run's; the viewer's own clock differs by a
+//! constant (see [`crate::line`]).
+
+mod exchange;
+
+use headlong_player::{Player, TransportEnd};
+use headlong_units::Instant;
+use headlong_workload::Session;
+
+use crate::connection::{Connection, Stage};
+use crate::line::{Line, LineKind};
+use crate::recording::is_failure;
+use crate::world::World;
+
+/// Most reads in one go; then others get their turn.
+const READS_MAX: u32 = 8;
+/// Most connections of one viewer; a burst that is larger is a mistake in the trace.
+pub(crate) const CONNECTIONS_MAX: usize = 255;
+
+/// Bytes that are on the line.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    connection: usize,
+    bytes: u64,
+    end: Option<TransportEnd>,
+}
+
+/// One viewer.
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    session: u64,
+    slot: u32,
+    /// Tells this viewer from those who had the slot before.
+    generation: u32,
+    class: u32,
+    steady: bool,
+    player: Player,
+    line: Line,
+    held: Option<Held>,
+    connections: Vec<Connection>,
+    /// The connection whose turn it is to be read.
+    turn: usize,
+    /// When its timers ring, the next one last; there is no other between it and the next.
+    armed: Vec<Instant>,
+    /// What was found wrong, to be told with the record.
+    wrong: Option<String>,
+    /// Whether its end was counted.
+    counted: bool,
+}
+
+impl Viewer {
+    /// The viewer of session number `session` of the trace.
+    pub(crate) fn new(
+        world: &World,
+        session: u64,
+        slot: u32,
+        generation: u32,
+        plan: Session,
+    ) -> Self {
+        let arrival = Instant(plan.arrival.0);
+        Self {
+            session,
+            slot,
+            generation,
+            class: plan.class,
+            steady: world.recording.is_steady(arrival),
+            player: Player::new(plan.plan, arrival),
+            line: Line::default(),
+            held: None,
+            connections: Vec::new(),
+            turn: 0,
+            armed: Vec::new(),
+            wrong: None,
+            counted: false,
+        }
+    }
+
+    /// Whether it counts.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.steady
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn has_failed(&self) -> Option<bool> {
+        self.player.end().map(|end| is_failure(end.end))
+    }
+
+    /// Begins, at its arrival.
+    pub(crate) fn start(&mut self, world: &mut World, at: Instant, now: Instant) {
+        self.player.handle_start(self.kind(world).viewer_time(at));
+        self.settle(world, at);
+        self.go_on(world, now);
+    }
+
+    /// A timer rang; it may be one of somebody who had the slot before.
+    pub(crate) fn ring(&mut self, world: &mut World, at: Instant, now: Instant) {
+        if self.armed.pop_if(|armed| *armed == at).is_some() {
+            self.go_on(world, now);
+        }
+    }
+
+    /// The kernel told about a connection.
+    pub(crate) fn ready(
+        &mut self,
+        world: &mut World,
+        generation: u32,
+        connection: usize,
+        now: Instant,
+    ) {
+        let Some(ready) = self.connections.get_mut(connection) else {
+            return;
+        };
+        if generation != self.generation & 0xff_ffff {
+            return;
+        }
+        ready.armed = false;
+        match ready.stage {
+            Stage::Connecting => match ready.connect_error() {
+                None => self.connected(world, connection, now),
+                Some(error) => self.connect_failed(world, connection, now, &error),
+            },
+            Stage::Sending => {
+                if ready.send_more().is_err() {
+                    self.broken(world, connection, now);
+                } else {
+                    self.arm(world, connection, now);
+                }
+            }
+            _ => {}
+        }
+        self.go_on(world, now);
+    }
+
+    fn kind<'a>(&self, world: &'a World) -> &'a LineKind {
+        &world.lines[self.class as usize]
+    }
+
+    /// Does all that is due, in order, and sets the timer for what is next.
+    fn go_on(&mut self, world: &mut World, now: Instant) {
+        let mut reads = 0;
+        while self.player.end().is_none() {
+            let Some((at, due)) = self.next_due(world).filter(|(at, _)| *at <= now) else {
+                if self.held.is_none() && reads < READS_MAX && self.read(world, now, now) {
+                    reads += 1;
+                    continue;
+                }
+                break;
+            };
+            match due {
+                Due::Held => {
+                    self.deliver(world, at);
+                    // What came in the meantime goes on the line at once, however late we are.
+                    if self.held.is_none() && self.player.end().is_none() {
+                        self.read(world, at, now);
+                    }
+                }
+                Due::Player => {
+                    let time = self.kind(world).viewer_time(at);
+                    self.player.handle_timeout(time);
+                    self.settle(world, at);
+                }
+                Due::Departure(connection) => self.depart(world, connection, at, now),
+            }
+        }
+        self.set_timer(world, now, reads);
+    }
+
+    /// What is to be done next, and when.
+    fn next_due(&self, world: &World) -> Option<(Instant, Due)> {
+        let held = self.held.map(|_| (self.line.busy_until(), Due::Held));
+        let kind = self.kind(world);
+        let player = self.player.poll_timeout();
+        let player = player.map(|at| (kind.run_time(at), Due::Player));
+        let departures = self.connections.iter().enumerate();
+        let departures = departures.filter_map(|(index, connection)| match connection.stage {
+            Stage::Departing(at) => Some((at, Due::Departure(index))),
+            _ => None,
+        });
+        let others = held.into_iter().chain(player);
+        others.chain(departures).min_by_key(|(at, _)| *at)
+    }
+
+    fn set_timer(&mut self, world: &mut World, now: Instant, reads: u32) {
+        let Some((mut next, _)) = self.next_due(world) else {
+            return;
+        };
+        if reads >= READS_MAX && self.connections.iter().any(Connection::is_hungry) {
+            next = now;
+        }
+        // One that rings too early does nothing but set the next.
+        if self.armed.last().is_none_or(|armed| next < *armed) {
+            self.armed.push(next);
+            world.timers.arm(next, self.slot);
+        }
+    }
+}
+
+/// What may be due.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    /// What is on the line is through.
+    Held,
+    /// The player asked for the time.
+    Player,
+    /// A connection's request reaches the socket.
+    Departure(usize),
+}

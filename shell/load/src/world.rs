@@ -1,0 +1,247 @@
+//! What all viewers of a run share: the clock, the server, the buffer, and the account of what was
+//! seen.
+
+use std::io;
+
+use headlong_player::{CallRecord, ObjectId, SessionEnd};
+use headlong_units::{ByteRange, Duration, Instant};
+use headlong_workload::content::Content;
+use rustix::fd::OwnedFd;
+
+use crate::clock::Clock;
+use crate::connection::Asked;
+use crate::line::{LineKind, SLICE_BYTES_MAX};
+use crate::recording::{FailureTold, Interval, Recording, end_name, is_failure};
+use crate::settings::Sources;
+use crate::target::Target;
+use crate::timers::Timers;
+use crate::times::Times;
+
+/// So many connections refused one after another, and the server is taken for dead.
+const REFUSED_IN_ROW_MAX: u64 = 10;
+
+/// An object of the trace, as it is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    /// Path of the URL.
+    pub(crate) path: String,
+    /// Whose bytes it has, and from where in the title on, if that is known.
+    pub(crate) content: Option<(Content, u64)>,
+}
+
+/// What viewers share.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) epoll: OwnedFd,
+    pub(crate) timers: Timers,
+    pub(crate) target: Target,
+    pub(crate) sources: Sources,
+    pub(crate) objects: Vec<Object>,
+    /// By network class.
+    pub(crate) lines: Vec<LineKind>,
+    pub(crate) recording: Recording,
+    /// All bytes of all viewers pass through here.
+    pub(crate) buffer: Box<[u8]>,
+    /// Where requests are put together.
+    pub(crate) request: Vec<u8>,
+    /// Sessions that are going on.
+    pub(crate) active: u64,
+    /// Those of them that count.
+    pub(crate) steady_active: u64,
+    /// Bytes of bodies that have arrived.
+    pub(crate) bytes: u64,
+    interval_index: u64,
+    interval: Interval,
+    interval_first_byte: Times,
+    refused_in_row: u64,
+    /// Why the run cannot go on.
+    pub(crate) fatal: Option<String>,
+}
+
+impl World {
+    pub(crate) fn new(
+        clock: Clock,
+        epoll: OwnedFd,
+        target: &Target,
+        sources: Sources,
+        recording: Recording,
+    ) -> Self {
+        Self {
+            clock,
+            epoll,
+            timers: Timers::default(),
+            target: target.clone(),
+            sources,
+            objects: Vec::new(),
+            lines: Vec::new(),
+            recording,
+            buffer: vec![0; SLICE_BYTES_MAX as usize].into_boxed_slice(),
+            request: Vec::new(),
+            active: 0,
+            steady_active: 0,
+            bytes: 0,
+            interval_index: 0,
+            interval: Interval::default(),
+            interval_first_byte: Times::default(),
+            refused_in_row: 0,
+            fatal: None,
+        }
+    }
+
+    /// Puts the request for an object into `request`; `false` if there is no such object.
+    pub(crate) fn write_request(&mut self, object: ObjectId, range: Option<ByteRange>) -> bool {
+        self.request.clear();
+        let Some(object) = self.objects.get(object.0 as usize) else {
+            return false;
+        };
+        let out = &mut self.request;
+        self.target.write_request(&object.path, range, out);
+        true
+    }
+
+    /// The first byte of `part` that is not what it should be: its offset in the object. `part`
+    /// follows what was received before.
+    pub(crate) fn first_wrong(&mut self, asked: &Asked, part: &[u8]) -> Option<u64> {
+        let object = self.objects.get(asked.object.0 as usize)?;
+        let (content, base) = object.content?;
+        self.recording.checked_bytes += part.len() as u64;
+        // A server that ignores a range begins at the beginning.
+        let start = match asked.status {
+            206 => asked.range.map_or(0, |range| range.start),
+            _ => 0,
+        };
+        let offset = start + asked.received;
+        let wrong = content.first_wrong(base + offset, part)?;
+        Some(offset + wrong as u64)
+    }
+
+    /// Counts bytes of a body that reached a viewer at `at` of its own time.
+    pub(crate) fn count_bytes(&mut self, at: Instant, bytes: u64) {
+        self.recording.count_bytes(at, bytes);
+        self.interval.bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    /// Counts what became of a call that left `late`.
+    pub(crate) fn count_call(
+        &mut self,
+        class: u32,
+        steady: bool,
+        record: &CallRecord,
+        late: Duration,
+    ) {
+        self.recording
+            .count_call(class as usize, steady, record, late);
+        if let Some(first_byte) = record.first_byte {
+            let waited = first_byte.since(record.intended);
+            self.interval_first_byte.record(waited);
+        }
+    }
+
+    /// Counts a session that has ended by itself.
+    pub(crate) fn count_session(&mut self, class: u32, steady: bool, end: &SessionEnd) {
+        self.recording.count_session(class as usize, steady, end);
+        self.interval.failures += u64::from(is_failure(end.end));
+    }
+
+    /// Keeps a failed call to be told.
+    pub(crate) fn tell(
+        &mut self,
+        session: u64,
+        object: ObjectId,
+        at: Instant,
+        record: &CallRecord,
+        detail: Option<String>,
+    ) {
+        let path = self.objects.get(object.0 as usize).map(|o| o.path.clone());
+        let address = self.target.address();
+        let status = match record.end {
+            headlong_player::CallEnd::Refused(status) => format!("status {status}"),
+            _ => format!("after {} bytes", record.bytes),
+        };
+        self.recording.tell(|| FailureTold {
+            at_s: at.0 as f64 / 1e9,
+            session,
+            url: format!("http://{address}{}", path.unwrap_or_default()),
+            end: end_name(record.end).into(),
+            detail: detail.unwrap_or(status),
+        });
+    }
+
+    /// A session began.
+    pub(crate) fn session_began(&mut self, steady: bool) {
+        self.recording.arrived += 1;
+        self.active += 1;
+        self.steady_active += u64::from(steady);
+        self.recording.active_max = self.recording.active_max.max(self.active);
+        self.interval.active_max = self.interval.active_max.max(self.active);
+    }
+
+    /// A session is over.
+    pub(crate) fn session_over(&mut self, steady: bool) {
+        self.active -= 1;
+        self.steady_active -= u64::from(steady);
+    }
+
+    /// The server accepted a connection.
+    pub(crate) fn connected(&mut self) {
+        self.refused_in_row = 0;
+    }
+
+    /// A connection could not be had. What is this machine's fault, or the end of the server, makes
+    /// the result worthless.
+    pub(crate) fn connect_failed(&mut self, error: &io::Error) {
+        use rustix::io::Errno;
+        let reason = match Errno::from_io_error(error) {
+            Some(Errno::MFILE | Errno::NFILE) => {
+                "the generator ran out of file descriptors: raise the limit (ulimit -n), or play \
+                 fewer sessions at a time"
+            }
+            Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => {
+                "the generator ran out of ports, or has no such source address: name more source \
+                 addresses"
+            }
+            Some(Errno::NOBUFS | Errno::NOMEM) => "the machine ran out of memory for sockets",
+            Some(Errno::CONNREFUSED) => {
+                self.refused_in_row += 1;
+                if self.refused_in_row >= REFUSED_IN_ROW_MAX {
+                    let address = self.target.address();
+                    self.fatal = Some(format!(
+                        "the server died: nothing listens at {address} any more"
+                    ));
+                }
+                "connections were refused: for some time nothing listened there"
+            }
+            _ => return,
+        };
+        self.invalid(reason.into());
+    }
+
+    /// The result counts for nothing, for this reason.
+    pub(crate) fn invalid(&mut self, reason: String) {
+        if !self.recording.invalid_because.contains(&reason) {
+            self.recording.invalid_because.push(reason);
+        }
+    }
+
+    /// Closes the intervals that are over at `now`.
+    pub(crate) fn roll(&mut self, now: Instant) {
+        while now.0 / self.recording.interval > self.interval_index {
+            self.close_interval();
+        }
+    }
+
+    /// Closes the interval that is going on.
+    pub(crate) fn close_interval(&mut self) {
+        let next = Interval {
+            active_max: self.active,
+            ..Interval::default()
+        };
+        let mut done = core::mem::replace(&mut self.interval, next);
+        done.first_byte = self.interval_first_byte.sparse();
+        self.interval_first_byte.clear();
+        self.recording.series.push(done);
+        self.interval_index += 1;
+    }
+}

@@ -1,0 +1,172 @@
+//! Results are as their schema says, field by field, and the schema knows every field.
+
+use headlong_load::{FailureTold, Recording};
+use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};
+use headlong_units::{BitRate, Duration, Instant};
+use headlong_workload::NetworkClass;
+use serde_json::{Value, json};
+
+const SCHEMA: &str = include_str!("../../../docs/schemas/load-1.json");
+
+/// What of `value` is not as `schema` says: the part of JSON Schema that ours uses, and beyond it
+/// that objects with known fields have no others.
+fn differences(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    let mut wrong = |what: String| found.push(format!("{path}: {what}"));
+    if let Some(reference) = schema["$ref"].as_str() {
+        let name = reference.trim_start_matches("#/$defs/");
+        assert!(root["$defs"][name].is_object(), "{reference} is nowhere");
+        return differences(root, &root["$defs"][name], value, path, found);
+    }
+    if let Some(constant) = schema.get("const").filter(|constant| *constant != value) {
+        wrong(format!("{value} is not {constant}"));
+    }
+    if schema["enum"]
+        .as_array()
+        .is_some_and(|all| !all.contains(value))
+    {
+        wrong(format!("{value} is none of {}", schema["enum"]));
+    }
+    let is = |kind: &str| match kind {
+        "number" => value.is_number(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{path}: `{other}` is no type of JSON"),
+    };
+    let fits = match &schema["type"] {
+        Value::String(kind) => is(kind),
+        Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().expect("a name"))),
+        _ => schema.get("const").or(schema.get("enum")).is_some(),
+    };
+    if !fits {
+        wrong(format!("{value} is no {}", schema["type"]));
+    }
+    for (bound, sign) in [("minimum", 1.0), ("maximum", -1.0)] {
+        if let (Some(bound), Some(value)) = (schema[bound].as_f64(), value.as_f64())
+            && (value - bound) * sign < 0.0
+        {
+            wrong(format!("{value} is beyond {bound}"));
+        }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        differences(root, &schema["items"], item, &format!("{path}[]"), found);
+    }
+    let Some(fields) = value.as_object() else {
+        return;
+    };
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let name = name.as_str().expect("a name");
+        if !fields.contains_key(name) {
+            found.push(format!("{path}: {name} is missing"));
+        }
+    }
+    for (name, value) in fields {
+        let path = format!("{path}.{name}");
+        let known = schema["properties"].get(name);
+        match known.or(schema.get("additionalProperties")) {
+            Some(schema) => differences(root, schema, value, &path, found),
+            None => found.push(format!("{path} is unknown to the schema")),
+        }
+    }
+}
+
+fn check(value: &Value) -> Vec<String> {
+    let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
+    let mut found = Vec::new();
+    differences(&schema, &schema, value, "result", &mut found);
+    found
+}
+
+fn empty() -> Recording {
+    Recording::new(&[], Instant::ZERO, Instant(1), Duration::from_secs(5))
+}
+
+/// One of everything.
+fn full() -> Recording {
+    let classes = [
+        NetworkClass::unlimited(),
+        NetworkClass {
+            name: "dsl".into(),
+            bandwidth: Some(BitRate::from_kbps(3500)),
+            delay: Duration::from_millis(50),
+            share: 0.5,
+        },
+    ];
+    let end = Instant(60_000_000_000);
+    let mut recording = Recording::new(&classes, Instant::ZERO, end, Duration::from_secs(5));
+    let ends = [
+        CallEnd::Whole,
+        CallEnd::TimedOut,
+        CallEnd::Refused(503),
+        CallEnd::Broken,
+        CallEnd::Wrong,
+        CallEnd::Abandoned,
+    ];
+    for (call, end) in (0..).zip(ends) {
+        let record = CallRecord {
+            call: CallId(call),
+            intended: Instant(0),
+            sent: Instant(10),
+            first_byte: Some(Instant(2_000_000)),
+            ended: Instant(3_000_000),
+            bytes: 100,
+            end,
+        };
+        recording.count_call(1, true, &record, Duration(5));
+        let session = SessionEnd {
+            end,
+            ended: record.ended,
+            startup_delay: Some(Duration::from_millis(3)),
+            stalls: 2,
+            stall_time: Duration::from_millis(20),
+            played: Duration::from_secs(1),
+            bit_rate: Some(BitRate(1)),
+            switches: 1,
+            bytes: 100,
+        };
+        recording.count_session(1, true, &session);
+    }
+    recording.series.push(Default::default());
+    recording.invalid_because.push("of this".into());
+    recording.tell(|| FailureTold {
+        at_s: 1.5,
+        session: 3,
+        url: "http://127.0.0.1/".into(),
+        end: "wrong".into(),
+        detail: "byte 5 is not the title's".into(),
+    });
+    recording
+}
+
+#[test]
+fn results_are_as_their_schema_says() {
+    for recording in [empty(), full()] {
+        let text = recording.report().to_json();
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(check(&value), Vec::<String>::new(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_as_the_schema_says_is_noticed() {
+    let value = serde_json::to_value(full().report()).expect("JSON");
+    let changes: [(&str, Value); 6] = [
+        ("/schema", json!("headlong-load-2")),
+        ("/failure_share", json!(1.5)),
+        ("/sessions/steady", json!("6")),
+        ("/classes/1/requests/whole", json!(null)),
+        ("/first_failures/0/end", json!("bad")),
+        ("/series/0", json!({})),
+    ];
+    for (place, change) in changes {
+        let mut value = value.clone();
+        *value.pointer_mut(place).expect(place) = change;
+        assert!(!check(&value).is_empty(), "{place}");
+    }
+    let mut value = value;
+    value["new"] = json!(1);
+    assert_eq!(check(&value), ["result.new is unknown to the schema"]);
+}

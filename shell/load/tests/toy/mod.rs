@@ -1,0 +1,399 @@
+//! A server with a known response law: one thread, any number of connections.
+//!
+//! The folder of a title says how it behaves: `ok/000007.bin` is title 7 served well, `wrong/...`
+//! with a byte that is not its own, and so on ([`Behaviour`]). Every title has [`TITLE_BYTES`].
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use headlong_workload::content::Content;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+
+/// Bytes of every title.
+pub(crate) const TITLE_BYTES: u64 = 1 << 20;
+/// Where the one wrong byte of a title in `wrong` lies.
+pub(crate) const WRONG_AT: u64 = 12_345;
+
+/// It answers nothing during the first `length` of every `period`: what comes then waits for its
+/// end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stalls {
+    pub period: Duration,
+    pub length: Duration,
+}
+
+impl Stalls {
+    /// How much longer it says nothing, this long after its start.
+    fn left(self, now: Duration) -> Duration {
+        if self.period.is_zero() {
+            return Duration::ZERO;
+        }
+        let phase = Duration::from_nanos((now.as_nanos() % self.period.as_nanos()) as u64);
+        self.length.saturating_sub(phase)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behaviour {
+    Ok,
+    /// One byte is wrong.
+    Wrong,
+    /// The connection ends in the middle.
+    Short,
+    /// In chunks.
+    Chunked,
+    /// 503.
+    Refuse,
+    /// No answer.
+    Hang,
+    /// With no length; the end of the connection is the end.
+    UntilClose,
+    /// Closes after each reply without having said so.
+    Stale,
+    /// Answers with another range.
+    OtherRange,
+    /// No HTTP.
+    Noise,
+}
+
+impl Behaviour {
+    fn of(path: &str) -> Self {
+        match path.trim_start_matches('/').split('/').next() {
+            Some("wrong") => Self::Wrong,
+            Some("short") => Self::Short,
+            Some("chunked") => Self::Chunked,
+            Some("refuse") => Self::Refuse,
+            Some("hang") => Self::Hang,
+            Some("until-close") => Self::UntilClose,
+            Some("stale") => Self::Stale,
+            Some("other-range") => Self::OtherRange,
+            Some("noise") => Self::Noise,
+            _ => Self::Ok,
+        }
+    }
+}
+
+/// What is still to be sent.
+struct Reply {
+    behaviour: Behaviour,
+    head: Vec<u8>,
+    content: Content,
+    next: u64,
+    end: u64,
+}
+
+struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    reply: Option<Reply>,
+    /// Bytes that the socket did not take.
+    unsent: Vec<u8>,
+    /// It is answered then.
+    due: Option<Instant>,
+}
+
+/// The server; it stops when dropped.
+pub(crate) struct Toy {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    requests: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Toy {
+    /// Starts one.
+    pub(crate) fn start(stalls: Stalls) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let stop = Arc::new(AtomicBool::new(false));
+        let requests = Arc::new(AtomicU64::new(0));
+        let mut serving = Serving::new(listener, stalls, requests.clone()).expect("an epoll");
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || serving.run(&stopped).expect("it serves"));
+        Self {
+            address,
+            stop,
+            requests,
+            thread: Some(thread),
+        }
+    }
+
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// How many requests have come.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Toy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+const LISTENER: u64 = u64::MAX;
+
+struct Serving {
+    listener: TcpListener,
+    epoll: OwnedFd,
+    stalls: Stalls,
+    start: Instant,
+    connections: HashMap<u64, Connection>,
+    next_token: u64,
+    /// Connections that wait for the end of a stall, in the order in which they asked.
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    requests: Arc<AtomicU64>,
+    buffer: Vec<u8>,
+}
+
+impl Serving {
+    fn new(listener: TcpListener, stalls: Stalls, requests: Arc<AtomicU64>) -> io::Result<Self> {
+        // The standard library's backlog is too short for a crowd.
+        rustix::net::listen(&listener, 4096)?;
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(
+            &epoll,
+            &listener,
+            EventData::new_u64(LISTENER),
+            EventFlags::IN,
+        )?;
+        Ok(Self {
+            listener,
+            epoll,
+            stalls,
+            start: Instant::now(),
+            connections: HashMap::new(),
+            next_token: 0,
+            due: BinaryHeap::new(),
+            requests,
+            buffer: vec![0; 64 << 10],
+        })
+    }
+
+    fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut events = Vec::with_capacity(256);
+        while !stop.load(Ordering::Relaxed) {
+            let look = Duration::from_millis(20);
+            let wait = self.due.peek().map_or(look, |Reverse((due, _))| {
+                look.min(due.saturating_duration_since(Instant::now()))
+            });
+            let wait = Timespec {
+                tv_sec: 0,
+                tv_nsec: i64::from(wait.subsec_nanos()),
+            };
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept()?,
+                    token => self.serve(token),
+                }
+            }
+            while let Some(Reverse((due, token))) = self.due.peek().copied() {
+                if due > Instant::now() {
+                    break;
+                }
+                self.due.pop();
+                self.serve(token);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => continue,
+            };
+            stream.set_nonblocking(true)?;
+            let token = self.next_token;
+            self.next_token += 1;
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+            epoll::add(&self.epoll, &stream, EventData::new_u64(token), flags)?;
+            let connection = Connection {
+                stream,
+                request: Vec::new(),
+                reply: None,
+                unsent: Vec::new(),
+                due: None,
+            };
+            self.connections.insert(token, connection);
+        }
+    }
+
+    /// Does what can be done on a connection; closes it when that is its end.
+    fn serve(&mut self, token: u64) {
+        let Some(mut connection) = self.connections.remove(&token) else {
+            return;
+        };
+        if self.go_on(token, &mut connection).is_ok() {
+            self.connections.insert(token, connection);
+        }
+    }
+
+    fn go_on(&mut self, token: u64, connection: &mut Connection) -> io::Result<()> {
+        loop {
+            if let Some(due) = connection.due {
+                if due > Instant::now() {
+                    return Ok(());
+                }
+                connection.due = None;
+            }
+            if connection.reply.is_some() || !connection.unsent.is_empty() {
+                if !send(connection, &mut self.buffer)? {
+                    return Ok(());
+                }
+                continue;
+            }
+            if !receive(connection, &mut self.buffer)? {
+                return Ok(());
+            }
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            answer(connection)?;
+            let now = Instant::now();
+            let left = self.stalls.left(now - self.start);
+            if !left.is_zero() {
+                connection.due = Some(now + left);
+                self.due.push(Reverse((now + left, token)));
+            }
+        }
+    }
+}
+
+/// Whether a whole request has come.
+fn receive(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
+    loop {
+        if connection.request.ends_with(b"\r\n\r\n") {
+            return Ok(true);
+        }
+        match connection.stream.read(buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => connection.request.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Turns the request into a reply.
+fn answer(connection: &mut Connection) -> io::Result<()> {
+    let request = core::mem::take(&mut connection.request);
+    let text = String::from_utf8_lossy(&request);
+    let path = text.split(' ').nth(1).unwrap_or_default();
+    let behaviour = Behaviour::of(path);
+    let range = text.split("Range: bytes=").nth(1).and_then(|range| {
+        let (first, last) = range.split("\r\n").next()?.split_once('-')?;
+        let last = last.parse().unwrap_or(TITLE_BYTES - 1);
+        Some((first.parse().ok()?, last + 1))
+    });
+    let (start, end) = range.unwrap_or((0, TITLE_BYTES));
+    let end = end.min(TITLE_BYTES);
+    let (title, base) = headlong_workload::locate(path, Some(TITLE_BYTES)).unwrap_or((0, 0));
+    let status = if range.is_some() {
+        "206 Partial Content"
+    } else {
+        "200 OK"
+    };
+    let shown = if behaviour == Behaviour::OtherRange {
+        start + 8
+    } else {
+        start
+    };
+    let mut head = match behaviour {
+        Behaviour::Refuse => "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_string(),
+        Behaviour::Noise => "SSH-2.0-toy\r\n\r\n".to_string(),
+        Behaviour::Hang => return Ok(()),
+        _ => {
+            let last = shown + (end - start) - 1;
+            format!("HTTP/1.1 {status}\r\nContent-Range: bytes {shown}-{last}/{TITLE_BYTES}\r\n")
+        }
+    };
+    let no_body = matches!(behaviour, Behaviour::Refuse | Behaviour::Noise);
+    match behaviour {
+        _ if no_body => {}
+        Behaviour::Chunked => head.push_str("Transfer-Encoding: chunked\r\n\r\n"),
+        Behaviour::UntilClose => head.push_str("Connection: close\r\n\r\n"),
+        _ => head.push_str(&format!("Content-Length: {}\r\n\r\n", end - start)),
+    }
+    connection.reply = Some(Reply {
+        behaviour,
+        head: head.into_bytes(),
+        content: Content::of_title(title),
+        next: base + start,
+        end: base + if no_body { start } else { end },
+    });
+    Ok(())
+}
+
+/// Sends what the socket takes; whether the reply is over. An error closes the connection.
+fn send(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<bool> {
+    loop {
+        while !connection.unsent.is_empty() {
+            match connection.stream.write(&connection.unsent) {
+                Ok(count) => drop(connection.unsent.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(reply) = &mut connection.reply else {
+            return Ok(true);
+        };
+        connection.unsent = core::mem::take(&mut reply.head);
+        let count = (reply.end - reply.next).min(buffer.len() as u64) as usize;
+        let part = &mut buffer[..count];
+        reply.content.fill(reply.next, part);
+        let wrong = reply.next..reply.next + count as u64;
+        if reply.behaviour == Behaviour::Wrong && wrong.contains(&WRONG_AT) {
+            part[(WRONG_AT - reply.next) as usize] ^= 1;
+        }
+        reply.next += count as u64;
+        let chunked = reply.behaviour == Behaviour::Chunked;
+        if chunked {
+            let size = format!("{count:x}\r\n");
+            connection.unsent.extend_from_slice(size.as_bytes());
+        }
+        connection.unsent.extend_from_slice(part);
+        if chunked {
+            connection.unsent.extend_from_slice(b"\r\n");
+        }
+        // A chunk of no bytes is the last one.
+        let is_last = reply.next == reply.end && (!chunked || count == 0);
+        let half = reply.behaviour == Behaviour::Short;
+        if !is_last && !half {
+            continue;
+        }
+        let closes = matches!(
+            reply.behaviour,
+            Behaviour::UntilClose | Behaviour::Stale | Behaviour::Short | Behaviour::Noise
+        );
+        connection.reply = None;
+        if closes {
+            // What is left goes out as it can; these replies are short.
+            connection.stream.set_nonblocking(false)?;
+            connection.stream.write_all(&connection.unsent)?;
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+    }
+}

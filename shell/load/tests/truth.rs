@@ -1,0 +1,114 @@
+//! The statistics against arithmetic, in virtual time: what [`examples/truth.rs`] shows with a
+//! server and a clock.
+
+use headlong_load::Recording;
+use headlong_player::{CallEnd, CallId, CallRecord, SessionEnd};
+use headlong_units::{Duration, Instant};
+use headlong_workload::NetworkClass;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn recording(to: u64) -> Recording {
+    let classes = [NetworkClass::unlimited()];
+    let interval = Duration::from_secs(5);
+    Recording::new(
+        &classes,
+        Instant(10 * SECOND),
+        Instant(to * SECOND),
+        interval,
+    )
+}
+
+/// What becomes of a call to a server that says nothing for the first second of every ten.
+fn answered(intended: u64) -> CallRecord {
+    let phase = intended % (10 * SECOND);
+    let answer = intended + SECOND.saturating_sub(phase) + 300_000;
+    CallRecord {
+        call: CallId(0),
+        intended: Instant(intended),
+        sent: Instant(intended),
+        first_byte: Some(Instant(answer)),
+        ended: Instant(answer + 1_000_000),
+        bytes: 1000,
+        end: CallEnd::Whole,
+    }
+}
+
+fn session(end: CallEnd) -> SessionEnd {
+    SessionEnd {
+        end,
+        ended: Instant::ZERO,
+        startup_delay: Some(Duration::from_millis(20)),
+        stalls: 0,
+        stall_time: Duration::ZERO,
+        played: Duration::ZERO,
+        bit_rate: None,
+        switches: 0,
+        bytes: 1000,
+    }
+}
+
+/// A thousand requests a second, of which `share` is this generator's.
+fn record(recording: &mut Recording, first: u64, step: u64) {
+    for index in (first..60_000).step_by(step as usize) {
+        let record = answered(index * SECOND / 1000);
+        let steady = recording.is_steady(record.intended);
+        recording.count_call(0, steady, &record, Duration(index % 7));
+        recording.count_bytes(record.ended, record.bytes);
+        let end = match index % 1000 {
+            0 => CallEnd::TimedOut,
+            _ => CallEnd::Whole,
+        };
+        recording.count_session(0, steady, &session(end));
+    }
+}
+
+#[test]
+fn the_99th_percentile_of_a_known_law_is_what_arithmetic_says() {
+    let mut recording = recording(60);
+    record(&mut recording, 0, 1);
+    let report = recording.report();
+    // One in ten waits for up to a second, all waits alike: one in a hundred longer than 0.9 s.
+    let p99 = report.first_byte_ms.p99.expect("it was measured");
+    assert!((p99 / 900.0 - 1.0).abs() < 0.01, "{p99}");
+    let mean = report.first_byte_ms.mean.expect("it was measured");
+    assert!((mean / 50.3 - 1.0).abs() < 0.01, "{mean}");
+    assert_eq!(report.first_byte_ms.count, 50_000);
+    assert_eq!(report.sessions.steady, 50_000);
+    assert_eq!(report.sessions.steady_failed, 50);
+    assert_eq!(report.sessions.failed, 60);
+    assert!((report.failure_share - 0.001).abs() < 1e-12);
+}
+
+#[test]
+fn several_generators_together_say_what_one_would_have_said() {
+    let mut one = recording(60);
+    record(&mut one, 0, 1);
+    let mut sum: Option<Recording> = None;
+    for part in 0..8 {
+        let mut recording = recording(60);
+        record(&mut recording, part, 8);
+        // As a file would bring it.
+        let recording = Recording::from_json(&recording.to_json()).expect("a recording");
+        match &mut sum {
+            Some(sum) => sum.merge(&recording).expect("the same experiment"),
+            None => sum = Some(recording),
+        }
+    }
+    let mut sum = sum.expect("there were eight");
+    assert_eq!(sum.generators, 8);
+    sum.generators = 1;
+    assert_eq!(sum.report(), one.report());
+    assert_eq!(sum, one);
+}
+
+#[test]
+fn recordings_of_different_experiments_are_not_merged() {
+    let mut one = recording(60);
+    let mut other = recording(60);
+    other.time_scale = 10.0;
+    let error = one.merge(&other).expect_err("another time scale");
+    assert_eq!(error, "the time scale differs: 1 and 10");
+    let error = Recording::from_json("{}").expect_err("no recording");
+    assert!(error.contains("--histograms"), "{error}");
+}
