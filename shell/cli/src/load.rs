@@ -103,6 +103,10 @@ struct Playing {
     /// Play this many sessions of the trace and no more
     #[arg(long, value_name = "COUNT")]
     sessions_max: Option<u64>,
+    /// End when the last session arrives. Who is still watching then is not counted as a session;
+    /// without this, the run goes on until all that count are gone, under less and less load
+    #[arg(long)]
+    end_with_arrivals: bool,
     /// End at the first failure in the steady state; the result is valid
     #[arg(long)]
     stop_at_failure: bool,
@@ -262,6 +266,7 @@ impl Playing {
             time_scale: scale.unwrap_or(TimeScale::ONE),
             verify: self.verify == "on",
             stop_at_failure: self.stop_at_failure,
+            end_with_arrivals: self.end_with_arrivals,
             sessions_max: self.sessions_max,
             chunk_bytes: chunk.map(|size| size.0),
             sources: sources.unwrap_or_default(),

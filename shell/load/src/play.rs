@@ -113,8 +113,8 @@ impl Watch for () {
 
 /// Plays a trace against a server and says what was seen.
 ///
-/// Returns when all sessions that count are over, or when `stop` is set, which makes the result
-/// invalid.
+/// Returns when all sessions that count are over, or as the settings say; or when `stop` is set,
+/// which makes the result invalid.
 ///
 /// # Errors
 /// If it cannot be played at all; nothing was sent then.
@@ -142,6 +142,7 @@ struct Run {
     free: Vec<u32>,
     cpu: CpuMeter,
     stop_at_failure: bool,
+    end_with_arrivals: bool,
     /// Sessions that count and have not arrived.
     steady_to_come: u64,
 }
@@ -198,6 +199,7 @@ impl Run {
             free: Vec::new(),
             cpu: CpuMeter::default(),
             stop_at_failure: settings.stop_at_failure,
+            end_with_arrivals: settings.end_with_arrivals,
             steady_to_come,
         })
     }
@@ -327,7 +329,8 @@ impl Run {
             return true;
         }
         let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
-        let all_done = self.arrivals.len() == 0 && self.world.active == 0;
+        let nobody_comes = self.arrivals.len() == 0;
+        let all_done = nobody_comes && (self.end_with_arrivals || self.world.active == 0);
         let window_to = Instant(self.world.recording.window_to);
         all_done || (steady_done && self.world.clock.now() >= window_to)
     }
@@ -364,7 +367,11 @@ impl Run {
             true => recording.window_bytes as f64 / seconds,
             false => 0.0,
         };
+        // Viewers are told of their timeouts at their times, and we may have come to them later.
+        let told = &mut recording.failures_told;
+        told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.cpu.finish(self.world.clock.wall());
+        let recording = &mut self.world.recording;
         recording.cpu_share = self.cpu.share();
         recording.cpu_share_max = self.cpu.share_max();
         self.world.recording.judge();

@@ -23,6 +23,9 @@ pub struct Settings {
     pub verify: bool,
     /// Whether the first failure in the steady state ends the run.
     pub stop_at_failure: bool,
+    /// Whether the run ends when the last session arrives. Who is still there then is not counted as
+    /// a session, as the load would not be steady any more (thesis 3.6.1); its calls so far are.
+    pub end_with_arrivals: bool,
     /// Play this many sessions of the trace and no more.
     pub sessions_max: Option<u64>,
     /// Bytes of a title in each of its chunk files, to know which bytes a chunk file must have.
@@ -45,6 +48,7 @@ impl Default for Settings {
             ramp_down: Ramp::default(),
             verify: true,
             stop_at_failure: false,
+            end_with_arrivals: false,
             sessions_max: None,
             chunk_bytes: None,
             sources: Sources::default(),
