@@ -1,53 +1,51 @@
 //! A block device over a slow disk, and a file system on it: what a server sees of a real drive.
-//!
-//! The loop device reads its file directly, so that no page cache hides reads from the drive. The
-//! file system is ext4 without a journal and fully initialised: nothing but its user makes it
-//! read or write later. Guards drop from the inside out: file system, loop device, disk.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, mount};
+use headlong_vdisk::control::StopSignal;
+use headlong_vdisk::mount::find_program;
+use headlong_vdisk::{FileSystem, Options, QueueSettings, VirtualDisk};
 
-use crate::slow_disk::{DriveModel, SlowDisk, unmount_when_free};
-
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::slow_disk::{DriveModel, SlowDisk, file_options, io_error};
 
 /// A mounted file system on a loop device on a slow disk.
 pub struct BlockDevice {
-    // Dropped in this order.
-    mounted: Mounted,
-    loop_device: LoopDevice,
     disk: SlowDisk,
+    root: PathBuf,
 }
 
 impl BlockDevice {
     /// Makes a disk (see [`SlowDisk::new`]), a file system on it, and mounts that; timing off.
     pub fn new(size_bytes: u64, model: DriveModel, compression: f64) -> io::Result<Self> {
-        let disk = SlowDisk::new(size_bytes, model, compression)?;
-        let loop_device = LoopDevice::attach(&disk.path())?;
-        make_file_system(&loop_device.path)?;
-        let point = disk.directory().join("root");
-        fs::create_dir_all(&point)?;
-        let mounted = Mounted::mount(&loop_device.path, &point)?;
-        Ok(Self {
-            mounted,
-            loop_device,
-            disk,
-        })
+        let disk = VirtualDisk::start(Options {
+            file: file_options(size_bytes, model, compression),
+            file_system: Some(FileSystem::Ext4),
+            inodes: None,
+            mount: None,
+            queue: QueueSettings {
+                is_rotational: true,
+                ..QueueSettings::default()
+            },
+            control: None,
+            stop: StopSignal::default(),
+        });
+        let disk = disk.map_err(io_error)?;
+        let root = disk.mount().ok_or(io::ErrorKind::NotFound)?;
+        let disk = SlowDisk::below(disk);
+        Ok(Self { disk, root })
     }
 
     /// The root of the mounted file system.
     pub fn root(&self) -> &Path {
-        &self.mounted.point
+        &self.root
     }
 
-    /// The device node, `/dev/loopN`.
-    pub fn device(&self) -> &Path {
-        &self.loop_device.path
+    fn device(&self) -> &VirtualDisk {
+        self.disk
+            .above()
+            .expect("it was made with a device above it")
     }
 
     /// The disk below: timing, faults, trace.
@@ -57,13 +55,12 @@ impl BlockDevice {
 
     /// Kernel name of the device, `loopN`.
     pub fn device_name(&self) -> String {
-        let name = self.loop_device.path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        self.device().device_name()
     }
 
     /// Where a file lies on the disk: runs of bytes in file order, as `filefrag` tells them.
     pub fn extents(&self, file: &Path) -> io::Result<Vec<FileExtent>> {
-        let program = find_program("filefrag").map_err(io::Error::other)?;
+        let program = find_program("filefrag", "e2fsprogs").map_err(io::Error::other)?;
         let output = Command::new(program)
             .args(["-v", "-b4096"])
             .arg(file)
@@ -81,23 +78,10 @@ impl BlockDevice {
     /// Writes everything out, drops what the kernel cached of it, empties the trace and switches
     /// the timing on: the moment a measurement begins.
     pub fn start(&self) -> io::Result<()> {
-        rustix::fs::syncfs(fs::File::open(self.root())?)?;
-        // A mount made anew begins with cold caches for this file system and leaves those of
-        // the rest of the machine alone.
-        unmount_when_free(&self.mounted.point, Instant::now() + RELEASE_TIMEOUT)?;
-        mount_file_system(&self.loop_device.path, &self.mounted.point)?;
+        self.device().remount().map_err(io_error)?;
         self.disk.forget_trace();
         self.disk.switch_timing(true);
         Ok(())
-    }
-}
-
-impl Drop for BlockDevice {
-    fn drop(&mut self) {
-        // A hanging disk would hold the unmounting for ever; what was written to it does not matter
-        // any more, and without the timing the rest is quick.
-        self.disk.heal();
-        self.disk.switch_timing(false);
     }
 }
 
@@ -124,128 +108,6 @@ fn parse_extent(line: &str) -> Option<FileExtent> {
         physical: physical * 4096,
         length: length * 4096,
     })
-}
-
-struct LoopDevice {
-    path: PathBuf,
-}
-
-impl LoopDevice {
-    fn attach(file: &Path) -> io::Result<Self> {
-        let output = Command::new(find_program("losetup").map_err(io::Error::other)?)
-            .args(["--find", "--show", "--direct-io=on"])
-            .arg(file)
-            .output()?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(io::Error::other(format!(
-                "losetup {}: {text}",
-                file.display()
-            )));
-        }
-        let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-        let device = Self { path };
-        device.check_direct_io()?;
-        // The kernel takes a loop device over FUSE for flash.
-        fs::write(device.setting("queue/rotational"), "1")?;
-        Ok(device)
-    }
-
-    fn setting(&self, name: &str) -> PathBuf {
-        Path::new("/sys/block")
-            .join(self.path.file_name().unwrap_or_default())
-            .join(name)
-    }
-
-    /// losetup does not fail when the kernel refuses direct I/O; everything measured would be
-    /// wrong.
-    fn check_direct_io(&self) -> io::Result<()> {
-        let setting = self.setting("loop/dio");
-        match fs::read_to_string(&setting)?.trim() {
-            "1" => Ok(()),
-            other => Err(io::Error::other(format!(
-                "{} is {other}: the loop device would read through the page cache",
-                setting.display()
-            ))),
-        }
-    }
-}
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let detach = |program| {
-            Command::new(program)
-                .arg("--detach")
-                .arg(&self.path)
-                .output()
-        };
-        match find_program("losetup").map(detach) {
-            Ok(Ok(output)) if output.status.success() => {}
-            other => eprintln!("testkit: cannot detach {}: {other:?}", self.path.display()),
-        }
-    }
-}
-
-struct Mounted {
-    point: PathBuf,
-}
-
-impl Mounted {
-    fn mount(device: &Path, point: &Path) -> io::Result<Self> {
-        mount_file_system(device, point)?;
-        Ok(Self {
-            point: point.to_owned(),
-        })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let end = Instant::now() + RELEASE_TIMEOUT;
-        if let Err(error) = unmount_when_free(&self.point, end) {
-            eprintln!("testkit: cannot unmount {}: {error}", self.point.display());
-        }
-    }
-}
-
-fn mount_file_system(device: &Path, point: &Path) -> io::Result<()> {
-    mount(device, point, "ext4", MountFlags::NOATIME, None)?;
-    Ok(())
-}
-
-fn make_file_system(device: &Path) -> io::Result<()> {
-    let output = Command::new(find_program("mkfs.ext4").map_err(io::Error::other)?)
-        // No journal: nobody needs this file system after a crash. Flexible groups as large as the
-        // device put all its tables at the front, so that files lie in one piece behind them.
-        .args([
-            "-q", "-F", "-b", "4096", "-m", "0", "-N", "4096", "-G", "65536",
-        ])
-        // No copies of the superblock either: they would stand in the way of long files.
-        .args([
-            "-O",
-            "^has_journal,^resize_inode,flex_bg,extent,sparse_super2",
-        ])
-        .args(["-E", "lazy_itable_init=0,nodiscard,num_backup_sb=0"])
-        .arg(device)
-        .output()?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(io::Error::other(format!(
-            "mkfs.ext4 {}: {text}",
-            device.display()
-        )));
-    }
-    Ok(())
-}
-
-/// Where a system program is; root's path on Debian may lack the directories for those.
-pub(crate) fn find_program(name: &str) -> Result<PathBuf, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
-        .ok_or_else(|| format!("{name} is not installed (Debian: util-linux, e2fsprogs)"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What tests of the whole server stand on; a dev-dependency only, never part of the server.
 //!
-//! - [`slow_disk`]: a disk that takes as long as a drive would, fails when told, and remembers
+//! - [`slow_disk`]: the emulated disk that takes as long as a drive would, fails when told, and remembers
 //!   every request; [`block_device`] makes a block device and a file system of it.
 //! - [`pattern`]: content that can be checked at any byte without keeping a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
@@ -12,15 +12,13 @@
 
 pub mod block_device;
 pub mod client;
-mod guardian;
 pub mod pattern;
-pub mod scratch;
 pub mod seed;
 pub mod server;
 pub mod slow_disk;
 
 pub use block_device::BlockDevice;
-pub use scratch::Scratch;
+pub use headlong_vdisk::scratch::{self, Scratch};
 pub use seed::Seed;
 pub use server::Server;
 pub use slow_disk::SlowDisk;

@@ -14,6 +14,24 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod dual;
+mod fit;
+mod flash;
+mod hard;
+mod names;
+mod presets;
+mod probe;
 mod request;
+mod spec;
 
+pub use dual::{DualActuator, DualActuatorSpec};
+pub use fit::{Measurements, fit};
+pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};
+pub use hard::{
+    HardDrive, HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, SeekCurve, SeekKnot,
+    WriteCacheSpec,
+};
+pub use presets::{Preset, UnknownPreset, preset, presets};
+pub use probe::{ClosedLoop, Phase, Timings, closed_loop, measure, random_rate, sequential_rate};
 pub use request::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+pub use spec::{DriveSpec, InvalidSpec};

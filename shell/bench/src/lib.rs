@@ -1,1 +1,47 @@
 //! Experiments: set up, run, search, compare, reproduce.
+//!
+//! The one idea: an experiment is one file, and everything in it is started as a person would: the
+//! emulated drive, the workload, the server, the viewers, each as a program of its own. What comes
+//! out is a record with everything that is needed to do it again.
+//!
+//! Invariants: everything is checked before anything is started; a run that was not good enough to
+//! say anything is refused, and is neither pass nor failure; however the bench ends, nothing stays
+//! behind but the store and the records.
+
+mod admin;
+pub mod command;
+mod compare;
+mod disk_trace;
+mod experiment;
+mod facts;
+#[cfg(test)]
+mod golden;
+mod hunt;
+mod load_result;
+mod plan;
+mod record;
+pub mod reproduce;
+mod rig;
+mod run;
+mod search;
+mod servers;
+mod told;
+
+pub use command::{BenchError, Ending, Options, default_store};
+pub use compare::{Compared, Rates, Ratio, compare};
+pub use disk_trace::DiskPattern;
+pub use experiment::{
+    Apache, Baseline, Cell, DriveSpec, Experiment, FileSet, Kernel, KernelChange, Mistake,
+    Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
+};
+pub use facts::{CpuUse, Machine};
+pub use hunt::{Hunt, Limit, Runner};
+pub use plan::plan;
+pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+pub use rig::{MemoryUse, QueueSettings, RigError, missing};
+pub use run::Bench;
+pub use search::{Found, Outcome, Probe, Search};
+pub use told::{
+    MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
+    write_markdown,
+};

@@ -7,13 +7,17 @@
 //! to standard error.
 
 mod args;
+mod bench;
 mod check;
 mod describe;
+mod disk;
 mod fill;
 mod load;
 mod mistake;
 mod plot;
+mod reproduce;
 mod serve;
+mod simulate;
 mod verdict;
 mod workload;
 
@@ -44,7 +48,11 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Disk(command) => disk::disk(&command),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Reproduce(command) => reproduce::again(&command),
+        Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {
@@ -55,6 +63,12 @@ fn main() -> ExitCode {
     if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
         }
         return ExitCode::from(EXIT_USAGE);
     }

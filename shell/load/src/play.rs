@@ -329,8 +329,8 @@ impl Run {
             return true;
         }
         let steady_done = self.steady_to_come == 0 && self.world.steady_active == 0;
-        let nobody_comes = self.arrivals.len() == 0;
-        let all_done = nobody_comes && (self.end_with_arrivals || self.world.active == 0);
+        let nobody_waits = self.world.active == 0 || self.end_with_arrivals;
+        let all_done = self.arrivals.len() == 0 && nobody_waits;
         let window_to = Instant(self.world.recording.window_to);
         all_done || (steady_done && self.world.clock.now() >= window_to)
     }

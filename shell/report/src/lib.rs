@@ -1,1 +1,25 @@
-//! Charts and pages.
+//! Charts and pages: what was measured, as one file that anybody can open.
+//!
+//! The one idea: a page is self-contained. No script, font or style comes from elsewhere, so a
+//! result that was kept can be read in ten years. Charts are SVG written here, because the colours
+//! must follow the reader's light or dark theme, every chart needs a description for those who
+//! cannot see it, and the libraries that draw charts fix colours as they draw.
+//!
+//! Invariants: text from outside is escaped; a value that is no finite number is left out and said
+//! to be; same input, same bytes; a file is written whole or not at all.
+
+mod chart;
+mod disk_trace;
+mod figures;
+mod html;
+mod page;
+mod table;
+
+pub use chart::{Axis, Bar, Bars, Chart, Figure, Point, Series};
+pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
+pub use figures::{
+    disk_layout, divergence_by_size, failures_over_rate, latency_cdf, lba_over_transactions,
+    maximum_rates, response_over_order, sequentiality_cdf, throughput_over_rate,
+};
+pub use page::{Page, Section, WriteError};
+pub use table::{Cell, Table};

@@ -1,70 +1,60 @@
-//! A disk that takes as long as a drive would: a FUSE file system with one file, behind which a
-//! drive model decides when each request is answered.
+//! A disk that takes as long as a drive would: the project's own emulated disk, with a drive whose
+//! times can be worked out in one's head, a trace kept in memory, and times as the standard library
+//! has them.
 //!
-//! One request is in service at a time; the others queue, as with a single arm. All times are
-//! divided by a compression factor, so that a slow drive need not make a slow test; the trace is
-//! in model time. With the timing off (as at first, for filling) it answers at once.
-//!
-//! Deliberately absent: zones, an on-drive cache, a command queue that reorders.
+//! All times are divided by a compression factor, so that a slow drive need not make a slow test;
+//! the trace is in model time. With the timing off (as at first, for filling) it answers at once.
 
-mod actuator;
-mod fault;
-mod file_system;
 mod model;
 mod trace;
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fuser::{BackgroundSession, Config, MountOption, Session};
-use rustix::mount::{UnmountFlags, unmount};
+use headlong_vdisk::{DiskFile, Error, Fault, FileOptions, FileSystem, VirtualDisk};
 
-pub use actuator::Counters;
 pub use model::{Drive, DriveModel, Rotation};
 pub use trace::{Record, Run, Trace};
 
-use crate::scratch::Scratch;
-use actuator::Actuator;
-use fault::Faults;
-use file_system::{FILE_NAME, OneFile};
+/// The disk's file. Dropping it answers whatever is still queued with errors, unmounts, and waits
+/// for its threads.
+pub struct SlowDisk(Held);
 
-/// How long a guard waits for the kernel to let go before it says so and goes on.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+enum Held {
+    Alone(Box<DiskFile>),
+    Below(VirtualDisk),
+}
 
-/// The disk. Dropping it answers whatever is still queued with errors, unmounts, and waits for its
-/// threads.
-pub struct SlowDisk {
-    // Fields drop after `drop` has unmounted; the directory goes last.
-    actuator: Arc<Actuator>,
-    session: Option<BackgroundSession>,
-    arm: Option<JoinHandle<()>>,
-    mount_point: PathBuf,
-    size_bytes: u64,
-    scratch: Scratch,
+/// Totals since the disk was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Read requests answered.
+    pub reads: u64,
+    /// Bytes they returned.
+    pub read_bytes: u64,
+    /// Write requests answered.
+    pub writes: u64,
+    /// Bytes they wrote.
+    pub written_bytes: u64,
+    /// Requests answered with an error.
+    pub errors: u64,
+    /// Most requests outstanding at once.
+    pub outstanding_max: usize,
+    /// Requests that found the trace full.
+    pub untraced: u64,
 }
 
 impl SlowDisk {
     /// Whether this machine and user can have one; else what is missing.
     pub fn available() -> Result<(), String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("mounting an emulated disk needs root".to_owned());
+        let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(missing.join("; "))
         }
-        for device in ["/dev/fuse", "/dev/loop-control"] {
-            File::options()
-                .read(true)
-                .write(true)
-                .open(device)
-                .map_err(|error| format!("{device} cannot be opened: {error}"))?;
-        }
-        for program in ["losetup", "mkfs.ext4"] {
-            crate::block_device::find_program(program)?;
-        }
-        Ok(())
     }
 
     /// True if tests on slow disks can run. If they cannot, says why on standard error; under
@@ -82,171 +72,137 @@ impl SlowDisk {
         }
     }
 
-    /// Makes and mounts a disk of `size_bytes` zeroes (a multiple of 4096), timing off. Its
-    /// content lives in a sparse file under the directory for temporary files. `compression`
-    /// divides all times of the model; 1.0 is real time.
+    /// Makes and mounts a disk of `size_bytes` zeroes (a multiple of 4096), timing off.
+    /// `compression` divides all times of the model; 1.0 is real time.
     pub fn new(size_bytes: u64, model: DriveModel, compression: f64) -> io::Result<Self> {
-        let scratch = Scratch::new("disk")?;
-        let mount_point = scratch.directory("fuse")?;
-        let backing = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(scratch.path().join("content"))?;
-        backing.set_len(size_bytes)?;
-        let model = DriveModel {
-            capacity_bytes: size_bytes,
-            ..model
-        };
-        let actuator = Arc::new(Actuator::new(backing, model, compression));
+        let file = DiskFile::start(file_options(size_bytes, model, compression));
+        let file = file.map_err(io_error)?;
+        file.keep_records(true);
+        Ok(Self(Held::Alone(Box::new(file))))
+    }
 
-        let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::FSName("headlong-slow-disk".into()),
-            MountOption::NoAtime,
-        ];
-        let file_system = OneFile {
-            actuator: Arc::clone(&actuator),
-            size_bytes,
-        };
-        let session = Session::new(file_system, &mount_point, &config)?.spawn()?;
-        let mut disk = Self {
-            actuator: Arc::clone(&actuator),
-            session: Some(session),
-            arm: None,
-            mount_point,
-            size_bytes,
-            scratch,
-        };
-        let arm = std::thread::Builder::new().name("slow-disk".into());
-        disk.arm = Some(arm.spawn(move || actuator.run())?);
-        Ok(disk)
+    pub(crate) fn below(disk: VirtualDisk) -> Self {
+        disk.file().keep_records(true);
+        Self(Held::Below(disk))
+    }
+
+    fn file(&self) -> &DiskFile {
+        match &self.0 {
+            Held::Alone(file) => file,
+            Held::Below(disk) => disk.file(),
+        }
+    }
+
+    pub(crate) fn above(&self) -> Option<&VirtualDisk> {
+        match &self.0 {
+            Held::Alone(_) => None,
+            Held::Below(disk) => Some(disk),
+        }
     }
 
     /// The one file.
     pub fn path(&self) -> PathBuf {
-        self.mount_point.join(FILE_NAME)
+        self.file().path()
     }
 
     /// Its size.
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.file().size_bytes()
     }
 
     /// The directory in which it keeps its own things; others may use other names in it.
     pub fn directory(&self) -> &Path {
-        self.scratch.path()
+        self.file().directory()
     }
 
     /// From now on requests take as long as the model says (true), or no time (false).
     pub fn switch_timing(&self, timed: bool) {
-        self.actuator.switch_timing(timed);
+        self.file().switch_timing(timed);
     }
 
     /// Reads that touch `range` fail with EIO, for ever.
     pub fn fail_reads(&self, range: Range<u64>) {
-        self.actuator
-            .with_faults(|faults: &mut Faults| faults.add_error(range, false));
+        self.file().fail_reads(range, false);
     }
 
     /// The next read that touches `range` fails with EIO.
     pub fn fail_read_once(&self, range: Range<u64>) {
-        self.actuator
-            .with_faults(|faults| faults.add_error(range, true));
+        self.file().fail_reads(range, true);
     }
 
     /// Nothing is answered for so long (wall time), or until [`SlowDisk::release`] if `None`.
     pub fn hang(&self, length: Option<Duration>) {
-        self.actuator.with_faults(|faults| faults.hang(length));
+        self.file().add_fault(Fault::Hang(length));
     }
 
     /// Ends a hang.
     pub fn release(&self) {
-        self.actuator.with_faults(Faults::release);
+        self.file().release();
     }
 
     /// Requests take `factor` times as long as the model says.
     pub fn slow_down(&self, factor: f64) {
-        self.actuator.with_faults(|faults| faults.slow_down(factor));
+        self.file().add_fault(Fault::Slow(factor));
     }
 
     /// Every request fails with EIO, as when the cable is pulled.
     pub fn vanish(&self) {
-        self.actuator.with_faults(Faults::vanish);
+        self.file().add_fault(Fault::Vanish);
     }
 
     /// All faults end.
     pub fn heal(&self) {
-        self.actuator.with_faults(Faults::heal);
+        self.file().clear_faults();
     }
 
     /// Totals since the disk was made.
     pub fn counters(&self) -> Counters {
-        self.actuator.counters()
+        let counters = self.file().counters();
+        Counters {
+            reads: counters.reads.requests,
+            read_bytes: counters.reads.bytes,
+            writes: counters.writes.requests,
+            written_bytes: counters.writes.bytes,
+            errors: counters.errors,
+            outstanding_max: counters.outstanding_max,
+            untraced: counters.untraced,
+        }
     }
 
     /// Bytes of the requests that wait or are in service now.
     pub fn outstanding_bytes(&self) -> u64 {
-        self.actuator.outstanding_bytes()
+        self.file().outstanding_bytes()
     }
 
     /// Model time since the disk was made: the clock of the trace.
     pub fn now(&self) -> Duration {
-        self.actuator.now()
+        Duration::from_nanos(self.file().now().0)
     }
 
     /// Requests answered so far.
     pub fn trace(&self) -> Trace {
-        Trace::new(self.actuator.records())
+        Trace::new(self.file().records().iter().map(Record::from).collect())
     }
 
     /// Empties the trace.
     pub fn forget_trace(&self) {
-        self.actuator.forget_records();
+        self.file().keep_records(true);
     }
 }
 
-impl Drop for SlowDisk {
-    fn drop(&mut self) {
-        self.actuator.close();
-        let end = Instant::now() + RELEASE_TIMEOUT;
-        // Detaching always succeeds at once, even if somebody still holds the file; then the
-        // session ends when they let go.
-        if let Err(error) = unmount_when_free(&self.mount_point, end) {
-            eprintln!(
-                "testkit: cannot unmount {}: {error}",
-                self.mount_point.display()
-            );
-        }
-        if let Some(session) = self.session.take() {
-            while !session.guard.is_finished() && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            if session.guard.is_finished() {
-                let _ = session.umount_and_join();
-            } else {
-                eprintln!("testkit: {} is still held open", self.mount_point.display());
-            }
-        }
-        if let Some(arm) = self.arm.take() {
-            let _ = arm.join();
-        }
+pub(crate) fn file_options(size_bytes: u64, model: DriveModel, compression: f64) -> FileOptions {
+    let model = DriveModel {
+        capacity_bytes: size_bytes,
+        ..model
+    };
+    FileOptions {
+        drive: Box::new(Drive::new(model)),
+        queue_depth: None,
+        time_scale: compression,
+        store: None,
     }
 }
 
-/// Unmounts, giving those who still hold it until `end`; then detaches it from the tree anyway.
-pub(crate) fn unmount_when_free(point: &Path, end: Instant) -> io::Result<()> {
-    loop {
-        match unmount(point, UnmountFlags::empty()) {
-            Err(rustix::io::Errno::BUSY) if Instant::now() < end => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(rustix::io::Errno::BUSY) => {
-                return Ok(unmount(point, UnmountFlags::DETACH)?);
-            }
-            // Already gone.
-            Err(rustix::io::Errno::INVAL) => return Ok(()),
-            result => return Ok(result?),
-        }
-    }
+pub(crate) fn io_error(error: Error) -> io::Error {
+    io::Error::other(error)
 }

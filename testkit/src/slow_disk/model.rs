@@ -1,12 +1,23 @@
-//! How long a request takes: a plain drive with one arm. No clock in here.
+//! A plain drive with one arm, whose times can be worked out in one's head.
 //!
 //! A request that begins where the last one ended costs only its transfer. Any other pays the
 //! seek, whose curve is `settle + (full - settle) * sqrt(distance / capacity)`, and half a turn
-//! (or a seeded share of one turn). There are no zones, no track buffer and no command reordering.
+//! (or a seeded share of one turn). Requests are served one at a time in
+//! the order they came, except that one that continues the last goes first. There are no zones and
+//! no track buffer.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use headlong_drive::{Completion, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_units::Instant;
+
 use crate::seed::Seed;
+
+/// Requests taken in a row because each continued the last, before the oldest has its turn.
+const CONTINUED_MAX: u32 = 64;
+/// More than the kernel ever has outstanding: the queue is seen whole.
+const QUEUE_MAX: usize = 4096;
 
 /// What kind of drive. The capacity is that of the emulated file, whatever its size: a small
 /// file is stretched over the whole stroke, so that its ends are as far apart as a big drive's.
@@ -73,6 +84,10 @@ pub struct Drive {
     model: DriveModel,
     head: u64,
     seed: Seed,
+    queue: VecDeque<(RequestId, Request, Instant)>,
+    continued: u32,
+    active: Option<Completion>,
+    done: VecDeque<Completion>,
 }
 
 impl Drive {
@@ -86,32 +101,113 @@ impl Drive {
             model,
             head: 0,
             seed: Seed::new(seed),
+            queue: VecDeque::new(),
+            continued: 0,
+            active: None,
+            done: VecDeque::new(),
         }
     }
 
-    /// Where the last request ended.
-    pub fn head(&self) -> u64 {
-        self.head
-    }
-
-    /// Serves one request and says how long that takes.
-    pub fn serve(&mut self, offset: u64, length: u64) -> Duration {
+    /// Serves one request and says what that takes.
+    fn serve(&mut self, request: &Request) -> (Parts, bool) {
+        let offset = request.sector * SECTOR_BYTES;
+        let length = u64::from(request.sectors) * SECTOR_BYTES;
         let distance = offset.abs_diff(self.head);
         self.head = offset.saturating_add(length);
-        let transfer = self.model.transfer_time(length);
-        if distance == 0 {
-            return transfer;
-        }
-        let rotation = match self.model.rotation {
-            Rotation::HalfTurn => self.model.turn / 2,
-            Rotation::Seeded(_) => self.model.turn.mul_f64(self.seed.unit()),
+        let mut parts = Parts {
+            transfer: model_duration(self.model.transfer_time(length)),
+            ..Parts::default()
         };
-        self.model.seek_time(distance) + rotation + transfer
+        if distance > 0 {
+            let rotation = match self.model.rotation {
+                Rotation::HalfTurn => self.model.turn / 2,
+                Rotation::Seeded(_) => self.model.turn.mul_f64(self.seed.unit()),
+            };
+            parts.seek = model_duration(self.model.seek_time(distance));
+            parts.rotation = model_duration(rotation);
+        }
+        (parts, distance == 0)
     }
 
-    /// Moves the arm without taking time: requests served with the timing switched off.
-    pub fn skip(&mut self, offset: u64, length: u64) {
-        self.head = offset.saturating_add(length);
+    /// Begins the request that continues the last one, if there is one and it has not been so too
+    /// often; else the oldest.
+    fn begin(&mut self, now: Instant) {
+        if self.active.is_some() {
+            return;
+        }
+        let continues = |(_, request, _): &(RequestId, Request, Instant)| {
+            request.sector * SECTOR_BYTES == self.head
+        };
+        let index = self.queue.iter().position(continues);
+        let next = match index {
+            Some(index) if self.continued < CONTINUED_MAX => {
+                self.continued += 1;
+                self.queue.remove(index)
+            }
+            _ => {
+                self.continued = 0;
+                self.queue.pop_front()
+            }
+        };
+        let Some((id, request, arrived)) = next else {
+            return;
+        };
+        let started = now.max(arrived);
+        let (parts, is_sequential) = self.serve(&request);
+        self.active = Some(Completion {
+            id,
+            request,
+            started,
+            ended: started + headlong_vdisk::service(&parts),
+            parts,
+            is_sequential,
+        });
+    }
+}
+
+fn model_duration(length: Duration) -> headlong_units::Duration {
+    headlong_units::Duration(length.as_nanos() as u64)
+}
+
+impl headlong_drive::Drive for Drive {
+    fn capacity_sectors(&self) -> u64 {
+        self.model.capacity_bytes / SECTOR_BYTES
+    }
+
+    fn queue_depth(&self) -> usize {
+        QUEUE_MAX
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        request: Request,
+    ) -> Result<(), Refusal> {
+        if request.end() > self.capacity_sectors() {
+            return Err(Refusal::OutOfRange);
+        }
+        if self.queue.len() == QUEUE_MAX {
+            return Err(Refusal::QueueFull);
+        }
+        self.queue.push_back((id, request, now));
+        self.begin(now);
+        Ok(())
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some(active) = self.active.take_if(|active| active.ended <= now) {
+            self.done.push_back(active);
+            self.begin(active.ended);
+        }
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.active.map(|active| active.ended)
     }
 }
 
@@ -124,11 +220,25 @@ mod tests {
         ..DriveModel::WD_RED
     };
 
+    fn request(offset: u64, length: u64) -> Request {
+        Request {
+            sector: offset / SECTOR_BYTES,
+            sectors: (length / SECTOR_BYTES) as u32,
+            direction: headlong_drive::Direction::Read,
+        }
+    }
+
+    fn service(drive: &mut Drive, offset: u64, length: u64) -> Duration {
+        let (parts, _) = drive.serve(&request(offset, length));
+        Duration::from_nanos(headlong_vdisk::service(&parts).0)
+    }
+
     #[test]
     fn a_continued_read_pays_its_transfer_only() {
         let mut drive = Drive::new(MODEL);
-        drive.serve(0, 1 << 20);
-        assert_eq!(drive.serve(1 << 20, 1 << 20), MODEL.transfer_time(1 << 20));
+        service(&mut drive, 0, 1 << 20);
+        let time = service(&mut drive, 1 << 20, 1 << 20);
+        assert_eq!(time, MODEL.transfer_time(1 << 20));
     }
 
     #[test]
@@ -150,11 +260,29 @@ mod tests {
         let run = || {
             let mut drive = Drive::new(model);
             (1..100u64)
-                .map(|n| drive.serve((n * 7_919) % 1_000 * 4096, 4096))
+                .map(|n| service(&mut drive, (n * 7_919) % 1_000 * 4096, 4096))
                 .collect::<Vec<_>>()
         };
         assert_eq!(run(), run());
         let most = model.full_stroke + model.turn + model.transfer_time(4096);
         assert!(run().iter().all(|time| *time <= most));
+    }
+
+    #[test]
+    fn one_request_is_served_at_a_time_and_a_continuing_one_first() {
+        use headlong_drive::Drive as _;
+        let mut drive = Drive::new(MODEL);
+        let places = [512 << 20, 100 << 20, (512 << 20) + 4096];
+        for (id, place) in (0..).zip(places) {
+            let taken = drive.handle_request(Instant(0), RequestId(id), request(place, 4096));
+            assert_eq!(taken, Ok(()));
+        }
+        drive.handle_timeout(Instant(1_000_000_000));
+        let done: Vec<Completion> = std::iter::from_fn(|| drive.poll_completion()).collect();
+        assert_eq!(
+            done.iter().map(|one| one.id.0).collect::<Vec<_>>(),
+            [0, 2, 1]
+        );
+        assert!(done.windows(2).all(|pair| pair[0].ended == pair[1].started));
     }
 }

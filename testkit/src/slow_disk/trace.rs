@@ -30,6 +30,23 @@ pub struct Record {
     pub failed: bool,
 }
 
+impl From<&headlong_vdisk::Record> for Record {
+    fn from(record: &headlong_vdisk::Record) -> Self {
+        let time = |instant: headlong_units::Instant| Duration::from_nanos(instant.0);
+        Self {
+            offset: record.offset,
+            length: record.length,
+            write: record.direction == headlong_drive::Direction::Write,
+            arrived: time(record.arrived),
+            started: time(record.started),
+            completed: time(record.answered),
+            service: Duration::from_nanos(headlong_vdisk::service(&record.parts).0),
+            outstanding: record.outstanding,
+            failed: record.is_failed,
+        }
+    }
+}
+
 /// Adjoining requests that were outstanding together: one read of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {

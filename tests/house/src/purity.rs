@@ -30,6 +30,34 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "a seeded generator with published test vectors; no_std",
     },
     Allowed {
+        name: "serde",
+        reason: "the written form of specifications (drives); no_std, without its std feature",
+    },
+    Allowed {
+        name: "serde_core",
+        reason: "the traits of serde; no_std",
+    },
+    Allowed {
+        name: "serde_derive",
+        reason: "serde's macro; runs in the compiler, nothing of it is in the program",
+    },
+    Allowed {
+        name: "proc-macro2",
+        reason: "part of serde_derive; runs in the compiler",
+    },
+    Allowed {
+        name: "quote",
+        reason: "part of serde_derive; runs in the compiler",
+    },
+    Allowed {
+        name: "syn",
+        reason: "part of serde_derive; runs in the compiler",
+    },
+    Allowed {
+        name: "unicode-ident",
+        reason: "part of serde_derive; runs in the compiler",
+    },
+    Allowed {
         name: "toml",
         reason: "specifications of workloads are texts that every shell reads; no_std without its \
                  default features, from text to values and nothing else",

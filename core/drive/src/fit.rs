@@ -1,0 +1,113 @@
+//! From three rates and three strokes to a hard disk.
+
+use alloc::format;
+use alloc::string::ToString;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SECTOR_BYTES;
+use crate::hard::{
+    HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, SeekCurve, WriteCacheSpec,
+};
+
+/// What a seek test in the manner of FreeBSD's `diskinfo -t` says about a drive.
+///
+/// Its seek times are those of whole reads of one sector: half a turn of the spindle and the
+/// command's overhead are in them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measurements {
+    /// Bytes of the drive.
+    pub capacity_bytes: u64,
+    /// Turns per minute; not measured but read off the label. 0 for what does not turn.
+    pub rpm: u32,
+    /// Sequential rates at start, middle and end of the addresses.
+    pub rates: Rates,
+    /// From one end of the addresses to the other, microseconds.
+    pub full_stroke_us: f64,
+    /// Between a quarter and three quarters of the addresses, microseconds.
+    pub half_stroke_us: f64,
+    /// Between a quarter and a half of the addresses, microseconds.
+    pub quarter_stroke_us: f64,
+    /// Steps of some MB upwards, microseconds; depends on the angle between them, so nothing is
+    /// fitted to it.
+    pub short_forward_us: Option<f64>,
+    /// The same downwards, microseconds.
+    pub short_backward_us: Option<f64>,
+}
+
+/// Sectors between one read and the next near to it: 8 MiB, less on a very small drive (step in
+/// FreeBSD's `diskinfo.c`, `speeddisk`).
+pub(crate) fn step_sectors(sectors: u64) -> u64 {
+    let bits = u64::BITS - (sectors / 800).leading_zeros();
+    (1u64 << bits.saturating_sub(1)).min(16_384)
+}
+
+/// The drive that would measure like this.
+///
+/// What cannot be seen from outside is assumed and can be changed in the result: two heads, 25
+/// zones, switches of a head and of a cylinder in the usual ratio to a turn (Seagate's Constellation
+/// and HGST's Ultrastars are near them), 0.1 ms of overhead, 16 cache segments of 2 MiB, 32 queued
+/// commands, a write cache of 16 MiB.
+pub fn fit(name: &str, measured: &Measurements) -> HardDriveSpec {
+    let mut spec = assumed(name, measured);
+    let sectors = measured.capacity_bytes / SECTOR_BYTES;
+    let step = step_sectors(sectors) as f64 / sectors.max(1) as f64;
+    // Reads move by a step each time, so the average distance is not quite that of the name.
+    let (by_62, by_125) = (62.0 * step, 124.5 * step);
+    let strokes = [
+        (0.25 + by_125, 0.5 + by_125, measured.quarter_stroke_us),
+        (0.25 + by_62, 0.75 + by_62, measured.half_stroke_us),
+        (by_62, 1.0 - by_62 - step, measured.full_stroke_us),
+    ];
+    let sector_us = SECTOR_BYTES as f64 / spec.rate_at(0.5).max(1.0) * 1e6;
+    let turn_us = spec.turn_ns() as f64 / 1e3;
+    let not_the_arm_us = turn_us / 2.0 + f64::from(spec.command_overhead_us) + sector_us;
+    let points = strokes.map(|(from, to, read_us)| {
+        let stroke = spec.stroke_at(to) - spec.stroke_at(from);
+        // A drive without a moving arm still has to give a curve.
+        (stroke, (read_us - not_the_arm_us).max(10.0))
+    });
+    spec.seek = SeekCurve::through(points);
+    spec
+}
+
+/// A drive with these rates, and what is assumed of every drive; it has no arm yet.
+pub(crate) fn assumed(name: &str, measured: &Measurements) -> HardDriveSpec {
+    let mut spec = HardDriveSpec {
+        name: name.to_string(),
+        sources: format!(
+            "Fitted to measured rates and strokes. Assumed: heads, zones, switches, write settle, \
+             overhead, caches, queue; {} rpm was stated, not measured.",
+            measured.rpm
+        ),
+        capacity_bytes: measured.capacity_bytes,
+        rpm: measured.rpm.max(1),
+        heads: 2,
+        zones: 25,
+        rates: measured.rates,
+        seek: SeekCurve::from_average(1.0),
+        head_switch_us: 0,
+        cylinder_switch_us: 0,
+        write_settle_us: 800,
+        command_overhead_us: 100,
+        interface_bytes_per_s: 550_000_000,
+        queue: QueueSpec {
+            depth: 32,
+            order: QueueOrder::Nearest,
+            wait_ms_max: 3_000,
+        },
+        read_cache: ReadCacheSpec {
+            segments: 16,
+            segment_bytes: 2 << 20,
+        },
+        write_cache: WriteCacheSpec {
+            bytes: 16 << 20,
+            idle_ms: 20,
+        },
+    };
+    let turn_us = u32::try_from(spec.turn_ns() / 1_000).unwrap_or(u32::MAX);
+    spec.head_switch_us = turn_us / 10;
+    spec.cylinder_switch_us = turn_us / 8;
+    spec
+}

@@ -1,0 +1,145 @@
+//! Flash mapped in large blocks: what has to be copied when a block is closed half written.
+//!
+//! A write that goes on where the last one into the same block ended costs nothing; one into another
+//! block opens that; and when too many are open, all are closed at once: of each, what was not
+//! written anew is copied from where it was (a merge of log blocks, as early controllers did it).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A block that is being written.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    block: u64,
+    /// Bytes `start..end` of it were written.
+    start: u64,
+    end: u64,
+}
+
+/// The map of one drive.
+#[derive(Debug, Clone)]
+pub(super) struct Blocks {
+    block_bytes: u64,
+    open_max: usize,
+    open: Vec<Open>,
+    /// Whether a block has ever been written: there is nothing to copy from one that has not.
+    has_data: Vec<bool>,
+}
+
+/// What closing cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Closed {
+    pub(super) copied_bytes: u64,
+    pub(super) erased: u64,
+}
+
+impl Blocks {
+    pub(super) fn new(capacity_bytes: u64, block_bytes: u64, open_blocks: u32) -> Self {
+        // A map of a million blocks is enough for whatever a block is.
+        let block_bytes = block_bytes.max(4_096).max(capacity_bytes.div_ceil(1 << 20));
+        Self {
+            block_bytes,
+            open_max: open_blocks.clamp(1, 1_024) as usize,
+            open: Vec::new(),
+            has_data: vec![false; capacity_bytes.div_ceil(block_bytes).max(1) as usize],
+        }
+    }
+
+    /// Takes note of a write.
+    pub(super) fn write(&mut self, start_byte: u64, bytes: u64) -> Closed {
+        let mut closed = Closed::default();
+        let (mut at, end) = (start_byte, start_byte + bytes);
+        while at < end {
+            let block = at / self.block_bytes;
+            let base = block * self.block_bytes;
+            let stop = (base + self.block_bytes).min(end);
+            self.write_in(block, at - base, stop - base, &mut closed);
+            at = stop;
+        }
+        closed
+    }
+
+    fn write_in(&mut self, block: u64, start: u64, end: u64, closed: &mut Closed) {
+        let known = self.open.iter().position(|open| open.block == block);
+        let open = match known.map(|index| self.open.swap_remove(index)) {
+            Some(open) if open.end == start => Open { end, ..open },
+            Some(out_of_order) => {
+                self.close(out_of_order, closed);
+                Open { block, start, end }
+            }
+            None => {
+                if self.open.len() >= self.open_max {
+                    for open in core::mem::take(&mut self.open) {
+                        self.close(open, closed);
+                    }
+                }
+                Open { block, start, end }
+            }
+        };
+        if open.start == 0 && open.end == self.block_bytes {
+            self.close(open, closed);
+        } else {
+            self.open.push(open);
+        }
+    }
+
+    fn close(&mut self, open: Open, closed: &mut Closed) {
+        let Some(has_data) = self.has_data.get_mut(open.block as usize) else {
+            return;
+        };
+        if *has_data {
+            closed.copied_bytes += self.block_bytes - (open.end - open.start);
+            closed.erased += 1;
+        }
+        *has_data = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 1 << 20;
+
+    fn full() -> Blocks {
+        let mut blocks = Blocks::new(64 * BLOCK, BLOCK, 2);
+        for block in 0..64 {
+            blocks.write(block * BLOCK, BLOCK);
+        }
+        blocks
+    }
+
+    #[test]
+    fn whole_blocks_are_exchanged_without_copying() {
+        let mut blocks = full();
+        let halves = blocks.write(0, BLOCK / 2).copied_bytes
+            + blocks.write(BLOCK / 2, BLOCK / 2).copied_bytes;
+        assert_eq!((halves, blocks.open.len()), (0, 0));
+        assert_eq!(
+            blocks.write(5 * BLOCK, 3 * BLOCK),
+            Closed {
+                copied_bytes: 0,
+                erased: 3
+            }
+        );
+    }
+
+    #[test]
+    fn one_block_too_many_closes_all_that_are_open() {
+        let mut blocks = full();
+        assert_eq!(blocks.write(0, 4_096).copied_bytes, 0);
+        assert_eq!(blocks.write(9 * BLOCK, 4_096).copied_bytes, 0);
+        let closed = blocks.write(20 * BLOCK, 4_096);
+        assert_eq!(
+            (closed.copied_bytes, closed.erased),
+            (2 * (BLOCK - 4_096), 2)
+        );
+    }
+
+    #[test]
+    fn going_back_within_a_block_closes_it() {
+        let mut blocks = full();
+        blocks.write(0, 8_192);
+        assert_eq!(blocks.write(0, 4_096).copied_bytes, BLOCK - 8_192);
+    }
+}

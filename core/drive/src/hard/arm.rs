@@ -1,0 +1,330 @@
+//! The moving parts, and the read cache that they fill while nobody wants them.
+
+use super::geometry::{Geometry, Place};
+use super::read_cache::{ReadCache, Stream};
+use super::seek::SeekCurve;
+use super::spec::HardDriveSpec;
+use crate::{Request, SECTOR_BYTES};
+
+/// Where a request begins, worked out once when it arrives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    sector: u64,
+    place: Place,
+    stream_ns: u64,
+}
+
+/// What getting at some sectors costs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Access {
+    pub(super) seek_ns: u64,
+    pub(super) rotation_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) is_sequential: bool,
+}
+
+/// What the head is doing.
+#[derive(Debug, Clone, Copy)]
+enum Head {
+    /// Reading on, or waiting at the end of what it wanted to read.
+    Streaming(Stream),
+    /// Behind the last sector of a write, which it passed at this time.
+    Passing { sector: u64, at_ns: u64 },
+    /// Somewhere; nobody knows at which angle.
+    Resting { sector: u64 },
+}
+
+/// The moving parts at one time, from which every request in the queue is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View {
+    now_ns: u64,
+    /// The track that the head is on.
+    place: Place,
+    /// The sector that it passes just now, at the end of a write.
+    passing: Option<u64>,
+    /// If it reads on.
+    ahead: Option<Ahead>,
+}
+
+/// Reading on, at one time.
+#[derive(Debug, Clone, Copy)]
+struct Ahead {
+    /// First sector in memory.
+    start: u64,
+    /// First sector that is not.
+    position: u64,
+    /// The time at which stream time would be 0, if it goes on from where it is.
+    origin_ns: i128,
+}
+
+/// Arm, spindle and read cache.
+#[derive(Debug, Clone)]
+pub(super) struct Arm {
+    geometry: Geometry,
+    seek: SeekCurve,
+    write_settle_ns: u64,
+    cache: ReadCache,
+    head: Head,
+}
+
+impl Arm {
+    pub(super) fn new(spec: &HardDriveSpec) -> Self {
+        Self {
+            geometry: Geometry::new(spec),
+            seek: spec.seek.clone(),
+            write_settle_ns: u64::from(spec.write_settle_us) * 1_000,
+            cache: ReadCache::new(
+                spec.read_cache.segments,
+                spec.read_cache.segment_bytes / SECTOR_BYTES,
+            ),
+            head: Head::Resting { sector: 0 },
+        }
+    }
+
+    pub(super) fn sectors(&self) -> u64 {
+        self.geometry.sectors()
+    }
+
+    /// Where a sector of the drive is.
+    pub(super) fn target(&self, sector: u64) -> Target {
+        Target {
+            sector,
+            place: self.geometry.place(sector),
+            stream_ns: self.geometry.stream_ns(sector),
+        }
+    }
+
+    /// The sector behind the last one that the head passed.
+    pub(super) fn sector(&self, now_ns: u64) -> u64 {
+        match &self.head {
+            Head::Streaming(stream) => stream.position(&self.geometry, now_ns),
+            Head::Passing { sector, .. } | Head::Resting { sector } => *sector,
+        }
+    }
+
+    /// The moving parts at a time.
+    pub(super) fn view(&self, now_ns: u64) -> View {
+        let position = self.sector(now_ns);
+        let passing = match self.head {
+            Head::Passing { sector, at_ns } if at_ns == now_ns => Some(sector),
+            _ => None,
+        };
+        let ahead = match &self.head {
+            Head::Streaming(stream) => {
+                let stalled_ns = (position >= stream.limit)
+                    .then(|| self.stalled_ns(stream, now_ns))
+                    .flatten();
+                let (from, at_ns) = match stalled_ns {
+                    Some(wait_ns) => (stream.limit.min(self.sectors() - 1), now_ns + wait_ns),
+                    None => (stream.anchor, stream.anchor_ns),
+                };
+                Some(Ahead {
+                    start: self.cache.kept(stream, position).start,
+                    position,
+                    origin_ns: i128::from(at_ns) - i128::from(self.geometry.stream_ns(from)),
+                })
+            }
+            _ => None,
+        };
+        View {
+            now_ns,
+            place: self.geometry.place(position.saturating_sub(1)),
+            passing,
+            ahead,
+        }
+    }
+
+    /// Time of the arm to a target, and then of the spindle.
+    fn reach_ns(&self, view: &View, target: &Target, settle_ns: u64) -> (u64, u64) {
+        if view.passing == Some(target.sector) {
+            // On to the next track, if the sector lies there, as when streaming.
+            let behind_ns = self.geometry.stream_end_ns(target.sector);
+            return (0, target.stream_ns.saturating_sub(behind_ns));
+        }
+        let (from, to) = (view.place, target.place);
+        let seek_ns = if from.cylinder != to.cylinder {
+            let stroke = self.geometry.stroke(from.cylinder, to.cylinder);
+            self.seek.time_ns(stroke) + settle_ns
+        } else if from.head != to.head {
+            self.geometry.head_switch_ns() + settle_ns
+        } else {
+            0
+        };
+        let there_ns = view.now_ns + seek_ns;
+        (
+            seek_ns,
+            self.geometry.rotation_ns(target.stream_ns, there_ns),
+        )
+    }
+
+    /// How long until a read could begin: what the drive goes by when it chooses the nearest.
+    pub(super) fn read_access_ns(&self, view: &View, request: &Request, target: &Target) -> u64 {
+        if self.cache.holds(request.sector, request.end()) {
+            return 0;
+        }
+        if let Some((wait_ns, _)) = self.waits_for(view, target) {
+            return wait_ns;
+        }
+        let (seek_ns, rotation_ns) = self.reach_ns(view, target, 0);
+        seek_ns + rotation_ns
+    }
+
+    /// The same for a write.
+    pub(super) fn write_access_ns(&self, view: &View, target: &Target) -> u64 {
+        let (seek_ns, rotation_ns) = self.reach_ns(view, target, self.write_settle_ns);
+        seek_ns + rotation_ns
+    }
+
+    /// Whether a read is all in memory.
+    pub(super) fn hit(&mut self, view: &View, request: &Request) -> bool {
+        let (start, end) = (request.sector, request.end());
+        if self.cache.hit(start, end) {
+            return true;
+        }
+        let is_kept = view
+            .ahead
+            .is_some_and(|ahead| ahead.start <= start && end <= ahead.position);
+        if is_kept {
+            // The reader has come further: so does the drive.
+            self.read_on(end, view.now_ns);
+        }
+        is_kept
+    }
+
+    /// Lets the head read on behind `end`. If it had stopped, it waits for its sector to come round:
+    /// returns how long.
+    fn read_on(&mut self, end: u64, now_ns: u64) -> u64 {
+        let Head::Streaming(mut stream) = self.head else {
+            return 0;
+        };
+        let ahead = end.saturating_add(self.cache.ahead_sectors());
+        let limit = stream.limit.max(ahead.min(self.sectors()));
+        if limit == stream.limit {
+            return 0;
+        }
+        let stalled_ns = self.stalled_ns(&stream, now_ns);
+        if let Some(wait_ns) = stalled_ns {
+            stream.start = self.cache.kept(&stream, stream.limit).start;
+            stream.anchor = stream.limit;
+            stream.anchor_ns = now_ns + wait_ns;
+        }
+        stream.limit = limit;
+        self.head = Head::Streaming(stream);
+        stalled_ns.unwrap_or(0)
+    }
+
+    /// If the head has come to its limit: how long until it can go on.
+    fn stalled_ns(&self, stream: &Stream, now_ns: u64) -> Option<u64> {
+        let next_ns = self
+            .geometry
+            .stream_ns(stream.limit.min(self.sectors() - 1));
+        // Until the next sector begins the head is still in time for it.
+        let switch_ns = next_ns.saturating_sub(self.geometry.stream_end_ns(stream.limit));
+        let stalls_ns = stream.end_ns(&self.geometry, stream.limit) + switch_ns;
+        (now_ns > stalls_ns).then(|| self.geometry.rotation_ns(next_ns, now_ns))
+    }
+
+    /// If the head, reading on, comes by the beginning of a read no later than by moving there: how
+    /// long that takes, and whether the beginning is what it reads just now or has read.
+    fn waits_for(&self, view: &View, target: &Target) -> Option<(u64, bool)> {
+        let ahead = view.ahead?;
+        if target.sector < ahead.start {
+            return None;
+        }
+        if target.sector < ahead.position {
+            return Some((0, true));
+        }
+        let there_ns = ahead.origin_ns + i128::from(target.stream_ns);
+        let wait_ns = u64::try_from(there_ns - i128::from(view.now_ns)).unwrap_or(0);
+        // Stream times are rounded down, so the head may seem one sector behind.
+        if target.sector <= ahead.position + 1 {
+            return Some((wait_ns, true));
+        }
+        let (seek_ns, rotation_ns) = self.reach_ns(view, target, 0);
+        (wait_ns <= seek_ns + rotation_ns).then_some((wait_ns, false))
+    }
+
+    /// Reads what is not all in memory.
+    pub(super) fn read(&mut self, view: &View, request: &Request, target: &Target) -> Access {
+        let (start, end, now_ns) = (request.sector, request.end(), view.now_ns);
+        if let Some((wait_ns, is_sequential)) = self.waits_for(view, target) {
+            let resumed_ns = self.read_on(end, now_ns);
+            return Access {
+                seek_ns: 0,
+                rotation_ns: wait_ns.max(resumed_ns),
+                end_ns: self.stream_end_ns(end, now_ns),
+                is_sequential,
+            };
+        }
+        if let Some(ahead) = view.ahead {
+            self.stop_at(ahead.position);
+        }
+        let kept = self.cache.take_beginning(start, end);
+        let target = kept.map_or(*target, |run| self.target(run.end));
+        let (seek_ns, rotation_ns) = self.reach_ns(view, &target, 0);
+        let ahead = end.saturating_add(self.cache.ahead_sectors());
+        self.head = Head::Streaming(Stream {
+            start: kept.map_or(start, |run| run.start),
+            anchor: target.sector,
+            anchor_ns: now_ns + seek_ns + rotation_ns,
+            limit: ahead.min(self.sectors()),
+        });
+        Access {
+            seek_ns,
+            rotation_ns,
+            end_ns: self.stream_end_ns(end, now_ns),
+            is_sequential: false,
+        }
+    }
+
+    /// When the head, reading on, has read everything before `sector`.
+    fn stream_end_ns(&self, sector: u64, now_ns: u64) -> u64 {
+        match &self.head {
+            Head::Streaming(stream) => stream.end_ns(&self.geometry, sector).max(now_ns),
+            Head::Passing { .. } | Head::Resting { .. } => now_ns,
+        }
+    }
+
+    /// Writes to the medium.
+    pub(super) fn write(&mut self, target: &Target, end: u64, now_ns: u64) -> Access {
+        self.stop(now_ns);
+        let view = self.view(now_ns);
+        let (seek_ns, rotation_ns) = self.reach_ns(&view, target, self.write_settle_ns);
+        let begin_ns = now_ns + seek_ns + rotation_ns;
+        let end_ns = begin_ns + (self.geometry.stream_end_ns(end) - target.stream_ns);
+        self.head = Head::Passing {
+            sector: end,
+            at_ns: end_ns,
+        };
+        Access {
+            seek_ns,
+            rotation_ns,
+            end_ns,
+            is_sequential: view.passing == Some(target.sector),
+        }
+    }
+
+    /// Ends reading on; what was read is remembered.
+    fn stop(&mut self, now_ns: u64) {
+        self.stop_at(self.sector(now_ns));
+    }
+
+    /// The same, when it has come to a sector.
+    fn stop_at(&mut self, position: u64) {
+        if let Head::Streaming(stream) = self.head {
+            self.cache.keep(self.cache.kept(&stream, position));
+            self.head = Head::Resting { sector: position };
+        }
+    }
+
+    /// Forgets what a write makes wrong.
+    pub(super) fn invalidate(&mut self, start: u64, end: u64, now_ns: u64) {
+        if let Head::Streaming(stream) = self.head
+            && start < stream.limit
+            && end > stream.start
+        {
+            self.stop(now_ns);
+        }
+        self.cache.invalidate(start, end);
+    }
+}

@@ -1,0 +1,235 @@
+//! Where sectors lie: zones of tracks, and the time at which each sector passes the head.
+//!
+//! The one idea: let a head read the whole disk in order without ever stopping, and write down when
+//! it reaches each sector. That *stream time* is at once a position and an angle: sectors `a` and `b`
+//! are `stream(b) - stream(a)` apart for a drive that reads on, and `stream(a)` modulo one turn is
+//! where on the circle `a` lies, because the skew between tracks is exactly what a switch takes.
+//! Everything about rotation and transfer is then arithmetic on one number, in whole nanoseconds,
+//! whatever a request spans.
+
+use alloc::vec::Vec;
+
+use super::spec::HardDriveSpec;
+use crate::SECTOR_BYTES;
+
+/// Tracks of equal length.
+#[derive(Debug, Clone, Copy)]
+struct Zone {
+    sector: u64,
+    cylinder: u64,
+    stream_ns: u64,
+    sectors_per_track: u64,
+}
+
+/// A place, as the arm sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From the outer edge.
+    pub(crate) cylinder: u64,
+    /// Within the cylinder, `0..heads`.
+    pub(crate) head: u64,
+}
+
+/// The layout of one drive.
+#[derive(Debug, Clone)]
+pub(crate) struct Geometry {
+    zones: Vec<Zone>,
+    sectors: u64,
+    stroke_per_cylinder: f64,
+    heads: u64,
+    turn_ns: u64,
+    head_switch_ns: u64,
+    cylinder_switch_ns: u64,
+}
+
+impl Geometry {
+    /// The layout that a specification asks for. Zones are whole cylinders, so a small drive has
+    /// fewer of them.
+    pub(crate) fn new(spec: &HardDriveSpec) -> Self {
+        let heads = u64::from(spec.heads.max(1));
+        let head_switch_ns = u64::from(spec.head_switch_us) * 1_000;
+        let mut geometry = Self {
+            zones: Vec::new(),
+            sectors: (spec.capacity_bytes / SECTOR_BYTES).max(1),
+            stroke_per_cylinder: 0.0,
+            heads,
+            turn_ns: spec.turn_ns(),
+            head_switch_ns,
+            cylinder_switch_ns: u64::from(spec.cylinder_switch_us) * 1_000,
+        };
+        let count = u64::from(spec.zones.clamp(1, 1_000));
+        let mut sector = 0;
+        let (mut cylinder, mut stream_ns) = (0, 0);
+        for index in 0..count {
+            if sector >= geometry.sectors {
+                break;
+            }
+            let sectors_per_track = geometry.sectors_per_track(spec.zone_rate(index, count));
+            let per_cylinder = sectors_per_track * heads;
+            let end = part(geometry.sectors, index + 1, count);
+            let wanted = end.saturating_sub(sector);
+            let cylinders = if index + 1 == count {
+                wanted.div_ceil(per_cylinder)
+            } else {
+                (wanted + per_cylinder / 2) / per_cylinder
+            };
+            if cylinders == 0 {
+                continue;
+            }
+            geometry.zones.push(Zone {
+                sector,
+                cylinder,
+                stream_ns,
+                sectors_per_track,
+            });
+            sector += cylinders * per_cylinder;
+            cylinder += cylinders;
+            stream_ns += cylinders * geometry.cylinder_ns();
+        }
+        geometry.stroke_per_cylinder = 1.0 / (cylinder.max(2) - 1) as f64;
+        geometry
+    }
+
+    /// Sectors of a track of which a whole cylinder, switches included, streams at this rate.
+    fn sectors_per_track(&self, bytes_per_s: u64) -> u64 {
+        let bytes = u128::from(bytes_per_s) * u128::from(self.cylinder_ns()) / 1_000_000_000;
+        let per_track = u128::from(self.heads * SECTOR_BYTES);
+        u64::try_from((bytes + per_track / 2) / per_track).map_or(1 << 24, |n| n.clamp(1, 1 << 24))
+    }
+
+    /// Time to stream a whole cylinder and to get to the next.
+    fn cylinder_ns(&self) -> u64 {
+        self.heads * self.turn_ns + (self.heads - 1) * self.head_switch_ns + self.cylinder_switch_ns
+    }
+
+    /// Sectors of the drive.
+    pub(crate) fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// From one head of a cylinder to another.
+    pub(crate) fn head_switch_ns(&self) -> u64 {
+        self.head_switch_ns
+    }
+
+    /// The distance between two cylinders, in parts of the full stroke.
+    pub(crate) fn stroke(&self, from: u64, to: u64) -> f64 {
+        from.abs_diff(to) as f64 * self.stroke_per_cylinder
+    }
+
+    fn zone_of(&self, sector: u64) -> &Zone {
+        let behind = self.zones.partition_point(|zone| zone.sector <= sector);
+        // The first zone starts at sector 0, so there is always one.
+        &self.zones[behind.saturating_sub(1)]
+    }
+
+    /// Which cylinder and head hold a sector.
+    pub(crate) fn place(&self, sector: u64) -> Place {
+        let zone = self.zone_of(sector);
+        let track = (sector - zone.sector) / zone.sectors_per_track;
+        Place {
+            cylinder: zone.cylinder + track / self.heads,
+            head: track % self.heads,
+        }
+    }
+
+    /// Stream time of a sector: when its first bit passes the head of a drive that began to read at
+    /// sector 0 at time 0 and never stopped.
+    pub(crate) fn stream_ns(&self, sector: u64) -> u64 {
+        let zone = self.zone_of(sector);
+        let within = sector - zone.sector;
+        let track = within / zone.sectors_per_track;
+        let in_track = within % zone.sectors_per_track;
+        let cylinder = track / self.heads;
+        let head = track % self.heads;
+        zone.stream_ns
+            + cylinder * self.cylinder_ns()
+            + head * (self.turn_ns + self.head_switch_ns)
+            + in_track * self.turn_ns / zone.sectors_per_track
+    }
+
+    /// Stream time at which the last bit before `sector` has passed: unlike [`Self::stream_ns`], a
+    /// switch to the track of `sector` is not in it.
+    pub(crate) fn stream_end_ns(&self, sector: u64) -> u64 {
+        let Some(last) = sector.checked_sub(1) else {
+            return 0;
+        };
+        let zone = self.zone_of(last);
+        self.stream_ns(last) + self.turn_ns.div_ceil(zone.sectors_per_track)
+    }
+
+    /// The sector under the head at a stream time: the last one that has begun.
+    pub(crate) fn sector_at(&self, stream_ns: u64) -> u64 {
+        let behind = self.zones.partition_point(|z| z.stream_ns <= stream_ns);
+        let zone = &self.zones[behind.saturating_sub(1)];
+        let within = stream_ns - zone.stream_ns;
+        let cylinder = within / self.cylinder_ns();
+        let rest = within % self.cylinder_ns();
+        let track_ns = self.turn_ns + self.head_switch_ns;
+        let head = (rest / track_ns).min(self.heads - 1);
+        let in_track = ((rest - head * track_ns) * zone.sectors_per_track / self.turn_ns)
+            .min(zone.sectors_per_track);
+        let track = cylinder * self.heads + head;
+        (zone.sector + track * zone.sectors_per_track + in_track).min(self.sectors)
+    }
+
+    /// How long the head waits from `now_ns` until a sector of this stream time comes round.
+    pub(crate) fn rotation_ns(&self, stream_ns: u64, now_ns: u64) -> u64 {
+        let angle = stream_ns % self.turn_ns;
+        let spindle = now_ns % self.turn_ns;
+        if angle >= spindle {
+            angle - spindle
+        } else {
+            angle + self.turn_ns - spindle
+        }
+    }
+}
+
+/// `index` parts out of `count` of `whole`, rounded down.
+fn part(whole: u64, index: u64, count: u64) -> u64 {
+    u64::try_from(u128::from(whole) * u128::from(index) / u128::from(count)).unwrap_or(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hard::spec::tests::small_drive;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_zone_streams_at_the_rate_it_was_given() {
+        let spec = small_drive();
+        let geometry = Geometry::new(&spec);
+        let sectors = 100 << 11;
+        let span = geometry.stream_ns(sectors) - geometry.stream_ns(0);
+        let rate = (sectors * SECTOR_BYTES) as f64 / span as f64 * 1e9;
+        let asked = spec.rates.outer_bytes_per_s as f64;
+        assert!((rate / asked - 1.0).abs() < 0.01, "{rate} {asked}");
+    }
+
+    #[test]
+    fn a_sector_comes_round_once_a_turn() {
+        let geometry = Geometry::new(&small_drive());
+        let sector_ns = geometry.stream_ns(12_345);
+        let wait = geometry.rotation_ns(sector_ns, 1_000_000);
+        assert!(wait < geometry.turn_ns);
+        assert_eq!(geometry.rotation_ns(sector_ns, 1_000_000 + wait), 0);
+        assert_eq!(
+            geometry.rotation_ns(sector_ns, 1_000_000 + wait + geometry.turn_ns),
+            0
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn stream_time_only_grows_and_leads_back_to_its_sector(a in 0u64..1_900_000, step in 1u64..99_000) {
+            let geometry = Geometry::new(&small_drive());
+            let here = geometry.stream_ns(a);
+            prop_assert!(geometry.stream_ns(a + step) > here);
+            prop_assert!(geometry.stream_end_ns(a + 1) > here);
+            prop_assert!(geometry.stream_end_ns(a + 1) <= geometry.stream_ns(a + 1) + 1);
+            let found = geometry.sector_at(here);
+            prop_assert!(found == a || found + 1 == a, "{} {}", found, a);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! A hard disk: one arm, one spindle, a queue, and memory for reading and writing.
+//!
+//! The one idea: the drive works on one command at a time, chosen when the one before has ended,
+//! and what it costs is arithmetic on where the head is, where the spindle is, and what is in
+//! memory. Requests of any size cost the same to compute.
+//!
+//! Invariants: commands end in the order in which they were begun; a turn never takes longer or
+//! shorter; the head reads on only while nobody wants the arm.
+//!
+//! Left out: thermal recalibration, remapped sectors, retries, zero-latency reading (a track read
+//! from wherever the head lands), reordering of commands that are all hits past one that is not.
+
+mod arm;
+mod geometry;
+mod read_cache;
+mod seek;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod write_cache;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headlong_units::{Duration, Instant};
+
+use self::arm::{Arm, Target};
+pub use self::seek::{SeekCurve, SeekKnot};
+pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, WriteCacheSpec};
+use self::write_cache::WriteCache;
+use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+
+/// A command that waits.
+#[derive(Debug, Clone, Copy)]
+struct Queued {
+    id: RequestId,
+    request: Request,
+    target: Target,
+    arrived_ns: u64,
+}
+
+/// The command being worked on.
+#[derive(Debug, Clone, Copy)]
+struct Active {
+    completion: Completion,
+    uses_arm: bool,
+}
+
+/// A run on its way from the write cache to the medium.
+#[derive(Debug, Clone, Copy)]
+struct Destage {
+    sectors: u64,
+    end_ns: u64,
+}
+
+/// A hard disk in some state. See [`HardDriveSpec`] for what it is made of.
+#[derive(Debug, Clone)]
+pub struct HardDrive {
+    arm: Arm,
+    write_cache: WriteCache,
+    queue_spec: QueueSpec,
+    wait_ns_max: u64,
+    overhead_ns: u64,
+    interface_bytes_per_s: u64,
+    idle_ns: u64,
+    /// Oldest first.
+    queue: Vec<Queued>,
+    active: Option<Active>,
+    destage: Option<Destage>,
+    done: VecDeque<Completion>,
+    now_ns: u64,
+    /// When the last command ended.
+    quiet_since_ns: u64,
+}
+
+impl HardDrive {
+    /// A drive of this kind: nothing in memory, the arm at the outer edge. Senseless figures (a rate
+    /// or a speed of zero) are taken as the smallest sensible ones; `DriveSpec::check` names them.
+    pub fn new(spec: &HardDriveSpec) -> Self {
+        Self {
+            arm: Arm::new(spec),
+            write_cache: WriteCache::new(spec.write_cache.bytes / SECTOR_BYTES),
+            queue_spec: spec.queue,
+            wait_ns_max: u64::from(spec.queue.wait_ms_max) * 1_000_000,
+            overhead_ns: u64::from(spec.command_overhead_us) * 1_000,
+            interface_bytes_per_s: spec.interface_bytes_per_s.max(1),
+            idle_ns: u64::from(spec.write_cache.idle_ms) * 1_000_000,
+            queue: Vec::new(),
+            active: None,
+            destage: None,
+            done: VecDeque::new(),
+            now_ns: 0,
+            quiet_since_ns: 0,
+        }
+    }
+
+    /// Does everything that happens up to a time, in its order.
+    fn advance(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
+        while let Some(next_ns) = self.next_event_ns() {
+            if next_ns > self.now_ns {
+                break;
+            }
+            if let Some(destage) = self.destage.filter(|destage| destage.end_ns <= next_ns) {
+                self.destage = None;
+                self.destage_on(destage.end_ns);
+            } else if let Some(active) = self.active
+                && active.completion.ended.0 <= next_ns
+            {
+                self.active = None;
+                self.done.push_back(active.completion);
+                self.quiet_since_ns = active.completion.ended.0;
+                self.begin(active.completion.ended.0);
+                if self.active.is_none() && self.destage.is_none() && self.write_cache.is_pressed(0)
+                {
+                    self.start_destage(active.completion.ended.0);
+                }
+            } else {
+                self.start_destage(next_ns);
+            }
+        }
+    }
+
+    /// When something happens next without anybody asking.
+    fn next_event_ns(&self) -> Option<u64> {
+        let active = self.active.map(|active| active.completion.ended.0);
+        let destage = self.destage.map(|destage| destage.end_ns);
+        let is_idle = self.active.is_none() && self.destage.is_none();
+        let idle = (is_idle && !self.write_cache.is_empty())
+            .then(|| self.quiet_since_ns.saturating_add(self.idle_ns));
+        [active, destage, idle].into_iter().flatten().min()
+    }
+
+    /// Begins the next command of the queue, if there is one and the drive is free.
+    fn begin(&mut self, at_ns: u64) {
+        if self.active.is_some() || self.queue.is_empty() {
+            return;
+        }
+        let queued = self.queue.remove(self.choose(at_ns));
+        self.active = Some(match queued.request.direction {
+            Direction::Read => self.read(queued, at_ns),
+            Direction::Write => self.write(queued, at_ns),
+        });
+    }
+
+    /// Which of the queue is next; the queue is not empty.
+    fn choose(&self, at_ns: u64) -> usize {
+        let oldest_waits_ns = at_ns.saturating_sub(self.queue[0].arrived_ns);
+        let is_alone = self.queue.len() == 1;
+        let is_fcfs = self.queue_spec.order == QueueOrder::Fcfs;
+        if is_alone || is_fcfs || oldest_waits_ns >= self.wait_ns_max {
+            return 0;
+        }
+        let view = self.arm.view(at_ns);
+        let cost = |queued: &Queued| {
+            let request = &queued.request;
+            match request.direction {
+                Direction::Read if self.write_cache.holds(request.sector, request.end()) => 0,
+                Direction::Read => self.arm.read_access_ns(&view, request, &queued.target),
+                Direction::Write if self.write_cache.absorbs(u64::from(request.sectors)) => 0,
+                Direction::Write => self.arm.write_access_ns(&view, &queued.target),
+            }
+        };
+        // The first of equals is the oldest.
+        let costs = self.queue.iter().map(cost).enumerate();
+        costs.min_by_key(|(_, cost)| *cost).map_or(0, |(i, _)| i)
+    }
+
+    /// When the electronics have understood a command: while it waited, that was done already.
+    fn ready_ns(&self, queued: &Queued, at_ns: u64) -> u64 {
+        at_ns.max(queued.arrived_ns.saturating_add(self.overhead_ns))
+    }
+
+    fn interface_ns(&self, sectors: u32) -> u64 {
+        let bytes = u128::from(sectors) * u128::from(SECTOR_BYTES);
+        let ns = bytes * 1_000_000_000 / u128::from(self.interface_bytes_per_s);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn read(&mut self, queued: Queued, at_ns: u64) -> Active {
+        let request = queued.request;
+        let ready_ns = self.ready_ns(&queued, at_ns);
+        let earliest_ns = ready_ns + self.interface_ns(request.sectors);
+        let mut parts = Parts {
+            overhead: Duration(ready_ns - at_ns),
+            ..Parts::default()
+        };
+        let mut view = self.arm.view(ready_ns);
+        let in_memory =
+            self.write_cache.holds(request.sector, request.end()) || self.arm.hit(&view, &request);
+        let mut is_sequential = true;
+        let mut end_ns = earliest_ns;
+        if !in_memory {
+            let free_ns = self.destage.map_or(ready_ns, |d| d.end_ns.max(ready_ns));
+            if free_ns > ready_ns {
+                view = self.arm.view(free_ns);
+            }
+            let access = self.arm.read(&view, &request, &queued.target);
+            parts.cleaning = Duration(free_ns - ready_ns);
+            parts.seek = Duration(access.seek_ns);
+            parts.rotation = Duration(access.rotation_ns);
+            is_sequential = access.is_sequential;
+            end_ns = access.end_ns.max(earliest_ns);
+        }
+        self.active_until(queued, at_ns, end_ns, parts, (is_sequential, !in_memory))
+    }
+
+    fn write(&mut self, queued: Queued, at_ns: u64) -> Active {
+        let request = queued.request;
+        let ready_ns = self.ready_ns(&queued, at_ns);
+        let (start, end) = (request.sector, request.end());
+        self.arm.invalidate(start, end, ready_ns);
+        let mut parts = Parts {
+            overhead: Duration(ready_ns - at_ns),
+            ..Parts::default()
+        };
+        if self.write_cache.absorbs(u64::from(request.sectors)) {
+            let room_ns = self.make_room(u64::from(request.sectors), ready_ns);
+            parts.cleaning = Duration(room_ns - ready_ns);
+            self.write_cache.insert(start, end);
+            if self.destage.is_none() && self.write_cache.is_pressed(0) {
+                self.start_destage(room_ns);
+            }
+            let end_ns = room_ns + self.interface_ns(request.sectors);
+            return self.active_until(queued, at_ns, end_ns, parts, (true, false));
+        }
+        self.write_cache.remove(start, end);
+        let free_ns = self.destage.map_or(ready_ns, |d| d.end_ns.max(ready_ns));
+        let access = self.arm.write(&queued.target, end, free_ns);
+        parts.cleaning = Duration(free_ns - ready_ns);
+        parts.seek = Duration(access.seek_ns);
+        parts.rotation = Duration(access.rotation_ns);
+        let end_ns = access
+            .end_ns
+            .max(ready_ns + self.interface_ns(request.sectors));
+        self.active_until(queued, at_ns, end_ns, parts, (access.is_sequential, true))
+    }
+
+    /// The command as it will have been; what of its time is in no other part is transfer.
+    fn active_until(
+        &self,
+        queued: Queued,
+        at_ns: u64,
+        end_ns: u64,
+        mut parts: Parts,
+        (is_sequential, uses_arm): (bool, bool),
+    ) -> Active {
+        let others = parts.overhead + parts.seek + parts.rotation + parts.cleaning;
+        parts.transfer = Duration(end_ns - at_ns) - others;
+        Active {
+            completion: Completion {
+                id: queued.id,
+                request: queued.request,
+                started: Instant(at_ns),
+                ended: Instant(end_ns),
+                parts,
+                is_sequential,
+            },
+            uses_arm,
+        }
+    }
+
+    /// Empties the write cache until this many sectors fit; returns when. They fit when it is empty.
+    fn make_room(&mut self, sectors: u64, from_ns: u64) -> u64 {
+        let mut at_ns = from_ns;
+        loop {
+            let in_flight = self.destage.map_or(0, |destage| destage.sectors);
+            if self.write_cache.has_room(sectors, in_flight) {
+                return at_ns;
+            }
+            match self.destage.take() {
+                Some(destage) => at_ns = at_ns.max(destage.end_ns),
+                None => self.start_destage(at_ns),
+            }
+        }
+    }
+
+    /// Sends the next dirty run on its way.
+    fn start_destage(&mut self, at_ns: u64) {
+        let Some((start, end)) = self.write_cache.take_next(self.arm.sector(at_ns)) else {
+            return;
+        };
+        let target = self.arm.target(start);
+        let access = self.arm.write(&target, end, at_ns);
+        self.destage = Some(Destage {
+            sectors: end - start,
+            end_ns: access.end_ns,
+        });
+    }
+
+    /// A run has arrived on the medium: the next follows if nobody wants the arm.
+    fn destage_on(&mut self, at_ns: u64) {
+        let is_idle = self.active.is_none();
+        let is_free = self.active.is_some_and(|active| !active.uses_arm);
+        if is_idle || is_free && self.write_cache.is_pressed(0) {
+            self.start_destage(at_ns);
+        }
+    }
+}
+
+impl Drive for HardDrive {
+    fn capacity_sectors(&self) -> u64 {
+        self.arm.sectors()
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.queue_spec.depth.max(1) as usize
+    }
+
+    fn handle_request(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        request: Request,
+    ) -> Result<(), Refusal> {
+        self.advance(now.0);
+        let end = request.sector.checked_add(u64::from(request.sectors));
+        if request.sectors == 0 || end.is_none_or(|end| end > self.capacity_sectors()) {
+            return Err(Refusal::OutOfRange);
+        }
+        if self.queue.len() + usize::from(self.active.is_some()) >= self.queue_depth() {
+            return Err(Refusal::QueueFull);
+        }
+        self.queue.push(Queued {
+            id,
+            request,
+            target: self.arm.target(request.sector),
+            arrived_ns: self.now_ns,
+        });
+        self.begin(self.now_ns);
+        Ok(())
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now.0);
+    }
+
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next_event_ns().map(Instant)
+    }
+}

@@ -1,0 +1,152 @@
+//! The drive's memory of what it read: a few runs of sectors, and the one it is still reading.
+//!
+//! After a read the head stays where it is and reads on into the same run until that is full, so
+//! that the next request of a sequential reader finds its data there or just passing by.
+
+use alloc::vec::Vec;
+
+use super::geometry::Geometry;
+
+/// Sectors `start..end` in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl Run {
+    fn contains(&self, start: u64, end: u64) -> bool {
+        self.start <= start && end <= self.end
+    }
+
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+}
+
+/// A head that is reading on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream {
+    /// First sector of the run that is kept.
+    pub(super) start: u64,
+    /// A sector that the head reached...
+    pub(super) anchor: u64,
+    /// ...at this time.
+    pub(super) anchor_ns: u64,
+    /// The first sector that it will not read by itself.
+    pub(super) limit: u64,
+}
+
+impl Stream {
+    /// The first sector not yet read at a time.
+    pub(super) fn position(&self, geometry: &Geometry, now_ns: u64) -> u64 {
+        let passed = now_ns.saturating_sub(self.anchor_ns);
+        let here = geometry.stream_ns(self.anchor).saturating_add(passed);
+        geometry.sector_at(here).clamp(self.anchor, self.limit)
+    }
+
+    /// When the last bit before `sector`, not below the anchor, has been read, whatever the limit.
+    pub(super) fn end_ns(&self, geometry: &Geometry, sector: u64) -> u64 {
+        let span = geometry.stream_end_ns(sector);
+        self.anchor_ns + span.saturating_sub(geometry.stream_ns(self.anchor))
+    }
+}
+
+/// All runs but the one being read.
+#[derive(Debug, Clone)]
+pub(super) struct ReadCache {
+    /// Oldest first.
+    runs: Vec<Run>,
+    runs_max: usize,
+    run_sectors_max: u64,
+}
+
+impl ReadCache {
+    pub(super) fn new(segments: u32, segment_sectors: u64) -> Self {
+        let enabled = segments > 0 && segment_sectors > 0;
+        Self {
+            runs: Vec::new(),
+            // One segment belongs to the head.
+            runs_max: if enabled { segments as usize - 1 } else { 0 },
+            run_sectors_max: if enabled { segment_sectors } else { 0 },
+        }
+    }
+
+    /// How far the head reads on behind a request.
+    pub(super) fn ahead_sectors(&self) -> u64 {
+        self.run_sectors_max
+    }
+
+    /// What a stream has kept when it has come to `position`.
+    pub(super) fn kept(&self, stream: &Stream, position: u64) -> Run {
+        let start = stream
+            .start
+            .max(position.saturating_sub(self.run_sectors_max));
+        Run {
+            start,
+            end: position.max(start),
+        }
+    }
+
+    /// Whether all of it is in one run; the run is then the youngest.
+    pub(super) fn hit(&mut self, start: u64, end: u64) -> bool {
+        let Some(index) = self.runs.iter().position(|run| run.contains(start, end)) else {
+            return false;
+        };
+        let run = self.runs.remove(index);
+        self.runs.push(run);
+        true
+    }
+
+    /// The same question without consequences.
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        self.runs.iter().any(|run| run.contains(start, end))
+    }
+
+    /// Takes out the run that holds the beginning of a request, if any, to be read on from its end.
+    pub(super) fn take_beginning(&mut self, start: u64, end: u64) -> Option<Run> {
+        let begins = |run: &Run| run.start <= start && start < run.end && run.end < end;
+        let index = self.runs.iter().position(begins)?;
+        Some(self.runs.remove(index))
+    }
+
+    /// Remembers a run, forgetting the oldest if there are too many.
+    pub(super) fn keep(&mut self, run: Run) {
+        if run.start >= run.end || self.runs_max == 0 {
+            return;
+        }
+        if self.runs.len() >= self.runs_max {
+            self.runs.remove(0);
+        }
+        self.runs.push(run);
+    }
+
+    /// Forgets what a write makes wrong.
+    pub(super) fn invalidate(&mut self, start: u64, end: u64) {
+        self.runs.retain(|run| !run.overlaps(start, end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_run_is_forgotten_first_and_use_makes_young() {
+        let mut cache = ReadCache::new(3, 100);
+        cache.keep(Run { start: 0, end: 10 });
+        cache.keep(Run { start: 20, end: 30 });
+        assert!(cache.hit(2, 5));
+        cache.keep(Run { start: 40, end: 50 });
+        assert!(cache.holds(2, 5) && !cache.holds(20, 30) && cache.holds(40, 50));
+        cache.invalidate(9, 11);
+        assert!(!cache.holds(2, 5));
+    }
+
+    #[test]
+    fn a_cache_without_segments_remembers_nothing() {
+        let mut cache = ReadCache::new(0, 100);
+        cache.keep(Run { start: 0, end: 10 });
+        assert!(!cache.hit(0, 1) && cache.ahead_sectors() == 0);
+    }
+}

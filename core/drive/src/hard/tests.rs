@@ -1,0 +1,203 @@
+use super::spec::tests::small_drive;
+use super::*;
+use alloc::vec::Vec;
+
+const MIB: u32 = 2_048;
+
+/// One request at a time, each sent when the one before has ended.
+fn one_by_one(drive: &mut HardDrive, requests: &[Request]) -> Vec<Completion> {
+    let mut now = Instant(drive.now_ns);
+    let mut done = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let id = RequestId(index as u64);
+        drive.handle_request(now, id, *request).expect("room");
+        let completion = loop {
+            if let Some(completion) = drive.poll_completion() {
+                break completion;
+            }
+            let next = drive.poll_timeout().expect("something to wait for");
+            drive.handle_timeout(next);
+        };
+        now = completion.ended;
+        done.push(completion);
+    }
+    done
+}
+
+fn read(sector: u64, sectors: u32) -> Request {
+    Request {
+        sector,
+        sectors,
+        direction: Direction::Read,
+    }
+}
+
+fn write(sector: u64, sectors: u32) -> Request {
+    Request {
+        direction: Direction::Write,
+        ..read(sector, sectors)
+    }
+}
+
+/// Bytes per second from the start of the first to the end of the last.
+fn rate(done: &[Completion]) -> f64 {
+    let bytes: u64 = done
+        .iter()
+        .map(|c| u64::from(c.request.sectors) * SECTOR_BYTES)
+        .sum();
+    let (first, last) = (done.first().expect("one"), done.last().expect("one"));
+    bytes as f64 / last.ended.since(first.started).as_secs_f64()
+}
+
+#[test]
+fn sequential_reading_pays_no_seek_and_no_turn() {
+    let mut drive = HardDrive::new(&small_drive());
+    let requests: Vec<Request> = (0..100).map(|i| read(i * u64::from(MIB), MIB)).collect();
+    let done = one_by_one(&mut drive, &requests);
+    assert!(
+        done[1..]
+            .iter()
+            .all(|c| c.is_sequential && c.parts.seek == Duration::ZERO)
+    );
+    let rate = rate(&done[1..]);
+    assert!((rate / 100e6 - 1.0).abs() < 0.01, "{rate}");
+}
+
+#[test]
+fn a_reader_who_pauses_finds_what_comes_next_in_memory() {
+    let mut drive = HardDrive::new(&small_drive());
+    one_by_one(&mut drive, &[read(0, MIB)]);
+    drive.handle_timeout(Instant(drive.now_ns + 500_000_000));
+    let done = one_by_one(&mut drive, &[read(u64::from(MIB), MIB)]);
+    let service = done[0].ended.since(done[0].started);
+    assert_eq!(service.0, 100_000 + drive.interface_ns(MIB));
+}
+
+#[test]
+fn reading_elsewhere_stops_reading_on() {
+    let mut drive = HardDrive::new(&small_drive());
+    let done = one_by_one(
+        &mut drive,
+        &[read(0, MIB), read(1_000_000, 8), read(u64::from(MIB), MIB)],
+    );
+    assert!(!done[2].is_sequential && done[2].parts.seek > Duration::ZERO);
+}
+
+#[test]
+fn two_interleaved_readers_profit_from_their_segments() {
+    let mut drive = HardDrive::new(&small_drive());
+    let mut requests = Vec::new();
+    for i in 0..64u64 {
+        requests.extend([read(i * 256, 256), read(1_000_000 + i * 256, 256)]);
+    }
+    // Each waits a little before it asks again, so that the drive reads on for it.
+    let mut hits = 0;
+    for request in requests {
+        let done = one_by_one(&mut drive, &[request]);
+        hits += u32::from(done[0].parts.seek == Duration::ZERO);
+        drive.handle_timeout(done[0].ended + Duration::from_millis(10));
+    }
+    assert!(hits > 64, "{hits}");
+}
+
+#[test]
+fn writes_are_absorbed_until_the_cache_is_full() {
+    let mut spec = small_drive();
+    spec.write_cache.bytes = 8 << 20;
+    let mut drive = HardDrive::new(&spec);
+    let requests: Vec<Request> = (0..150).map(|i| write(i * u64::from(MIB), MIB)).collect();
+    let done = one_by_one(&mut drive, &requests);
+    let first = done[0].ended.since(done[0].started);
+    assert_eq!(first.0, 100_000 + drive.interface_ns(MIB));
+    let rate = rate(&done[50..]);
+    assert!((rate / 100e6 - 1.0).abs() < 0.02, "{rate}");
+}
+
+#[test]
+fn an_idle_drive_empties_its_write_cache() {
+    let mut spec = small_drive();
+    spec.write_cache.bytes = 8 << 20;
+    let mut drive = HardDrive::new(&spec);
+    one_by_one(&mut drive, &[write(5_000, 8), write(900_000, 8)]);
+    while let Some(next) = drive.poll_timeout() {
+        drive.handle_timeout(next);
+    }
+    assert!(drive.write_cache.is_empty() && drive.destage.is_none());
+    assert!(drive.now_ns < 100_000_000, "{}", drive.now_ns);
+}
+
+#[test]
+fn what_was_just_written_is_read_from_memory() {
+    let mut spec = small_drive();
+    spec.write_cache.bytes = 8 << 20;
+    let mut drive = HardDrive::new(&spec);
+    let done = one_by_one(&mut drive, &[write(5_000, 64), read(5_010, 8)]);
+    assert_eq!(done[1].parts.seek, Duration::ZERO);
+    assert_eq!(done[1].parts.rotation, Duration::ZERO);
+}
+
+#[test]
+fn without_a_write_cache_every_write_waits_for_its_sector() {
+    let mut drive = HardDrive::new(&small_drive());
+    let done = one_by_one(&mut drive, &[write(0, 8), write(8, 8)]);
+    // The second has just been missed while its command was understood: a whole turn but for that.
+    let turn = Duration(small_drive().turn_ns());
+    let waited = done[1].parts.rotation;
+    assert!(
+        waited < turn && waited > turn - Duration::from_micros(300),
+        "{waited:?}"
+    );
+}
+
+#[test]
+fn a_request_that_waited_too_long_goes_first() {
+    let mut spec = small_drive();
+    spec.queue.wait_ms_max = 50;
+    let mut drive = HardDrive::new(&spec);
+    let far = 1_900_000;
+    drive
+        .handle_request(Instant::ZERO, RequestId(0), read(0, 8))
+        .expect("room");
+    drive
+        .handle_request(Instant::ZERO, RequestId(1), read(far, 8))
+        .expect("room");
+    let mut id = 2;
+    let mut order = Vec::new();
+    while order.len() < 40 {
+        while drive.queue.len() < 8 {
+            let near = read(id * 4_000 % 60_000, 8);
+            drive
+                .handle_request(Instant(drive.now_ns), RequestId(id), near)
+                .expect("room");
+            id += 1;
+        }
+        let next = drive.poll_timeout().expect("work");
+        drive.handle_timeout(next);
+        order.extend(core::iter::from_fn(|| drive.poll_completion()));
+    }
+    let far = order.iter().find(|c| c.id == RequestId(1)).expect("served");
+    assert!(
+        far.started.0 >= 50_000_000 && far.started.0 < 80_000_000,
+        "{far:?}"
+    );
+}
+
+#[test]
+fn a_full_queue_and_a_place_beyond_the_end_are_refused() {
+    let mut spec = small_drive();
+    spec.queue.depth = 2;
+    let mut drive = HardDrive::new(&spec);
+    let end = drive.capacity_sectors();
+    let ask = |drive: &mut HardDrive, id, request| {
+        drive.handle_request(Instant::ZERO, RequestId(id), request)
+    };
+    assert_eq!(ask(&mut drive, 0, read(end, 1)), Err(Refusal::OutOfRange));
+    assert_eq!(ask(&mut drive, 0, read(0, 0)), Err(Refusal::OutOfRange));
+    assert_eq!(
+        ask(&mut drive, 0, read(u64::MAX, 2)),
+        Err(Refusal::OutOfRange)
+    );
+    assert_eq!(ask(&mut drive, 0, read(0, 8)), Ok(()));
+    assert_eq!(ask(&mut drive, 1, read(end - 1, 1)), Ok(()));
+    assert_eq!(ask(&mut drive, 2, read(80, 8)), Err(Refusal::QueueFull));
+}

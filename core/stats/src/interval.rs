@@ -1,0 +1,90 @@
+//! An estimate and how far off it may be.
+
+use core::fmt;
+
+/// What every table and chart of the project uses unless it says otherwise: 95 %, as thesis
+/// Table 3.5.
+pub const USUAL_CONFIDENCE: f64 = 0.95;
+
+/// An estimate with its confidence interval, in the unit of what was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConfidenceInterval {
+    /// The best single answer.
+    pub estimate: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// In what share of repeated experiments such an interval holds the truth.
+    pub confidence: f64,
+}
+
+impl ConfidenceInterval {
+    /// Half the width: what stands behind a ±, if the interval is symmetric.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    /// Whether `value` lies within, ends included.
+    pub fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Whether the two have a value in common. Intervals that do not overlap differ; of those that
+    /// do, nothing is known from this alone.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// The same, each end and the estimate put through a rising function: logarithms back to
+    /// ratios, say.
+    pub(crate) fn map(self, rising: impl Fn(f64) -> f64) -> Self {
+        Self {
+            estimate: rising(self.estimate),
+            low: rising(self.low),
+            high: rising(self.high),
+            confidence: self.confidence,
+        }
+    }
+}
+
+impl fmt::Display for ConfidenceInterval {
+    /// `2.33 [2.20, 2.47]`, with as many decimals as the formatter asks for, or two.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = f.precision().unwrap_or(2);
+        write!(
+            f,
+            "{:.decimals$} [{:.decimals$}, {:.decimals$}]",
+            self.estimate, self.low, self.high
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::format;
+
+    fn interval(low: f64, high: f64) -> ConfidenceInterval {
+        ConfidenceInterval {
+            estimate: (low + high) / 2.0,
+            low,
+            high,
+            confidence: USUAL_CONFIDENCE,
+        }
+    }
+
+    #[test]
+    fn intervals_that_touch_overlap() {
+        assert!(interval(1.0, 2.0).overlaps(&interval(2.0, 3.0)));
+        assert!(!interval(1.0, 2.0).overlaps(&interval(2.1, 3.0)));
+        assert!(interval(1.0, 2.0).contains(1.0) && !interval(1.0, 2.0).contains(0.9));
+        assert_eq!(interval(1.0, 2.0).half_width(), 0.5);
+    }
+
+    #[test]
+    fn people_read_the_estimate_first() {
+        assert_eq!(format!("{}", interval(1.0, 2.0)), "1.50 [1.00, 2.00]");
+        assert_eq!(format!("{:.0}", interval(10.0, 20.0)), "15 [10, 20]");
+    }
+}

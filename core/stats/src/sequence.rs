@@ -1,0 +1,179 @@
+//! How sequential a disk's work is: sequences of adjacent requests (libception 5.5).
+//!
+//! Going from the end of one sequence to the start of the next costs a seek and part of a turn;
+//! going on within one does not. So what counts is how many bytes are read in long sequences.
+
+use alloc::collections::BTreeMap;
+
+use crate::cdf::Cdf;
+use crate::samples::SampleError;
+
+/// One request as it reached the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// Its first byte on the device.
+    pub start_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+    /// Whether it writes. A write behind a read is not the read going on.
+    pub is_write: bool,
+}
+
+/// The sequences of a trace, request by request in the order in which the disk got them. What is
+/// kept grows with the number of different lengths, not with the trace.
+#[derive(Debug, Clone, Default)]
+pub struct Sequences {
+    /// Where the current sequence would go on, and its direction.
+    next: Option<(u64, bool)>,
+    current_bytes: u64,
+    /// Bytes of finished sequences by the length of the sequence.
+    by_length: BTreeMap<u64, u64>,
+    sequences: u64,
+    requests: u64,
+    bytes: u64,
+}
+
+impl Sequences {
+    /// Of no requests yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The next request. One of no bytes is not a request.
+    pub fn add(&mut self, access: Access) {
+        if access.length_bytes == 0 {
+            return;
+        }
+        if self.next != Some((access.start_bytes, access.is_write)) {
+            self.close();
+            self.sequences += 1;
+        }
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(access.length_bytes);
+        self.current_bytes = self.current_bytes.saturating_add(access.length_bytes);
+        let end = access.start_bytes.saturating_add(access.length_bytes);
+        self.next = Some((end, access.is_write));
+    }
+
+    fn close(&mut self) {
+        if self.current_bytes > 0 {
+            let bytes = self.by_length.entry(self.current_bytes).or_default();
+            *bytes = bytes.saturating_add(self.current_bytes);
+            self.current_bytes = 0;
+        }
+        self.next = None;
+    }
+
+    /// Requests seen.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Bytes of them all.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sequences, the unfinished one included.
+    pub fn sequences(&self) -> u64 {
+        self.sequences
+    }
+
+    /// Movements from one sequence to the next.
+    pub fn seeks(&self) -> u64 {
+        self.sequences.saturating_sub(1)
+    }
+
+    /// Bytes per sequence, if there is one: what a disk gets done for each time it repositions.
+    pub fn mean_bytes(&self) -> Option<f64> {
+        (self.sequences > 0).then(|| self.bytes as f64 / self.sequences as f64)
+    }
+
+    /// Bytes by the length of the sequence they are part of, in bytes: libception Figure 6. The
+    /// unfinished sequence counts as it is.
+    ///
+    /// # Errors
+    /// If there were no requests.
+    pub fn cdf(&self) -> Result<Cdf, SampleError> {
+        let mut all = self.clone();
+        all.close();
+        // One of a million sequences of this length is one step all the same.
+        Cdf::of_weighted(
+            all.by_length
+                .iter()
+                .map(|(length, bytes)| (*length as f64, *bytes as f64)),
+        )
+    }
+}
+
+impl Extend<Access> for Sequences {
+    fn extend<I: IntoIterator<Item = Access>>(&mut self, accesses: I) {
+        accesses.into_iter().for_each(|access| self.add(access));
+    }
+}
+
+impl FromIterator<Access> for Sequences {
+    fn from_iter<I: IntoIterator<Item = Access>>(accesses: I) -> Self {
+        let mut sequences = Self::new();
+        sequences.extend(accesses);
+        sequences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(start_bytes: u64, length_bytes: u64) -> Access {
+        Access {
+            start_bytes,
+            length_bytes,
+            is_write: false,
+        }
+    }
+
+    #[test]
+    fn adjacent_requests_are_one_sequence() {
+        let trace = [read(0, 100), read(100, 100), read(500, 50), read(100, 50)];
+        let sequences: Sequences = trace.into_iter().collect();
+        assert_eq!((sequences.requests(), sequences.bytes()), (4, 300));
+        assert_eq!((sequences.sequences(), sequences.seeks()), (3, 2));
+        assert_eq!(sequences.mean_bytes(), Some(100.0));
+        let cdf = sequences.cdf().expect("requests");
+        // A third of the bytes is in the two sequences of 50, the rest in the one of 200.
+        assert!(libm::fabs(cdf.share_below(200.0) - 1.0 / 3.0) < 1e-12);
+        assert_eq!((cdf.share_below(50.0), cdf.max()), (0.0, 200.0));
+    }
+
+    #[test]
+    fn a_write_does_not_continue_a_read() {
+        let mut write = read(100, 100);
+        write.is_write = true;
+        let sequences: Sequences = [read(0, 100), write].into_iter().collect();
+        assert_eq!(sequences.sequences(), 2);
+    }
+
+    #[test]
+    fn of_no_requests_there_is_no_curve() {
+        let sequences: Sequences = [read(5, 0)].into_iter().collect();
+        assert_eq!((sequences.seeks(), sequences.mean_bytes()), (0, None));
+        assert!(sequences.cdf().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_in_one_sequence(
+            trace in prop::collection::vec((0u64..8, 1u64..4, any::<bool>()), 0..100),
+        ) {
+            let accesses = trace.into_iter().map(|(start_bytes, length_bytes, is_write)| Access {
+                start_bytes, length_bytes, is_write,
+            });
+            let sequences: Sequences = accesses.collect();
+            if let Ok(cdf) = sequences.cdf() {
+                prop_assert_eq!(cdf.weight(), sequences.bytes() as f64);
+            }
+            prop_assert!(sequences.sequences() <= sequences.requests());
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Several servers under several workloads, in turns, with the scatter of what was found.
+
+use serde::Serialize;
+
+use headlong_stats::{Comparison, ConfidenceInterval, Summary, USUAL_CONFIDENCE};
+
+use crate::experiment::{Baseline, Experiment};
+use crate::hunt::{Hunt, Limit, Runner};
+use crate::rig::RigError;
+
+/// Everything that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// In the order in which it was measured.
+    pub limits: Vec<Limit>,
+}
+
+/// Rates of one server under one workload over all repeats, in bytes of a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// Found rates, one a repeat that found one.
+    pub rates: Vec<f64>,
+    /// Their mean and its interval, if there are several; just the one rate otherwise.
+    pub mean: f64,
+    /// 95 %.
+    pub interval: Option<ConfidenceInterval>,
+}
+
+/// How many times a baseline's rate a server reaches.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ratio {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the server.
+    pub subject: String,
+    /// Name of the baseline.
+    pub baseline: String,
+    /// The best of the baseline's servers.
+    pub best: String,
+    /// Of the means.
+    pub ratio: f64,
+    /// 95 %, low and high, if there were repeats.
+    pub interval: Option<(f64, f64)>,
+    /// What has to be reached.
+    pub at_least: Option<f64>,
+    /// What is aimed at.
+    pub aim: Option<f64>,
+    /// Whether the baseline's limit was the machine's: then the ratio is an upper bound, and no
+    /// claim holds by it.
+    pub is_bound: bool,
+}
+
+impl Ratio {
+    /// Whether what has to be reached is.
+    pub fn holds(&self) -> bool {
+        !self.is_bound && self.at_least.is_none_or(|least| self.ratio >= least)
+    }
+}
+
+/// Looks for every limit, `repeats` times with different seeds: all servers in turn, then all again
+/// in the opposite order, so that nothing that drifts favours one.
+///
+/// # Errors
+/// If the machine failed. What was measured until then is in the records.
+pub fn compare<R: Runner>(
+    experiment: &Experiment,
+    hunt: &mut Hunt<'_, R>,
+) -> Result<Compared, RigError> {
+    let mut compared = Compared { limits: Vec::new() };
+    for repeat in 0..experiment.repeats {
+        let mut cells = experiment.cells();
+        if repeat % 2 == 1 {
+            cells.reverse();
+        }
+        for cell in cells {
+            // The last answer is the best guess.
+            let known = compared.rates(&cell.workload_name, &cell.server_name);
+            let start = known.map_or_else(|| cell.rate_start(), |rates| rates.mean);
+            compared.limits.push(hunt.search(&cell, start, repeat)?);
+        }
+    }
+    Ok(compared)
+}
+
+impl Compared {
+    /// Limits of one server under one workload.
+    pub fn of<'c>(
+        &'c self,
+        workload: &'c str,
+        server: &'c str,
+    ) -> impl Iterator<Item = &'c Limit> + Clone {
+        let all = self.limits.iter();
+        all.filter(move |limit| limit.workload == workload && limit.server == server)
+    }
+
+    /// Their rates; `None` if none was found.
+    pub fn rates(&self, workload: &str, server: &str) -> Option<Rates> {
+        let found = self
+            .of(workload, server)
+            .filter_map(|limit| limit.found.rate);
+        let rates: Vec<f64> = found.collect();
+        let summary: Summary = rates.iter().copied().collect();
+        Some(Rates {
+            mean: summary.mean()?,
+            interval: summary.interval(USUAL_CONFIDENCE),
+            rates,
+        })
+    }
+
+    /// Ratios to all baselines, for the workloads in which both sides were measured.
+    pub fn ratios(&self, experiment: &Experiment) -> Vec<Ratio> {
+        let baselines = experiment.baselines.iter();
+        let pairs = baselines.flat_map(|b| experiment.workloads.keys().map(move |w| (b, w)));
+        pairs
+            .filter_map(|(baseline, workload)| self.ratio(baseline, workload))
+            .collect()
+    }
+
+    fn ratio(&self, baseline: &Baseline, workload: &str) -> Option<Ratio> {
+        let subject = self.rates(workload, &baseline.subject)?;
+        let measured = baseline.servers.iter();
+        let measured = measured.filter_map(|name| Some((name, self.rates(workload, name)?)));
+        let (best, rates) = measured.max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
+        // Runs of one repeat have the same seeds on both sides.
+        let compared = Comparison::of_pairs(&subject.rates, &rates.rates, USUAL_CONFIDENCE).ok();
+        let is_bound = baseline.servers.iter().any(|server| {
+            self.of(workload, server)
+                .any(|limit| limit.found.is_machine_limited())
+        });
+        Some(Ratio {
+            workload: workload.to_owned(),
+            subject: baseline.subject.clone(),
+            baseline: baseline.name.clone(),
+            best: best.clone(),
+            ratio: compared.map_or(subject.mean / rates.mean, |c| c.ratio.estimate),
+            interval: compared.map(|c| (c.ratio.low, c.ratio.high)),
+            at_least: baseline.at_least.get(workload).copied(),
+            aim: baseline.aim.get(workload).copied(),
+            is_bound,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::experiment::Cell;
+    use crate::record::{OutcomeName, Records, RunRecord};
+
+    const MIB: f64 = 1_048_576.0;
+    const TEXT: &str = r#"
+name = "stand-in"
+repeats = 2
+[drive]
+preset = "wd-red-wd10efrx"
+[files]
+catalogue = "youtube-sd"
+[workload.sd]
+preset = "youtube-sd"
+[server.slow]
+kind = "nginx"
+rate_start = { sd = "20MiB/s" }
+[server.slower]
+kind = "nginx"
+workers = 7
+[server.fast]
+kind = "headlong"
+[baseline.best]
+subject = "fast"
+servers = ["slow", "slower"]
+at_least = { sd = 2.4 }
+"#;
+
+    /// Servers whose limits are known.
+    struct StandIn {
+        runs: Vec<(String, f64, u64)>,
+        refuse_above: f64,
+        refused: u32,
+    }
+
+    impl Runner for &mut StandIn {
+        fn run(
+            &mut self,
+            cell: &Cell,
+            rate: f64,
+            seed: u64,
+            _: bool,
+        ) -> Result<RunRecord, RigError> {
+            self.runs.push((cell.server_name.clone(), rate, seed));
+            let limit = match cell.server_name.as_str() {
+                "slow" => 24.0 + (seed / 1000) as f64,
+                "slower" => 19.0,
+                _ => 70.0 + (seed / 1000) as f64,
+            };
+            let outcome = match rate {
+                rate if rate > self.refuse_above * MIB => OutcomeName::Refused,
+                rate if rate > limit * MIB => OutcomeName::Failed,
+                _ => OutcomeName::Passed,
+            };
+            self.refused += u32::from(outcome == OutcomeName::Refused);
+            let mut record = crate::record::tests::record(cell, rate, seed, outcome);
+            record.setup.experiment = crate::run::settings(&experiment(), cell);
+            Ok(record)
+        }
+    }
+
+    fn stand_in() -> StandIn {
+        StandIn {
+            runs: Vec::new(),
+            refuse_above: 1e6,
+            refused: 0,
+        }
+    }
+
+    fn experiment() -> Experiment {
+        Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right")
+    }
+
+    fn compared(runner: &mut StandIn, records: Option<&Path>) -> Compared {
+        let experiment = experiment();
+        let records = records.map(|folder| Records::open(folder).expect("a folder"));
+        let mut hunt = Hunt::new(&experiment, runner, records, true, 6);
+        compare(&experiment, &mut hunt).expect("a stand-in does not fail")
+    }
+
+    #[test]
+    fn ratios_are_told_of_the_best_of_the_baseline() {
+        let mut runner = stand_in();
+        let compared = compared(&mut runner, None);
+        let ratios = compared.ratios(&experiment());
+        assert_eq!(ratios.len(), 1);
+        assert_eq!(ratios[0].best, "slow");
+        assert!((2.6..3.2).contains(&ratios[0].ratio), "{ratios:?}");
+        assert!(ratios[0].holds() && ratios[0].interval.is_some());
+        let slow = compared.rates("sd", "slow").expect("found");
+        assert!(
+            slow.rates
+                .iter()
+                .all(|rate| (23.0..=25.0).contains(&(rate / MIB)))
+        );
+        // The second time it begins where the first one ended, in the opposite order.
+        let repeats: Vec<_> = compared
+            .limits
+            .iter()
+            .map(|l| (&*l.server, l.repeat))
+            .collect();
+        let expected = [
+            ("fast", 0),
+            ("slow", 0),
+            ("slower", 0),
+            ("slower", 1),
+            ("slow", 1),
+            ("fast", 1),
+        ];
+        assert_eq!(repeats, expected);
+        assert!(compared.limits[5].found.probes < compared.limits[0].found.probes);
+    }
+
+    #[test]
+    fn what_the_machine_could_not_measure_is_tried_twice_and_supports_no_claim() {
+        let mut runner = stand_in();
+        runner.refuse_above = 22.0;
+        let compared = compared(&mut runner, None);
+        let ratio = &compared.ratios(&experiment())[0];
+        assert!(ratio.is_bound && !ratio.holds(), "{ratio:?}");
+        assert_eq!(runner.refused % 2, 0);
+        assert!(
+            compared
+                .of("sd", "fast")
+                .all(|limit| limit.machine.is_some())
+        );
+    }
+
+    #[test]
+    fn what_was_measured_before_is_not_measured_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut first = stand_in();
+        let whole = compared(&mut first, Some(folder.path()));
+        let mut second = stand_in();
+        let again = compared(&mut second, Some(folder.path()));
+        assert!(second.runs.is_empty() && !first.runs.is_empty());
+        assert_eq!(whole.limits.len(), again.limits.len());
+        for (one, other) in whole.limits.iter().zip(&again.limits) {
+            assert_eq!(one.found, other.found);
+        }
+    }
+}

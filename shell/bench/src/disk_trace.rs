@@ -1,0 +1,144 @@
+//! In what order the drive was read: what the kernel and the server made of the viewers' requests.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use headlong_report::{DiskAccess, DiskTraceError, read_disk_trace};
+use headlong_stats::{Access, Cdf, Sequences};
+use headlong_units::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Points of the distribution that are kept.
+const CDF_POINTS: usize = 200;
+/// Requests that a plot shows: as many as libception Figures 2 to 5.
+const EXCERPT_REQUESTS: usize = 250;
+
+/// The reads and writes of the measured part.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct DiskPattern {
+    /// Requests that reached the drive.
+    pub requests: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Seconds of model time that were looked at.
+    pub seconds: f64,
+    /// Sequences of adjacent requests: each begins with a seek (libception 5.5).
+    pub sequences: u64,
+    /// Bytes for each of them.
+    pub bytes_per_sequence: f64,
+    /// Share of bytes in sequences of at most so many bytes (libception Figure 6).
+    pub sequence_cdf: Vec<(f64, f64)>,
+    /// First sectors and numbers of sectors of requests in a row, from the middle of the run
+    /// (libception Figures 2 to 5).
+    pub excerpt: Vec<(u64, u64)>,
+}
+
+impl DiskPattern {
+    /// From a drive's trace, of what it began between two times since the trace's first request.
+    ///
+    /// # Errors
+    /// If the trace cannot be read.
+    pub fn read(file: &Path, from: Duration, to: Duration) -> Result<Self, DiskTraceError> {
+        let trace = File::open(file).map_err(DiskTraceError::Unreadable)?;
+        Ok(Self::of(&read_disk_trace(BufReader::new(trace))?, from, to))
+    }
+
+    fn of(all: &[DiskAccess], from: Duration, to: Duration) -> Self {
+        let origin = all.first().map_or(0, |access| access.started_ns);
+        let last = all.last().map_or(0, |access| access.started_ns - origin);
+        // A run that ended early is looked at as far as it came.
+        let (from, to) = match last > from.0 {
+            true => (from.0, to.0.min(last)),
+            false => (0, last),
+        };
+        let inside = |access: &&DiskAccess| {
+            let at = access.started_ns - origin;
+            (from..=to).contains(&at)
+        };
+        let part: Vec<&DiskAccess> = all.iter().filter(inside).collect();
+        let sequences: Sequences = part.iter().map(|access| access.access).collect();
+        let middle = part.len().saturating_sub(EXCERPT_REQUESTS) / 2;
+        let excerpt = part.iter().skip(middle).take(EXCERPT_REQUESTS);
+        Self {
+            requests: sequences.requests(),
+            bytes: sequences.bytes(),
+            seconds: Duration(to - from).as_secs_f64(),
+            sequences: sequences.sequences(),
+            bytes_per_sequence: sequences.mean_bytes().unwrap_or(0.0),
+            sequence_cdf: sequences
+                .cdf()
+                .map_or_else(|_| Vec::new(), |cdf| cdf.points(CDF_POINTS)),
+            excerpt: excerpt
+                .map(|access| (access.lba(), access.access.length_bytes / 512))
+                .collect(),
+        }
+    }
+
+    /// What the drive read and wrote, in bytes of a second of model time.
+    pub fn rate(&self) -> f64 {
+        self.bytes as f64 / self.seconds.max(1e-9)
+    }
+
+    /// The excerpt for a chart.
+    pub(crate) fn accesses(&self) -> Vec<DiskAccess> {
+        let access = |(lba, sectors): &(u64, u64)| DiskAccess {
+            started_ns: 0,
+            access: Access {
+                start_bytes: lba * 512,
+                length_bytes: sectors * 512,
+                is_write: false,
+            },
+        };
+        self.excerpt.iter().map(access).collect()
+    }
+
+    /// The distribution of bytes over lengths of sequences again, if anything was read.
+    pub(crate) fn cdf(&self) -> Option<Cdf> {
+        let mut before = 0.0;
+        let steps = self.sequence_cdf.iter().map(|(length, share)| {
+            let weight = share - before;
+            before = *share;
+            (*length, weight)
+        });
+        Cdf::of_weighted(steps.filter(|(_, weight)| *weight > 0.0)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(second: u64, lba: u64) -> DiskAccess {
+        DiskAccess {
+            started_ns: 7_000_000_000 + second * 1_000_000_000,
+            access: Access {
+                start_bytes: lba * 512,
+                length_bytes: 4096,
+                is_write: false,
+            },
+        }
+    }
+
+    #[test]
+    fn only_the_measured_part_counts() {
+        let all: Vec<_> = (0..10)
+            .map(|second| access(second, second * 1000))
+            .collect();
+        let pattern = DiskPattern::of(&all, Duration::from_secs(2), Duration::from_secs(6));
+        assert_eq!((pattern.requests, pattern.sequences), (5, 5));
+        assert_eq!(pattern.rate(), 5.0 * 4096.0 / 4.0);
+        assert_eq!(pattern.excerpt[0], (2000, 8));
+    }
+
+    #[test]
+    fn a_run_that_ended_early_is_looked_at_as_far_as_it_came() {
+        let all = [access(0, 0), access(1, 8), access(3, 5000)];
+        let pattern = DiskPattern::of(&all, Duration::from_secs(300), Duration::from_secs(600));
+        assert_eq!((pattern.requests, pattern.sequences), (3, 2));
+        assert_eq!(pattern.seconds, 3.0);
+        let cdf = pattern.cdf().expect("something was read");
+        assert!((cdf.share_up_to(4096.0) - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(DiskPattern::of(&[], Duration(0), Duration(9)).requests, 0);
+    }
+}

@@ -1,0 +1,371 @@
+//! What an experiment is: one file that says everything, checked as a whole.
+//!
+//! The one idea: named servers times named workloads, on one drive. `bench run` and `bench search`
+//! take one pair, `bench compare` takes them all, so that one file serves for all three.
+//!
+//! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
+//! exists once; what is read here decides a run, together with the seed, and nothing else does.
+
+mod mistake;
+mod read;
+mod section;
+#[cfg(test)]
+mod tests;
+mod workloads;
+
+pub(crate) use mistake::suggestion;
+pub use mistake::{Mistake, Mistakes};
+
+use std::collections::BTreeMap;
+
+use headlong_units::Duration;
+use serde::Serialize;
+
+/// A whole experiment. Times are of the model: a run takes `time_scale` times less.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// What it is called in results.
+    pub name: String,
+    /// What it is about, in a sentence or two.
+    pub about: String,
+    /// How many times faster everything runs: drive, viewers, servers' clocks.
+    pub time_scale: u32,
+    /// The first of the seeds; repeats and confirmations take the following ones.
+    pub seed: u64,
+    /// How often `compare` looks for each limit.
+    pub repeats: u32,
+    /// Memory of the server, page cache included; unlimited if `None`.
+    pub memory: Option<u64>,
+    /// The emulated drive.
+    pub drive: DriveSpec,
+    /// What is on it.
+    pub files: FileSet,
+    /// Settings of the drive's block device.
+    pub kernel: Kernel,
+    /// The network between viewers and server.
+    pub network: Network,
+    /// How long the parts of a run take.
+    pub phases: Phases,
+    /// How the limit is looked for.
+    pub search: SearchRules,
+    /// Reads names, inodes and extents of all files, with the drive's timing off, before each run:
+    /// a server that has been up for a day knows them.
+    pub warm_metadata: bool,
+    /// By name.
+    pub workloads: BTreeMap<String, Workload>,
+    /// By name.
+    pub servers: BTreeMap<String, Server>,
+    /// Which servers are compared under which workload; all if a workload is not named.
+    pub pairs: BTreeMap<String, Vec<String>>,
+    /// What ratios are told of.
+    pub baselines: Vec<Baseline>,
+}
+
+/// The drive that is emulated.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DriveSpec {
+    /// Name of a preset of `headlong disk`.
+    pub preset: String,
+    /// Capacity; the preset's own if `None`.
+    pub size_bytes: Option<u64>,
+    /// Requests in its own queue; the preset's own if `None`.
+    pub queue_depth: Option<u32>,
+}
+
+/// The files on the drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FileSet {
+    /// Workload whose catalogue it is: a preset or a file.
+    pub catalogue: String,
+    /// Keys of it that have other values; they go for all workloads of the experiment.
+    pub set: Vec<(String, String)>,
+    /// Titles are cut into files of this size; one file each if `None`.
+    pub chunk_bytes: Option<u64>,
+    /// File system: `ext4` or `xfs`.
+    pub file_system: String,
+}
+
+impl FileSet {
+    /// Changes of the catalogue's specification: `KEY=VALUE`, as `headlong workload` takes them.
+    pub fn changes(&self) -> Vec<(String, String)> {
+        let chunk = self.chunk_bytes.map(|bytes| bytes.to_string());
+        let chunk = chunk.unwrap_or_else(|| "off".to_owned());
+        let mut changes = self.set.clone();
+        changes.push(("catalogue.chunk".to_owned(), chunk));
+        changes
+    }
+}
+
+/// What `/sys/block/DEVICE/queue` is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Kernel {
+    /// I/O scheduler.
+    pub scheduler: String,
+    /// `read_ahead_kb`: how far the page cache reads ahead.
+    pub read_ahead_kb: u32,
+    /// `max_sectors_kb`: the largest request; as it is if `None`.
+    pub max_sectors_kb: Option<u32>,
+}
+
+/// The network that servers and viewers share, and nobody else.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Network {
+    /// TCP congestion control. Not BBR unless that is the question: under it nginx with
+    /// `tcp_nopush` takes three times the CPU.
+    pub congestion_control: String,
+}
+
+/// Parts of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phases {
+    /// Sessions that start in it do not count.
+    pub ramp_up: Duration,
+    /// Between the ramps.
+    pub measured: Duration,
+    /// Sessions that have not ended before it do not count.
+    pub ramp_down: Duration,
+}
+
+impl Phases {
+    /// All of it.
+    pub fn whole(&self) -> Duration {
+        Duration(self.ramp_up.0 + self.measured.0 + self.ramp_down.0)
+    }
+}
+
+/// How the limit is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SearchRules {
+    /// Share of the sessions in steady state that may fail: 0 (thesis 4.4.3), 0.003 (libception 4).
+    pub failures_max: f64,
+    /// First step away from the starting guess, as a share of it.
+    pub step: f64,
+    /// The search ends when the lowest failing rate is at most this much above the highest passing
+    /// one, as a share of it.
+    pub resolution: f64,
+    /// How many runs, each with a seed of its own, the found rate has to pass.
+    pub confirm: u32,
+    /// Most runs of one search.
+    pub probes_max: u32,
+}
+
+/// What viewers do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Name of a preset of `headlong workload`, or a file.
+    pub preset: String,
+    /// Keys of it that have other values.
+    pub set: Vec<(String, String)>,
+    /// What `bench run` offers, in bytes of a second of model time.
+    pub rate: Option<f64>,
+    /// Files in chunks of this size, for this workload alone.
+    pub chunk_bytes: Option<u64>,
+}
+
+/// A server to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// What it is and how it is set up.
+    pub kind: ServerKind,
+    /// Kernel settings of its own.
+    pub kernel: KernelChange,
+    /// First guess at its limit, in bytes of a second, by workload.
+    pub rate_start: BTreeMap<String, f64>,
+    /// Colour-blind readers and tables need words: what is special about it.
+    pub about: String,
+}
+
+/// Kernel settings that differ from the experiment's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct KernelChange {
+    /// See [`Kernel::scheduler`].
+    pub scheduler: Option<String>,
+    /// See [`Kernel::read_ahead_kb`].
+    pub read_ahead_kb: Option<u32>,
+    /// See [`Kernel::max_sectors_kb`].
+    pub max_sectors_kb: Option<u32>,
+}
+
+/// The servers that can be set up.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerKind {
+    /// `headlong serve`.
+    Headlong {
+        /// Its keys, in TOML; `roots`, `listen` and `admin` are added, `memory` too if it is not
+        /// there.
+        config: String,
+    },
+    /// nginx.
+    Nginx(Nginx),
+    /// Apache with its event MPM.
+    Apache(Apache),
+    /// Any program that serves a folder.
+    Command {
+        /// Words; `{root}`, `{port}`, `{memory}` and `{time_scale}` are replaced.
+        words: Vec<String>,
+    },
+}
+
+/// How nginx is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Nginx {
+    /// `aio threads`; otherwise workers block.
+    pub aio_threads: bool,
+    /// Threads of each worker's pool.
+    pub threads: u32,
+    /// Processes.
+    pub workers: u32,
+    /// `sendfile`.
+    pub sendfile: bool,
+    /// `output_buffers`: how many and how large; what is read when `sendfile` is off.
+    pub output_buffers: Option<(u32, u64)>,
+    /// `directio`: files from this size on are read past the page cache.
+    pub directio_bytes: Option<u64>,
+    /// Further directives for the server, as they are.
+    pub directives: String,
+}
+
+/// How Apache is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Apache {
+    /// `EnableMMAP`; Apache's default is on.
+    pub mmap: bool,
+    /// `EnableSendfile`; Apache's default is off.
+    pub sendfile: bool,
+    /// Most connections that are being answered at a time.
+    pub workers: u32,
+    /// Further directives, as they are.
+    pub directives: String,
+}
+
+/// Something to tell ratios of: the best of some servers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline {
+    /// What it is called.
+    pub name: String,
+    /// Whose best counts; more than one is "at its best setting".
+    pub servers: Vec<String>,
+    /// Whose ratio to it is told.
+    pub subject: String,
+    /// Ratio that must be reached, by workload.
+    pub at_least: BTreeMap<String, f64>,
+    /// Ratio that is aimed at, by workload.
+    pub aim: BTreeMap<String, f64>,
+}
+
+/// One server under one workload: everything that decides its runs but the rate and the seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Name of the workload.
+    pub workload_name: String,
+    /// Name of the server.
+    pub server_name: String,
+    /// What viewers do.
+    pub workload: Workload,
+    /// Who serves.
+    pub server: Server,
+    /// The kernel's settings for this server.
+    pub kernel: Kernel,
+    /// The files for this workload.
+    pub files: FileSet,
+}
+
+impl Experiment {
+    /// The named server under the named workload.
+    ///
+    /// # Errors
+    /// If there is none, or if a name is needed because there are several.
+    pub fn cell(&self, server: Option<&str>, workload: Option<&str>) -> Result<Cell, String> {
+        let server = pick("server", "--server", &self.servers, server)?;
+        let workload = pick("workload", "--workload", &self.workloads, workload)?;
+        Ok(self.pair(server, workload))
+    }
+
+    /// All pairs that are to be compared: those of one file set together, and within it those of
+    /// one workload.
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for workload in self.workloads.keys() {
+            let all = || self.servers.keys().cloned().collect();
+            for server in self.pairs.get(workload).cloned().unwrap_or_else(all) {
+                cells.push(self.pair(&server, workload));
+            }
+        }
+        // Stable: within a file set the order stays.
+        cells.sort_by_key(|cell| cell.files.chunk_bytes.unwrap_or(u64::MAX));
+        cells
+    }
+
+    /// Both names are known.
+    fn pair(&self, server_name: &str, workload_name: &str) -> Cell {
+        let server = self.servers[server_name].clone();
+        let workload = self.workloads[workload_name].clone();
+        let change = &server.kernel;
+        let scheduler = change.scheduler.clone();
+        Cell {
+            workload_name: workload_name.to_owned(),
+            server_name: server_name.to_owned(),
+            kernel: Kernel {
+                scheduler: scheduler.unwrap_or_else(|| self.kernel.scheduler.clone()),
+                read_ahead_kb: change.read_ahead_kb.unwrap_or(self.kernel.read_ahead_kb),
+                max_sectors_kb: change.max_sectors_kb.or(self.kernel.max_sectors_kb),
+            },
+            files: FileSet {
+                chunk_bytes: workload.chunk_bytes.or(self.files.chunk_bytes),
+                ..self.files.clone()
+            },
+            workload,
+            server,
+        }
+    }
+}
+
+impl Cell {
+    /// Where a search begins, in bytes of a second.
+    pub fn rate_start(&self) -> f64 {
+        let said = self.server.rate_start.get(&self.workload_name).copied();
+        said.or(self.workload.rate)
+            .unwrap_or(RATE_START_MIB * 1_048_576.0)
+    }
+
+    /// Changes of the workload's specification.
+    pub fn changes(&self) -> Vec<(String, String)> {
+        let mut changes = self.files.changes();
+        changes.extend(self.workload.set.iter().cloned());
+        changes
+    }
+
+    /// `server under workload`, for people.
+    pub fn name(&self) -> String {
+        format!("{}, {}", self.server_name, self.workload_name)
+    }
+}
+
+/// A guess when none is given: about what any server gets out of one hard disk.
+const RATE_START_MIB: f64 = 25.0;
+
+fn pick<'a, T>(
+    what: &str,
+    flag: &str,
+    all: &'a BTreeMap<String, T>,
+    name: Option<&str>,
+) -> Result<&'a str, String> {
+    let names = all.keys().map(String::as_str);
+    match name {
+        Some(name) => all
+            .get_key_value(name)
+            .map(|(name, _)| name.as_str())
+            .ok_or_else(|| {
+                let hint = suggestion(name, names);
+                format!("{flag} {name}: the experiment has no such {what}; {hint}")
+            }),
+        None if all.len() == 1 => Ok(names.last().unwrap_or_default()),
+        None => {
+            let names: Vec<_> = names.collect();
+            let names = names.join(", ");
+            Err(format!(
+                "the experiment has several {what}s; choose with {flag}: {names}"
+            ))
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What an experiment may say, and what one that is wrong is told.
+
+use std::path::Path;
+
+use super::*;
+
+const SMALL: &str = r#"
+name = "small"
+time_scale = 5
+[drive]
+preset = "wd-red-wd10efrx"
+[files]
+catalogue = "youtube-sd"
+[workload.sd]
+preset = "youtube-sd"
+[server.nginx]
+kind = "nginx"
+"#;
+
+fn read(text: &str) -> Result<Experiment, Mistakes> {
+    Experiment::from_text(Path::new("x.toml"), text, false)
+}
+
+#[test]
+fn a_small_file_has_defaults_for_the_rest() {
+    let experiment = read(SMALL).expect("right");
+    assert_eq!(experiment.kernel.read_ahead_kb, 128);
+    assert_eq!(experiment.phases.ramp_up, Duration::from_secs(300));
+    assert_eq!(experiment.search.failures_max, 0.0);
+    assert_eq!(experiment.memory, None);
+    let cell = experiment.cell(None, None).expect("one of each");
+    assert_eq!(cell.name(), "nginx, sd");
+    assert_eq!(cell.rate_start(), 25.0 * 1_048_576.0);
+    assert_eq!(cell.changes(), [("catalogue.chunk".into(), "off".into())]);
+}
+
+#[test]
+fn servers_and_workloads_change_what_is_theirs() {
+    let text = format!(
+        "{SMALL}rate_start = {{ sd = \"30MiB/s\" }}\nkernel.read_ahead_kb = 512\n\
+         [workload.hd]\npreset = \"youtube-hd\"\nchunk = \"512KiB\"\nset.requests.timeout = \"5s\"\n"
+    );
+    let experiment = read(&text).expect("right");
+    let error = experiment.cell(None, None).expect_err("two workloads");
+    assert!(error.contains("choose with --workload: hd, sd"), "{error}");
+    let cell = experiment.cell(None, Some("hd")).expect("there");
+    assert_eq!(cell.kernel.read_ahead_kb, 512);
+    assert_eq!(cell.files.chunk_bytes, Some(512 << 10));
+    assert!(
+        cell.changes()
+            .contains(&("requests.timeout".into(), "5s".into()))
+    );
+    let cell = experiment.cell(Some("nginx"), Some("sd")).expect("there");
+    assert_eq!(cell.rate_start(), 30.0 * 1_048_576.0);
+    let error = experiment
+        .cell(Some("ngnix"), None)
+        .expect_err("none of that name");
+    assert!(error.contains("did you mean `nginx`?"), "{error}");
+    // The chunked file set first, the other after it: drives are not changed back and forth.
+    let names: Vec<_> = experiment.cells().iter().map(Cell::name).collect();
+    assert_eq!(names, ["nginx, hd", "nginx, sd"]);
+}
+
+#[test]
+fn the_quick_form_replaces_what_it_names_and_is_checked_even_if_it_is_not_wanted() {
+    let text =
+        format!("{SMALL}[quick]\ntime_scale = 10\nmeasured = \"100s\"\nresolution = \"8%\"\n");
+    let quick = Experiment::from_text(Path::new("x.toml"), &text, true).expect("right");
+    assert_eq!((quick.time_scale, quick.search.resolution), (10, 0.08));
+    assert_eq!(quick.phases.measured, Duration::from_secs(100));
+    assert_eq!(read(&text).expect("right").time_scale, 5);
+    let error = read(&format!("{SMALL}[quick]\ntime_scale = 0\n")).expect_err("no scale");
+    assert!(
+        error.to_string().contains("quick.time_scale: is 0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn workloads_must_ask_for_titles_that_are_there() {
+    let file = Path::new("x.toml");
+    let good = read(SMALL).expect("right");
+    good.check_workloads(file).expect("the same titles");
+    let other = SMALL.replace("preset = \"youtube-sd\"", "preset = \"youtube-2011\"");
+    let error = read(&other)
+        .expect("well formed")
+        .check_workloads(file)
+        .expect_err("others");
+    assert!(
+        error.to_string().contains("asks for other titles"),
+        "{error}"
+    );
+    let large = SMALL.replace("[files]", "size = \"10GB\"\n[files]");
+    let error = read(&large)
+        .expect("well formed")
+        .check_workloads(file)
+        .expect_err("too many");
+    assert!(error.to_string().contains("set fewer titles"), "{error}");
+    let wrong = format!("{SMALL}[files.set]\ntitle.sd.cuont = 3\n");
+    let error = read(&wrong)
+        .expect("well formed")
+        .check_workloads(file)
+        .expect_err("a slip");
+    assert!(error.to_string().contains("title.sd.count"), "{error}");
+}
+
+/// `UPDATE=1 cargo test -p headlong-bench` renews the file.
+#[test]
+fn all_mistakes_are_told_at_once_with_line_and_remedy() {
+    let cases = [
+        ("nothing", ""),
+        ("not TOML", "name = \"x\"\n[drive\n"),
+        (
+            "misspelt names",
+            "name = \"x\"\ntimescale = 5\n[drive]\npreset = \"wd-read\"\n[files]\ncatalog = \"a\"\n\
+             [workload.sd]\npreset = \"youtube-ds\"\n[server.a]\nkind = \"ngnix\"\n\
+             [server.b]\nkind = \"nginx\"\naio = \"thread\"\nkernel.sheduler = \"bfq\"\n",
+        ),
+        (
+            "values that do not fit",
+            "name = 3\ntime_scale = 0.5\nrepeats = 0\nmemory = \"4GIB\"\ndrive = 3\n\
+             [search]\nfailures = 0.3\nresolution = \"0.1%\"\nstep = \"0.05%\"\n\
+             [phases]\nmeasured = \"0s\"\n[kernel]\nscheduler = \"cfq\"\nread_ahead_kb = -1\n",
+        ),
+        (
+            "servers that cannot be set up",
+            "name = \"x\"\n[server.a]\nkind = \"command\"\ncommand = [\"caddy\"]\n\
+             [server.b]\nkind = \"headlong\"\nconfig = { polcy = \"fixed\", piece = \"3KiB\" }\n\
+             [server.c]\nkind = \"nginx\"\noutput_buffers = { number = 2 }\nmmap = true\n[server.d]\n",
+        ),
+        (
+            "names of nothing",
+            "name = \"x\"\n[workload.sd]\npreset = \"youtube-sd\"\n[server.nginx]\nkind = \"nginx\"\n\
+             rate_start = { hd = \"20MiB/s\", sd = \"20\" }\n\
+             [compare.servers]\nsdd = [\"nginx\"]\nsd = [\"nginxx\"]\n\
+             [baseline.best]\nservers = [\"apache\"]\nat_least = { hd = 2 }\n",
+        ),
+    ];
+    let mut shown = String::new();
+    for (name, text) in cases {
+        let error = read(text).expect_err(name);
+        shown += &format!("== {name}\n{text}--\n{error}\n\n");
+    }
+    crate::golden::compare("mistakes.txt", &shown);
+}

@@ -1,0 +1,93 @@
+//! Whether the workloads of an experiment can be played on its files.
+
+use std::path::Path;
+
+use headlong_workload::{Catalogue, Specification};
+
+use super::mistake::Mistakes;
+use super::{Experiment, FileSet};
+
+impl Experiment {
+    /// Reads the specifications that are named, and checks that every workload asks for titles that
+    /// are on the drive.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, at once; `file` is the experiment's.
+    pub fn check_workloads(&self, file: &Path) -> Result<(), Mistakes> {
+        let mut wrong = Vec::new();
+        let mut seen: Vec<(FileSet, Option<u64>)> = Vec::new();
+        for cell in self.cells() {
+            let files = &cell.files;
+            if !seen.iter().any(|(there, _)| there == files) {
+                let stored = files.catalogue();
+                let stored = stored.map_err(|errors| wrong.extend(errors)).ok();
+                if let (Some(stored), Some(size)) = (&stored, self.drive.size_bytes)
+                    && stored.file_bytes() > size
+                {
+                    wrong.push(format!(
+                        "drive.size: the titles take {} bytes, the drive has {size}; set fewer \
+                         titles with [files.set]",
+                        stored.file_bytes()
+                    ));
+                }
+                seen.push((files.clone(), stored.map(|stored| stored.fingerprint())));
+            }
+            let stored = seen.iter().find(|(there, _)| there == files);
+            let asked = catalogue(&cell.workload.preset, &cell.changes());
+            match asked.map_err(|errors| wrong.extend(errors)) {
+                Ok(asked)
+                    if stored.is_some_and(|(_, f)| f.is_some_and(|f| f != asked.fingerprint())) =>
+                {
+                    wrong.push(format!(
+                        "workload.{}: asks for other titles than {} stores; give both the same \
+                         catalogue, with [files.set] for what differs from the preset",
+                        cell.workload_name, files.catalogue
+                    ));
+                }
+                _ => {}
+            }
+        }
+        wrong.dedup();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Mistakes::many(file, wrong)),
+        }
+    }
+}
+
+impl FileSet {
+    /// The titles; the error says everything that is wrong with the specification.
+    pub(crate) fn catalogue(&self) -> Result<Catalogue, Vec<String>> {
+        catalogue(&self.catalogue, &self.changes())
+    }
+
+    /// How many files it is; 0 if its specification cannot be read, which is told elsewhere.
+    pub(crate) fn count(&self) -> u64 {
+        let Ok(catalogue) = self.catalogue() else {
+            return 0;
+        };
+        match catalogue.chunk_bytes {
+            None => catalogue.titles.len() as u64,
+            Some(chunk) => catalogue
+                .titles
+                .iter()
+                .map(|t| t.file_bytes.div_ceil(chunk))
+                .sum(),
+        }
+    }
+}
+
+fn catalogue(name: &str, changes: &[(String, String)]) -> Result<Catalogue, Vec<String>> {
+    let is_file = name.contains(['/', '.']);
+    let read = match is_file {
+        false => Specification::preset(name, changes),
+        true => {
+            let text = std::fs::read_to_string(name)
+                .map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
+            Specification::read(name, &text, changes)
+        }
+    };
+    let lines = |text: String| text.lines().map(str::to_owned).collect();
+    read.map(|specification| Catalogue::of(&specification))
+        .map_err(|errors| lines(errors.to_string()))
+}

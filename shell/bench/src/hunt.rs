@@ -1,0 +1,265 @@
+//! Runs one after another until the limit of a server is known; and all runs that were asked for,
+//! kept as they end, and not made twice.
+
+use std::time::{Duration, Instant};
+
+use crate::experiment::{Cell, Experiment};
+use crate::record::{OutcomeName, Records, RunRecord};
+use crate::rig::RigError;
+use crate::run::{Bench, key};
+use crate::search::{Found, Outcome, Search};
+
+/// Seeds of one repeat are this far from those of the next.
+const SEEDS_PER_REPEAT: u64 = 1000;
+/// Of a run, besides the time its phases take: cold caches, starting, stopping.
+const RUN_OVERHEAD: Duration = Duration::from_secs(8);
+/// Runs of a search with a fair first guess, before any was made.
+const PROBES_GUESS: f64 = 5.0;
+const MIB: f64 = 1_048_576.0;
+
+/// Who makes runs: the bench, or a stand-in for it.
+pub trait Runner {
+    /// Makes one run at so many bytes of a second; with `ends_at_failure` it may end as soon as it
+    /// is lost.
+    ///
+    /// # Errors
+    /// If the machine failed.
+    fn run(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError>;
+}
+
+impl Runner for Bench {
+    fn run(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        self.make(cell, rate, seed, ends_at_failure)
+    }
+}
+
+/// The limit of one server under one workload, once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limit {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the server.
+    pub server: String,
+    /// Which repeat, from 0.
+    pub repeat: u32,
+    /// What was found.
+    pub found: Found,
+    /// The run at the found rate; the last one at it.
+    pub best: Option<RunRecord>,
+    /// The run that failed closest above it.
+    pub failed: Option<RunRecord>,
+    /// Why something could not be measured, if so.
+    pub machine: Option<String>,
+}
+
+/// Makes runs, keeps their records, tells how far it is.
+#[derive(Debug)]
+pub struct Hunt<'a, R> {
+    experiment: &'a Experiment,
+    runner: R,
+    records: Option<Records>,
+    resumes: bool,
+    progress: Progress,
+}
+
+impl<'a, R: Runner> Hunt<'a, R> {
+    /// Records of runs that ended go to `records`; with `resumes`, runs that are there are not made
+    /// again. `searches` is how many there will be, for the estimate of the time left.
+    pub fn new(
+        experiment: &'a Experiment,
+        runner: R,
+        records: Option<Records>,
+        resumes: bool,
+        searches: usize,
+    ) -> Self {
+        let progress = Progress::new(experiment, searches);
+        Self {
+            experiment,
+            runner,
+            records,
+            resumes,
+            progress,
+        }
+    }
+
+    /// Who makes the runs.
+    pub fn runner(&mut self) -> &mut R {
+        &mut self.runner
+    }
+
+    /// Makes one run, or finds it among the records. One that is refused is made once more.
+    ///
+    /// # Errors
+    /// If the machine failed, or a record cannot be kept.
+    pub fn run(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        let key = key(self.experiment, cell, rate, seed);
+        let kept = self.records.as_ref().filter(|_| self.resumes);
+        if let Some(record) = kept.and_then(|records| records.find(&key)) {
+            self.progress.tell(&record, "from its record");
+            return Ok(record);
+        }
+        let mut record = self.made(cell, rate, seed, ends_at_failure)?;
+        if record.verdict.outcome == OutcomeName::Refused {
+            record = self.made(cell, rate, seed, ends_at_failure)?;
+        }
+        Ok(record)
+    }
+
+    fn made(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        let record = self.runner.run(cell, rate, seed, ends_at_failure)?;
+        let seconds = format!("{:.0} s", record.wall_seconds);
+        self.progress.made += 1;
+        self.progress.tell(&record, &seconds);
+        if let Some(records) = &self.records {
+            let kept = records.keep(&key(self.experiment, cell, rate, seed), &record);
+            kept.map_err(|error| RigError::io(records.folder().display(), error))?;
+        }
+        Ok(record)
+    }
+
+    /// Looks for the limit of a server, beginning at `start` bytes of a second.
+    ///
+    /// # Errors
+    /// If the machine failed, or a record cannot be kept.
+    pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
+        let mut search = Search::new(start, self.experiment.search);
+        let mut limit = Limit {
+            workload: cell.workload_name.clone(),
+            server: cell.server_name.clone(),
+            repeat,
+            found: search.found(),
+            best: None,
+            failed: None,
+            machine: None,
+        };
+        self.progress.begin(cell);
+        let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
+        while let Some(probe) = search.next() {
+            let seed = first_seed + u64::from(probe.seed_index);
+            let record = self.run(cell, probe.rate, seed, true)?;
+            let outcome = Outcome::from(record.verdict.outcome);
+            search.record(probe, outcome);
+            limit.found = search.found();
+            match outcome {
+                Outcome::Passed if limit.found.rate == Some(record.rate) => {
+                    limit.best = Some(record);
+                }
+                Outcome::Failed if limit.found.failed == Some(record.rate) => {
+                    limit.failed = Some(record);
+                }
+                Outcome::Refused => limit.machine = Some(record.verdict.refused_because.join("; ")),
+                _ => {}
+            }
+            // A confirmation that failed takes the best away.
+            let best = limit.best.take();
+            limit.best = best.filter(|best| limit.found.rate == Some(best.rate));
+        }
+        self.progress.end(&limit);
+        Ok(limit)
+    }
+}
+
+/// What a person sees while it goes on.
+#[derive(Debug)]
+struct Progress {
+    started: Instant,
+    searches: usize,
+    begun: usize,
+    made: u32,
+    run_guess: Duration,
+}
+
+impl Progress {
+    fn new(experiment: &Experiment, searches: usize) -> Self {
+        let phases = experiment.phases.whole().as_secs_f64();
+        let run_guess = Duration::from_secs_f64(phases / f64::from(experiment.time_scale));
+        Self {
+            started: Instant::now(),
+            searches,
+            begun: 0,
+            made: 0,
+            run_guess: run_guess + RUN_OVERHEAD,
+        }
+    }
+
+    fn begin(&mut self, cell: &Cell) {
+        self.begun += 1;
+        let left = self.left().as_secs().div_ceil(60);
+        let (begun, all) = (self.begun, self.searches);
+        eprintln!(
+            "[{begun}/{all}] {}; about {left} min left in all",
+            cell.name()
+        );
+    }
+
+    /// By the runs that a search took so far, or by what one usually takes.
+    fn left(&self) -> Duration {
+        let done = self.begun.saturating_sub(1);
+        let (per_search, per_run) = match (done, self.made) {
+            (0, _) | (_, 0) => (PROBES_GUESS, self.run_guess),
+            (done, made) => {
+                let made = f64::from(made);
+                (made / done as f64, self.started.elapsed().div_f64(made))
+            }
+        };
+        per_run.mul_f64(per_search * (self.searches - done.min(self.searches)) as f64)
+    }
+
+    fn tell(&self, record: &RunRecord, how_long: &str) {
+        let verdict = &record.verdict;
+        let what = match verdict.outcome {
+            OutcomeName::Passed => "passed".to_owned(),
+            OutcomeName::Failed => {
+                format!("failed, {:.2} % of sessions", verdict.failure_share * 100.0)
+            }
+            OutcomeName::Refused => format!("refused: {}", verdict.refused_because.join("; ")),
+        };
+        let pattern = &record.disk.pattern;
+        eprintln!(
+            "  {:.2} MiB/s: {what}; delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek, \
+             CPU {:.0} %; {how_long}",
+            record.rate / MIB,
+            verdict.delivered / MIB,
+            pattern.rate() / MIB,
+            pattern.bytes_per_sequence / 1024.0,
+            record.cpu.machine_share * 100.0,
+        );
+    }
+
+    fn end(&self, limit: &Limit) {
+        let rate = match limit.found.rate {
+            Some(rate) => format!("{:.2} MiB/s", rate / MIB),
+            None => "no rate passed".to_owned(),
+        };
+        let how = match (limit.found.is_settled, limit.found.is_machine_limited()) {
+            (true, _) => String::new(),
+            (_, true) => "; the machine was the limit, not the drive".to_owned(),
+            _ => "; not settled".to_owned(),
+        };
+        eprintln!("  = {rate}{how}");
+    }
+}

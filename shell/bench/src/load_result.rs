@@ -1,0 +1,115 @@
+//! What the load generator says came of a run.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Name and version of the format that is understood.
+const SCHEMA: &str = "headlong-load-1";
+
+/// What decides, and the whole beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LoadResult {
+    /// Why it does not count; empty if it does.
+    pub(crate) refused_because: Vec<String>,
+    /// Share of the sessions in steady state that failed.
+    pub(crate) failure_share: f64,
+    /// Bytes of a second of model time in steady state.
+    pub(crate) delivered: f64,
+    /// As it was written.
+    pub(crate) whole: Value,
+}
+
+impl LoadResult {
+    /// A result that is not there, or not what it should be, is refused.
+    pub(crate) fn read(file: &Path) -> Self {
+        match std::fs::read_to_string(file) {
+            Ok(text) => Self::of(serde_json::from_str(&text).unwrap_or_default()),
+            Err(error) => Self::refused(format!("the load generator left no result: {error}")),
+        }
+    }
+
+    fn refused(why: String) -> Self {
+        Self {
+            refused_because: vec![why],
+            failure_share: 0.0,
+            delivered: 0.0,
+            whole: Value::Null,
+        }
+    }
+
+    fn of(whole: Value) -> Self {
+        let schema = whole["schema"].as_str().unwrap_or("none");
+        if schema != SCHEMA {
+            let why = format!("the load generator's result has schema {schema}, not {SCHEMA}");
+            return Self {
+                whole,
+                ..Self::refused(why)
+            };
+        }
+        let mut refused_because = Vec::new();
+        if whole["valid"] != true {
+            let reasons = match &whole["invalid_because"] {
+                Value::Array(reasons) => reasons.iter().map(plain).collect(),
+                other => vec![plain(other)],
+            };
+            refused_because.extend(reasons);
+        }
+        if whole["sessions"]["steady"].as_u64().unwrap_or(0) == 0 {
+            refused_because.push("no session was wholly in steady state; measure longer".into());
+        }
+        Self {
+            refused_because,
+            failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
+            delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
+            whole,
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn good() -> Value {
+        json!({
+            "schema": "headlong-load-1", "valid": true, "invalid_because": [],
+            "failure_share": 0.25, "bytes_per_second": 1e6,
+            "sessions": { "steady": 8, "steady_failed": 2 },
+        })
+    }
+
+    #[test]
+    fn a_result_counts_only_if_the_generator_stands_by_it() {
+        let result = LoadResult::of(good());
+        assert_eq!(
+            (result.failure_share, result.refused_because.len()),
+            (0.25, 0)
+        );
+        let mut lagged = good();
+        lagged["valid"] = json!(false);
+        lagged["invalid_because"] = json!(["it lagged", "it ran out of descriptors"]);
+        assert_eq!(LoadResult::of(lagged).refused_because.len(), 2);
+    }
+
+    #[test]
+    fn what_is_missing_strange_or_empty_is_refused() {
+        let mut empty = good();
+        empty["sessions"]["steady"] = json!(0);
+        for value in [Value::Null, json!({ "schema": "headlong-load-9" }), empty] {
+            assert!(!LoadResult::of(value).refused_because.is_empty());
+        }
+        assert!(
+            !LoadResult::read(Path::new("/nonexistent"))
+                .refused_because
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! What would be done, for a person to look at before it takes half an hour.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::experiment::{Cell, Experiment};
+use crate::rig::{Disk, DiskSetup, missing};
+use crate::run::{ADMIN_PORT, PORT, generate_words, load_words};
+use crate::servers::{self, Place};
+
+/// Stands for the folder of the bench, whose name is not known before it is made.
+const FOLDER: &str = "RUN";
+const MIB: f64 = 1_048_576.0;
+/// Runs of one search, about.
+const PROBES: f64 = 5.0;
+/// Seconds that a run takes besides its phases.
+const OVERHEAD_S: f64 = 8.0;
+
+/// Commands and files for each of these, and how long it would take; `searches` tells whether each
+/// is a search or one run.
+pub fn plan(
+    experiment: &Experiment,
+    cells: &[Cell],
+    searches: bool,
+    headlong: &Path,
+    store: &Path,
+) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(text, "# {}: {}", experiment.name, experiment.about);
+    for lack in missing(experiment) {
+        let _ = writeln!(text, "# missing on this machine: {lack}");
+    }
+    let run_s = experiment.phases.whole().as_secs_f64() / f64::from(experiment.time_scale);
+    let runs = match searches {
+        true => PROBES * cells.len() as f64 * f64::from(experiment.repeats),
+        false => cells.len() as f64,
+    };
+    let minutes = runs * (run_s + OVERHEAD_S) / 60.0;
+    let _ = writeln!(
+        text,
+        "# about {runs:.0} runs of {run_s:.0} s, {minutes:.0} min; filling a drive comes on top, once"
+    );
+    let mut files = None;
+    for cell in cells {
+        if files != Some(&cell.files) {
+            files = Some(&cell.files);
+            disk(&mut text, experiment, cell, headlong, store);
+        }
+        one(&mut text, experiment, cell, headlong);
+    }
+    text
+}
+
+fn disk(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path, store: &Path) {
+    let folder = Path::new(FOLDER);
+    let setup = DiskSetup {
+        headlong,
+        drive: &experiment.drive,
+        files: &cell.files,
+        store_root: store,
+        time_scale: experiment.time_scale,
+    };
+    let place = store.join("NAME");
+    let words = setup.words(&place, &folder.join("titles"), &folder.join("drive.sock"));
+    let fill = Disk::fill_command(headlong, &cell.files, &folder.join("titles"));
+    let _ = writeln!(text, "\n$ {}\n$ {}", words.join(" "), fill.join(" "));
+}
+
+fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path) {
+    let folder = Path::new(FOLDER);
+    let trace = folder.join("trace");
+    let kernel = &cell.kernel;
+    let _ = writeln!(
+        text,
+        "\n# {}: from {:.1} MiB/s; scheduler {}, max_sectors_kb {}, read_ahead_kb {}; memory {}",
+        cell.name(),
+        cell.rate_start() / MIB,
+        kernel.scheduler,
+        kernel
+            .max_sectors_kb
+            .map_or("as it is".to_owned(), |kb| kb.to_string()),
+        kernel.read_ahead_kb,
+        experiment
+            .memory
+            .map_or("unlimited".to_owned(), |bytes| headlong_units::Bytes(bytes)
+                .to_string()),
+    );
+    let (rate, seed) = (cell.rate_start(), experiment.seed);
+    let words = generate_words(experiment, headlong, cell, rate, seed, &trace);
+    let _ = writeln!(text, "$ {}", words.join(" "));
+    let place = Place {
+        root: folder.join("titles"),
+        folder: folder.join("server"),
+        port: PORT,
+        admin_port: ADMIN_PORT,
+        memory: experiment.memory,
+        time_scale: experiment.time_scale,
+        headlong: headlong.to_path_buf(),
+    };
+    let launch = servers::launch(&cell.server.kind, &place);
+    for (path, file) in &launch.files {
+        let _ = writeln!(text, "-- {}\n{}", path.display(), file.trim_end());
+    }
+    let _ = writeln!(text, "$ {}", launch.command.join(" "));
+    let words = load_words(
+        experiment,
+        headlong,
+        &trace,
+        &folder.join("load.json"),
+        true,
+    );
+    let _ = writeln!(text, "$ {}", words.join(" "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_names_every_command_and_what_is_set() {
+        let text = "name = \"x\"\nmemory = \"1GiB\"\ntime_scale = 4\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
+                    [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
+                    [server.a]\nkind = \"nginx\"\nkernel.read_ahead_kb = 2048\n";
+        let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
+        let (headlong, store) = (Path::new("headlong"), Path::new("STORE"));
+        let plan = plan(&experiment, &experiment.cells(), true, headlong, store);
+        for part in [
+            "disk emulate wd-red-wd10efrx --time-scale 4",
+            "workload fill RUN/titles --spec youtube-sd --set catalogue.chunk=off",
+            "workload generate youtube-sd --rate 26214400B/s --duration 660000ms --seed 1",
+            "read_ahead_kb 2048; memory 1GiB",
+            "nginx -c RUN/server/nginx.conf",
+            "load RUN/trace http://127.0.0.1:8080 --time-scale 4 --ramp-up 300000ms",
+            "--stop-at-failure",
+        ] {
+            assert!(plan.contains(part), "{part}\n{plan}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A control group with a limit on memory, page cache included.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::RigError;
+use super::guard::Guard;
+
+/// Version 2: one tree.
+const ROOT_V2: &str = "/sys/fs/cgroup";
+/// Version 1: a tree for each controller.
+const ROOT_V1: &str = "/sys/fs/cgroup/memory";
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+
+/// Which interface the kernel offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    One,
+    Two,
+}
+
+/// The version in force, if memory can be limited at all.
+pub(crate) fn version() -> Option<Version> {
+    if Path::new(ROOT_V1).join("memory.limit_in_bytes").exists() {
+        return Some(Version::One);
+    }
+    let controllers = fs::read_to_string(Path::new(ROOT_V2).join("cgroup.controllers"));
+    let has_memory = controllers.is_ok_and(|text| text.split_whitespace().any(|c| c == "memory"));
+    has_memory.then_some(Version::Two)
+}
+
+/// What memory a group used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct MemoryUse {
+    /// Most at any time, of everything, in bytes.
+    pub peak_bytes: u64,
+    /// Page cache when looked at.
+    pub page_cache_bytes: u64,
+    /// Of it, on the kernel's active list: what it would rather keep.
+    pub active_file_bytes: u64,
+    /// Memory of processes when looked at.
+    pub anonymous_bytes: u64,
+}
+
+/// A group; everything in it is ended, and it is removed, when dropped.
+#[derive(Debug)]
+pub(crate) struct Group {
+    folder: PathBuf,
+    version: Version,
+}
+
+impl Group {
+    /// Makes one. The name must be unique on the machine.
+    pub(crate) fn make(guard: &Guard, name: &str, limit: Option<u64>) -> Result<Self, RigError> {
+        let version = version().ok_or(RigError::NoMemoryGroups)?;
+        let root = match version {
+            Version::One => ROOT_V1,
+            Version::Two => ROOT_V2,
+        };
+        let folder = Path::new(root).join(name);
+        guard.note_group(&folder)?;
+        if version == Version::Two {
+            // Already there, or not ours to change: then the limit below says so.
+            let _ = fs::write(Path::new(root).join("cgroup.subtree_control"), "+memory");
+        }
+        fs::create_dir(&folder).map_err(|error| RigError::io(folder.display(), error))?;
+        let group = Self { folder, version };
+        if let Some(limit) = limit {
+            let file = match version {
+                Version::One => "memory.limit_in_bytes",
+                Version::Two => "memory.max",
+            };
+            let written = fs::write(group.folder.join(file), limit.to_string());
+            written.map_err(|error| RigError::io(group.folder.join(file).display(), error))?;
+        }
+        Ok(group)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Processes in it.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let text = fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+
+    pub(crate) fn memory(&self) -> MemoryUse {
+        let (peak, cache, anonymous) = match self.version {
+            Version::One => ("memory.max_usage_in_bytes", "cache", "rss"),
+            Version::Two => ("memory.peak", "file", "anon"),
+        };
+        let text = |file: &str| fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+        let stat = text("memory.stat");
+        let value = |name: &str| {
+            let line = stat
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|number| number.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        MemoryUse {
+            peak_bytes: text(peak).trim().parse().unwrap_or(0),
+            page_cache_bytes: value(cache),
+            active_file_bytes: value("active_file"),
+            anonymous_bytes: value(anonymous),
+        }
+    }
+
+    /// Ends what is left in it and removes it.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for id in self.processes() {
+                if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            if self.version == Version::One && self.processes().is_empty() {
+                // Or its page cache would stay, charged to nobody.
+                let _ = fs::write(self.folder.join("memory.force_empty"), "0");
+            }
+            match fs::remove_dir(&self.folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
+                other => return other,
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // The guardian tries again.
+        let _ = self.remove();
+    }
+}

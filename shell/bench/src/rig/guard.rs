@@ -1,0 +1,230 @@
+//! A small process beside each bench that outlives it and cleans up after it, however it ends.
+//!
+//! It holds one end of a pipe whose other end only the bench has. Every process is started through
+//! a script that records it before it becomes the program, so there is no moment at which a kill of
+//! the bench leaves something behind. Scripts, because a library cannot be started as a program.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::RigError;
+
+const GUARD: &str = include_str!("guardian.sh");
+const LAUNCH: &str = include_str!("launch.sh");
+
+/// What a process is, for the order in which things are ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An emulated drive: asked to end, last of all, because others wait for it.
+    Disk,
+    /// Everything else: killed.
+    Other,
+}
+
+/// Where and how a program is started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub(crate) kind: Kind,
+    /// Folder of a control group to join.
+    pub(crate) group: Option<&'a Path>,
+    /// Process whose network to use.
+    pub(crate) network: Option<u32>,
+}
+
+impl Start<'_> {
+    /// Without a group, in the machine's own network.
+    pub(crate) const PLAIN: Self = Self {
+        kind: Kind::Other,
+        group: None,
+        network: None,
+    };
+}
+
+/// The folder of one bench, and the process beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    folder: PathBuf,
+    /// `None` once everything was ended; nothing is started any more.
+    guardian: Mutex<Option<Child>>,
+}
+
+impl Guard {
+    /// Makes the folder and starts the guardian.
+    pub(crate) fn start() -> Result<Self, RigError> {
+        let made = tempfile::Builder::new().prefix("headlong-bench-").tempdir();
+        let folder = made
+            .map_err(|error| RigError::io("a temporary folder", error))?
+            .keep();
+        // Servers that give up their rights must reach what is in it.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&folder, mode)
+            .map_err(|error| RigError::io(folder.display(), error))?;
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", GUARD, "guardian"])
+            .arg(&folder)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        let guardian = command.spawn().map_err(|error| RigError::io("sh", error))?;
+        let guardian = Mutex::new(Some(guardian));
+        Ok(Self(Arc::new(Inner { folder, guardian })))
+    }
+
+    /// A folder that is deleted in the end.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0.folder
+    }
+
+    /// Starts a program that is ended with the bench; `adjust` says what becomes of its streams.
+    pub(crate) fn spawn(
+        &self,
+        start: Start<'_>,
+        words: &[String],
+        adjust: impl FnOnce(&mut Command),
+    ) -> Result<Child, RigError> {
+        let name = words.first().map(String::as_str).unwrap_or_default();
+        let guardian = self
+            .0
+            .guardian
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if guardian.is_none() {
+            return Err(RigError::Stopping);
+        }
+        let record = self.0.folder.join("processes");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", LAUNCH, "launch"])
+            .arg(&record)
+            .arg(std::process::id().to_string())
+            .arg(if start.kind == Kind::Disk {
+                "disk"
+            } else {
+                "other"
+            })
+            .arg(start.group.unwrap_or(Path::new("")))
+            .arg(
+                start
+                    .network
+                    .map_or_else(String::new, |pid| pid.to_string()),
+            )
+            .args(words)
+            .process_group(0)
+            .stdin(Stdio::null());
+        adjust(&mut command);
+        let child = command.spawn().map_err(|error| RigError::io(name, error))?;
+        // Noted twice: by itself for when this process is killed, and here for when it is asked to
+        // end and the script has not come that far.
+        let noted = self.note("processes", &format!("{}", record_line(&child, start.kind)));
+        noted.map_err(|error| RigError::io(record.display(), error))?;
+        drop(guardian);
+        Ok(child)
+    }
+
+    /// Notes a control group, before it is made.
+    pub(crate) fn note_group(&self, group: &Path) -> Result<(), RigError> {
+        let noted = self.note("groups", &group.display().to_string());
+        noted.map_err(|error| RigError::io(self.0.folder.display(), error))
+    }
+
+    fn note(&self, file: &str, line: &str) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut file: File = options
+            .create(true)
+            .append(true)
+            .open(self.0.folder.join(file))?;
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Ends everything now, and waits for it. What is started afterwards is refused.
+    pub(crate) fn finish(&self) {
+        let mut guardian = self
+            .0
+            .guardian
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut child) = guardian.take() {
+            drop(child.stdin.take());
+            // It ends by itself: every wait in it has a bound.
+            let _ = child.wait();
+        }
+    }
+
+    /// Cleans up when this process is asked to end, then ends it with the usual code.
+    pub(crate) fn watch_signals(&self) -> Result<(), RigError> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| RigError::io("signals", error))?;
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        let context = runtime.enter();
+        let mut streams = Vec::new();
+        for kind in kinds {
+            let stream = signal(kind).map_err(|error| RigError::io("signals", error))?;
+            streams.push((kind, stream));
+        }
+        drop(context);
+        let guard = self.clone();
+        let waiting = move || {
+            let [first, second, third] = &mut streams[..] else {
+                return;
+            };
+            let number = runtime.block_on(async {
+                tokio::select! {
+                    _ = first.1.recv() => first.0.as_raw_value(),
+                    _ = second.1.recv() => second.0.as_raw_value(),
+                    _ = third.1.recv() => third.0.as_raw_value(),
+                }
+            });
+            eprintln!("headlong: stopping: ending servers and drives, unmounting");
+            guard.finish();
+            std::process::exit(128 + number);
+        };
+        let thread = std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(waiting);
+        thread
+            .map(drop)
+            .map_err(|error| RigError::io("signals", error))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let guardian = self
+            .guardian
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut child) = guardian.take() {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Process id, start time and kind, as the guardian reads them.
+fn record_line(child: &Child, kind: Kind) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    let fields = stat
+        .rsplit_once(") ")
+        .map(|(_, fields)| fields)
+        .unwrap_or_default();
+    let start = fields.split(' ').nth(19).unwrap_or("0");
+    let kind = if kind == Kind::Disk { "disk" } else { "other" };
+    format!("{} {start} {kind}", child.id())
+}

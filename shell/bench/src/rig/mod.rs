@@ -1,0 +1,110 @@
+//! Everything that a run needs on this machine: drive, files, network, control group, processes.
+//!
+//! The one idea: all of it is started as a person would, as programs, and all of it belongs to one
+//! folder with a guardian beside it, so that it is gone however the bench ends.
+//!
+//! Invariants: only processes that were recorded are signalled; nothing outside the folder, the store
+//! and the control groups of this bench is changed; every wait has a bound.
+
+mod control;
+mod disk;
+mod error;
+mod group;
+mod guard;
+mod mount;
+mod network;
+mod process;
+mod queue;
+mod store;
+
+pub(crate) use disk::{Disk, DiskSetup, set_words};
+pub use error::RigError;
+pub(crate) use group::Group;
+pub use group::MemoryUse;
+pub(crate) use guard::{Guard, Start};
+pub(crate) use network::PrivateNetwork;
+pub(crate) use process::{Output, Process};
+pub use queue::QueueSettings;
+use store::Store;
+
+use std::path::{Path, PathBuf};
+
+use crate::experiment::Experiment;
+use crate::servers;
+
+/// Programs of the system that the rig itself needs, with Debian's packages.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("mount", "mount"),
+    ("umount", "mount"),
+    ("ip", "iproute2"),
+];
+
+/// What is missing on this machine for an experiment; empty if nothing is.
+pub fn missing(experiment: &Experiment) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push(
+            "root: drives are mounted and memory is limited; run it as root (`--plan` and \
+             `headlong sim` work without)"
+                .to_owned(),
+        );
+    }
+    if !Path::new("/dev/fuse").exists() {
+        missing.push("/dev/fuse: drives are emulated with FUSE; load the module `fuse`".to_owned());
+    }
+    if group::version().is_none() {
+        missing.push(
+            "the memory controller of control groups: mount /sys/fs/cgroup with it".to_owned(),
+        );
+    }
+    let make_file_system = format!("mkfs.{}", experiment.files.file_system);
+    let package = match experiment.files.file_system.as_str() {
+        "xfs" => "xfsprogs",
+        _ => "e2fsprogs",
+    };
+    let of_servers = experiment
+        .servers
+        .values()
+        .filter_map(|server| servers::program(&server.kind));
+    let own = PROGRAMS
+        .iter()
+        .copied()
+        .chain([(make_file_system.as_str(), package)]);
+    let mut seen = Vec::new();
+    for (program, package) in own.chain(of_servers) {
+        if seen.contains(&program) || find_program(program).is_some() {
+            continue;
+        }
+        seen.push(program);
+        missing.push(match package {
+            "" => format!("the program {program}"),
+            _ => format!("the program {program}: install Debian's {package}"),
+        });
+    }
+    missing
+}
+
+/// Where a program is.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Path::new(name).exists().then(|| name.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(system);
+    folders
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file())
+}
+
+/// The words of a command with its program's whole path: not every user's path has all folders.
+pub(crate) fn with_path(mut words: Vec<String>) -> Vec<String> {
+    if let Some(first) = words.first_mut()
+        && let Some(program) = find_program(first)
+    {
+        *first = program.display().to_string();
+    }
+    words
+}

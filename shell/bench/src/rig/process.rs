@@ -1,0 +1,163 @@
+//! A program that runs beside the bench, and its last words.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::RigError;
+use super::guard::{Guard, Start};
+
+/// Lines of standard error that are kept.
+const LAST_WORDS_LINES: usize = 40;
+/// How long a program may take to end once it was asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A running program; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    words: Arc<Mutex<VecDeque<String>>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// What becomes of what a program prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// Only the end of standard error is kept.
+    Kept,
+    /// Standard error is shown as well, line by line.
+    Shown,
+}
+
+impl Process {
+    pub(crate) fn start(
+        guard: &Guard,
+        start: Start<'_>,
+        words: &[String],
+        output: Output,
+    ) -> Result<Self, RigError> {
+        let mut child = guard.spawn(start, words, |command| {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        })?;
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let listener = child.stderr.take().map(|stderr| {
+            let kept = Arc::clone(&kept);
+            std::thread::spawn(move || listen(stderr, &kept, output))
+        });
+        Ok(Self {
+            name: words.first().cloned().unwrap_or_default(),
+            child,
+            words: kept,
+            listener,
+        })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Standard output, once. Who does not take it must not let the program print much.
+    pub(crate) fn stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Reads and forgets its standard output, so that it may print what it likes.
+    pub(crate) fn drain(&mut self) {
+        if let Some(mut stdout) = self.child.stdout.take() {
+            std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        // An error means that it is no child of ours any more: it has ended.
+        self.child.try_wait().unwrap_or_default()
+    }
+
+    /// The end of what it said on standard error; whole once it has ended.
+    pub(crate) fn last_words(&self) -> String {
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Waits for its end, at most so long.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Result<ExitStatus, RigError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                self.join();
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(RigError::Stuck {
+                    what: self.name.clone(),
+                    seconds: patience.as_secs(),
+                    words: self.last_words(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Asks it to end, then makes it.
+    pub(crate) fn stop(&mut self) {
+        if self.ended().is_none() {
+            if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            if self.wait(PATIENCE).is_err() {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+        }
+        self.join();
+    }
+
+    fn join(&mut self) {
+        // A child of its own may still hold the pipe; then its words are not worth waiting for.
+        if let Some(listener) = self.listener.take_if(|listener| listener.is_finished()) {
+            let _ = listener.join();
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended().is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    // A line that never ends must not fill the memory.
+    while matches!(
+        reader.by_ref().take(1 << 16).read_until(b'\n', &mut line),
+        Ok(1..)
+    ) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        line.clear();
+        if output == Output::Shown {
+            eprintln!("{text}");
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == LAST_WORDS_LINES {
+            kept.pop_front();
+        }
+        kept.push_back(text);
+    }
+}

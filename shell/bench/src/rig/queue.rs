@@ -1,0 +1,94 @@
+//! The settings of a block device's queue.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::RigError;
+use crate::experiment::Kernel;
+
+/// What is in force, as it was read back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueSettings {
+    /// I/O scheduler.
+    pub scheduler: String,
+    /// See [`Kernel::read_ahead_kb`].
+    pub read_ahead_kb: u32,
+    /// See [`Kernel::max_sectors_kb`].
+    pub max_sectors_kb: u32,
+    /// Largest that the device takes.
+    pub max_hw_sectors_kb: u32,
+    /// Whether the kernel thinks it has moving parts.
+    pub is_rotational: bool,
+}
+
+/// Sets the queue of `device` (such as `loop0`), and reads it back.
+///
+/// `read_ahead_kb` comes last: the kernel sets it anew whenever another limit of the queue is written.
+pub(crate) fn set(device: &str, kernel: &Kernel) -> Result<QueueSettings, RigError> {
+    write(device, "scheduler", &kernel.scheduler)?;
+    if let Some(kb) = kernel.max_sectors_kb {
+        // Loop devices take less than the papers' 16 MB; the record shows what is in force.
+        let most = read(device, "max_hw_sectors_kb")?;
+        let most: u32 = most.parse().unwrap_or(u32::MAX);
+        write(device, "max_sectors_kb", &kb.min(most).to_string())?;
+    }
+    write(device, "read_ahead_kb", &kernel.read_ahead_kb.to_string())?;
+    let in_force = look(device)?;
+    if in_force.read_ahead_kb != kernel.read_ahead_kb || in_force.scheduler != kernel.scheduler {
+        return Err(RigError::NotInForce {
+            device: device.to_owned(),
+            wanted: format!("{kernel:?}"),
+            found: format!("{in_force:?}"),
+        });
+    }
+    Ok(in_force)
+}
+
+/// What is in force.
+pub(crate) fn look(device: &str) -> Result<QueueSettings, RigError> {
+    let number = |file| Ok::<u32, RigError>(read(device, file)?.parse().unwrap_or(0));
+    Ok(QueueSettings {
+        scheduler: chosen(&read(device, "scheduler")?).to_owned(),
+        read_ahead_kb: number("read_ahead_kb")?,
+        max_sectors_kb: number("max_sectors_kb")?,
+        max_hw_sectors_kb: number("max_hw_sectors_kb")?,
+        is_rotational: number("rotational")? == 1,
+    })
+}
+
+/// The name in brackets, or the only one.
+fn chosen(text: &str) -> &str {
+    let inside = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text.trim(), |(name, _)| name)
+}
+
+fn path(device: &str, file: &str) -> PathBuf {
+    PathBuf::from(format!("/sys/block/{device}/queue/{file}"))
+}
+
+fn read(device: &str, file: &str) -> Result<String, RigError> {
+    let path = path(device, file);
+    let text = fs::read_to_string(&path).map_err(|error| RigError::io(path.display(), error))?;
+    Ok(text.trim().to_owned())
+}
+
+fn write(device: &str, file: &str, value: &str) -> Result<(), RigError> {
+    let path = path(device, file);
+    fs::write(&path, value)
+        .map_err(|error| RigError::io(format!("{} = {value}", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn the_scheduler_in_force_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(chosen("none\n"), "none");
+    }
+}

@@ -1,0 +1,161 @@
+//! Filled drives are kept: a catalogue takes minutes to write and stays the same.
+//!
+//! A drive's folder has a label, written last, which says what it is filled with. Without it what is
+//! there was left by a fill that did not come to its end, and is begun anew.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::RigError;
+use crate::experiment::{DriveSpec, FileSet};
+
+const LABEL: &str = "label.json";
+
+/// What a drive is filled with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Label {
+    drive: String,
+    size_bytes: Option<u64>,
+    catalogue: String,
+    /// Of the specification's text, if it is a file: it may be edited.
+    catalogue_hash: u64,
+    set: Vec<(String, String)>,
+    chunk_bytes: Option<u64>,
+    file_system: String,
+}
+
+/// A drive's folder, locked while this lives.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    label: Label,
+    _lock: File,
+}
+
+impl Store {
+    /// The folder below `root` for this drive with these files.
+    pub(crate) fn open(root: &Path, drive: &DriveSpec, files: &FileSet) -> Result<Self, RigError> {
+        let specification = fs::read_to_string(&files.catalogue).unwrap_or_default();
+        let label = Label {
+            drive: drive.preset.clone(),
+            size_bytes: drive.size_bytes,
+            catalogue: files.catalogue.clone(),
+            catalogue_hash: hash(specification.as_bytes()),
+            set: files.set.clone(),
+            chunk_bytes: files.chunk_bytes,
+            file_system: files.file_system.clone(),
+        };
+        let text = serde_json::to_string(&label).unwrap_or_default();
+        let catalogue = Path::new(&files.catalogue).file_stem().unwrap_or_default();
+        let catalogue = catalogue.to_string_lossy();
+        let name = format!(
+            "{}-{catalogue}-{:08x}",
+            drive.preset,
+            hash(text.as_bytes()) as u32
+        );
+        let folder = root.join(name);
+        let fail = |error| RigError::io(folder.display(), error);
+        fs::create_dir_all(&folder).map_err(fail)?;
+        let lock = File::create(folder.join("lock")).map_err(fail)?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(RigError::StoreInUse(folder.display().to_string()));
+        }
+        let store = Self {
+            folder,
+            label,
+            _lock: lock,
+        };
+        if !store.is_filled() {
+            store.clear()?;
+        }
+        Ok(store)
+    }
+
+    /// Where the drive keeps what is on it.
+    pub(crate) fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    /// Whether the label says that it is filled with what is wanted.
+    pub(crate) fn is_filled(&self) -> bool {
+        let text = fs::read_to_string(self.folder.join(LABEL)).unwrap_or_default();
+        serde_json::from_str::<Label>(&text).is_ok_and(|label| label == self.label)
+    }
+
+    /// Notes that it is filled; what was written must be safe by then.
+    pub(crate) fn set_filled(&self) -> Result<(), RigError> {
+        let text = serde_json::to_string_pretty(&self.label).unwrap_or_default();
+        let new = self.folder.join("label.new");
+        let written =
+            fs::write(&new, text).and_then(|()| fs::rename(&new, self.folder.join(LABEL)));
+        written.map_err(|error| RigError::io(self.folder.display(), error))
+    }
+
+    fn clear(&self) -> Result<(), RigError> {
+        match fs::remove_dir_all(self.disk()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(RigError::io(self.disk().display(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// FNV-1a: a name, not a secret.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive() -> DriveSpec {
+        DriveSpec {
+            preset: "wd-red".into(),
+            size_bytes: Some(1 << 30),
+            queue_depth: None,
+        }
+    }
+
+    fn files(seed: u64) -> FileSet {
+        FileSet {
+            catalogue: "youtube-sd".into(),
+            set: vec![("catalogue.seed".into(), seed.to_string())],
+            chunk_bytes: None,
+            file_system: "ext4".into(),
+        }
+    }
+
+    #[test]
+    fn a_fill_that_was_cut_short_is_begun_anew() {
+        let root = tempfile::tempdir().expect("a folder");
+        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        fs::create_dir(store.disk()).expect("a folder");
+        fs::write(store.disk().join("half"), "x").expect("a file");
+        assert!(!store.is_filled());
+        drop(store);
+        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        assert!(!store.disk().exists());
+        fs::create_dir(store.disk()).expect("a folder");
+        store.set_filled().expect("a label");
+        drop(store);
+        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        assert!(store.is_filled() && store.disk().exists());
+    }
+
+    #[test]
+    fn other_files_have_another_folder_and_one_bench_has_it_at_a_time() {
+        let root = tempfile::tempdir().expect("a folder");
+        let store = Store::open(root.path(), &drive(), &files(1)).expect("a store");
+        let other = Store::open(root.path(), &drive(), &files(2)).expect("a store");
+        assert_ne!(store.disk(), other.disk());
+        let again = Store::open(root.path(), &drive(), &files(1));
+        assert!(matches!(again, Err(RigError::StoreInUse(_))));
+    }
+}

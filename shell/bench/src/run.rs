@@ -1,0 +1,510 @@
+//! One run: a cold drive, a server with its memory limit, viewers at a rate, and what came of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration as WallDuration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::admin::status;
+use crate::disk_trace::DiskPattern;
+use crate::experiment::{Cell, Experiment, FileSet};
+use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
+use crate::load_result::LoadResult;
+use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+use crate::rig::{
+    Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError, Start,
+    set_words, with_path,
+};
+use crate::servers::{self, Place};
+
+/// Of the server, in a network of its own.
+pub(crate) const PORT: u16 = 8080;
+pub(crate) const ADMIN_PORT: u16 = 8081;
+/// A server scans 28,000 files before it listens.
+const START_PATIENCE: WallDuration = WallDuration::from_secs(120);
+/// Beyond the time a run must take.
+const END_PATIENCE: WallDuration = WallDuration::from_secs(300);
+const GENERATE_PATIENCE: WallDuration = WallDuration::from_secs(300);
+const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(500);
+const POLL: WallDuration = WallDuration::from_millis(25);
+/// A machine busier than this may have held anything back.
+const MACHINE_SHARE_MAX: f64 = 0.9;
+/// Answers of the drive later than this, in model time, are no longer that drive's: about what one
+/// short seek takes.
+const LATENESS_MS_MAX: f64 = 5.0;
+
+/// Everything that stays from run to run.
+#[derive(Debug)]
+pub struct Bench {
+    experiment: Experiment,
+    headlong: PathBuf,
+    store: PathBuf,
+    version: String,
+    machine: Machine,
+    disk: Option<(FileSet, Disk)>,
+    network: PrivateNetwork,
+    traces: BTreeMap<String, PathBuf>,
+    runs: u32,
+    // Last: it outlives what is above.
+    guard: Guard,
+}
+
+impl Bench {
+    /// Makes the network and the folder. `headlong` is the program, `store` keeps filled drives.
+    ///
+    /// # Errors
+    /// If the machine does not allow it.
+    pub fn new(experiment: &Experiment, headlong: &Path, store: &Path) -> Result<Self, RigError> {
+        let guard = Guard::start()?;
+        guard.watch_signals()?;
+        let network = PrivateNetwork::start(&guard, &experiment.network.congestion_control)?;
+        Ok(Self {
+            experiment: experiment.clone(),
+            headlong: headlong.to_path_buf(),
+            store: store.to_path_buf(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: Machine::this(),
+            disk: None,
+            network,
+            traces: BTreeMap::new(),
+            runs: 0,
+            guard,
+        })
+    }
+
+    /// Makes one run.
+    ///
+    /// # Errors
+    /// If the machine failed. A server that dies or a generator that lags is a run that is refused.
+    pub(crate) fn make(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        let started = Instant::now();
+        let started_unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        self.runs += 1;
+        let trace = self.trace(cell, rate, seed)?;
+        self.start_disk(&cell.files)?;
+        let disk = self.disk.as_mut().map(|(_, disk)| disk);
+        let disk = disk.ok_or(RigError::Stopping)?;
+        let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
+        let folder = self.guard.folder().join(format!("run-{}", self.runs));
+        std::fs::create_dir_all(&folder).map_err(|error| RigError::io(folder.display(), error))?;
+        let mut attempt = Attempt {
+            experiment: &self.experiment,
+            guard: &self.guard,
+            network: &self.network,
+            disk,
+            headlong: &self.headlong,
+            folder: &folder,
+            commands: vec![],
+            files: BTreeMap::new(),
+        };
+        attempt.commands.push(attempt.disk.command.join(" "));
+        attempt.commands.push(
+            generate_words(&self.experiment, &self.headlong, cell, rate, seed, &trace).join(" "),
+        );
+        let group_name = format!("headlong-bench-{}-{}", std::process::id(), self.runs);
+        let seen = attempt.make(cell, &group_name, &trace, ends_at_failure)?;
+        let verdict = verdict(&self.experiment, &seen, &queue, &attempt.disk.queue()?);
+        let record = RunRecord {
+            schema: SCHEMA.to_owned(),
+            experiment: self.experiment.name.clone(),
+            server: cell.server_name.clone(),
+            workload: cell.workload_name.clone(),
+            rate,
+            seed,
+            time_scale: self.experiment.time_scale,
+            started_unix: started_unix.map_or(0, |since| since.as_secs()),
+            wall_seconds: started.elapsed().as_secs_f64(),
+            verdict,
+            load: seen.load.whole,
+            server_facts: seen.server,
+            disk: seen.disk,
+            cpu: seen.cpu,
+            setup: Setup {
+                version: self.version.clone(),
+                machine: self.machine.clone(),
+                experiment: settings(&self.experiment, cell),
+                queue,
+                commands: attempt.commands,
+                files: attempt.files,
+            },
+        };
+        // Disk traces are large; what counts is in the record.
+        let _ = std::fs::remove_dir_all(&folder);
+        Ok(record)
+    }
+
+    /// Reads from the cold drive, with its times on; `read` gets the folder of the titles and says
+    /// how fast it was.
+    pub(crate) fn read(
+        &mut self,
+        cell: &Cell,
+        read: impl FnOnce(&Path) -> std::io::Result<f64>,
+    ) -> Result<f64, RigError> {
+        self.start_disk(&cell.files)?;
+        let disk = self.disk.as_mut().map(|(_, disk)| disk);
+        let disk = disk.ok_or(RigError::Stopping)?;
+        disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
+        disk.begin(&self.guard.folder().join("reading-trace"))?;
+        let rate = read(disk.root());
+        disk.end()?;
+        rate.map_err(|error| RigError::io(disk.root().display(), error))
+    }
+
+    fn start_disk(&mut self, files: &FileSet) -> Result<(), RigError> {
+        if self.disk.as_ref().is_some_and(|(there, _)| there == files) {
+            return Ok(());
+        }
+        // The old one must be gone before the new one takes its place.
+        self.disk = None;
+        let setup = DiskSetup {
+            headlong: &self.headlong,
+            drive: &self.experiment.drive,
+            files,
+            store_root: &self.store,
+            time_scale: self.experiment.time_scale,
+        };
+        self.disk = Some((files.clone(), Disk::start(&self.guard, &setup)?));
+        Ok(())
+    }
+
+    /// Generates the sessions, or finds those of an earlier run with the same rate and seed.
+    fn trace(&mut self, cell: &Cell, rate: f64, seed: u64) -> Result<PathBuf, RigError> {
+        let name = format!("{}-{rate}-{seed}", cell.workload_name);
+        if let Some(trace) = self.traces.get(&name) {
+            return Ok(trace.clone());
+        }
+        let file = self
+            .guard
+            .folder()
+            .join(format!("trace-{}", self.traces.len()));
+        let words = generate_words(&self.experiment, &self.headlong, cell, rate, seed, &file);
+        let mut process = Process::start(&self.guard, Start::PLAIN, &words, Output::Kept)?;
+        process.drain();
+        if !process.wait(GENERATE_PATIENCE)?.success() {
+            let (what, words) = (words.join(" "), process.last_words());
+            return Err(RigError::Failed { what, words });
+        }
+        self.traces.insert(name, file.clone());
+        Ok(file)
+    }
+}
+
+/// What makes two runs of an experiment the same one.
+pub(crate) fn key(experiment: &Experiment, cell: &Cell, rate: f64, seed: u64) -> Key {
+    Key {
+        server: cell.server_name.clone(),
+        workload: cell.workload_name.clone(),
+        rate,
+        seed,
+        experiment: settings(experiment, cell),
+    }
+}
+
+/// The command that writes the sessions.
+pub(crate) fn generate_words(
+    experiment: &Experiment,
+    headlong: &Path,
+    cell: &Cell,
+    rate: f64,
+    seed: u64,
+    file: &Path,
+) -> Vec<String> {
+    let mut words = vec![
+        headlong.display().to_string(),
+        "workload".into(),
+        "generate".into(),
+        cell.workload.preset.clone(),
+        "--rate".into(),
+        format!("{}B/s", rate.round()),
+        "--duration".into(),
+        format!("{}ms", experiment.phases.whole().as_millis()),
+        "--seed".into(),
+        seed.to_string(),
+        "-o".into(),
+        file.display().to_string(),
+    ];
+    words.extend(set_words(&cell.changes()));
+    words
+}
+
+/// The command that plays them.
+pub(crate) fn load_words(
+    experiment: &Experiment,
+    headlong: &Path,
+    trace: &Path,
+    result: &Path,
+    ends_at_failure: bool,
+) -> Vec<String> {
+    let phases = &experiment.phases;
+    let mut words = vec![
+        headlong.display().to_string(),
+        "load".into(),
+        trace.display().to_string(),
+        format!("http://127.0.0.1:{PORT}"),
+        "--time-scale".into(),
+        experiment.time_scale.to_string(),
+        "--ramp-up".into(),
+        format!("{}ms", phases.ramp_up.as_millis()),
+        "--ramp-down".into(),
+        format!("{}ms", phases.ramp_down.as_millis()),
+        // Sessions go on for up to ten minutes after the last has come, under less and less load.
+        "--end-with-arrivals".into(),
+        "--json".into(),
+        result.display().to_string(),
+    ];
+    // One failure decides only under the strict rule.
+    if ends_at_failure && experiment.search.failures_max == 0.0 {
+        words.push("--stop-at-failure".into());
+    }
+    words
+}
+
+/// Everything that decides a run but its rate and seed, as it stands in records.
+pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
+    json!({
+        "drive": experiment.drive,
+        "files": cell.files,
+        "kernel": cell.kernel,
+        "network": experiment.network,
+        "memory_bytes": experiment.memory,
+        "time_scale": experiment.time_scale,
+        "warm_metadata": experiment.warm_metadata,
+        "ramp_up_s": experiment.phases.ramp_up.as_secs_f64(),
+        "measured_s": experiment.phases.measured.as_secs_f64(),
+        "ramp_down_s": experiment.phases.ramp_down.as_secs_f64(),
+        "failures_max": experiment.search.failures_max,
+        "workload": cell.workload.preset,
+        "set": cell.workload.set,
+        "server": format!("{:?}", cell.server.kind),
+    })
+}
+
+/// What was seen in a run.
+struct Seen {
+    load: LoadResult,
+    load_died: Option<String>,
+    server: ServerFacts,
+    disk: DiskFacts,
+    cpu: CpuUse,
+}
+
+/// One run on its way.
+struct Attempt<'a> {
+    experiment: &'a Experiment,
+    guard: &'a Guard,
+    network: &'a PrivateNetwork,
+    disk: &'a mut Disk,
+    headlong: &'a Path,
+    folder: &'a Path,
+    commands: Vec<String>,
+    files: BTreeMap<String, String>,
+}
+
+impl Attempt<'_> {
+    fn make(
+        &mut self,
+        cell: &Cell,
+        group_name: &str,
+        trace: &Path,
+        ends_at_failure: bool,
+    ) -> Result<Seen, RigError> {
+        let group = Group::make(self.guard, group_name, self.experiment.memory)?;
+        let (mut server, status_path) = self.start_server(cell, &group)?;
+        let disk_trace = self.folder.join("disk-trace");
+        self.disk.begin(&disk_trace)?;
+        let result = self.folder.join("load.json");
+        let words = load_words(
+            self.experiment,
+            self.headlong,
+            trace,
+            &result,
+            ends_at_failure,
+        );
+        self.commands.push(words.join(" "));
+        let start = Start {
+            network: Some(self.network.process()),
+            ..Start::PLAIN
+        };
+        let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
+        load.drain();
+        let (cpu, died) = self.watch(&mut load, &mut server, &group)?;
+        let memory = group.memory();
+        let told = status_path.filter(|_| died.is_none());
+        let told = told.map(|path| status(self.network.process(), ADMIN_PORT, path));
+        let counters = self.disk.end()?;
+        server.stop();
+        let phases = &self.experiment.phases;
+        let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
+        let pattern = DiskPattern::read(&disk_trace, phases.ramp_up, until);
+        let load_died = load
+            .ended()
+            .filter(|status| !matches!(status.code(), Some(0 | 3 | 4)));
+        Ok(Seen {
+            load: LoadResult::read(&result),
+            load_died: load_died.map(|status| format!("{status}: {}", load.last_words())),
+            server: ServerFacts {
+                memory,
+                died,
+                last_words: server.last_words(),
+                status: told.unwrap_or_default(),
+            },
+            disk: DiskFacts {
+                counters,
+                pattern: pattern.map_err(|error| RigError::Failed {
+                    what: "reading the drive's trace".into(),
+                    words: error.to_string(),
+                })?,
+            },
+            cpu,
+        })
+    }
+
+    fn start_server(
+        &mut self,
+        cell: &Cell,
+        group: &Group,
+    ) -> Result<(Process, Option<&'static str>), RigError> {
+        let place = Place {
+            root: self.disk.root().to_path_buf(),
+            folder: self.folder.to_path_buf(),
+            port: PORT,
+            admin_port: ADMIN_PORT,
+            memory: self.experiment.memory,
+            time_scale: self.experiment.time_scale,
+            headlong: self.headlong.to_path_buf(),
+        };
+        let launch = servers::launch(&cell.server.kind, &place);
+        for (path, text) in launch.files {
+            std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            self.files.insert(name.into_owned(), text);
+        }
+        let words = with_path(launch.command);
+        self.commands.push(words.join(" "));
+        let start = Start {
+            group: Some(group.folder()),
+            network: Some(self.network.process()),
+            ..Start::PLAIN
+        };
+        let mut server = Process::start(self.guard, start, &words, Output::Kept)?;
+        server.drain();
+        let deadline = Instant::now() + START_PATIENCE;
+        while !self.network.is_listening(PORT) {
+            let ended = server.ended();
+            if ended.is_some() || Instant::now() > deadline {
+                server.stop();
+                let how = ended.map_or("does not listen".into(), |status| status.to_string());
+                return Err(RigError::Failed {
+                    what: format!("{}: {how}:", words.join(" ")),
+                    words: server.last_words(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok((server, launch.status_path))
+    }
+
+    /// Until the viewers have left; what the CPU did, and how the server died if it did.
+    fn watch(
+        &self,
+        load: &mut Process,
+        server: &mut Process,
+        group: &Group,
+    ) -> Result<(CpuUse, Option<String>), RigError> {
+        let wall = |model: headlong_units::Duration| {
+            WallDuration::from_secs_f64(model.as_secs_f64() / f64::from(self.experiment.time_scale))
+        };
+        let phases = &self.experiment.phases;
+        let deadline = Instant::now() + 2 * wall(phases.whole()) + END_PATIENCE;
+        let mut cpu = CpuWatch::start();
+        let mut next_look = Instant::now();
+        let mut died = None;
+        while load.ended().is_none() {
+            if let Some(status) = server.ended() {
+                load.stop();
+                died = Some(status.to_string());
+                break;
+            }
+            if Instant::now() > deadline {
+                load.wait(WallDuration::ZERO)?;
+            }
+            if Instant::now() >= next_look {
+                next_look += LOOK_INTERVAL;
+                cpu.look(&Watched {
+                    server: group.processes(),
+                    load: load.id(),
+                    drive: self.disk.process(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        let from = wall(phases.ramp_up);
+        Ok((cpu.between(from, from + wall(phases.measured)), died))
+    }
+}
+
+fn verdict(
+    experiment: &Experiment,
+    seen: &Seen,
+    before: &QueueSettings,
+    after: &QueueSettings,
+) -> Verdict {
+    let mut refused_because = seen.load.refused_because.clone();
+    let mut limit = None;
+    if let Some(how) = &seen.server.died {
+        refused_because.push(format!(
+            "the server ended during the run ({how}); its last words: {}",
+            seen.server.last_words
+        ));
+    }
+    if let Some(how) = &seen.load_died {
+        refused_because.push(format!("the load generator failed: {how}"));
+    }
+    if before != after {
+        refused_because.push(format!("the queue was changed during the run: {after:?}"));
+    }
+    let busy = seen.cpu.machine_share;
+    if busy > MACHINE_SHARE_MAX {
+        let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
+        limit = Some(text);
+    }
+    let late_ms = lateness_ms(&seen.disk.counters) * f64::from(experiment.time_scale);
+    if late_ms > LATENESS_MS_MAX {
+        limit = Some(format!(
+            "one in a hundred answers of the emulated drive was {late_ms:.1} ms of model time late"
+        ));
+    }
+    let has_failed = seen.load.failure_share > experiment.search.failures_max;
+    // With a busy machine a pass is still a pass; a failure may not be the server's.
+    if has_failed && let Some(limit) = &limit {
+        refused_because.push(format!("{limit}; choose a smaller time scale"));
+    }
+    if !refused_because.is_empty() && limit.is_none() {
+        limit = Some(refused_because.join("; "));
+    }
+    let outcome = match (refused_because.is_empty(), has_failed) {
+        (false, _) => OutcomeName::Refused,
+        (true, true) => OutcomeName::Failed,
+        (true, false) => OutcomeName::Passed,
+    };
+    Verdict {
+        outcome,
+        refused_because,
+        limit,
+        failure_share: seen.load.failure_share,
+        delivered: seen.load.delivered,
+    }
+}
+
+/// How late 99 of 100 answers were at most, in milliseconds of the wall clock.
+fn lateness_ms(counters: &Value) -> f64 {
+    let lateness = counters.pointer("/counters/lateness/p99_ns");
+    lateness.and_then(Value::as_f64).unwrap_or(0.0) / 1e6
+}

@@ -1,0 +1,47 @@
+//! `headlong serve`.
+
+use headlong_units::{Bytes, MIB};
+
+use super::{Launch, Place, text};
+
+/// Of a limit on memory, one part in so many is for the process itself: connections, sockets,
+/// tables, and what the allocator keeps.
+const OWN_PART: u64 = 8;
+/// But at least this, or half of a small limit.
+const OWN_MIN: u64 = 64 * MIB;
+
+pub(super) fn launch(config: &str, place: &Place) -> Launch {
+    let file = place.folder.join("headlong.toml");
+    let command = vec![
+        text(&place.headlong),
+        "serve".into(),
+        "--config".into(),
+        text(&file),
+        "--time-scale".into(),
+        place.time_scale.to_string(),
+    ];
+    Launch {
+        command,
+        files: vec![(file, whole(config, place))],
+        status_path: Some("/status"),
+    }
+}
+
+/// The experiment's keys and those that are the bench's to say. Keys come before tables in TOML.
+fn whole(config: &str, place: &Place) -> String {
+    let mut table: toml::Table = config.parse().unwrap_or_default();
+    let mut set = |key: &str, value: toml::Value| {
+        table.insert(key.to_owned(), value);
+    };
+    let address = |port| toml::Value::from(format!("127.0.0.1:{port}"));
+    set("roots", vec![text(&place.root)].into());
+    set("listen", vec![address(place.port)].into());
+    set("admin", address(place.admin_port));
+    if let Some(limit) = place.memory {
+        let own = (limit / OWN_PART).max(OWN_MIN).min(limit / 2);
+        let memory = toml::Value::from(Bytes((limit - own) / MIB * MIB).to_string());
+        table.entry("memory").or_insert(memory);
+    }
+    // What was parsed can be printed.
+    toml::to_string(&table).unwrap_or_default()
+}

@@ -1,0 +1,180 @@
+//! From what an experiment says about a server to its configuration and command line.
+//!
+//! The one idea: each server is started as its manual says, in the foreground, from one generated
+//! file that is kept in the record of the run. Its times (keep-alive, send timeouts) are divided by
+//! the time scale, as everything else is.
+//!
+//! Invariants: nothing is started or written here; same settings and place, same text.
+
+mod apache;
+mod headlong;
+mod nginx;
+
+use std::path::{Path, PathBuf};
+
+use crate::experiment::ServerKind;
+
+/// Where a server is to run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Place {
+    /// The folder to serve.
+    pub(crate) root: PathBuf,
+    /// A folder of its own, for its configuration and what it leaves behind.
+    pub(crate) folder: PathBuf,
+    /// The port for viewers.
+    pub(crate) port: u16,
+    /// A port for what else it offers.
+    pub(crate) admin_port: u16,
+    /// Most memory it may use, page cache included.
+    pub(crate) memory: Option<u64>,
+    /// How many times faster than usual its clocks must run.
+    pub(crate) time_scale: u32,
+    /// The program `headlong`.
+    pub(crate) headlong: PathBuf,
+}
+
+/// How to start a server.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Launch {
+    /// Words of the command.
+    pub(crate) command: Vec<String>,
+    /// Files to write before, with their text.
+    pub(crate) files: Vec<(PathBuf, String)>,
+    /// Where it tells about itself in JSON, at its admin port.
+    pub(crate) status_path: Option<&'static str>,
+}
+
+/// How to start a server of this kind there.
+pub(crate) fn launch(kind: &ServerKind, place: &Place) -> Launch {
+    match kind {
+        ServerKind::Headlong { config } => headlong::launch(config, place),
+        ServerKind::Nginx(settings) => nginx::launch(settings, place),
+        ServerKind::Apache(settings) => apache::launch(settings, place),
+        ServerKind::Command { words } => Launch {
+            command: words.iter().map(|word| filled(word, place)).collect(),
+            files: Vec::new(),
+            status_path: None,
+        },
+    }
+}
+
+/// The program that must be installed for a server of this kind, and Debian's package of it.
+pub(crate) fn program(kind: &ServerKind) -> Option<(&str, &str)> {
+    match kind {
+        ServerKind::Headlong { .. } => None,
+        ServerKind::Nginx(_) => Some(("nginx", "nginx-light")),
+        ServerKind::Apache(_) => Some(("apache2", "apache2")),
+        ServerKind::Command { words } => words.first().map(|word| (word.as_str(), "")),
+    }
+}
+
+fn filled(word: &str, place: &Place) -> String {
+    let memory = place
+        .memory
+        .map_or_else(String::new, |bytes| bytes.to_string());
+    word.replace("{root}", &text(&place.root))
+        .replace("{port}", &place.port.to_string())
+        .replace("{folder}", &text(&place.folder))
+        .replace("{memory}", &memory)
+        .replace("{time_scale}", &place.time_scale.to_string())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A time of so many seconds of the model, in milliseconds of the wall clock.
+fn scaled_ms(seconds: f64, place: &Place) -> u64 {
+    ((seconds * 1000.0 / f64::from(place.time_scale)).round() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Apache, Nginx};
+
+    fn place() -> Place {
+        Place {
+            root: "/mnt/titles".into(),
+            folder: "/tmp/run/server".into(),
+            port: 8080,
+            admin_port: 8081,
+            memory: Some(4 << 30),
+            time_scale: 5,
+            headlong: "/usr/bin/headlong".into(),
+        }
+    }
+
+    /// `UPDATE=1 cargo test -p headlong-bench` renews the file.
+    #[test]
+    fn configurations_are_as_they_were_read_and_approved() {
+        let nginx = Nginx {
+            aio_threads: true,
+            threads: 64,
+            workers: 2,
+            sendfile: true,
+            output_buffers: None,
+            directio_bytes: None,
+            directives: String::new(),
+        };
+        let blocking = Nginx {
+            aio_threads: false,
+            workers: 64,
+            sendfile: false,
+            output_buffers: Some((2, 2 << 20)),
+            directio_bytes: Some(1 << 20),
+            directives: "open_file_cache max=30000;".into(),
+            ..nginx.clone()
+        };
+        let apache = Apache {
+            mmap: true,
+            sendfile: false,
+            workers: 2048,
+            directives: String::new(),
+        };
+        let kinds = [
+            (
+                "headlong",
+                ServerKind::Headlong {
+                    config: "policy = \"fixed\"\n".into(),
+                },
+            ),
+            ("nginx", ServerKind::Nginx(nginx)),
+            ("nginx with blocking workers", ServerKind::Nginx(blocking)),
+            ("apache", ServerKind::Apache(apache)),
+            (
+                "a command",
+                ServerKind::Command {
+                    words: ["caddy", "file-server", "--root={root}", "--listen=:{port}"]
+                        .map(str::to_owned)
+                        .to_vec(),
+                },
+            ),
+        ];
+        let mut shown = String::new();
+        for (name, kind) in kinds {
+            let launch = launch(&kind, &place());
+            shown += &format!("== {name}\n$ {}\n", launch.command.join(" "));
+            for (path, text) in launch.files {
+                shown += &format!("-- {}\n{text}", path.display());
+            }
+            shown.push('\n');
+        }
+        crate::golden::compare("servers.txt", &shown);
+    }
+
+    #[test]
+    fn a_memory_limit_leaves_room_for_the_process_itself() {
+        let config = |config: &str, memory| {
+            let kind = ServerKind::Headlong {
+                config: config.into(),
+            };
+            let launch = launch(&kind, &Place { memory, ..place() });
+            launch.files[0].1.clone()
+        };
+        assert!(config("", Some(4 << 30)).contains("memory = \"3584MiB\""));
+        assert!(config("memory = \"1GiB\"", Some(4 << 30)).contains("memory = \"1GiB\""));
+        assert!(!config("", None).contains("memory"));
+        assert!(config("", Some(64 << 20)).contains("memory = \"32MiB\""));
+    }
+}

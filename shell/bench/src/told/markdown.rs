@@ -1,0 +1,97 @@
+//! Results in a page of the documentation: between two marks, so that the words around them stay.
+
+use std::io;
+use std::path::Path;
+
+use super::{limits_table, ratios_table};
+use crate::compare::Compared;
+use crate::experiment::Experiment;
+
+/// Why a page could not be renewed.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkdownError {
+    /// It could not be read or written.
+    #[error("{0}: {1}")]
+    Io(String, io::Error),
+    /// It begins a result that it does not end.
+    #[error("{0} has `{1}` and no `{2}` behind it; write it where the result is to end")]
+    NoEnd(String, String, String),
+}
+
+/// Writes the tables of a comparison into a page: between `<!-- bench:NAME -->` and
+/// `<!-- /bench:NAME -->` if they are there, else at its end, marks included.
+///
+/// # Errors
+/// If the page cannot be read or written, or has only one of the marks.
+pub fn write_markdown(
+    file: &Path,
+    experiment: &Experiment,
+    compared: &Compared,
+    command: &str,
+) -> Result<(), MarkdownError> {
+    let failed = |error| MarkdownError::Io(file.display().to_string(), error);
+    let page = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        read => read.unwrap_or_default(),
+    };
+    let renewed = renewed(
+        &page,
+        &experiment.name,
+        &text(experiment, compared, command),
+    )
+    .map_err(|(begin, end)| MarkdownError::NoEnd(file.display().to_string(), begin, end))?;
+    std::fs::write(file, renewed).map_err(failed)
+}
+
+fn renewed(page: &str, name: &str, text: &str) -> Result<String, (String, String)> {
+    let (begin, end) = (
+        format!("<!-- bench:{name} -->"),
+        format!("<!-- /bench:{name} -->"),
+    );
+    let marked = format!("{begin}\n\n{}\n\n{end}", text.trim());
+    let Some((before, rest)) = page.split_once(&begin) else {
+        let before = page.trim_end();
+        let gap = if before.is_empty() { "" } else { "\n\n" };
+        return Ok(format!("{before}{gap}{marked}\n"));
+    };
+    match rest.split_once(&end) {
+        Some((_, after)) => Ok(format!("{before}{marked}{after}")),
+        None => Err((begin, end)),
+    }
+}
+
+fn text(experiment: &Experiment, compared: &Compared, command: &str) -> String {
+    let mut text = format!("    {command}\n");
+    let ratios = compared.ratios(experiment);
+    if !ratios.is_empty() {
+        text += &format!("\n{}", ratios_table(&ratios).to_markdown());
+    }
+    for workload in experiment.workloads.keys() {
+        let table = limits_table(compared, workload).caption(format!("Workload {workload}:"));
+        text += &format!("\n{}", table.to_markdown());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renewed;
+
+    #[test]
+    fn words_around_the_marks_stay_and_a_page_without_marks_gets_them() {
+        let page = "# Benchmarks\n\nWhy.\n";
+        let once = renewed(page, "a", "one\n").expect("no marks yet");
+        let marked = "# Benchmarks\n\nWhy.\n\n<!-- bench:a -->\n\none\n\n<!-- /bench:a -->\n";
+        assert_eq!(once, marked);
+        let twice = renewed(&format!("{once}\nBehind.\n"), "a", "two").expect("both marks");
+        assert!(twice.contains("\n\ntwo\n\n") && !twice.contains("one"));
+        assert!(twice.starts_with(page) && twice.ends_with("\nBehind.\n"));
+        let other = renewed(&twice, "b", "three").expect("no marks of this name");
+        assert!(other.contains("two") && other.contains("three"));
+    }
+
+    #[test]
+    fn half_a_mark_changes_nothing() {
+        assert!(renewed("<!-- bench:a -->\nwords", "a", "x").is_err());
+    }
+}

@@ -1,0 +1,14 @@
+//! What was found, for people: tables, charts, one page, and Markdown for the documentation.
+
+mod markdown;
+mod page;
+mod tables;
+
+pub use markdown::{MarkdownError, write_markdown};
+pub use page::{comparison_page, run_page};
+pub use tables::{limits_table, ratios_table, runs_table};
+
+/// Bytes in the unit that rates are told in.
+pub(crate) const MIB: f64 = 1_048_576.0;
+/// Bytes in the unit that the papers tell rates in.
+pub(crate) const MB: f64 = 1_000_000.0;

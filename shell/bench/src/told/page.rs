@@ -1,0 +1,230 @@
+//! One page for a comparison, and one for a single run.
+
+use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_transactions};
+
+use super::tables::{scaled, servers};
+use super::{MIB, limits_table, ratios_table, runs_table};
+use crate::compare::Compared;
+use crate::experiment::Experiment;
+use crate::record::{OutcomeName, RunRecord};
+
+/// Everything that a comparison found; `command` is what was typed.
+pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &str) -> Page {
+    let ratios = compared.ratios(experiment);
+    let missed = ratios.iter().filter(|ratio| !ratio.holds()).count();
+    let lead = match (ratios.is_empty(), missed) {
+        (true, _) => experiment.about.clone(),
+        (false, 0) => format!("{} Every ratio that must be reached is.", experiment.about),
+        (false, missed) => format!(
+            "{} Of {} ratios, {missed} are below what must be reached.",
+            experiment.about,
+            ratios.len()
+        ),
+    };
+    let mut page = Page::new(experiment.name.as_str()).lead(lead.trim());
+    let mut result = Section::new("Result").command(command);
+    if !ratios.is_empty() {
+        result = result.table(ratios_table(&ratios));
+    }
+    page = page.section(result);
+    for workload in experiment.workloads.keys() {
+        page = page.section(workload_section(compared, workload));
+    }
+    page = page.section(how(experiment));
+    for section in records_sections(compared) {
+        page = page.section(section);
+    }
+    page.footer(footer(
+        compared.limits.iter().find_map(|limit| limit.best.as_ref()),
+    ))
+}
+
+fn workload_section(compared: &Compared, workload: &str) -> Section {
+    let mut section = Section::new(format!("Workload {workload}"))
+        .figure(rates_chart(compared, workload))
+        .table(limits_table(compared, workload));
+    for limit in compared
+        .limits
+        .iter()
+        .filter(|limit| limit.workload == workload)
+    {
+        if let Some(machine) = &limit.machine {
+            section = section.note(format!("{}: refused: {machine}", limit.server));
+        }
+    }
+    let best = best_runs(compared, workload);
+    section = section.figure(sequentiality(&best));
+    for record in best {
+        let title = format!("Where {} made the drive read", record.server);
+        let accesses = record.disk.pattern.accesses();
+        section = section.figure(lba_over_transactions(title, &accesses));
+    }
+    section
+}
+
+/// The run at the limit of each server, of the last repeat that has one.
+fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
+    let names = servers(compared, workload);
+    let best = names.into_iter().filter_map(|server| {
+        let limits = compared.limits.iter().rev();
+        let of_server =
+            |limit: &&crate::hunt::Limit| limit.workload == workload && limit.server == server;
+        limits
+            .filter(of_server)
+            .find_map(|limit| limit.best.as_ref())
+    });
+    best.collect()
+}
+
+fn rates_chart(compared: &Compared, workload: &str) -> Bars {
+    let axis = Axis::new("Maximum failure-free rate", "MiB/s");
+    let mut bars = Bars::new(
+        format!("What {workload} viewers get without a failure"),
+        axis,
+    )
+    .series("failure-free rate");
+    for server in servers(compared, workload) {
+        let bar = compared
+            .rates(workload, server)
+            .map(|rates| match rates.interval {
+                Some(interval) => Bar::from(scaled(interval)),
+                None => Bar::new(rates.mean / MIB),
+            });
+        bars = bars.group(server, [bar]);
+    }
+    bars
+}
+
+/// Libception Figure 6 for these runs.
+pub(crate) fn sequentiality(records: &[&RunRecord]) -> Chart {
+    let x = Axis::new("Length of sequence", "KiB").log2();
+    let mut chart = Chart::steps("Bytes in sequences no longer than this", x, "Bytes")
+        .caption("Adjacent requests are one sequence; going to the next costs a seek.");
+    for record in records {
+        if let Some(cdf) = record.disk.pattern.cdf() {
+            chart = chart.series(Series::of_cdf(record.server.as_str(), &cdf, 1.0 / 1024.0));
+        }
+    }
+    chart
+}
+
+fn how(experiment: &Experiment) -> Section {
+    let seconds = |time: headlong_units::Duration| format!("{} s", time.as_secs_f64());
+    let phases = &experiment.phases;
+    let rules = &experiment.search;
+    let memory = match experiment.memory {
+        Some(bytes) => format!(
+            "{} of memory, page cache included",
+            headlong_units::Bytes(bytes)
+        ),
+        None => "no limit on memory".to_owned(),
+    };
+    Section::new("How it was measured").text(format!(
+        "Everything {} times faster than the model's time; all figures are of the model's time. \
+         Ramps {} and {}, {} measured between them; only sessions that lie wholly between them \
+         count, and at most {} % of those may fail. {memory}. Each limit was looked for {} times; \
+         a failing rate is at most {:.0} % above the passing one.",
+        experiment.time_scale,
+        seconds(phases.ramp_up),
+        seconds(phases.ramp_down),
+        seconds(phases.measured),
+        rules.failures_max * 100.0,
+        experiment.repeats,
+        rules.resolution * 100.0,
+    ))
+}
+
+/// Commands and files of each server, once.
+fn records_sections(compared: &Compared) -> Vec<Section> {
+    let mut seen: Vec<&str> = Vec::new();
+    let mut sections = Vec::new();
+    for record in compared
+        .limits
+        .iter()
+        .filter_map(|limit| limit.best.as_ref())
+    {
+        if seen.contains(&record.server.as_str()) {
+            continue;
+        }
+        seen.push(&record.server);
+        sections.push(setup_section(record));
+    }
+    sections
+}
+
+fn setup_section(record: &RunRecord) -> Section {
+    let queue = &record.setup.queue;
+    let mut section = Section::new(format!("Setup of {}", record.server))
+        .text(format!(
+            "Queue: {}, read_ahead_kb {}, max_sectors_kb {}.",
+            queue.scheduler, queue.read_ahead_kb, queue.max_sectors_kb
+        ))
+        .command(record.setup.commands.join("\n"));
+    for (name, text) in &record.setup.files {
+        section = section.text(name.as_str()).command(text.as_str());
+    }
+    section
+}
+
+/// One run by itself; `command` is what was typed.
+pub fn run_page(record: &RunRecord, command: &str) -> Page {
+    let outcome = match record.verdict.outcome {
+        OutcomeName::Passed => "No more sessions failed than may.",
+        OutcomeName::Failed => "Too many sessions failed.",
+        OutcomeName::Refused => "The run does not count.",
+    };
+    let mut section = Section::new("Result")
+        .command(command)
+        .table(runs_table([record]));
+    for why in record
+        .verdict
+        .refused_because
+        .iter()
+        .chain(&record.verdict.limit)
+    {
+        section = section.note(why.as_str());
+    }
+    let cpu = &record.cpu;
+    let memory = &record.server_facts.memory;
+    section = section.text(format!(
+        "Processors: server {:.2}, viewers {:.2}, drive {:.2} of one; memory {} at most, of it page \
+         cache {} in the end.",
+        cpu.server_cores,
+        cpu.load_cores,
+        cpu.drive_cores,
+        mib(memory.peak_bytes),
+        mib(memory.page_cache_bytes),
+    ));
+    let pattern = Section::new("The drive")
+        .figure(sequentiality(&[record]))
+        .figure(lba_over_transactions(
+            "Requests in a row",
+            &record.disk.pattern.accesses(),
+        ));
+    Page::new(format!(
+        "{}: {}, {}",
+        record.experiment, record.server, record.workload
+    ))
+    .lead(outcome)
+    .section(section)
+    .section(pattern)
+    .section(setup_section(record))
+    .footer(footer(Some(record)))
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.0} MiB", bytes as f64 / MIB)
+}
+
+fn footer(record: Option<&RunRecord>) -> String {
+    record.map_or_else(String::new, |record| {
+        let machine = &record.setup.machine;
+        format!(
+            "headlong {}; {}, {} processors, {} of memory",
+            record.setup.version,
+            machine.kernel,
+            machine.processors,
+            mib(machine.memory_bytes)
+        )
+    })
+}

@@ -1,0 +1,179 @@
+//! Tables of limits, of ratios, and of single runs.
+
+use headlong_report::{Cell, Table};
+
+use super::MIB;
+use crate::compare::{Compared, Ratio};
+use crate::hunt::Limit;
+use crate::record::{OutcomeName, RunRecord};
+
+/// One row for each server under one workload.
+pub fn limits_table(compared: &Compared, workload: &str) -> Table {
+    let heads = [
+        "Server",
+        "Failure-free (MiB/s)",
+        "Fails at",
+        "Delivered",
+        "Drive (MiB/s)",
+        "KiB a seek",
+        "Processors busy (%)",
+        "Runs",
+        "Note",
+    ];
+    let mut table = Table::new(heads);
+    for server in servers(compared, workload) {
+        let limits: Vec<&Limit> = compared.of(workload, server).collect();
+        let best = limits.iter().rev().find_map(|limit| limit.best.as_ref());
+        let failed = limits.iter().filter_map(|limit| limit.found.failed);
+        let of_best = |value: fn(&RunRecord) -> f64, decimals| {
+            best.map_or(Cell::Missing, |best| Cell::number(value(best), decimals))
+        };
+        table.push([
+            server.into(),
+            rate_cell(compared, workload, server),
+            failed
+                .reduce(f64::min)
+                .map_or(Cell::Missing, |rate| Cell::number(rate / MIB, 1)),
+            of_best(|best| best.verdict.delivered / MIB, 1),
+            of_best(|best| best.disk.pattern.rate() / MIB, 1),
+            of_best(|best| best.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            of_best(|best| best.cpu.machine_share * 100.0, 0),
+            limits
+                .iter()
+                .map(|limit| u64::from(limit.found.probes))
+                .sum::<u64>()
+                .into(),
+            note(&limits).into(),
+        ]);
+    }
+    table
+}
+
+/// Names in the order in which they were measured first.
+pub(crate) fn servers<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c str> {
+    let mut names: Vec<&str> = Vec::new();
+    let of_workload = compared
+        .limits
+        .iter()
+        .filter(|limit| limit.workload == workload);
+    for limit in of_workload {
+        if !names.contains(&limit.server.as_str()) {
+            names.push(&limit.server);
+        }
+    }
+    names
+}
+
+fn rate_cell(compared: &Compared, workload: &str, server: &str) -> Cell {
+    match compared.rates(workload, server) {
+        None => Cell::Missing,
+        Some(rates) => match rates.interval {
+            None => Cell::number(rates.mean / MIB, 1),
+            Some(interval) => Cell::interval(&scaled(interval), 1),
+        },
+    }
+}
+
+/// An interval of bytes as one of MiB.
+pub(crate) fn scaled(
+    interval: headlong_stats::ConfidenceInterval,
+) -> headlong_stats::ConfidenceInterval {
+    headlong_stats::ConfidenceInterval {
+        estimate: interval.estimate / MIB,
+        low: interval.low / MIB,
+        high: interval.high / MIB,
+        ..interval
+    }
+}
+
+fn note(limits: &[&Limit]) -> String {
+    let bounded = limits
+        .iter()
+        .filter(|limit| limit.found.is_machine_limited())
+        .count();
+    let unsettled = limits
+        .iter()
+        .filter(|limit| !limit.found.is_settled)
+        .count()
+        - bounded;
+    let mut notes = Vec::new();
+    if bounded > 0 {
+        notes.push("at least this: above it, the machine was the limit".to_owned());
+    }
+    if unsettled > 0 {
+        notes.push(format!(
+            "{unsettled} of {} searches not settled",
+            limits.len()
+        ));
+    }
+    notes.join("; ")
+}
+
+/// One row for each ratio.
+pub fn ratios_table(ratios: &[Ratio]) -> Table {
+    let heads = ["Workload", "Ratio", "", "95 %", "Must be", "Aim", "Holds"];
+    let mut table = Table::new(heads);
+    for ratio in ratios {
+        let of = match ratio.best == ratio.baseline {
+            true => format!("{} / {}", ratio.subject, ratio.baseline),
+            false => format!("{} / {} ({})", ratio.subject, ratio.baseline, ratio.best),
+        };
+        let interval = ratio
+            .interval
+            .map(|(low, high)| format!("{low:.2} to {high:.2}"));
+        let wanted =
+            |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, 1));
+        let holds = match (ratio.at_least, ratio.holds()) {
+            (None, _) => "-",
+            (Some(_), true) => "yes",
+            (Some(_), false) => "no",
+        };
+        table.push([
+            ratio.workload.as_str().into(),
+            of.into(),
+            Cell::number(ratio.ratio, 2),
+            interval.map_or(Cell::Missing, Cell::from),
+            wanted(ratio.at_least),
+            wanted(ratio.aim),
+            holds.into(),
+        ]);
+    }
+    table
+}
+
+/// One row for each run.
+pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table {
+    let heads = [
+        "Server",
+        "Workload",
+        "Offered (MiB/s)",
+        "Seed",
+        "Outcome",
+        "Failed (%)",
+        "Delivered (MiB/s)",
+        "Drive (MiB/s)",
+        "KiB a seek",
+        "Processors busy (%)",
+    ];
+    let mut table = Table::new(heads);
+    for record in records {
+        let outcome = match record.verdict.outcome {
+            OutcomeName::Passed => "passed",
+            OutcomeName::Failed => "failed",
+            OutcomeName::Refused => "refused",
+        };
+        table.push([
+            record.server.as_str().into(),
+            record.workload.as_str().into(),
+            Cell::number(record.rate / MIB, 2),
+            record.seed.into(),
+            outcome.into(),
+            Cell::number(record.verdict.failure_share * 100.0, 2),
+            Cell::number(record.verdict.delivered / MIB, 1),
+            Cell::number(record.disk.pattern.rate() / MIB, 1),
+            Cell::number(record.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            Cell::number(record.cpu.machine_share * 100.0, 0),
+        ]);
+    }
+    table
+}

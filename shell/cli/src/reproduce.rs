@@ -1,0 +1,55 @@
+//! `headlong reproduce`: the papers' experiments again.
+
+use anyhow::anyhow;
+use headlong_bench::reproduce::{Paper, experiment, reproduce};
+
+use crate::bench::{Output, judge, show_plan};
+
+/// The papers' experiments again, our numbers beside theirs. Needs root.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Reproduce {
+    /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
+    ///
+    ///   headlong reproduce to-chunk --quick
+    #[command(verbatim_doc_comment)]
+    ToChunk(Again),
+    /// Serialized and large reads, and the kernel's read-ahead (TOMPECS 2018)
+    ///
+    ///   headlong reproduce libception --part asap --quick
+    ///   headlong reproduce libception --part readahead --quick
+    #[command(verbatim_doc_comment)]
+    Libception {
+        /// asap is section 5 (Table 2, Figures 2 to 6); readahead is 6.5 (Figures 14 and 15)
+        #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead"])]
+        part: String,
+        #[command(flatten)]
+        again: Again,
+    },
+}
+
+/// How it is to be done again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Again {
+    /// In minutes: fewer configurations, one run at each rate, coarser steps
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Does it.
+pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
+    let (paper, again) = match arguments {
+        Reproduce::ToChunk(again) => (Paper::ToChunk, again),
+        Reproduce::Libception { part, again } => match part.as_str() {
+            "asap" => (Paper::Asap, again),
+            _ => (Paper::ReadAhead, again),
+        },
+    };
+    let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
+    let options = again.output.options(&experiment.name, again.quick)?;
+    if again.output.plan {
+        return judge(show_plan(&experiment, &experiment.cells(), true, &options)?);
+    }
+    judge(reproduce(paper, &experiment, again.quick, &options)?)
+}

@@ -1,0 +1,192 @@
+//! Traces of what reached a disk: comma-separated, the columns named in the first line.
+
+use std::io::{self, BufRead};
+
+use headlong_stats::Access;
+
+/// Bytes of a sector: the unit of addresses in a trace, whatever the drive has inside.
+const SECTOR_BYTES: u64 = 512;
+/// The columns that a trace must have. `started_ns` may be missing.
+const NEEDED: [&str; 3] = ["lba", "sectors", "direction"];
+
+/// One request of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskAccess {
+    /// When the drive began to work on it, in nanoseconds; 0 if the trace does not say.
+    pub started_ns: u64,
+    /// Where, how long, and which way.
+    pub access: Access,
+}
+
+impl DiskAccess {
+    /// Its first sector of 512 bytes.
+    pub fn lba(&self) -> u64 {
+        self.access.start_bytes / SECTOR_BYTES
+    }
+}
+
+/// What is wrong with a trace. Lines count from 1.
+#[derive(Debug)]
+pub enum DiskTraceError {
+    /// It cannot be read.
+    Unreadable(io::Error),
+    /// The first line does not name a column that is needed.
+    NoColumn(&'static str),
+    /// A line without a field, or with one that is not what it must be.
+    Field {
+        /// Which line.
+        line: usize,
+        /// Which column.
+        column: &'static str,
+        /// What stands there.
+        found: String,
+    },
+}
+
+impl std::fmt::Display for DiskTraceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "the disk trace cannot be read: {error}"),
+            Self::NoColumn(column) => write!(
+                f,
+                "line 1: no column `{column}`; a disk trace begins with a line of names that has {}",
+                NEEDED.join(", ")
+            ),
+            Self::Field {
+                line,
+                column,
+                found,
+            } => write!(
+                f,
+                "line {line}: `{found}` is no {column}; numbers are whole, the direction is R or W"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DiskTraceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Reads a trace as `headlong disk emulate` writes it, in the order in which the drive worked:
+/// by `started_ns`, or as the lines come if there is no such column. Other columns are passed over.
+///
+/// # Errors
+/// If it cannot be read, or a line is not as it must be.
+pub fn read_disk_trace(mut trace: impl BufRead) -> Result<Vec<DiskAccess>, DiskTraceError> {
+    let mut line = String::new();
+    trace
+        .read_line(&mut line)
+        .map_err(DiskTraceError::Unreadable)?;
+    let heads: Vec<&str> = line.trim_end().split(',').collect();
+    let place = |name: &str| heads.iter().position(|head| *head == name);
+    let column = |name| place(name).ok_or(DiskTraceError::NoColumn(name));
+    let [lba, sectors, direction] = NEEDED;
+    let places = [column(lba)?, column(sectors)?, column(direction)?];
+    let started = place("started_ns");
+    let mut accesses = Vec::new();
+    for (index, line) in trace.lines().enumerate() {
+        let line = line.map_err(DiskTraceError::Unreadable)?;
+        if !line.is_empty() {
+            accesses.push(read_line(&line, index + 2, places, started)?);
+        }
+    }
+    accesses.sort_by_key(|access| access.started_ns);
+    Ok(accesses)
+}
+
+fn read_line(
+    line: &str,
+    number: usize,
+    [lba, sectors, direction]: [usize; 3],
+    started: Option<usize>,
+) -> Result<DiskAccess, DiskTraceError> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let wrong = |place: usize, column| DiskTraceError::Field {
+        line: number,
+        column,
+        found: fields.get(place).unwrap_or(&"").to_string(),
+    };
+    let whole = |place: usize, column| {
+        let field = fields
+            .get(place)
+            .and_then(|field| field.parse::<u64>().ok());
+        field.ok_or_else(|| wrong(place, column))
+    };
+    let bytes = |place, column| {
+        let sectors: u64 = whole(place, column)?;
+        sectors
+            .checked_mul(SECTOR_BYTES)
+            .ok_or_else(|| wrong(place, column))
+    };
+    Ok(DiskAccess {
+        started_ns: match started {
+            Some(place) => whole(place, "started_ns")?,
+            None => 0,
+        },
+        access: Access {
+            start_bytes: bytes(lba, "lba")?,
+            length_bytes: bytes(sectors, "sectors")?,
+            is_write: match fields.get(direction) {
+                Some(&"R") => false,
+                Some(&"W") => true,
+                _ => return Err(wrong(direction, "direction")),
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_stats::Sequences;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_come_in_the_order_in_which_the_drive_worked() {
+        let trace = "arrived_ns,started_ns,lba,sectors,direction,failed\n\
+                     1,20,8,8,R,0\n2,10,0,8,R,0\n3,30,100,4,W,0\n";
+        let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
+        assert_eq!(
+            accesses.iter().map(DiskAccess::lba).collect::<Vec<_>>(),
+            [0, 8, 100]
+        );
+        let sequences: Sequences = accesses.iter().map(|access| access.access).collect();
+        assert_eq!((sequences.sequences(), sequences.bytes()), (2, 20 * 512));
+        assert!(accesses[2].access.is_write);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (trace, words) in [
+            ("", "no column `lba`"),
+            ("lba,sectors\n", "no column `direction`"),
+            (
+                "lba,sectors,direction\n1,2,R\n1,x,R\n",
+                "line 3: `x` is no sectors",
+            ),
+            ("lba,sectors,direction\n1,2\n", "line 2: `` is no direction"),
+            (
+                "lba,sectors,direction\n18446744073709551615,2,R\n",
+                "is no lba",
+            ),
+        ] {
+            let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_trace_is_too_odd_to_be_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read_disk_trace(&bytes[..]);
+            let trace = [b"lba,sectors,direction\n", &bytes[..]].concat();
+            let _ = read_disk_trace(&trace[..]);
+        }
+    }
+}

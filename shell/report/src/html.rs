@@ -1,0 +1,33 @@
+//! Text that is safe inside HTML and SVG.
+
+/// `text` with everything replaced that means something in markup, and without the control
+/// characters that XML has no way to hold.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\n' | '\t' => safe.push(c),
+            c if c.is_control() => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_from_outside_stays_text() {
+        assert_eq!(
+            escape("<a b='c'>&\"\u{7}"),
+            "&lt;a b=&#39;c&#39;&gt;&amp;&quot;\u{fffd}"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! Pages: sections of text, tables, charts and commands, as one HTML file.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::chart::{Figure, STYLE};
+use crate::html::escape;
+use crate::table::Table;
+
+const PAGE_STYLE: &str = include_str!("page.css");
+
+/// A file that could not be written.
+#[derive(Debug)]
+pub struct WriteError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl std::fmt::Display for WriteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}: the page could not be written: {}; name a file in a folder that exists and can be \
+             written to",
+            self.path.display(),
+            self.source
+        )
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// What stands below one another in a section.
+#[derive(Debug, Clone, PartialEq)]
+enum Block {
+    Text(String),
+    Note(String),
+    Command(String),
+    Table(Table),
+    Figure(Box<Figure>),
+}
+
+/// A heading and what belongs under it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    heading: String,
+    blocks: Vec<Block>,
+}
+
+impl Section {
+    /// An empty section.
+    pub fn new(heading: impl Into<String>) -> Self {
+        Self {
+            heading: heading.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    fn with(mut self, block: Block) -> Self {
+        self.blocks.push(block);
+        self
+    }
+
+    /// With a paragraph.
+    pub fn text(self, text: impl Into<String>) -> Self {
+        self.with(Block::Text(text.into()))
+    }
+
+    /// With a paragraph that must not be overlooked: a run that is invalid, a limit that was the
+    /// machine's.
+    pub fn note(self, text: impl Into<String>) -> Self {
+        self.with(Block::Note(text.into()))
+    }
+
+    /// With the command, or the file, that the figures came from.
+    pub fn command(self, text: impl Into<String>) -> Self {
+        self.with(Block::Command(text.into()))
+    }
+
+    /// With a table.
+    pub fn table(self, table: Table) -> Self {
+        self.with(Block::Table(table))
+    }
+
+    /// With a chart.
+    pub fn figure(self, figure: impl Into<Figure>) -> Self {
+        self.with(Block::Figure(Box::new(figure.into())))
+    }
+}
+
+/// A page that needs nothing from elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    title: String,
+    lead: String,
+    sections: Vec<Section>,
+    footer: String,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            lead: String::new(),
+            sections: Vec::new(),
+            footer: String::new(),
+        }
+    }
+
+    /// With a paragraph under the title that says the result.
+    pub fn lead(mut self, text: impl Into<String>) -> Self {
+        self.lead = text.into();
+        self
+    }
+
+    /// With one section more.
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// With a line at the end: version, machine, date.
+    pub fn footer(mut self, text: impl Into<String>) -> Self {
+        self.footer = text.into();
+        self
+    }
+
+    /// The whole page.
+    pub fn to_html(&self) -> String {
+        let title = escape(&self.title);
+        // Writing to a String cannot fail, here and below.
+        let mut html = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}{PAGE_STYLE}</style>\n</head>\n<body>\n<main>\n\
+             <h1>{title}</h1>\n"
+        );
+        if !self.lead.is_empty() {
+            let _ = writeln!(html, "<p class=\"lead\">{}</p>", escape(&self.lead));
+        }
+        let mut figures = 0;
+        for section in &self.sections {
+            let heading = escape(&section.heading);
+            let _ = writeln!(html, "<section>\n<h2>{heading}</h2>");
+            for block in &section.blocks {
+                write_block(&mut html, block, &mut figures);
+            }
+            html.push_str("</section>\n");
+        }
+        html.push_str("</main>\n");
+        if !self.footer.is_empty() {
+            let _ = writeln!(html, "<footer>{}</footer>", escape(&self.footer));
+        }
+        html.push_str("</body>\n</html>\n");
+        html
+    }
+
+    /// Writes the page to a file: beside it first and then renamed, so that what was there stays
+    /// until the new page is whole.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn write(&self, path: &Path) -> Result<(), WriteError> {
+        let failed = |source| WriteError {
+            path: path.to_path_buf(),
+            source,
+        };
+        let name = path.file_name().ok_or_else(|| {
+            failed(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "this names no file",
+            ))
+        })?;
+        let mut beside = name.to_os_string();
+        beside.push(format!(".{}.part", std::process::id()));
+        let beside = path.with_file_name(beside);
+        let written =
+            std::fs::write(&beside, self.to_html()).and_then(|()| std::fs::rename(&beside, path));
+        written.map_err(|error| {
+            // What is left of it is of no use; if it cannot be removed either, the error says why.
+            let _ = std::fs::remove_file(&beside);
+            failed(error)
+        })
+    }
+}
+
+fn write_block(html: &mut String, block: &Block, figures: &mut usize) {
+    let _ = match block {
+        Block::Text(text) => writeln!(html, "<p>{}</p>", escape(text)),
+        Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escape(text)),
+        Block::Command(text) => writeln!(html, "<pre>{}</pre>", escape(text)),
+        Block::Table(table) => {
+            html.push_str(&table.to_html());
+            Ok(())
+        }
+        Block::Figure(figure) => {
+            *figures += 1;
+            write_figure(html, figure, &format!("figure-{figures}"));
+            Ok(())
+        }
+    };
+}
+
+fn write_figure(html: &mut String, figure: &Figure, id: &str) {
+    let _ = writeln!(html, "<figure id=\"{id}\">\n{}", figure.draw(id));
+    let caption = figure.caption();
+    if !caption.is_empty() {
+        let _ = writeln!(html, "<figcaption>{}</figcaption>", escape(&caption));
+    }
+    if let Some(table) = figure.table() {
+        let _ = writeln!(
+            html,
+            "<details><summary>The numbers</summary>\n{}</details>",
+            table.to_html()
+        );
+    }
+    html.push_str("</figure>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Chart, Series};
+
+    fn page() -> Page {
+        let chart = Chart::lines("Rate", Axis::new("x", ""), Axis::new("y", "MB/s"))
+            .series(Series::new("ours", [(1.0, 2.0), (2.0, 3.0)]));
+        Page::new("A & B")
+            .lead("It is <fast>.")
+            .section(
+                Section::new("One")
+                    .text("a<b")
+                    .note("Invalid.")
+                    .command("headlong bench run x.toml > y")
+                    .figure(chart.clone())
+                    .figure(chart),
+            )
+            .footer("headlong 0.1")
+    }
+
+    #[test]
+    fn a_page_needs_nothing_from_elsewhere() {
+        let html = page().to_html();
+        for outside in ["<script", "<link", "@import", "url(", "src="] {
+            assert!(!html.contains(outside), "{outside}");
+        }
+        let addresses: Vec<_> = html.matches("http").collect();
+        let namespaces = html.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+        assert_eq!(addresses.len(), namespaces);
+    }
+
+    #[test]
+    fn text_from_outside_stays_text_and_figures_have_names_of_their_own() {
+        let html = page().to_html();
+        assert!(html.contains("<title>A &amp; B</title>") && html.contains("It is &lt;fast&gt;."));
+        assert!(html.contains("<pre>headlong bench run x.toml &gt; y</pre>"));
+        assert_eq!(html.matches("id=\"figure-1-t\"").count(), 1);
+        assert_eq!(html.matches("id=\"figure-2-t\"").count(), 1);
+    }
+
+    #[test]
+    fn a_page_is_written_whole_or_the_old_one_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("page.html");
+        std::fs::write(&path, "old").expect("written");
+        page().write(&path).expect("written");
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("read"),
+            page().to_html()
+        );
+        let wrong = folder.path().join("none/page.html");
+        let error = page()
+            .write(&wrong)
+            .expect_err("no such folder")
+            .to_string();
+        assert!(
+            error.contains("none/page.html") && error.contains("folder"),
+            "{error}"
+        );
+        let names: Vec<_> = std::fs::read_dir(folder.path()).expect("read").collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+}

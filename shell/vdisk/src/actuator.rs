@@ -1,0 +1,420 @@
+//! Answers each request when the drive model says it ends.
+//!
+//! Requests come from the threads that talk to the kernel; one thread, the arm, sleeps until the
+//! next answer is due. Answering takes time itself (the content must be made and handed over),
+//! so the arm begins that much earlier, by what it took lately.
+//!
+//! Invariants: each request is answered exactly once; after [`Actuator::close`] everything
+//! outstanding and everything that comes is answered with an error at once, so that nobody who
+//! waits for the disk can keep it from being unmounted. What is written takes effect when it arrives.
+
+mod job;
+mod state;
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration as WallDuration, Instant as Wall};
+
+use headlong_drive::{Direction, Drive};
+use headlong_units::Instant;
+
+use crate::clock::Clock;
+use crate::counters::{Counters, Tally};
+use crate::fault::{Fault, Faults};
+use crate::priority;
+use crate::queue::{DriveQueue, Outcome};
+use crate::rehearsal::Rehearsal;
+use crate::store::Store;
+use crate::trace::Record;
+use job::{Answer, Job};
+use state::{State, Way};
+
+/// How long the arm sleeps when nothing is outstanding; it is woken when something is.
+const IDLE: WallDuration = WallDuration::from_secs(3_600);
+/// How long before its time the arm stops sleeping and watches the clock.
+const WATCH: WallDuration = WallDuration::from_micros(25);
+
+thread_local! {
+    /// Content on its way to the kernel, for each thread that talks to it.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) struct Actuator {
+    store: Arc<Store>,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Condvar,
+    is_store_failing: AtomicBool,
+    is_incomplete: AtomicBool,
+}
+
+impl Actuator {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        drive: Box<dyn Drive>,
+        queue_depth: Option<usize>,
+        time_scale: f64,
+    ) -> Self {
+        let clock = Clock::new(time_scale);
+        Self {
+            store,
+            clock,
+            state: Mutex::new(State {
+                is_closed: false,
+                is_timed: false,
+                queue: DriveQueue::new(drive, queue_depth),
+                faults: Faults::default(),
+                tally: Tally::new(clock.now()),
+                records: None,
+                trace: None,
+                asleep_until: None,
+            }),
+            changed: Condvar::new(),
+            is_store_failing: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere must not keep the guards from cleaning up.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A read from the kernel.
+    pub(crate) fn read(&self, offset: u64, length: u32, reply: fuser::ReplyData) {
+        self.submit(None, offset, length, Answer::Read(reply));
+    }
+
+    /// A write from the kernel.
+    pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
+        // Keeping it is our work, not the drive's: it came when it came.
+        let arrived = self.clock.now();
+        if self.lock().must_fail() {
+            self.is_incomplete.store(true, Ordering::Relaxed);
+        } else if let Err(error) = self.store.write(offset, data) {
+            self.is_incomplete.store(true, Ordering::Relaxed);
+            self.say_store_fails(&error);
+            return reply.error(fuser::Errno::EIO);
+        }
+        let length = data.len() as u32;
+        self.submit(Some(arrived), offset, length, Answer::Write(reply));
+    }
+
+    /// Whether `length` bytes at `offset` were made zero without being written: not while the
+    /// timing is on, because a drive has no such short cut.
+    pub(crate) fn zero(&self, offset: u64, length: u64) -> Result<(), fuser::Errno> {
+        let state = self.lock();
+        if state.must_fail() {
+            return Err(fuser::Errno::EIO);
+        }
+        if state.is_timed {
+            return Err(fuser::Errno::EOPNOTSUPP);
+        }
+        drop(state);
+        self.store.zero(offset, length).map_err(|error| {
+            self.say_store_fails(&error);
+            fuser::Errno::EIO
+        })
+    }
+
+    fn submit(&self, arrived: Option<Instant>, offset: u64, length: u32, answer: Answer) {
+        priority::raise();
+        let mut state = self.lock();
+        let now = arrived.unwrap_or_else(|| self.clock.now());
+        let now = state.queue.arrival(now);
+        let job = Job {
+            offset,
+            length,
+            arrived: now,
+            outstanding: state.tally.outstanding() + 1,
+            answer,
+        };
+        state.tally.handle_arrival(now);
+        match state.way_of(&job) {
+            Way::Fail => {
+                state.note_untimed(&job, now, true);
+                drop(state);
+                job.fail();
+            }
+            Way::AtOnce => {
+                state.note_untimed(&job, now, false);
+                drop(state);
+                BUFFER.with_borrow_mut(|buffer| match self.prepare(&job, buffer) {
+                    Ok(()) => job.succeed(buffer),
+                    Err(()) => job.fail(),
+                });
+            }
+            Way::ToDrive => {
+                if state.is_timed {
+                    state.queue.handle_request(now, job.request(), job);
+                } else {
+                    state.queue.hold(job.request(), job);
+                }
+                let must_wake = state.must_wake(&self.clock);
+                drop(state);
+                if must_wake {
+                    self.changed.notify_one();
+                }
+            }
+        }
+    }
+
+    /// Makes what a read is answered with.
+    fn prepare(&self, job: &Job, buffer: &mut Vec<u8>) -> Result<(), ()> {
+        if job.direction() == Direction::Write {
+            return Ok(());
+        }
+        buffer.resize(job.length as usize, 0);
+        self.store
+            .read(job.offset, buffer)
+            .map_err(|error| self.say_store_fails(&error))
+    }
+
+    /// The machine's disk fails, not the emulated one: the operator must know which.
+    fn say_store_fails(&self, error: &std::io::Error) {
+        if !self.is_store_failing.swap(true, Ordering::Relaxed) {
+            eprintln!("headlong: what is written to the emulated disk cannot be kept: {error}");
+        }
+    }
+
+    /// Whether anything that was to be written is not in the store.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn switch_timing(&self, is_timed: bool) {
+        self.change(|state, now| {
+            state.is_timed = is_timed;
+            state.queue.handle_timeout(now);
+        });
+    }
+
+    pub(crate) fn add_fault(&self, fault: Fault) {
+        self.change(|state, now| {
+            let factor = state.queue.pace_factor();
+            match fault {
+                Fault::Error { bytes, once } => state.faults.add_error(bytes, once),
+                Fault::Vanish => state.faults.vanish(),
+                Fault::Hang(length) => {
+                    state.faults.hang(length);
+                    state.queue.change_pace(now, factor, true);
+                }
+                Fault::Slow(factor) => {
+                    let is_hung = state.faults.is_hung();
+                    state.queue.change_pace(now, factor.max(1e-3), is_hung);
+                }
+            }
+        });
+    }
+
+    /// Ends a hang.
+    pub(crate) fn release(&self) {
+        self.change(State::release);
+    }
+
+    /// Ends all faults.
+    pub(crate) fn clear_faults(&self) {
+        self.change(|state, now| {
+            state.faults = Faults::default();
+            state.queue.change_pace(now, 1.0, false);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State, Instant)) {
+        let mut state = self.lock();
+        change(&mut state, self.clock.now());
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut state = self.lock();
+        let is_timed = state.is_timed;
+        let now = self.clock.now();
+        state.tally.counters(now, is_timed, self.clock.scale())
+    }
+
+    pub(crate) fn reset_counters(&self) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.tally.reset(now);
+    }
+
+    /// Bytes of the requests that are outstanding.
+    pub(crate) fn outstanding_bytes(&self) -> u64 {
+        let state = self.lock();
+        state.queue.jobs().map(|job| u64::from(job.length)).sum()
+    }
+
+    /// Keeps a record of every request in memory from now on, beginning with none; or stops.
+    pub(crate) fn keep_records(&self, keep: bool) {
+        self.lock().records = keep.then(Vec::new);
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.lock().records.clone().unwrap_or_default()
+    }
+
+    /// Where a copy of each record goes from now on.
+    pub(crate) fn trace_to(&self, sender: Option<Sender<Record>>) {
+        self.lock().trace = sender;
+    }
+
+    pub(crate) fn close(&self) {
+        self.change(|state, _| state.is_closed = true);
+    }
+
+    /// Answers until closed. Runs on a thread of its own.
+    pub(crate) fn run(&self) {
+        priority::raise();
+        let mut rehearsal = Rehearsal::default();
+        let mut buffer = Vec::new();
+        let mut state = self.lock();
+        loop {
+            let wall = Wall::now();
+            state.handle_wall(wall, &self.clock);
+            // Whatever lets go of the lock looks at everything again before the arm sleeps.
+            let released = state.released(self.clock.model(wall));
+            if !released.is_empty() {
+                state = self.answer_released(state, released, &mut buffer);
+                continue;
+            }
+            if state.is_closed {
+                return;
+            }
+            let longest = state.queue.taken().take(64).map(|job| job.length).max();
+            let lead = rehearsal.whole(longest.unwrap_or(0)) + WATCH;
+            let horizon = self.clock.model(wall + lead);
+            if state.is_timed {
+                state.queue.handle_timeout(horizon);
+            }
+            if let Some(outcome) = state.queue.poll_outcome() {
+                state = self.answer(state, outcome, &mut rehearsal, &mut buffer);
+                continue;
+            }
+            state = self.sleep(state, lead);
+        }
+    }
+
+    /// Sleeps until something is due but for `lead`, or something changes.
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        lead: WallDuration,
+    ) -> MutexGuard<'a, State> {
+        let wall = Wall::now();
+        let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
+        let due = timeout.map(|at| self.clock.wall(at));
+        let due = due.map(|at| at.checked_sub(lead).unwrap_or(at));
+        let wake = [due, state.faults.hang_end()].into_iter().flatten().min();
+        let wake = wake.unwrap_or(wall + IDLE);
+        let left = wake.saturating_duration_since(wall);
+        if left.is_zero() {
+            return state;
+        }
+        state.asleep_until = Some(wake);
+        let (mut state, _) = self
+            .changed
+            .wait_timeout(state, left)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.asleep_until = None;
+        state
+    }
+
+    /// Answers what the drive is through with, at its time.
+    fn answer<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        outcome: Outcome<Job>,
+        rehearsal: &mut Rehearsal,
+        buffer: &mut Vec<u8>,
+    ) -> MutexGuard<'a, State> {
+        let (job, times) = match outcome {
+            Outcome::Done(job, times) => (job, times),
+            Outcome::Refused(job) => {
+                let now = self.clock.now();
+                state.note_untimed(&job, now, true);
+                drop(state);
+                job.fail();
+                return self.lock();
+            }
+        };
+        let direction = job.direction();
+        let is_struck = state
+            .faults
+            .strikes(job.offset, u64::from(job.length), direction);
+        drop(state);
+        let begun = Wall::now();
+        let is_failed = self.prepare(&job, buffer).is_err() || is_struck;
+        let prepared = Wall::now();
+        let bytes = if direction == Direction::Read && !is_failed {
+            job.length
+        } else {
+            0
+        };
+        rehearsal.prepare.learn(bytes, prepared - begun);
+        let due = self.clock.wall(times.ended);
+        let start = due.checked_sub(rehearsal.send.expect(bytes)).unwrap_or(due);
+        watch_until(start);
+        // Noted first: whoever the answer wakes must find this request gone.
+        let mut state = self.lock();
+        let answered = self.clock.now().max(times.ended);
+        state.tally.handle_departure(answered);
+        state.note(&job.record(&times, answered, is_failed), true);
+        drop(state);
+        let sent_from = Wall::now();
+        if is_failed {
+            job.fail();
+        } else {
+            job.succeed(buffer);
+        }
+        let sent = Wall::now();
+        rehearsal.send.learn(bytes, sent - sent_from);
+        let mut state = self.lock();
+        match sent.checked_duration_since(due) {
+            Some(late) => state.tally.add_late(late),
+            None => state.tally.add_early(due - sent),
+        }
+        state
+    }
+
+    /// Answers what left without the drive's doing.
+    fn answer_released<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        released: Vec<(Job, bool)>,
+        buffer: &mut Vec<u8>,
+    ) -> MutexGuard<'a, State> {
+        drop(state);
+        for (job, is_failed) in released {
+            if is_failed || self.prepare(&job, buffer).is_err() {
+                job.fail();
+            } else {
+                job.succeed(buffer);
+            }
+        }
+        self.lock()
+    }
+}
+
+/// Sleeps until shortly before `end`, then watches the clock: a sleeper wakes too late by tens of
+/// microseconds.
+fn watch_until(end: Wall) {
+    let left = end.saturating_duration_since(Wall::now());
+    if left > 3 * WATCH {
+        std::thread::sleep(left - 2 * WATCH);
+    }
+    while Wall::now() < end {
+        std::hint::spin_loop();
+    }
+}

@@ -1,0 +1,149 @@
+//! Three times and the way between them: the wall's, the model's, and the drive's own.
+//!
+//! Model time is wall time since the disk was made, times the time scale: everything that is
+//! counted or traced is in it. The drive's own time is what its model is told. It is the
+//! same, except that a slow drive's own time goes slower by a factor, and a hung drive's stands
+//! still; so faults need nothing of the model.
+//!
+//! Invariant: none of the three goes back.
+
+use std::time::{Duration as WallDuration, Instant as Wall};
+
+use headlong_units::{Duration, Instant};
+
+/// Between wall time and model time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Wall,
+    scale: f64,
+}
+
+impl Clock {
+    pub(crate) fn new(scale: f64) -> Self {
+        Self {
+            origin: Wall::now(),
+            scale,
+        }
+    }
+
+    pub(crate) fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.model(Wall::now())
+    }
+
+    pub(crate) fn model(&self, wall: Wall) -> Instant {
+        let since = wall.saturating_duration_since(self.origin);
+        Instant((since.as_nanos() as f64 * self.scale) as u64)
+    }
+
+    pub(crate) fn wall(&self, model: Instant) -> Wall {
+        self.origin + self.wall_duration(Duration(model.0))
+    }
+
+    pub(crate) fn wall_duration(&self, model: Duration) -> WallDuration {
+        WallDuration::from_nanos((model.0 as f64 / self.scale) as u64)
+    }
+}
+
+/// Between model time and the drive's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    model: Instant,
+    drive: Instant,
+    /// Model time for one of the drive's.
+    factor: f64,
+    is_frozen: bool,
+}
+
+impl Pace {
+    pub(crate) const NORMAL: Self = Self {
+        model: Instant::ZERO,
+        drive: Instant::ZERO,
+        factor: 1.0,
+        is_frozen: false,
+    };
+
+    /// From model time `now` on, the drive is slower by `factor`, or stands still.
+    pub(crate) fn change(&mut self, now: Instant, factor: f64, is_frozen: bool) {
+        *self = Self {
+            drive: self.drive(now),
+            model: now,
+            factor,
+            is_frozen,
+        };
+    }
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.is_frozen
+    }
+
+    pub(crate) fn factor(&self) -> f64 {
+        self.factor
+    }
+
+    /// The drive's time at a model time.
+    pub(crate) fn drive(&self, model: Instant) -> Instant {
+        if self.is_frozen {
+            return self.drive;
+        }
+        let since = model.since(self.model).0;
+        self.drive + Duration((since as f64 / self.factor) as u64)
+    }
+
+    /// The model time at a time of the drive's; before the last change, as if it had been made
+    /// earlier.
+    pub(crate) fn model(&self, drive: Instant) -> Instant {
+        if drive >= self.drive {
+            self.model + self.stretch(drive.since(self.drive))
+        } else {
+            self.model - self.stretch(self.drive.since(drive))
+        }
+    }
+
+    /// A length of the drive's time in model time.
+    pub(crate) fn stretch(&self, length: Duration) -> Duration {
+        if self.factor == 1.0 {
+            length
+        } else {
+            Duration((length.0 as f64 * self.factor) as u64)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(milliseconds: u64) -> Instant {
+        Instant(milliseconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_slow_drive_and_a_hung_one_lose_time_and_never_gain_it() {
+        let mut pace = Pace::NORMAL;
+        assert_eq!(pace.drive(at(100)), at(100));
+        pace.change(at(100), 4.0, false);
+        assert_eq!(pace.drive(at(300)), at(150));
+        assert_eq!(pace.model(at(150)), at(300));
+        pace.change(at(300), 4.0, true);
+        assert_eq!(pace.drive(at(900)), at(150));
+        pace.change(at(900), 1.0, false);
+        assert_eq!(pace.drive(at(950)), at(200));
+        assert_eq!(pace.model(at(200)), at(950));
+    }
+
+    #[test]
+    fn model_time_runs_by_the_scale() {
+        let clock = Clock::new(8.0);
+        let model = at(4_000);
+        let wall = clock.wall(model);
+        assert_eq!(
+            wall.duration_since(clock.origin),
+            WallDuration::from_millis(500)
+        );
+        assert_eq!(clock.model(wall), model);
+    }
+}

@@ -1,0 +1,256 @@
+//! What a command means, and what is answered.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::stop::StopSignal;
+use crate::device::Parts;
+use crate::error::Error;
+use crate::fault::Fault;
+
+/// A command, as its JSON says it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// From now on requests take as long as the model says, or no time.
+    Timing {
+        /// Whether they do.
+        on: bool,
+    },
+    /// Answers with the sums since they were last reset.
+    Counters {},
+    /// Begins all sums anew.
+    CountersReset {},
+    /// Writes a line for every request into a file.
+    TraceStart {
+        /// The file, replaced if it is there; relative to where the disk was started.
+        path: PathBuf,
+    },
+    /// Ends the trace and answers with the number of requests in it.
+    TraceStop {},
+    /// Something goes wrong from now on.
+    Fault(FaultCommand),
+    /// Ends a hang; other faults stay.
+    Release {},
+    /// Ends all faults.
+    FaultsClear {},
+    /// Writes everything out and makes the store one that can be opened again.
+    Sync {},
+    /// Mounts the file system anew, so that nothing of it is cached.
+    Remount {},
+    /// Remembers a text with the content.
+    Label {
+        /// The text.
+        text: String,
+    },
+    /// Answers with device, mount, size, label and what is kept of the content.
+    Info {},
+    /// Ends the disk after the answer.
+    Stop {},
+}
+
+/// A fault, as its JSON says it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FaultCommand {
+    /// Reads that touch these bytes fail with EIO.
+    Error {
+        /// First byte.
+        from_byte: u64,
+        /// First byte behind them.
+        to_byte: u64,
+        /// Whether only the first such read fails.
+        #[serde(default)]
+        once: bool,
+    },
+    /// Nothing is answered.
+    Hang {
+        /// For so long, in wall time; until `release` or `faults_clear` if it is left out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        seconds: Option<f64>,
+    },
+    /// Everything takes longer.
+    Slow {
+        /// So many times as long.
+        factor: f64,
+    },
+    /// Every request fails with EIO.
+    Vanish {},
+}
+
+impl FaultCommand {
+    /// The fault it asks for.
+    ///
+    /// # Errors
+    /// If a number makes no sense.
+    pub fn fault(&self) -> Result<Fault, Error> {
+        let refuse = |text: String| Err(Error::Refused(text));
+        match *self {
+            Self::Error {
+                from_byte, to_byte, ..
+            } if from_byte >= to_byte => refuse(format!(
+                "from_byte {from_byte} is not below to_byte {to_byte}"
+            )),
+            Self::Error {
+                from_byte,
+                to_byte,
+                once,
+            } => Ok(Fault::Error {
+                bytes: from_byte..to_byte,
+                once,
+            }),
+            Self::Hang { seconds } => match seconds.map(Duration::try_from_secs_f64).transpose() {
+                Ok(length) => Ok(Fault::Hang(length)),
+                Err(error) => refuse(format!("seconds: {error}")),
+            },
+            Self::Slow { factor } if factor.is_finite() && factor > 0.0 => Ok(Fault::Slow(factor)),
+            Self::Slow { factor } => refuse(format!("factor {factor} is not above 0")),
+            Self::Vanish {} => Ok(Fault::Vanish),
+        }
+    }
+}
+
+/// Does what a line asks for; the answer, and whether the disk is to stop after it.
+pub(super) fn handle_line(line: &str, parts: &Parts, stop: &StopSignal) -> Value {
+    let command = match serde_json::from_str(line) {
+        Ok(command) => command,
+        Err(error) => return refusal(&format!("not a command: {error}")),
+    };
+    match handle(command, parts, stop) {
+        Ok(mut answer) => {
+            answer.insert("ok".to_owned(), true.into());
+            Value::Object(answer)
+        }
+        Err(error) => refusal(&error.to_string()),
+    }
+}
+
+pub(super) fn refusal(error: &str) -> Value {
+    json!({ "ok": false, "error": error })
+}
+
+fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<String, Value>, Error> {
+    let file = parts.file();
+    let mut answer = Map::new();
+    match command {
+        Command::Timing { on } => file.switch_timing(on),
+        Command::Counters {} => {
+            answer.insert("counters".to_owned(), value(&file.counters())?);
+        }
+        Command::CountersReset {} => file.reset_counters(),
+        Command::TraceStart { path } => file.start_trace(&path)?,
+        Command::TraceStop {} => {
+            answer.insert("requests".to_owned(), file.stop_trace()?.into());
+        }
+        Command::Fault(fault) => file.add_fault(fault.fault()?),
+        Command::Release {} => file.release(),
+        Command::FaultsClear {} => file.clear_faults(),
+        Command::Sync {} => parts.sync()?,
+        Command::Remount {} => parts.remount()?,
+        Command::Label { text } => parts.set_label(text)?,
+        Command::Info {} => {
+            answer.insert("info".to_owned(), value(&parts.info())?);
+        }
+        Command::Stop {} => stop.set(),
+    }
+    Ok(answer)
+}
+
+fn value(of: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(of).map_err(|error| Error::Refused(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Command, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn commands_are_what_the_manual_says() {
+        let cases = [
+            (
+                r#"{"do":"timing","on":false}"#,
+                Command::Timing { on: false },
+            ),
+            (r#"{"do":"counters"}"#, Command::Counters {}),
+            (
+                r#"{"do":"fault","kind":"error","from_byte":1,"to_byte":2,"once":true}"#,
+                Command::Fault(FaultCommand::Error {
+                    from_byte: 1,
+                    to_byte: 2,
+                    once: true,
+                }),
+            ),
+            (
+                r#"{"do":"fault","kind":"hang"}"#,
+                Command::Fault(FaultCommand::Hang { seconds: None }),
+            ),
+            (
+                r#"{"do":"fault","kind":"vanish"}"#,
+                Command::Fault(FaultCommand::Vanish {}),
+            ),
+        ];
+        for (text, command) in cases {
+            assert_eq!(parse(text).as_ref(), Ok(&command), "{text}");
+            let again = serde_json::to_string(&command).expect("it is JSON");
+            assert_eq!(parse(&again), Ok(command));
+        }
+    }
+
+    #[test]
+    fn an_unknown_command_is_told_the_known_ones() {
+        let error = parse(r#"{"do":"counter"}"#).expect_err("unknown");
+        for known in [
+            "timing",
+            "counters_reset",
+            "trace_start",
+            "faults_clear",
+            "stop",
+        ] {
+            assert!(error.contains(known), "{error}");
+        }
+        let error = parse(r#"{"do":"fault","kind":"melt"}"#).expect_err("unknown");
+        assert!(error.contains("vanish"), "{error}");
+    }
+
+    #[test]
+    fn what_a_command_does_not_know_is_not_ignored() {
+        let wrong = [
+            r#"{"do":"timing","on":true,"of":false}"#,
+            r#"{"do":"counters","reset":true}"#,
+            r#"{"do":"timing"}"#,
+            r#"{"do":"fault","kind":"slow"}"#,
+            r#"{"do":"fault","kind":"hang","second":3}"#,
+            "{}",
+            "stop",
+            "",
+        ];
+        for text in wrong {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn faults_with_senseless_numbers_are_refused() {
+        for fault in [
+            FaultCommand::Error {
+                from_byte: 2,
+                to_byte: 2,
+                once: false,
+            },
+            FaultCommand::Hang {
+                seconds: Some(-1.0),
+            },
+            FaultCommand::Slow { factor: 0.0 },
+            FaultCommand::Slow { factor: f64::NAN },
+        ] {
+            assert!(fault.fault().is_err(), "{fault:?}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The disk's end of the socket: a thread that accepts, and one for each connection.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use super::protocol::{handle_line, refusal};
+use super::stop::StopSignal;
+use crate::device::Parts;
+use crate::error::Error;
+
+const CONNECTIONS_MAX: usize = 32;
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Listens until dropped; then every connection is closed and its thread has ended.
+pub(crate) struct ControlServer {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    parts: Mutex<Option<Arc<Parts>>>,
+    stop: StopSignal,
+    connections: Mutex<Vec<Connection>>,
+}
+
+struct Connection {
+    stream: UnixStream,
+    thread: JoinHandle<()>,
+}
+
+impl ControlServer {
+    pub(crate) fn start(path: &Path, parts: Arc<Parts>, stop: StopSignal) -> Result<Self, Error> {
+        let doing = || format!("control socket {}", path.display());
+        forget_dead(path).map_err(Error::system(doing()))?;
+        let listener = UnixListener::bind(path).map_err(Error::system(doing()))?;
+        let shared = Arc::new(Shared {
+            parts: Mutex::new(Some(parts)),
+            stop,
+            connections: Mutex::default(),
+        });
+        let mut server = Self {
+            path: path.to_owned(),
+            shared: Arc::clone(&shared),
+            acceptor: None,
+        };
+        let acceptor = std::thread::Builder::new().name("disk-control".into());
+        let acceptor = acceptor.spawn(move || shared.accept(&listener));
+        server.acceptor = Some(acceptor.map_err(Error::system(doing()))?);
+        Ok(server)
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        *lock(&self.shared.parts) = None;
+        // Wakes the acceptor, which then sees that there is no disk any more.
+        let woken = UnixStream::connect(&self.path);
+        let _ = fs::remove_file(&self.path);
+        if let Some(acceptor) = self.acceptor.take()
+            && woken.is_ok()
+        {
+            let _ = acceptor.join();
+        }
+        for connection in std::mem::take(&mut *lock(&self.shared.connections)) {
+            // What is being answered still is.
+            let _ = connection.stream.shutdown(std::net::Shutdown::Read);
+            let _ = connection.thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn accept(self: &Arc<Self>, listener: &UnixListener) {
+        for stream in listener.incoming() {
+            if lock(&self.parts).is_none() {
+                return;
+            }
+            // Too many files open, say: it may be better the next time.
+            let Ok(stream) = stream else {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                continue;
+            };
+            let _ = self.serve(stream);
+        }
+    }
+
+    fn serve(self: &Arc<Self>, mut stream: UnixStream) -> io::Result<()> {
+        let mut connections = lock(&self.connections);
+        connections.retain(|connection| !connection.thread.is_finished());
+        if connections.len() == CONNECTIONS_MAX {
+            let text = format!("{CONNECTIONS_MAX} connections are open; close one");
+            return writeln!(stream, "{}", refusal(&text));
+        }
+        let ours = stream.try_clone()?;
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("disk-control".into());
+        let thread = thread.spawn(move || {
+            let _ = shared.answer(&ours);
+            let _ = ours.shutdown(std::net::Shutdown::Both);
+        })?;
+        connections.push(Connection { stream, thread });
+        Ok(())
+    }
+
+    fn answer(&self, stream: &UnixStream) -> io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if line.trim().is_empty() {
+                continue;
+            }
+            let parts = lock(&self.parts).clone();
+            let answer = match parts {
+                Some(parts) => handle_line(&line, &parts, &self.stop),
+                None => refusal("the disk is ending"),
+            };
+            let mut writer = stream;
+            writeln!(writer, "{answer}")?;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the socket of a disk that was killed; a living one's is in the way.
+fn forget_dead(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::other(
+            "another disk listens there; give another path, or stop that one",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,25 @@
+//! The wish that a disk stop, from wherever it comes.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Set once; anybody may wait for it.
+#[derive(Debug, Clone, Default)]
+pub struct StopSignal(Arc<(Mutex<bool>, Condvar)>);
+
+impl StopSignal {
+    /// Whoever waits goes on.
+    pub fn set(&self) {
+        let (is_set, changed) = &*self.0;
+        *is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        changed.notify_all();
+    }
+
+    /// Waits until it is set.
+    pub fn wait(&self) {
+        let (is_set, changed) = &*self.0;
+        let guard = is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = changed
+            .wait_while(guard, |is_set| !*is_set)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+}

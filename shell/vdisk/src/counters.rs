@@ -1,0 +1,260 @@
+//! Sums over what the disk did, in model time; and how late its answers were, in wall time.
+
+use std::time::Duration as WallDuration;
+
+use hdrhistogram::Histogram;
+use headlong_drive::{Direction, Parts};
+use headlong_units::{Duration, Instant};
+use serde::Serialize;
+
+use crate::trace::Record;
+
+/// Longest lateness told apart from longer ones: a minute.
+const LATENESS_NS_MAX: u64 = 60_000_000_000;
+
+/// What one direction's requests came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct DirectionCounters {
+    /// Requests answered, but for failed ones.
+    pub requests: u64,
+    /// Bytes they carried.
+    pub bytes: u64,
+    /// Those that did not follow the request before them without repositioning.
+    pub seeks: u64,
+    /// Sum of their service times, waiting excluded.
+    pub service_ns: u64,
+    /// Mean service time of a request.
+    pub service_mean_ns: u64,
+    /// Sum of their times from arrival to end.
+    pub response_ns: u64,
+}
+
+/// What service times went to, summed over all requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PartCounters {
+    /// Command processing and the interface.
+    pub overhead_ns: u64,
+    /// Moving the arm, settling, switching heads.
+    pub seek_ns: u64,
+    /// Waiting for the sector to come round.
+    pub rotation_ns: u64,
+    /// Moving bytes.
+    pub transfer_ns: u64,
+    /// Erasing and moving data, or emptying a full write cache.
+    pub cleaning_ns: u64,
+}
+
+/// How long after their time answers were given, in wall time, handing over included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Lateness {
+    /// Answers looked at.
+    pub count: u64,
+    /// Half of them were less late than this.
+    pub p50_ns: u64,
+    /// 99 of 100 were less late than this.
+    pub p99_ns: u64,
+    /// The latest.
+    pub max_ns: u64,
+    /// The earliest, before its time.
+    pub early_max_ns: u64,
+}
+
+/// Sums since the counters were last reset. Times are model time unless they say otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Counters {
+    /// Whether the drive's time is being played.
+    pub is_timed: bool,
+    /// Seconds of the model's in one of the wall's.
+    pub time_scale: f64,
+    /// How long ago the counters were reset.
+    pub elapsed_ns: u64,
+    /// Time during which the drive had something to do.
+    pub busy_ns: u64,
+    /// Reads.
+    pub reads: DirectionCounters,
+    /// Writes.
+    pub writes: DirectionCounters,
+    /// Requests answered with an error.
+    pub errors: u64,
+    /// Requests answered at once, because the timing was off; they are in the sums above.
+    pub untimed: u64,
+    /// Where the service time went.
+    pub parts: PartCounters,
+    /// Mean number of requests outstanding over the elapsed time.
+    pub outstanding_mean: f64,
+    /// Most requests outstanding at once, those beyond the drive's own queue included.
+    pub outstanding_max: usize,
+    /// Requests left out of a trace in memory because it was full.
+    pub untraced: u64,
+    /// How late answers were.
+    pub lateness: Lateness,
+}
+
+/// Counters as they are counted.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    since: Instant,
+    sums: Counters,
+    changed: Instant,
+    outstanding: usize,
+    /// Requests times nanoseconds.
+    outstanding_ns: u128,
+    lateness: Histogram<u32>,
+    early_max_ns: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(now: Instant) -> Self {
+        let lateness = Histogram::new_with_bounds(1, LATENESS_NS_MAX, 2);
+        Self {
+            since: now,
+            sums: Counters::default(),
+            changed: now,
+            outstanding: 0,
+            outstanding_ns: 0,
+            lateness: lateness.expect("constant bounds in order"),
+            early_max_ns: 0,
+        }
+    }
+
+    /// All sums are zero from now on; what is outstanding stays so.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        let outstanding = self.outstanding;
+        *self = Self::new(now);
+        self.outstanding = outstanding;
+        self.sums.outstanding_max = outstanding;
+    }
+
+    fn pass(&mut self, now: Instant) {
+        let length = now.since(self.changed).0;
+        self.changed = self.changed.max(now);
+        if self.outstanding > 0 {
+            self.sums.busy_ns += length;
+            self.outstanding_ns += u128::from(length) * self.outstanding as u128;
+        }
+    }
+
+    pub(crate) fn handle_arrival(&mut self, now: Instant) {
+        self.pass(now);
+        self.outstanding += 1;
+        self.sums.outstanding_max = self.sums.outstanding_max.max(self.outstanding);
+    }
+
+    /// A request leaves, answered or not.
+    pub(crate) fn handle_departure(&mut self, now: Instant) {
+        self.pass(now);
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    pub(crate) fn add(&mut self, record: &Record, is_timed: bool) {
+        if record.is_failed {
+            self.sums.errors += 1;
+            return;
+        }
+        let service = service(&record.parts).0;
+        let side = match record.direction {
+            Direction::Read => &mut self.sums.reads,
+            Direction::Write => &mut self.sums.writes,
+        };
+        side.requests += 1;
+        side.bytes += record.length;
+        side.service_ns += service;
+        side.response_ns += record.ended.since(record.arrived).0;
+        if !is_timed {
+            self.sums.untimed += 1;
+            return;
+        }
+        side.seeks += u64::from(!record.is_sequential);
+        let parts = &mut self.sums.parts;
+        parts.overhead_ns += record.parts.overhead.0;
+        parts.seek_ns += record.parts.seek.0;
+        parts.rotation_ns += record.parts.rotation.0;
+        parts.transfer_ns += record.parts.transfer.0;
+        parts.cleaning_ns += record.parts.cleaning.0;
+    }
+
+    pub(crate) fn add_untraced(&mut self) {
+        self.sums.untraced += 1;
+    }
+
+    pub(crate) fn add_late(&mut self, late: WallDuration) {
+        self.lateness.saturating_record(late.as_nanos() as u64);
+    }
+
+    pub(crate) fn add_early(&mut self, early: WallDuration) {
+        self.lateness.saturating_record(0);
+        self.early_max_ns = self.early_max_ns.max(early.as_nanos() as u64);
+    }
+
+    pub(crate) fn counters(&mut self, now: Instant, is_timed: bool, time_scale: f64) -> Counters {
+        self.pass(now);
+        let elapsed_ns = now.since(self.since).0;
+        let with_mean = |side: DirectionCounters| DirectionCounters {
+            service_mean_ns: side.service_ns.checked_div(side.requests).unwrap_or(0),
+            ..side
+        };
+        Counters {
+            is_timed,
+            time_scale,
+            elapsed_ns,
+            reads: with_mean(self.sums.reads),
+            writes: with_mean(self.sums.writes),
+            outstanding_mean: self.outstanding_ns as f64 / elapsed_ns.max(1) as f64,
+            lateness: Lateness {
+                count: self.lateness.len(),
+                p50_ns: self.lateness.value_at_quantile(0.5),
+                p99_ns: self.lateness.value_at_quantile(0.99),
+                max_ns: self.lateness.max(),
+                early_max_ns: self.early_max_ns,
+            },
+            ..self.sums
+        }
+    }
+}
+
+/// Time the drive spent on a request.
+pub fn service(parts: &Parts) -> Duration {
+    let mut sum = Duration::ZERO;
+    for part in [
+        parts.overhead,
+        parts.seek,
+        parts.rotation,
+        parts.transfer,
+        parts.cleaning,
+    ] {
+        sum += part;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_time_counts_overlapping_requests_once_and_the_queue_counts_each() {
+        let mut tally = Tally::new(Instant(0));
+        tally.handle_arrival(Instant(10));
+        tally.handle_arrival(Instant(20));
+        tally.handle_departure(Instant(30));
+        tally.handle_departure(Instant(50));
+        let counters = tally.counters(Instant(100), true, 1.0);
+        assert_eq!(counters.busy_ns, 40);
+        assert_eq!(counters.outstanding_max, 2);
+        assert!((counters.outstanding_mean - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_reset_forgets_sums_but_not_what_is_outstanding() {
+        let mut tally = Tally::new(Instant(0));
+        tally.handle_arrival(Instant(10));
+        tally.reset(Instant(50));
+        tally.handle_departure(Instant(60));
+        let counters = tally.counters(Instant(70), true, 1.0);
+        assert_eq!((counters.busy_ns, counters.elapsed_ns), (10, 20));
+    }
+}

@@ -1,0 +1,326 @@
+//! A file as large as a disk that takes as long as a drive: a FUSE file system with nothing else in
+//! it.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as Wall};
+
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use headlong_drive::{Drive, SECTOR_BYTES};
+use headlong_units::Instant;
+
+use crate::actuator::Actuator;
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::fuse::{FILE_NAME, OneFile};
+use crate::mount;
+use crate::scratch::Scratch;
+use crate::store::{PAGE_BYTES, Store};
+use crate::trace::{Record, TraceFile};
+
+/// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
+/// before.
+const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The drive and what it is to hold.
+#[derive(Debug)]
+pub struct FileOptions {
+    /// The model; the file is as large as it, down to a multiple of 4096 bytes.
+    pub drive: Box<dyn Drive>,
+    /// Most requests in the drive at once; `None` for as many as it takes.
+    pub queue_depth: Option<usize>,
+    /// How many seconds of the drive's pass in one of the wall's.
+    pub time_scale: f64,
+    /// Where the content is kept; `None` to forget it.
+    pub store: Option<StoreOptions>,
+}
+
+/// Where the content is kept.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// A directory of its own.
+    pub directory: PathBuf,
+    /// What the drive is called, to be remembered with the content.
+    pub drive: String,
+    /// Forget what is there.
+    pub force_new: bool,
+}
+
+/// The disk as a file. Dropping it answers whatever is outstanding with errors, unmounts, waits
+/// for its threads and closes its store.
+pub struct DiskFile {
+    actuator: Arc<Actuator>,
+    session: Option<BackgroundSession>,
+    arm: Option<JoinHandle<()>>,
+    trace: Mutex<Option<TraceFile>>,
+    mount_point: PathBuf,
+    size_bytes: u64,
+    // Removed last.
+    scratch: Scratch,
+}
+
+impl DiskFile {
+    /// Mounts one with the timing off.
+    ///
+    /// # Errors
+    /// If the store cannot be used, or the system does not let us mount.
+    pub fn start(options: FileOptions) -> Result<Self, Error> {
+        let sectors = options.drive.capacity_sectors();
+        let size_bytes =
+            sectors.saturating_mul(SECTOR_BYTES) / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+        let scratch = Scratch::new("disk").map_err(Error::system("a directory for the disk"))?;
+        let mount_point = scratch
+            .directory("fuse")
+            .map_err(Error::system("a directory for the disk"))?;
+        let store = match &options.store {
+            Some(keep) => Store::open(&keep.directory, &keep.drive, size_bytes, keep.force_new)?,
+            None => Store::temporary(scratch.path(), size_bytes),
+        };
+        let actuator = Arc::new(Actuator::new(
+            Arc::new(store),
+            options.drive,
+            options.queue_depth,
+            options.time_scale,
+        ));
+        let session = mount_file(&actuator, size_bytes, &mount_point)
+            .map_err(Error::system("mounting the disk's file (FUSE)"))?;
+        let mut disk = Self {
+            actuator: Arc::clone(&actuator),
+            session: Some(session),
+            arm: None,
+            trace: Mutex::new(None),
+            mount_point,
+            size_bytes,
+            scratch,
+        };
+        let arm = std::thread::Builder::new().name("disk-arm".into());
+        let arm = arm.spawn(move || actuator.run());
+        disk.arm = Some(arm.map_err(Error::system("a thread for the disk"))?);
+        Ok(disk)
+    }
+
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.mount_point.join(FILE_NAME)
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// The directory in which it keeps its own things; others may use other names in it.
+    pub fn directory(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// What it holds.
+    pub fn store(&self) -> &Store {
+        self.actuator.store()
+    }
+
+    /// From now on requests take as long as the model says (true), or no time (false).
+    pub fn switch_timing(&self, is_timed: bool) {
+        self.actuator.switch_timing(is_timed);
+    }
+
+    /// Something goes wrong from now on.
+    pub fn add_fault(&self, fault: Fault) {
+        self.actuator.add_fault(fault);
+    }
+
+    /// Reads that touch `bytes` fail with EIO; the first such read only, if `once`.
+    pub fn fail_reads(&self, bytes: Range<u64>, once: bool) {
+        self.add_fault(Fault::Error { bytes, once });
+    }
+
+    /// Ends a hang.
+    pub fn release(&self) {
+        self.actuator.release();
+    }
+
+    /// Ends all faults.
+    pub fn clear_faults(&self) {
+        self.actuator.clear_faults();
+    }
+
+    /// Sums since they were last reset.
+    pub fn counters(&self) -> Counters {
+        self.actuator.counters()
+    }
+
+    /// Begins all sums anew.
+    pub fn reset_counters(&self) {
+        self.actuator.reset_counters();
+    }
+
+    /// Bytes of the requests that wait or are in service.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.actuator.outstanding_bytes()
+    }
+
+    /// Model time since the disk was made: the clock of the trace.
+    pub fn now(&self) -> Instant {
+        self.actuator.now()
+    }
+
+    /// Keeps a record of every request in memory from now on, beginning with none; or stops.
+    pub fn keep_records(&self, keep: bool) {
+        self.actuator.keep_records(keep);
+    }
+
+    /// What was kept, in the order of the answers.
+    pub fn records(&self) -> Vec<Record> {
+        self.actuator.records()
+    }
+
+    /// Writes a line for every request into `path` from now on, in place of what is there.
+    ///
+    /// # Errors
+    /// If there is a trace already, or the file cannot be made.
+    pub fn start_trace(&self, path: &Path) -> Result<(), Error> {
+        let mut trace = self.lock_trace();
+        if let Some(trace) = &*trace {
+            let place = trace.path().display();
+            let text = format!("a trace is being written to {place}; stop that one first");
+            return Err(Error::Refused(text));
+        }
+        let doing = format!("trace {}", path.display());
+        let file = TraceFile::start(path).map_err(Error::system(doing))?;
+        self.actuator.trace_to(Some(file.sender()));
+        *trace = Some(file);
+        Ok(())
+    }
+
+    /// Ends the trace; how many requests are in it.
+    ///
+    /// # Errors
+    /// If there is none, or it could not be written.
+    pub fn stop_trace(&self) -> Result<u64, Error> {
+        let mut trace = self.lock_trace();
+        let Some(trace) = trace.take() else {
+            return Err(Error::Refused("no trace is being written".to_owned()));
+        };
+        self.actuator.trace_to(None);
+        let doing = format!("trace {}", trace.path().display());
+        trace.finish().map_err(Error::system(doing))
+    }
+
+    /// Makes the store one that can be opened again.
+    ///
+    /// # Errors
+    /// If it cannot be written, or something written to the disk was lost.
+    pub fn sync_store(&self) -> Result<(), Error> {
+        if self.store().manifest().is_some() && self.actuator.is_incomplete() {
+            let text = "something written to the disk was refused or could not be kept, so its \
+                        store is left as it is: not clean, if anything changed since it was";
+            return Err(Error::Refused(text.to_owned()));
+        }
+        let doing = "writing the store";
+        self.store().sync().map_err(Error::system(doing))
+    }
+
+    /// Ends it, as dropping it does.
+    ///
+    /// # Errors
+    /// If its store is not one that can be opened again, or its trace is not whole.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        // Only once.
+        let Some(session) = self.session.take() else {
+            return Ok(());
+        };
+        self.actuator.close();
+        self.unmount(session);
+        if let Some(arm) = self.arm.take() {
+            let _ = arm.join();
+        }
+        let is_tracing = self.lock_trace().is_some();
+        let traced = if is_tracing { self.stop_trace() } else { Ok(0) };
+        self.sync_store().and(traced).map(|_| ())
+    }
+
+    fn unmount(&self, session: BackgroundSession) {
+        let end = Wall::now() + FILE_RELEASE_TIMEOUT;
+        let point = self.mount_point.display();
+        if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
+            eprintln!("headlong: cannot unmount {point}: {error}");
+        }
+        // Detached, it ends when the last who holds it lets go.
+        while !session.guard.is_finished() && Wall::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if session.guard.is_finished() {
+            let _ = session.umount_and_join();
+        } else {
+            eprintln!("headlong: {point} is still held open");
+        }
+    }
+
+    fn lock_trace(&self) -> MutexGuard<'_, Option<TraceFile>> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for DiskFile {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("headlong: {error}");
+        }
+    }
+}
+
+fn mount_file(
+    actuator: &Arc<Actuator>,
+    size_bytes: u64,
+    mount_point: &Path,
+) -> io::Result<BackgroundSession> {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("headlong-disk".into()),
+        MountOption::NoAtime,
+    ];
+    // Two would mix up the order in which requests came, and that is what a drive goes by.
+    config.n_threads = Some(1);
+    let file_system = OneFile {
+        actuator: Arc::clone(actuator),
+        size_bytes,
+    };
+    Session::new(file_system, mount_point, &config)?.spawn()
+}
+
+/// What this machine or user lacks for a disk's file; nothing if all is there.
+pub(crate) fn missing() -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("mounting needs root: run it with sudo".to_owned());
+    }
+    missing.extend(missing_device("/dev/fuse", "fuse"));
+    missing
+}
+
+/// What is wrong with a device of the kernel's that `module` provides.
+pub(crate) fn missing_device(path: &str, module: &str) -> Option<String> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(_) => None,
+        // Whether it would do is only known to root.
+        Err(error)
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && !rustix::process::geteuid().is_root() =>
+        {
+            None
+        }
+        Err(error) => Some(format!(
+            "{path} cannot be opened ({error}): load the kernel module with `modprobe {module}`, or \
+             give the container this device"
+        )),
+    }
+}

@@ -1,0 +1,138 @@
+# Waits for the end of whoever holds the other end of standard input, then removes a scratch
+# directory and everything that lies outside a process because of it, the inner before the outer:
+# processes, file systems on loop devices, the loop devices, what their files lie on. Says what
+# it had to do. Touches nothing that is not named by, on a device of, or in, that directory.
+#
+# Arguments: the directory; the process id of its owner, if it may still live.
+
+trap '' HUP INT QUIT TERM PIPE
+exec 2>&1
+export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
+directory=$1
+owner=$2
+
+# Whether the owner was killed but cannot end, because one of its threads waits in the kernel for
+# a disk that the same process emulated: then it never closes the pipe by itself.
+is_dying() {
+    [[ -r /proc/$owner/status ]] || return 1
+    local key value rest
+    while read -r key value rest; do
+        case $key in
+            State:) [[ $value == [ZX] ]] && return 0 ;;
+            SigPnd:) (( 16#$value & 1 << 8 )) && return 0 ;;
+        esac
+    done < "/proc/$owner/status"
+    return 1
+}
+
+wait_for_owner() {
+    # Nothing is ever written to the pipe: it ends, or the time is over (a status above 128).
+    while read -r -t 2; (( $? > 128 )); do
+        is_dying && return
+    done
+}
+
+# The recorded processes that still run: a number may have been given to another one since.
+living_processes() {
+    local pid start stat fields
+    living=()
+    [[ -r $directory/processes ]] || return
+    while read -r pid start; do
+        stat=
+        read -r stat 2> /dev/null < "/proc/$pid/stat" || continue
+        read -r -a fields <<< "${stat##*) }"
+        [[ ${fields[0]} != [ZX] && ${fields[19]} == "$start" ]] && living+=("$pid")
+    done < "$directory/processes"
+}
+
+end_processes() {
+    local living pid round
+    for (( round = 0; round < 200; round++ )); do
+        living_processes
+        (( ${#living[@]} )) || return
+        for pid in "${living[@]}"; do
+            (( round )) || echo "killed process $pid"
+            kill -KILL "$pid"
+        done
+        sleep 0.05
+    done
+    echo "cannot end ${living[*]}"
+}
+
+# Mount points at or below the directory, and wherever a loop device of ours is mounted, the last
+# mounted first: `outer` those of FUSE, `inner` the others.
+find_mounts() {
+    local point rest kind device
+    inner=() outer=()
+    while read -r _ _ _ _ point rest; do
+        # The kernel writes space, tab, newline and backslash as three octal digits.
+        printf -v point "${point//%/%%}"
+        kind=${rest#* - }
+        device=${kind#* } device=${device%% *}
+        [[ $point == "$directory" || $point == "$directory"/* ]] ||
+            { [[ $device == /dev/loop* ]] && is_ours "${device#/dev/}"; } || continue
+        case $kind in
+            fuse*) outer=("$point" "${outer[@]}") ;;
+            *) inner=("$point" "${inner[@]}") ;;
+        esac
+    done < /proc/self/mountinfo
+}
+
+# Whether a loop device (`loopN`) has its file below the directory.
+is_ours() {
+    local file=
+    read -r file 2> /dev/null < "/sys/block/$1/loop/backing_file"
+    [[ $file == "$directory"/* ]]
+}
+
+unmount_lazily() {
+    if umount --internal-only --no-canonicalize --lazy "$1"; then
+        echo "unmounted $1"
+    fi
+}
+
+detach() {
+    local round
+    # Nobody else can have detached it since it was found to be ours, or another run might own it
+    # now: see the lock.
+    if is_ours "$1" && losetup --detach "/dev/$1"; then
+        echo "detached /dev/$1"
+    fi
+    # If somebody still has it open it goes with the last of them.
+    for (( round = 0; round < 200; round++ )); do
+        is_ours "$1" || return
+        sleep 0.05
+    done
+    echo "/dev/$1 is still held open"
+}
+
+clean_up() {
+    local inner outer point entry
+    end_processes
+    find_mounts
+    # A disk whose process is dying does not answer: end it first, or what follows waits for it. If
+    # it is in use, as it should be, it stays mounted.
+    for point in "${outer[@]}"; do
+        umount --internal-only --no-canonicalize --force "$point" 2> /dev/null
+    done
+    for point in "${inner[@]}"; do
+        unmount_lazily "$point"
+    done
+    for entry in /sys/block/loop*; do
+        is_ours "${entry##*/}" && detach "${entry##*/}"
+    done
+    find_mounts
+    for point in "${outer[@]}"; do
+        unmount_lazily "$point"
+    done
+    find_mounts
+    # Never delete through a mount.
+    (( ${#inner[@]} + ${#outer[@]} )) || rm -rf "$directory"
+}
+
+wait_for_owner
+[[ -d $directory ]] || exit 0
+# One at a time: a later run's sweep may meet the guardian.
+exec 9< "$directory" || exit 0
+flock --wait 60 9
+clean_up

@@ -1,0 +1,301 @@
+//! The drive model and what waits for it: requests beyond the drive's own queue are held in the
+//! order they came, and enter at the very moment the drive has room.
+//!
+//! Invariants: the drive is told of everything at its own time, however late this is called, so
+//! lateness does not add up; each request leaves once. Times given and returned are model time.
+
+use std::collections::{HashMap, VecDeque};
+
+use headlong_drive::{Completion, Drive, Parts, Refusal, Request, RequestId};
+use headlong_units::Instant;
+
+use crate::clock::Pace;
+
+/// Most steps of the drive's in one call; what is left happens in the next.
+const STEPS_MAX: usize = 1 << 20;
+
+/// How the drive spent its time on a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    pub(crate) started: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) parts: Parts,
+    pub(crate) is_sequential: bool,
+}
+
+/// A request that leaves.
+#[derive(Debug)]
+pub(crate) enum Outcome<J> {
+    /// The drive is through with it.
+    Done(J, Times),
+    /// The drive does not take it.
+    Refused(J),
+}
+
+#[derive(Debug)]
+pub(crate) struct DriveQueue<J> {
+    drive: Box<dyn Drive>,
+    depth: usize,
+    waiting: VecDeque<(Request, J)>,
+    taken: HashMap<RequestId, J>,
+    outcomes: VecDeque<Outcome<J>>,
+    pace: Pace,
+    /// The latest time the drive was told of: its own.
+    told: Instant,
+    next_id: u64,
+}
+
+impl<J> DriveQueue<J> {
+    /// At most `depth` requests are in the drive at once.
+    pub(crate) fn new(drive: Box<dyn Drive>, depth: Option<usize>) -> Self {
+        let own = drive.queue_depth().max(1);
+        Self {
+            depth: depth.map_or(own, |depth| depth.clamp(1, own)),
+            drive,
+            waiting: VecDeque::new(),
+            taken: HashMap::new(),
+            outcomes: VecDeque::new(),
+            pace: Pace::NORMAL,
+            told: Instant::ZERO,
+            next_id: 0,
+        }
+    }
+
+    /// When the drive learns of something that happens now: later than it happens if the drive was
+    /// told of a later time already, or stands still.
+    pub(crate) fn arrival(&self, now: Instant) -> Instant {
+        if self.pace.is_frozen() {
+            return now;
+        }
+        self.pace.model(self.told).max(now)
+    }
+
+    /// A request for the drive.
+    pub(crate) fn handle_request(&mut self, now: Instant, request: Request, job: J) {
+        self.handle_timeout(now);
+        self.waiting.push_back((request, job));
+        self.told = self.pace.drive(now).max(self.told);
+        self.settle(self.told);
+    }
+
+    /// A request that waits although the drive may have room, until [`Self::release`].
+    pub(crate) fn hold(&mut self, request: Request, job: J) {
+        self.waiting.push_back((request, job));
+    }
+
+    /// Time passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        let until = self.pace.drive(now).max(self.told);
+        for _ in 0..STEPS_MAX {
+            match self.drive.poll_timeout() {
+                Some(at) if at <= until => {
+                    self.told = at.max(self.told);
+                    self.drive.handle_timeout(self.told);
+                    self.settle(self.told);
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Takes out what has ended and puts in what there is room for, until neither changes anything.
+    fn settle(&mut self, at: Instant) {
+        let mut is_moving = true;
+        while is_moving {
+            is_moving = false;
+            while let Some(completion) = self.drive.poll_completion() {
+                is_moving = true;
+                self.leave(&completion);
+            }
+            while self.taken.len() < self.depth
+                && let Some((request, job)) = self.waiting.pop_front()
+            {
+                let id = RequestId(self.next_id);
+                match self.drive.handle_request(at, id, request) {
+                    Ok(()) => {
+                        self.next_id += 1;
+                        self.taken.insert(id, job);
+                        is_moving = true;
+                    }
+                    Err(Refusal::QueueFull) => {
+                        self.waiting.push_front((request, job));
+                        break;
+                    }
+                    Err(Refusal::OutOfRange) => self.outcomes.push_back(Outcome::Refused(job)),
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, completion: &Completion) {
+        // Released earlier, if it is not there.
+        let Some(job) = self.taken.remove(&completion.id) else {
+            return;
+        };
+        let (pace, parts) = (&self.pace, &completion.parts);
+        let times = Times {
+            started: pace.model(completion.started),
+            ended: pace.model(completion.ended),
+            parts: Parts {
+                overhead: pace.stretch(parts.overhead),
+                seek: pace.stretch(parts.seek),
+                rotation: pace.stretch(parts.rotation),
+                transfer: pace.stretch(parts.transfer),
+                cleaning: pace.stretch(parts.cleaning),
+            },
+            is_sequential: completion.is_sequential,
+        };
+        self.outcomes.push_back(Outcome::Done(job, times));
+    }
+
+    /// The next request that leaves; worth calling after any other call.
+    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome<J>> {
+        self.outcomes.pop_front()
+    }
+
+    pub(crate) fn has_outcome(&self) -> bool {
+        !self.outcomes.is_empty()
+    }
+
+    /// When to call [`Self::handle_timeout`] next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        if self.pace.is_frozen() {
+            return None;
+        }
+        self.drive.poll_timeout().map(|at| self.pace.model(at))
+    }
+
+    /// From now on the drive is slower by `factor`, or stands still.
+    pub(crate) fn change_pace(&mut self, now: Instant, factor: f64, is_frozen: bool) {
+        self.handle_timeout(now);
+        self.pace.change(now, factor, is_frozen);
+    }
+
+    pub(crate) fn pace_factor(&self) -> f64 {
+        self.pace.factor()
+    }
+
+    /// Everything that is outstanding, to be answered without the drive; what the drive still does
+    /// of it is nobody's.
+    pub(crate) fn release(&mut self) -> Vec<J> {
+        let mut taken: Vec<(RequestId, J)> = self.taken.drain().collect();
+        taken.sort_unstable_by_key(|(id, _)| *id);
+        let mut released: Vec<J> = taken.into_iter().map(|(_, job)| job).collect();
+        released.extend(self.waiting.drain(..).map(|(_, job)| job));
+        released
+    }
+
+    /// What is outstanding.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = &J> {
+        let waiting = self.waiting.iter().map(|(_, job)| job);
+        self.taken.values().chain(waiting)
+    }
+
+    /// What the drive has in its own queue.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &J> {
+        self.taken.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_drive::Direction;
+    use headlong_units::Duration;
+
+    use super::*;
+    use crate::plain_drive::PlainDrive;
+
+    const MS: u64 = 1_000_000;
+
+    fn request(sector: u64) -> Request {
+        Request {
+            sector,
+            sectors: 8,
+            direction: Direction::Read,
+        }
+    }
+
+    /// Takes 10 ms for anything, one after the other.
+    fn queue(depth: Option<usize>) -> DriveQueue<u64> {
+        let drive = PlainDrive::new(1 << 20, 4, Duration::from_millis(10));
+        DriveQueue::new(Box::new(drive), depth)
+    }
+
+    fn ends(queue: &mut DriveQueue<u64>) -> Vec<(u64, u64)> {
+        let mut ends = Vec::new();
+        while let Some(outcome) = queue.poll_outcome() {
+            match outcome {
+                Outcome::Done(job, times) => ends.push((job, times.ended.0 / MS)),
+                Outcome::Refused(job) => ends.push((job, u64::MAX)),
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_drive_enters_when_there_is_room_not_when_somebody_looks() {
+        for depth in [None, Some(1), Some(100)] {
+            let mut queue = queue(depth);
+            for job in 0..7 {
+                queue.handle_request(Instant(0), request(job * 1000), job);
+            }
+            // Looked at once, far too late.
+            queue.handle_timeout(Instant(500 * MS));
+            let expected: Vec<_> = (0..7).map(|job| (job, (job + 1) * 10)).collect();
+            assert_eq!(ends(&mut queue), expected);
+        }
+    }
+
+    #[test]
+    fn what_lies_beyond_the_drive_is_refused_and_holds_up_nobody() {
+        let mut queue = queue(None);
+        queue.handle_request(Instant(0), request(1 << 30), 1);
+        queue.handle_request(Instant(0), request(0), 2);
+        queue.handle_timeout(Instant(500 * MS));
+        assert_eq!(ends(&mut queue), [(1, u64::MAX), (2, 10)]);
+    }
+
+    #[test]
+    fn a_hang_delays_by_its_own_length() {
+        let mut queue = queue(None);
+        queue.handle_request(Instant(0), request(0), 1);
+        queue.change_pace(Instant(4 * MS), 1.0, true);
+        assert_eq!(queue.poll_timeout(), None);
+        queue.handle_timeout(Instant(400 * MS));
+        assert_eq!(ends(&mut queue), []);
+        queue.change_pace(Instant(404 * MS), 1.0, false);
+        assert_eq!(queue.poll_timeout(), Some(Instant(410 * MS)));
+        queue.handle_timeout(Instant(500 * MS));
+        assert_eq!(ends(&mut queue), [(1, 410)]);
+    }
+
+    #[test]
+    fn a_slow_drive_takes_longer_by_the_factor() {
+        let mut queue = queue(None);
+        queue.change_pace(Instant(0), 3.0, false);
+        queue.handle_request(Instant(6 * MS), request(0), 1);
+        queue.handle_timeout(Instant(100 * MS));
+        let Some(Outcome::Done(1, times)) = queue.poll_outcome() else {
+            panic!("it is done");
+        };
+        assert_eq!((times.started.0, times.ended.0), (6 * MS, 36 * MS));
+        assert_eq!(times.parts.transfer, Duration::from_millis(30));
+    }
+
+    #[test]
+    fn what_is_released_leaves_once() {
+        let mut queue = queue(Some(2));
+        for job in 0..5 {
+            queue.handle_request(Instant(0), request(job * 1000), job);
+        }
+        assert_eq!(queue.release(), [0, 1, 2, 3, 4]);
+        queue.handle_request(Instant(MS), request(0), 9);
+        queue.handle_timeout(Instant(500 * MS));
+        assert_eq!(
+            ends(&mut queue),
+            [(9, 30)],
+            "behind what the drive had begun"
+        );
+        assert_eq!(queue.jobs().count(), 0);
+    }
+}

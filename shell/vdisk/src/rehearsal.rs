@@ -1,0 +1,87 @@
+//! What answering takes, learned from the last answers, so that the next one begins in time.
+
+use std::time::Duration;
+
+/// Longest head start: more would let the drive decide too early what it does next.
+const LEAD_MAX: Duration = Duration::from_micros(400);
+/// Below this many bytes, what a step takes is its base.
+const SMALL_BYTES: u32 = 16 << 10;
+/// Weight of the last observation.
+const WEIGHT: f64 = 0.1;
+
+/// Time of one step: a base, and something for each byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    base_ns: f64,
+    byte_ns: f64,
+}
+
+/// The steps of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rehearsal {
+    pub(crate) prepare: Step,
+    pub(crate) send: Step,
+}
+
+impl Default for Rehearsal {
+    fn default() -> Self {
+        let step = Step {
+            base_ns: 5_000.0,
+            byte_ns: 0.1,
+        };
+        Self {
+            prepare: step,
+            send: step,
+        }
+    }
+}
+
+impl Rehearsal {
+    /// Both steps.
+    pub(crate) fn whole(&self, bytes: u32) -> Duration {
+        (self.prepare.expect(bytes) + self.send.expect(bytes)).min(LEAD_MAX)
+    }
+}
+
+impl Step {
+    pub(crate) fn expect(&self, bytes: u32) -> Duration {
+        let ns = self.base_ns + self.byte_ns * f64::from(bytes);
+        Duration::from_nanos(ns as u64).min(LEAD_MAX)
+    }
+
+    pub(crate) fn learn(&mut self, bytes: u32, took: Duration) {
+        // Whoever was interrupted learns little from it.
+        let most = 2.0 * self.expect(bytes).as_nanos() as f64;
+        let took = (took.as_nanos() as f64).min(most);
+        if bytes < SMALL_BYTES {
+            self.base_ns += WEIGHT * (took - self.base_ns);
+        } else {
+            let byte_ns = (took - self.base_ns).max(0.0) / f64::from(bytes);
+            self.byte_ns += WEIGHT * (byte_ns - self.byte_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_learned_and_one_interruption_is_not() {
+        let mut step = Rehearsal::default().send;
+        for _ in 0..200 {
+            step.learn(4096, Duration::from_micros(8));
+            step.learn(1 << 20, Duration::from_micros(8 + 210));
+        }
+        let near = |bytes, micros: i64| {
+            (step.expect(bytes).as_micros() as i64 - micros).abs() <= 2 + micros / 20
+        };
+        assert!(
+            near(0, 8) && near(1 << 20, 218) && near(1 << 19, 113),
+            "{step:?}"
+        );
+        let before = step.expect(1 << 20);
+        step.learn(1 << 20, Duration::from_millis(50));
+        assert!(step.expect(1 << 20) < before.mul_f64(1.2));
+    }
+}

@@ -1,0 +1,247 @@
+//! Directories that tell whose they are, and the removal of what dead runs left behind.
+//!
+//! A scratch directory's name holds the process id and that process's start time, so that a
+//! later run can tell a dead owner from a living one, and from a stranger that got the same id.
+//! What a disk or a test puts outside its process lies below its scratch directory, or on a loop
+//! device whose file does (mount points, the
+//! files behind loop devices, a record of programs), so that the name is enough to find and remove
+//! all of it. A guardian does so as soon as the owner has ended, in whatever way (see
+//! `guardian`); [`sweep`] finds what is left if even that was killed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::guardian::{self, Guardian};
+
+const PREFIX: &str = "headlong-disk-";
+
+/// A directory of this process's own, removed with all that lies in it when dropped, and when the process
+/// ends without dropping it.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    guardian: Option<Guardian>,
+}
+
+impl Scratch {
+    /// Makes a new empty directory under the system's directory for temporary files. The first
+    /// call in a process also removes what dead runs left there.
+    pub fn new(name: &str) -> io::Result<Self> {
+        static SWEEP: Once = Once::new();
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        SWEEP.call_once(|| {
+            for line in sweep() {
+                eprintln!("headlong: {line}");
+            }
+        });
+        let pid = std::process::id();
+        let start = start_time(pid).unwrap_or(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir()
+            .canonicalize()?
+            .join(format!("{PREFIX}{pid}-{start}-{number}-{name}"));
+        // The guardian first: from the beginning there is nothing that nobody would remove.
+        let guardian = Guardian::start(&path)
+            .map_err(|error| io::Error::other(format!("cannot start bash: {error}")))?;
+        let scratch = Self {
+            path,
+            guardian: Some(guardian),
+        };
+        fs::create_dir(&scratch.path)?;
+        Ok(scratch)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A new directory in it.
+    pub fn directory(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+
+    /// A program that is killed when this directory is removed, also after the death of this
+    /// process. Whoever spawns it should end it in order before that.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        guardian::command(&self.path, program.as_ref())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Guards that mount are dropped first; it says what they could not undo.
+        for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
+            eprintln!("headlong: {line}");
+        }
+    }
+}
+
+/// Removes processes, mounts, loop devices and directories whose owner is dead; says what it removed.
+pub fn sweep() -> Vec<String> {
+    let mut report = Vec::new();
+    let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
+        return report;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
+            continue;
+        };
+        // Anybody may make a directory of that name there and write into it what is to be ended.
+        let is_ours = entry.metadata().is_ok_and(|metadata| {
+            metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw()
+        });
+        if !is_ours || is_alive(owner) {
+            continue;
+        }
+        let Ok(path) = entry.path().canonicalize() else {
+            continue;
+        };
+        report.append(&mut guardian::clean_up(&path));
+        report.push(if path.exists() {
+            format!("cannot remove {}", path.display())
+        } else {
+            format!("removed {} of a dead run", path.display())
+        });
+    }
+    report
+}
+
+/// Whether the owner in a directory's name (`pid-start-...`) still runs.
+fn is_alive(owner: &str) -> bool {
+    let mut fields = owner.split('-');
+    let pid = fields.next().and_then(|field| field.parse().ok());
+    let start: Option<u64> = fields.next().and_then(|field| field.parse().ok());
+    match (pid, start) {
+        (Some(pid), Some(start)) => start_time(pid) == Some(start) && !is_dying(pid),
+        // Not a name of ours: leave it alone.
+        _ => true,
+    }
+}
+
+/// When a process started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+fn start_time(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may hold spaces and brackets: the fields count from the last bracket.
+    text.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
+}
+
+/// Whether a process has been killed and can do nothing any more: not yet waited for, or held in the
+/// kernel by a disk that it emulated itself.
+fn is_dying(pid: u32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()
+    };
+    let pending = field("SigPnd:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    let killed = 1 << (rustix::process::Signal::KILL.as_raw() - 1);
+    matches!(field("State:"), Some("Z" | "X")) || pending.is_some_and(|mask| mask & killed != 0)
+}
+
+/// One line of the mount table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Where.
+    pub point: PathBuf,
+    /// File system type.
+    pub kind: String,
+}
+
+/// Everything mounted at or below `path`.
+pub fn mounts_below(path: &Path) -> Vec<Mount> {
+    let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let (left, right) = line.split_once(" - ")?;
+            let point = PathBuf::from(unescape(left.split(' ').nth(4)?));
+            let kind = right.split(' ').next()?.to_owned();
+            point.starts_with(path).then_some(Mount { point, kind })
+        })
+        .collect()
+}
+
+/// The kernel writes space, tab, newline and backslash as three octal digits.
+fn unescape(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        result.push_str(before);
+        let code = after
+            .get(..3)
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                result.push(code as char);
+                rest = &after[3..];
+            }
+            None => {
+                result.push('\\');
+                rest = after;
+            }
+        }
+    }
+    result + rest
+}
+
+/// Loop devices whose backing file lies below `path`.
+pub fn loop_devices_below(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir("/sys/block") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+            let device = Path::new("/dev").join(entry.file_name());
+            Path::new(file.trim_end())
+                .starts_with(path)
+                .then_some(device)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_living_owner_is_told_from_a_dead_one_and_from_a_reused_number() {
+        let pid = std::process::id();
+        let start = start_time(pid).expect("our own start time");
+        assert!(is_alive(&format!("{pid}-{start}-0-x")));
+        assert!(!is_alive(&format!("{pid}-{}-0-x", start + 1)));
+        assert!(!is_alive("4194305-1-0-x"), "above the largest process id");
+        assert!(is_alive("not-ours"), "a name we did not give is left alone");
+    }
+
+    #[test]
+    fn a_dead_runs_directory_is_swept_and_a_living_ones_is_kept() {
+        let ours = Scratch::new("kept").expect("directory");
+        let dead = std::env::temp_dir().join(format!("{PREFIX}4194305-1-0-swept"));
+        fs::create_dir_all(dead.join("inner")).expect("directory");
+        sweep();
+        assert!(!dead.exists());
+        assert!(ours.path().exists());
+    }
+
+    #[test]
+    fn mount_points_with_spaces_are_read_back() {
+        assert_eq!(unescape(r"/a\040b\134c"), r"/a b\c");
+        assert_eq!(unescape("/plain"), "/plain");
+    }
+}

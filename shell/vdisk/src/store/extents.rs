@@ -1,0 +1,196 @@
+//! Which run of pages holds what: a whole title is one entry, and zeroes are none.
+//!
+//! Invariants: runs do not overlap and are not empty; none holds zeroes; two that touch do not
+//! continue each other, or they would be one.
+
+use std::collections::BTreeMap;
+
+use super::sequence::Content;
+
+/// A run of pages that hold one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// How many pages.
+    pub pages: u64,
+    /// What the first of them holds; the others go on from there.
+    pub content: Content,
+}
+
+/// Runs by their first page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extents {
+    runs: BTreeMap<u64, Run>,
+}
+
+impl Extents {
+    /// How many runs there are.
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Every run, by its first page.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, Run)> {
+        self.runs.iter().map(|(first, run)| (*first, *run))
+    }
+
+    /// Lets these pages hold `content`, whatever they held.
+    pub fn put(&mut self, first: u64, run: Run) {
+        if run.pages == 0 {
+            return;
+        }
+        let end = first + run.pages;
+        self.cut(first, end);
+        if run.content == Content::Zero {
+            return;
+        }
+        let (mut first, mut run) = (first, run);
+        let before = self.runs.range(..first).next_back();
+        if let Some((&start, &before)) = before
+            && start + before.pages == first
+            && before.content.continues(before.pages, run.content)
+        {
+            first = start;
+            run = Run {
+                pages: before.pages + run.pages,
+                content: before.content,
+            };
+        }
+        if let Some(&behind) = self.runs.get(&end)
+            && run.content.continues(run.pages, behind.content)
+        {
+            self.runs.remove(&end);
+            run.pages += behind.pages;
+        }
+        self.runs.insert(first, run);
+    }
+
+    /// Makes these pages hold nothing.
+    fn cut(&mut self, first: u64, end: u64) {
+        let before = self.runs.range_mut(..first).next_back();
+        if let Some((&start, run)) = before
+            && start + run.pages > first
+        {
+            let whole = *run;
+            run.pages = first - start;
+            self.keep_behind(start, whole, end);
+        }
+        while let Some((&start, &run)) = self.runs.range(first..end).next() {
+            self.runs.remove(&start);
+            self.keep_behind(start, run, end);
+        }
+    }
+
+    /// Puts back what of a run lies behind `end`.
+    fn keep_behind(&mut self, start: u64, run: Run, end: u64) {
+        let run_end = start + run.pages;
+        if run_end > end {
+            let rest = Run {
+                pages: run_end - end,
+                content: run.content.skip(end - start),
+            };
+            self.runs.insert(end, rest);
+        }
+    }
+
+    /// What `pages` pages from `first` on hold, piece by piece in order, zeroes included.
+    pub fn pieces(&self, first: u64, pages: u64) -> Pieces<'_> {
+        Pieces {
+            extents: self,
+            at: first,
+            end: first + pages,
+        }
+    }
+}
+
+/// See [`Extents::pieces`].
+#[derive(Debug)]
+pub struct Pieces<'a> {
+    extents: &'a Extents,
+    at: u64,
+    end: u64,
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = (u64, Run);
+
+    fn next(&mut self) -> Option<(u64, Run)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let first = self.at;
+        let runs = &self.extents.runs;
+        let covering = runs.range(..=first).next_back();
+        let piece = match covering {
+            Some((&start, run)) if start + run.pages > first => Run {
+                pages: (start + run.pages).min(self.end) - first,
+                content: run.content.skip(first - start),
+            },
+            _ => {
+                let next = runs.range(first..self.end).next();
+                Run {
+                    pages: next.map_or(self.end, |(&start, _)| start) - first,
+                    content: Content::Zero,
+                }
+            }
+        };
+        self.at = first + piece.pages;
+        Some((first, piece))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sequence::Sequence;
+    use super::*;
+
+    fn sequence(first_page: u64) -> Content {
+        Content::Sequence(Sequence { first: 3, step: 5 }.skip(first_page))
+    }
+
+    fn run(pages: u64, content: Content) -> Run {
+        Run { pages, content }
+    }
+
+    #[test]
+    fn what_continues_becomes_one_run_in_whatever_order_it_comes() {
+        let mut extents = Extents::default();
+        for first in [8, 0, 4, 12] {
+            extents.put(first, run(4, sequence(first)));
+        }
+        let all: Vec<_> = extents.iter().collect();
+        assert_eq!(all, [(0, run(16, sequence(0)))]);
+    }
+
+    #[test]
+    fn what_is_overwritten_in_the_middle_leaves_both_ends() {
+        let mut extents = Extents::default();
+        extents.put(0, run(10, sequence(0)));
+        extents.put(4, run(2, Content::Literal));
+        let all: Vec<_> = extents.iter().collect();
+        let expected = [
+            (0, run(4, sequence(0))),
+            (4, run(2, Content::Literal)),
+            (6, run(4, sequence(6))),
+        ];
+        assert_eq!(all, expected);
+        extents.put(4, run(2, sequence(4)));
+        assert_eq!(extents.count(), 1);
+        extents.put(0, run(10, Content::Zero));
+        assert_eq!(extents.count(), 0);
+    }
+
+    #[test]
+    fn pieces_cover_everything_asked_for_in_order() {
+        let mut extents = Extents::default();
+        extents.put(2, run(3, Content::Literal));
+        extents.put(7, run(9, sequence(7)));
+        let pieces: Vec<_> = extents.pieces(1, 9).collect();
+        let expected = [
+            (1, run(1, Content::Zero)),
+            (2, run(3, Content::Literal)),
+            (5, run(2, Content::Zero)),
+            (7, run(3, sequence(7))),
+        ];
+        assert_eq!(pieces, expected);
+    }
+}

@@ -1,0 +1,284 @@
+//! What the disk holds, in next to no space: runs of pages that follow a rule, and the rest as it is.
+//!
+//! Invariant: what is read is what was written last, zero where nothing was.
+
+mod extents;
+mod keeper;
+mod literals;
+mod sequence;
+mod table;
+
+use std::io;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub use extents::{Extents, Pieces, Run};
+pub use keeper::Manifest;
+pub use sequence::{Content, PAGE_BYTES, Sequence};
+
+use crate::error::Error;
+use keeper::Keeper;
+use literals::Literals;
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Content of one disk.
+#[derive(Debug)]
+pub struct Store {
+    capacity_bytes: u64,
+    extents: RwLock<Extents>,
+    literals: Literals,
+    keeper: Option<Keeper>,
+}
+
+/// How much a store keeps, for people and for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Usage {
+    /// Entries in the table of extents.
+    pub runs: u64,
+    /// Bytes that follow a rule.
+    pub sequence_bytes: u64,
+    /// Bytes kept as they are.
+    pub literal_bytes: u64,
+}
+
+impl Store {
+    /// An empty disk, forgotten with its process; `directory` takes what follows no rule.
+    pub fn temporary(directory: &Path, capacity_bytes: u64) -> Self {
+        Self {
+            capacity_bytes,
+            extents: RwLock::default(),
+            literals: Literals::new(directory, capacity_bytes),
+            keeper: None,
+        }
+    }
+
+    /// The disk kept in `directory`, or an empty one to be kept there.
+    ///
+    /// # Errors
+    /// If the store there is of another size, was not closed, is damaged or is in use.
+    pub fn open(
+        directory: &Path,
+        drive: &str,
+        capacity_bytes: u64,
+        force_new: bool,
+    ) -> Result<Self, Error> {
+        let (keeper, extents) = Keeper::open(directory, drive, capacity_bytes, force_new)?;
+        Ok(Self {
+            capacity_bytes,
+            extents: RwLock::new(extents.unwrap_or_default()),
+            literals: Literals::new(directory, capacity_bytes),
+            keeper: Some(keeper),
+        })
+    }
+
+    /// Size of the disk.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// What the store says of itself, if it is kept.
+    pub fn manifest(&self) -> Option<Manifest> {
+        self.keeper.as_ref().map(Keeper::manifest)
+    }
+
+    /// Changes what the store says of itself.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn change_manifest(&self, change: impl FnOnce(&mut Manifest)) -> io::Result<()> {
+        match &self.keeper {
+            Some(keeper) => keeper.change(change),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes what is kept one consistent disk: from now on, until the next change, it can be opened
+    /// again whatever happens to this process.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the store stays unclean.
+    pub fn sync(&self) -> io::Result<()> {
+        let Some(keeper) = &self.keeper else {
+            return Ok(());
+        };
+        let extents = self.read_extents();
+        self.literals.sync()?;
+        keeper.save(&extents)
+    }
+
+    /// How much is kept.
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for (_, run) in self.read_extents().iter() {
+            usage.runs += 1;
+            match run.content {
+                Content::Literal => usage.literal_bytes += run.pages * PAGE,
+                _ => usage.sequence_bytes += run.pages * PAGE,
+            }
+        }
+        usage
+    }
+
+    /// Reads the bytes at `offset`.
+    ///
+    /// # Errors
+    /// If what follows no rule cannot be read.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let extents = self.read_extents();
+        self.read_from(&extents, offset, buffer)
+    }
+
+    fn read_from(&self, extents: &Extents, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let (head, pages, tail) = split(offset, buffer.len());
+        let (buffer_head, rest) = buffer.split_at_mut(head);
+        let (mut buffer_pages, buffer_tail) = rest.split_at_mut(pages);
+        if head > 0 {
+            self.read_part(extents, offset, buffer_head)?;
+        }
+        let first = (offset + head as u64) / PAGE;
+        for (page, run) in extents.pieces(first, (pages / PAGE_BYTES) as u64) {
+            let (target, rest) = buffer_pages.split_at_mut(run.pages as usize * PAGE_BYTES);
+            self.read_run(page, run, target)?;
+            buffer_pages = rest;
+        }
+        if tail > 0 {
+            self.read_part(extents, offset + (head + pages) as u64, buffer_tail)?;
+        }
+        Ok(())
+    }
+
+    fn read_run(&self, page: u64, run: Run, target: &mut [u8]) -> io::Result<()> {
+        match run.content {
+            Content::Zero => target.fill(0),
+            Content::Sequence(sequence) => sequence.fill(target),
+            Content::Head(sequence, bytes) => {
+                let (head, rest) = target.split_at_mut(usize::from(bytes).min(target.len()));
+                sequence.fill(head);
+                rest.fill(0);
+            }
+            Content::Literal => self.literals.read(page * PAGE, target)?,
+        }
+        Ok(())
+    }
+
+    /// Reads within one page.
+    fn read_part(&self, extents: &Extents, offset: u64, target: &mut [u8]) -> io::Result<()> {
+        let mut page = [0; PAGE_BYTES];
+        self.read_from(extents, offset / PAGE * PAGE, &mut page)?;
+        let from = (offset % PAGE) as usize;
+        target.copy_from_slice(&page[from..from + target.len()]);
+        Ok(())
+    }
+
+    /// Writes the bytes at `offset`.
+    ///
+    /// # Errors
+    /// If what follows no rule cannot be kept; then what these pages hold is uncertain.
+    pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let (head, pages, _) = split(offset, data.len());
+        let (data_head, rest) = data.split_at(head);
+        let (data_pages, data_tail) = rest.split_at(pages);
+        // The long part of the work, without the lock.
+        let runs = runs_of(data_pages);
+        let mut extents = self.write_extents();
+        self.soil()?;
+        if !data_head.is_empty() {
+            self.write_part(&mut extents, offset, data_head)?;
+        }
+        let mut at = offset + head as u64;
+        let mut rest = data_pages;
+        for run in runs {
+            let (bytes, behind) = rest.split_at(run.pages as usize * PAGE_BYTES);
+            if run.content == Content::Literal {
+                self.literals.write(at, bytes)?;
+            }
+            extents.put(at / PAGE, run);
+            at += bytes.len() as u64;
+            rest = behind;
+        }
+        if !data_tail.is_empty() {
+            self.write_part(&mut extents, at, data_tail)?;
+        }
+        Ok(())
+    }
+
+    /// Writes within one page.
+    fn write_part(&self, extents: &mut Extents, offset: u64, data: &[u8]) -> io::Result<()> {
+        let start = offset / PAGE * PAGE;
+        let mut page = [0; PAGE_BYTES];
+        self.read_from(extents, start, &mut page)?;
+        let from = (offset % PAGE) as usize;
+        page[from..from + data.len()].copy_from_slice(data);
+        let content = Content::of_page(&page);
+        if content == Content::Literal {
+            self.literals.write(start, &page)?;
+        }
+        extents.put(start / PAGE, Run { pages: 1, content });
+        Ok(())
+    }
+
+    /// Makes `length` bytes at `offset` zero, without a buffer of that size.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
+        let end = offset.saturating_add(length).min(self.capacity_bytes);
+        let (first, behind) = (offset.div_ceil(PAGE), end / PAGE);
+        let mut extents = self.write_extents();
+        self.soil()?;
+        let zeroes = [0; PAGE_BYTES];
+        if first > behind {
+            let within = end.saturating_sub(offset) as usize;
+            return self.write_part(&mut extents, offset, &zeroes[..within]);
+        }
+        let (head, tail) = ((first * PAGE - offset) as usize, (end % PAGE) as usize);
+        if head > 0 {
+            self.write_part(&mut extents, offset, &zeroes[..head])?;
+        }
+        let (pages, content) = (behind - first, Content::Zero);
+        extents.put(first, Run { pages, content });
+        if tail > 0 {
+            self.write_part(&mut extents, behind * PAGE, &zeroes[..tail])?;
+        }
+        Ok(())
+    }
+
+    fn soil(&self) -> io::Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), Keeper::soil)
+    }
+
+    fn read_extents(&self) -> RwLockReadGuard<'_, Extents> {
+        self.extents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_extents(&self) -> RwLockWriteGuard<'_, Extents> {
+        self.extents.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes before the first whole page, bytes of whole pages, bytes behind them.
+fn split(offset: u64, length: usize) -> (usize, usize, usize) {
+    let to_page = (offset.wrapping_neg() % PAGE) as usize;
+    let head = to_page.min(length);
+    let pages = (length - head) / PAGE_BYTES * PAGE_BYTES;
+    (head, pages, length - head - pages)
+}
+
+/// What these whole pages hold.
+fn runs_of(data: &[u8]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::with_capacity(4);
+    let (pages, _) = data.as_chunks::<PAGE_BYTES>();
+    for page in pages {
+        let content = Content::of_page(page);
+        match runs.last_mut() {
+            Some(run) if run.content.continues(run.pages, content) => run.pages += 1,
+            _ => runs.push(Run { pages: 1, content }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

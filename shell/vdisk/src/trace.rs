@@ -1,0 +1,161 @@
+//! Every request that reached the drive: kept in memory for a program that looks at it later, or
+//! written to a file by a thread of its own, so that no disk of this machine delays an answer.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use headlong_drive::{Direction, Parts};
+use headlong_units::Instant;
+
+/// One request. Times are model time since the disk was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// When it came.
+    pub arrived: Instant,
+    /// When the drive began to work on it.
+    pub started: Instant,
+    /// When it should have been answered, by the model.
+    pub ended: Instant,
+    /// When it was answered.
+    pub answered: Instant,
+    /// What its time went to; nothing with the timing switched off.
+    pub parts: Parts,
+    /// Whether it followed the request before it without repositioning.
+    pub is_sequential: bool,
+    /// Requests outstanding when it came, itself included.
+    pub outstanding: usize,
+    /// Whether it was answered with an error.
+    pub is_failed: bool,
+}
+
+/// First line of a trace's file: names of the columns, with their units.
+pub const HEADER: &str = "arrived_ns,started_ns,ended_ns,answered_ns,lba,sectors,direction,\
+                          outstanding,overhead_ns,seek_ns,rotation_ns,transfer_ns,cleaning_ns,\
+                          sequential,failed";
+
+impl Record {
+    fn write(&self, file: &mut impl Write) -> io::Result<()> {
+        let direction = match self.direction {
+            Direction::Read => 'R',
+            Direction::Write => 'W',
+        };
+        let parts = &self.parts;
+        writeln!(
+            file,
+            "{},{},{},{},{},{},{direction},{},{},{},{},{},{},{},{}",
+            self.arrived.0,
+            self.started.0,
+            self.ended.0,
+            self.answered.0,
+            self.offset / headlong_drive::SECTOR_BYTES,
+            self.length / headlong_drive::SECTOR_BYTES,
+            self.outstanding,
+            parts.overhead.0,
+            parts.seek.0,
+            parts.rotation.0,
+            parts.transfer.0,
+            parts.cleaning.0,
+            u8::from(self.is_sequential),
+            u8::from(self.is_failed),
+        )
+    }
+}
+
+/// A trace on its way into a file.
+#[derive(Debug)]
+pub(crate) struct TraceFile {
+    path: PathBuf,
+    sender: Sender<Record>,
+    writer: JoinHandle<io::Result<u64>>,
+}
+
+impl TraceFile {
+    /// Begins one; a file of that name is replaced.
+    pub(crate) fn start(path: &Path) -> io::Result<Self> {
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        writeln!(file, "{HEADER}")?;
+        let (sender, receiver) = channel();
+        let writer = std::thread::Builder::new()
+            .name("disk-trace".into())
+            .spawn(move || write_all(&receiver, file))?;
+        Ok(Self {
+            path: path.to_owned(),
+            sender,
+            writer,
+        })
+    }
+
+    /// Where a copy of each record goes.
+    pub(crate) fn sender(&self) -> Sender<Record> {
+        self.sender.clone()
+    }
+
+    /// Where it is written to.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends it once all other senders are gone; how many requests are in the file.
+    pub(crate) fn finish(self) -> io::Result<u64> {
+        drop(self.sender);
+        let written = self.writer.join();
+        written.map_err(|_| io::Error::other("the trace's thread failed"))?
+    }
+}
+
+fn write_all(records: &Receiver<Record>, mut file: impl Write) -> io::Result<u64> {
+    let mut count = 0;
+    for record in records {
+        record.write(&mut file)?;
+        count += 1;
+    }
+    file.flush()?;
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_units::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_trace_has_a_line_for_each_request_with_as_many_fields_as_the_header() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("trace.csv");
+        let trace = TraceFile::start(&path).expect("a file");
+        let record = Record {
+            offset: 1 << 20,
+            length: 4096,
+            direction: Direction::Write,
+            arrived: Instant(1),
+            started: Instant(2),
+            ended: Instant(33),
+            answered: Instant(34),
+            parts: Parts {
+                seek: Duration(30),
+                transfer: Duration(1),
+                ..Parts::default()
+            },
+            is_sequential: false,
+            outstanding: 3,
+            is_failed: true,
+        };
+        trace.sender().send(record).expect("the writer lives");
+        assert_eq!(trace.finish().expect("written"), 1);
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let expected = "1,2,33,34,2048,8,W,3,0,30,0,1,0,0,1";
+        assert_eq!(text, format!("{HEADER}\n{expected}\n"));
+        let columns = |line: &str| line.split(',').count();
+        assert_eq!(columns(HEADER), columns(expected));
+    }
+}
