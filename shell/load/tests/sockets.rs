@@ -175,7 +175,10 @@ fn a_viewer_who_waits_too_long_leaves() {
     let toy = toy();
     let report = played(&toy, trace, &settings());
     assert_eq!((report.requests.timed_out, report.requests.ended), (1, 1));
-    assert!(toy.requests() <= 1, "it goes away and asks for nothing more");
+    assert!(
+        toy.requests() <= 1,
+        "it goes away and asks for nothing more"
+    );
     assert!(report.valid, "{report}");
 }
 
