@@ -19,6 +19,8 @@ pub mod manifest_hls;
 pub mod mp4_header;
 pub mod server_config;
 pub mod units_quantity;
+pub mod workload_specification;
+pub mod workload_trace;
 
 /// Something to be fuzzed.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     target("mp4_header", mp4_header::run),
     target("server_config", server_config::run),
     target("units_quantity", units_quantity::run),
+    target("workload_specification", workload_specification::run),
+    target("workload_trace", workload_trace::run),
 ];
 
 const fn target(name: &'static str, run: fn(&[u8])) -> Target {

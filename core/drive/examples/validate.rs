@@ -1,28 +1,74 @@
-//! x
-use headlong_drive::*;
-fn main() {
-    for p in presets() {
-        let spec = p.spec();
-        for kb in [4, 64, 512u64, 2048, 4096, 8192] {
-            println!(
-                "{kb} {:.2} ncq4 {:.2} ncq {:.2} seq {:.1}",
-                random_rate(&mut *spec.build(), kb << 10, 2000, 1) / 1e6,
-                random_rate(&mut *spec.build(), kb << 10, 2000, 4) / 1e6,
-                random_rate(&mut *spec.build(), kb << 10, 2000, 32) / 1e6,
-                sequential_rate(&mut *spec.build(), 0, kb << 10, 200) / 1e6
-            );
+//! Prints what the models say beside what was published:
+//! `cargo run --release -p headlong-drive --example validate`
+
+// One list of figures serves the tests and this table.
+#[path = "../tests/published/mod.rs"]
+mod published;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use headlong_drive::{preset, random_rate};
+use published::Figure;
+
+/// All figures, under the headings they belong to.
+fn all() -> Vec<(&'static str, Vec<Figure>)> {
+    vec![
+        (
+            "diskinfo: libception, Table 1",
+            published::diskinfo_figures(),
+        ),
+        (
+            "Sequential and random reading: thesis 5.6.2, makers' figures",
+            published::thesis_figures(),
+        ),
+        (
+            "Random reading: a model of three parameters",
+            published::prediction_figures(),
+        ),
+        (
+            "wc over titles in random order: thesis, Table 3.4",
+            published::wc_figures(),
+        ),
+        ("SSDs", published::flash_figures()),
+    ]
+}
+
+fn main() -> ExitCode {
+    let mut outside = 0;
+    for (heading, figures) in all() {
+        println!("### {heading}\n");
+        println!("| drive | figure | published | modelled | difference | bound |");
+        println!("|---|---|---:|---:|---:|---:|");
+        for figure in figures {
+            outside += u32::from(!figure.is_met());
+            println!("{}", figure.row());
         }
-        let t = std::time::Instant::now();
-        let _ = random_rate(&mut *spec.build(), 1 << 20, 1_000_000, 1);
-        println!("qd1 random {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        let _ = random_rate(&mut *spec.build(), 1 << 20, 1_000_000, 4);
-        println!("qd4 random {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        let _ = random_rate(&mut *spec.build(), 1 << 20, 1_000_000, 32);
-        println!("qd32 random {:?}", t.elapsed());
-        let t = std::time::Instant::now();
-        let _ = sequential_rate(&mut *spec.build(), 0, 1 << 20, 900_000);
-        println!("seq 900k {:?}", t.elapsed());
+        println!();
+    }
+    println!("### Random against sequential writes of the OCZ: Kullback-Leibler divergence\n");
+    println!("| size, MiB | divergence |\n|---:|---:|");
+    for mebibytes in [1u64, 2, 4, 8, 16, 32, 64] {
+        let found = published::divergence_of("ssd-ocz-core-v2", mebibytes << 20);
+        println!("| {mebibytes} | {found:.3} |");
+    }
+    speed();
+    if outside > 0 {
+        eprintln!("{outside} figures are outside their bounds");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// How fast the model is computed: not a figure of a drive, and different on every machine.
+fn speed() {
+    for depth in [1, 4, 32] {
+        let Ok(spec) = preset("wd-red-wd10efrx") else {
+            return;
+        };
+        let began = Instant::now();
+        random_rate(&mut *spec.build(), 1 << 20, 1_000_000, depth);
+        let rate = 1.0 / began.elapsed().as_secs_f64();
+        eprintln!("{rate:.2} million random reads of 1 MiB a second, {depth} at a time");
     }
 }

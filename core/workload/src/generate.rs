@@ -161,6 +161,15 @@ impl<'a> Director<'a> {
                 place..place + 1
             }
         };
+        if specification.requests.open_ended {
+            let range = ByteRange::new(pieces.range(places.start).start, title.file_bytes);
+            let request = Request {
+                range,
+                pace: None,
+                with_previous: false,
+            };
+            return (title, alloc::vec![request]);
+        }
         (title, self.requests(&pieces, places, session.fork("whims")))
     }
 
@@ -272,10 +281,13 @@ impl<'a> Director<'a> {
                 // A chunk file is asked for as it is; a title's file by ranges, even if one of them
                 // is all of it.
                 let is_whole = self.catalogue.chunk_bytes.is_some() && wanted == file.range;
+                let end = match self.specification.requests.open_ended {
+                    true => u64::MAX,
+                    false => wanted.end - start,
+                };
                 calls.push(Call {
                     object: objects.id((title.number, start), file.path),
-                    range: (!is_whole)
-                        .then(|| ByteRange::new(wanted.start - start, wanted.end - start)),
+                    range: (!is_whole).then(|| ByteRange::new(wanted.start - start, end)),
                     expected_bytes: Some(wanted.len()),
                     timeout: self.specification.requests.timeout,
                     pace: request.pace.filter(|_| index == 0),

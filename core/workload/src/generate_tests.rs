@@ -255,6 +255,26 @@ fn parallel_connections_ask_in_bursts_at_the_same_average_rate() {
 }
 
 #[test]
+fn an_open_ended_session_asks_once_for_the_rest_of_the_file() {
+    let overrides = [
+        ("sessions.count", "50"),
+        ("requests.open_ended", "true"),
+        ("requests.timeout", "off"),
+    ];
+    let Workload { catalogue, trace } = workload("youtube-2011", &overrides);
+    for session in &trace.sessions {
+        let [call] = session.calls() else {
+            panic!("{session:?}");
+        };
+        let path = &trace.objects[call.object.0 as usize];
+        let (title, _) = crate::locate(path, None).expect("a title");
+        assert_eq!(call.range, Some(ByteRange::new(0, u64::MAX)));
+        let bytes = catalogue.titles[title as usize].file_bytes;
+        assert_eq!((call.expected_bytes, call.timeout), (Some(bytes), None));
+    }
+}
+
+#[test]
 fn a_pause_delays_and_a_skip_fills_the_buffer_anew() {
     let overrides = [
         ("sessions.count", "400"),

@@ -8,7 +8,7 @@ use headlong_player::Plan;
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, locate};
-use crate::trace::{Session, Trace};
+use crate::trace::{Session, Trace, asked_bytes};
 
 /// The titles of one group, or of all.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -108,13 +108,10 @@ impl TraceSummary {
             if let Some(class) = summary.classes.get_mut(session.class as usize) {
                 class.1 += 1;
             }
-            let mut bytes = 0;
+            let mut bytes = 0u64;
             let mut watched: Vec<u64> = Vec::new();
             for call in session.calls() {
-                bytes += call
-                    .expected_bytes
-                    .or(call.range.map(ByteRange::len))
-                    .unwrap_or(0);
+                bytes = asked_bytes(call).unwrap_or(0).saturating_add(bytes);
                 *per_range.entry((call.object.0, call.range)).or_default() += 1;
                 watched.extend(titles.get(call.object.0 as usize).copied());
             }
@@ -126,7 +123,7 @@ impl TraceSummary {
             let requests = session.calls().len() as u64;
             summary.requests += requests;
             *summary.requests_per_session.entry(requests).or_default() += 1;
-            summary.bytes += bytes;
+            summary.bytes = summary.bytes.saturating_add(bytes);
             match bit_rate(session) {
                 Some(rate) => seconds += bytes as f64 * 8.0 / rate.0 as f64,
                 None => is_known = false,
@@ -216,6 +213,18 @@ pub fn published(name: &str) -> &'static [Published] {
         "youtube-hd" => CHAPTER_4_HD,
         "flashstream" => FLASHSTREAM,
         _ => &[],
+    }
+}
+
+/// How many sessions the published figures of a preset are of, where papers say anything.
+pub fn published_sessions(name: &str) -> Option<u64> {
+    match name {
+        "youtube-2011" | "youtube-2011-2mb" => Some(7200),
+        "youtube-sd" => Some(12_000),
+        "youtube-hd" => Some(4000),
+        // 26 a second for an hour.
+        "flashstream" => Some(93_600),
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::bench::Bench;
 use crate::disk::DiskCommand;
 use crate::load::Load;
 use crate::reproduce::Reproduce;
+use crate::simulate::Simulating;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -25,16 +26,18 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Say what `serve` with the same arguments would do, and whether it could; start nothing
     Check(Serving),
+    /// Emulate, measure and look at disks
+    #[command(subcommand)]
+    Disk(DiskCommand),
     #[command(subcommand)]
     Workload(Workload),
+    Load(Box<Load>),
+    /// Run the server's engine, viewers and a drive in virtual time
+    Simulate(Box<Simulating>),
     #[command(subcommand)]
     Bench(Bench),
     #[command(subcommand)]
     Reproduce(Reproduce),
-    /// Emulate drives
-    #[command(subcommand)]
-    Disk(DiskCommand),
-    Load(Box<Load>),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

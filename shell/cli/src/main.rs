@@ -9,12 +9,15 @@
 mod args;
 mod bench;
 mod check;
+mod describe;
 mod disk;
 mod fill;
 mod load;
 mod mistake;
+mod plot;
 mod reproduce;
 mod serve;
+mod simulate;
 mod verdict;
 mod workload;
 
@@ -45,10 +48,11 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Disk(command) => disk::disk(&command),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),
-        Command::Disk(command) => disk::disk(&command),
         Command::Load(command) => load::load(&command),
     };
     let Err(error) = result else {

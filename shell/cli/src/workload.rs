@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_workload::{Dialect, Specification, Trace, generate, preset};
 
+use crate::describe::{Describe, describe};
 use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
 
@@ -23,6 +24,16 @@ pub(crate) enum Workload {
     ///   headlong workload generate youtube-2011 --set catalogue.chunk=512KiB -o chunks.trace
     #[command(verbatim_doc_comment)]
     Generate(Generate),
+    /// Say what a specification or a trace is like, beside what papers say of theirs
+    ///
+    /// Prints the parameters (thesis Tables 3.1 and 3.2), what came of them (Table 3.3), and plots.
+    /// For example:
+    ///
+    ///   headlong workload describe youtube-2011
+    ///   headlong workload describe youtube-sd --text > mine.toml
+    ///   headlong workload describe sd.trace --json
+    #[command(verbatim_doc_comment)]
+    Describe(Describe),
     /// Create the files that a trace asks for
     ///
     /// Titles are created in a random order, the same in every form of storage, each in one piece.
@@ -99,6 +110,7 @@ fn dialects() -> clap::builder::PossibleValuesParser {
 pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
     match command {
         Workload::Generate(arguments) => write_trace(arguments),
+        Workload::Describe(arguments) => describe(arguments),
         Workload::Fill(arguments) => fill(arguments),
     }
 }

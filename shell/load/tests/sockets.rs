@@ -6,10 +6,13 @@
 mod toy;
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use headlong_load::{PlayError, Report, Settings, Target, TargetError, TimeScale, play};
-use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_player::{
+    Act, AdaptivePlan, Call, Make, ObjectId, Plan, Rendition, Script, Segments, Title,
+};
 use headlong_units::{BitRate, ByteRange, Duration};
 use headlong_workload::{NetworkClass, Session, Trace};
 use toy::{Stalls, TITLE_BYTES, Toy, WRONG_AT};
@@ -228,6 +231,46 @@ fn bytes_get_through_no_faster_than_the_line_allows_and_requests_no_sooner_than_
         assert!(whole.p50 >= Some(259.8), "{report}");
         assert!(whole.max >= Some(359.8), "{report}");
     }
+}
+
+#[test]
+fn a_player_that_adapts_watches_its_title() {
+    let rendition = |object, kbps| Rendition {
+        bit_rate: BitRate::from_kbps(kbps),
+        header: None,
+        segments: Segments::OneFile {
+            object: ObjectId(object),
+            start: 0,
+            segment_bytes: kbps * 250,
+            file_bytes: kbps * 1000,
+        },
+    };
+    let title = Title {
+        segment: Duration::from_secs(2),
+        segments: 4,
+        renditions: vec![rendition(0, 400), rendition(1, 1000)],
+    };
+    let plan = AdaptivePlan {
+        title: Arc::new(title),
+        acts: vec![Act::Watch(Duration::from_secs(8))],
+        make: Arc::new(Make {
+            timeout: None,
+            ..Make::default()
+        }),
+    };
+    let objects = ["ok/000001.bin", "ok/000002.bin"];
+    let mut trace = trace(&objects, vec![vec![call(0)]]);
+    trace.sessions[0].plan = Plan::Adaptive(plan);
+    let settings = Settings {
+        time_scale: TimeScale::new(20.0).expect("a scale"),
+        ..settings()
+    };
+    let report = played(&toy(), trace, &settings);
+    assert_eq!((report.sessions.steady, report.failure_share), (1, 0.0));
+    assert_eq!(report.requests.whole, 4, "{report}");
+    assert_eq!(report.checked_bytes, report.classes[0].bytes);
+    assert!(report.checked_bytes >= 400_000);
+    assert_eq!(report.startup_ms.count, 1);
 }
 
 #[test]

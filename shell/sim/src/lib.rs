@@ -1,1 +1,31 @@
-//! The virtual world: engine, player and drive on one queue of events.
+//! The virtual world: the server's own engine, players and a drive on one queue of events.
+//!
+//! The one idea: the cores that run a real server, real viewers and an emulated drive decide
+//! everything here too, and time jumps from one thing that happens to the next; so a quarter of an
+//! hour with a thousand viewers takes seconds, and an engine can be tuned by trying.
+//!
+//! What is left out: processor time, the kernel, slow starts of connections, other traffic.
+//!
+//! Invariants: same setup, same figures, byte for byte; engine, player and drive meet only here and
+//! know nothing of one another; no byte of payload exists.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod disk;
+mod experiment;
+mod layout;
+mod link;
+mod measure;
+mod record;
+mod search;
+mod server;
+pub mod settings;
+mod world;
+
+pub use disk::DriveUse;
+pub use experiment::{Experiment, files_of};
+pub use layout::File;
+pub use measure::{Calls, Look, Measure, Window};
+pub use record::{MemoryShares, Record, Sample, Spread};
+pub use search::{Found, Search};
+pub use world::{Setup, SetupError, World};

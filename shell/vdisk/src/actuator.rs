@@ -128,6 +128,7 @@ pub(crate) struct Actuator {
     state: Mutex<State>,
     changed: Condvar,
     is_store_failing: AtomicBool,
+    is_incomplete: AtomicBool,
 }
 
 impl Actuator {
@@ -153,6 +154,7 @@ impl Actuator {
             }),
             changed: Condvar::new(),
             is_store_failing: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
         }
     }
 
@@ -178,8 +180,10 @@ impl Actuator {
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
         // Keeping it is our work, not the drive's: it came when it came.
         let arrived = self.clock.now();
-        let is_refused = self.lock().must_fail();
-        if !is_refused && let Err(error) = self.store.write(offset, data) {
+        if self.lock().must_fail() {
+            self.is_incomplete.store(true, Ordering::Relaxed);
+        } else if let Err(error) = self.store.write(offset, data) {
+            self.is_incomplete.store(true, Ordering::Relaxed);
             self.say_store_fails(&error);
             return reply.error(fuser::Errno::EIO);
         }
@@ -208,6 +212,7 @@ impl Actuator {
         priority::raise();
         let mut state = self.lock();
         let now = arrived.unwrap_or_else(|| self.clock.now());
+        let now = state.queue.arrival(now);
         let job = Job {
             offset,
             length,
@@ -263,9 +268,9 @@ impl Actuator {
         }
     }
 
-    /// Whether anything written was lost because it could not be kept.
-    pub(crate) fn has_store_failed(&self) -> bool {
-        self.is_store_failing.load(Ordering::Relaxed)
+    /// Whether anything that was to be written is not in the store.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete.load(Ordering::Relaxed)
     }
 
     pub(crate) fn switch_timing(&self, is_timed: bool) {

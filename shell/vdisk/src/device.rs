@@ -101,13 +101,7 @@ impl VirtualDisk {
     /// What this machine or user lacks for such a disk; nothing if all is there.
     pub fn missing(file_system: Option<FileSystem>) -> Vec<String> {
         let mut missing = disk_file::missing();
-        let device = "/dev/loop-control";
-        if let Err(error) = File::options().read(true).write(true).open(device) {
-            missing.push(format!(
-                "{device} cannot be opened ({error}): load the kernel module with `modprobe loop`, \
-                 or give the container this device"
-            ));
-        }
+        missing.extend(disk_file::missing_device("/dev/loop-control", "loop"));
         let programs = [
             find_program("losetup", "util-linux"),
             find_program("bash", "bash"),
@@ -151,6 +145,8 @@ impl VirtualDisk {
             control: control.clone(),
             label: Mutex::default(),
         });
+        // From here on a user who only reads leaves the store clean, even if killed.
+        parts.sync()?;
         let mut disk = Self {
             control: None,
             parts: Some(Arc::clone(&parts)),

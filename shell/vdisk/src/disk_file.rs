@@ -18,10 +18,14 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::fuse::{FILE_NAME, OneFile};
-use crate::mount::{self, RELEASE_TIMEOUT};
+use crate::mount;
 use crate::scratch::Scratch;
 use crate::store::{PAGE_BYTES, Store};
 use crate::trace::{Record, TraceFile};
+
+/// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
+/// before.
+const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The drive and what it is to hold.
 #[derive(Debug)]
@@ -212,8 +216,9 @@ impl DiskFile {
     /// # Errors
     /// If it cannot be written, or something written to the disk was lost.
     pub fn sync_store(&self) -> Result<(), Error> {
-        if self.actuator.has_store_failed() {
-            let text = "something written to the disk could not be kept; the store stays unclean";
+        if self.store().manifest().is_some() && self.actuator.is_incomplete() {
+            let text = "something written to the disk was refused or could not be kept, so its \
+                        store is left as it is: not clean, if anything changed since it was";
             return Err(Error::Refused(text.to_owned()));
         }
         let doing = "writing the store";
@@ -244,7 +249,7 @@ impl DiskFile {
     }
 
     fn unmount(&self, session: BackgroundSession) {
-        let end = Wall::now() + RELEASE_TIMEOUT;
+        let end = Wall::now() + FILE_RELEASE_TIMEOUT;
         let point = self.mount_point.display();
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
             eprintln!("headlong: cannot unmount {point}: {error}");
@@ -298,13 +303,24 @@ pub(crate) fn missing() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         missing.push("mounting needs root: run it with sudo".to_owned());
     }
-    let device = "/dev/fuse";
-    let opened = File::options().read(true).write(true).open(device);
-    if let Err(error) = opened {
-        missing.push(format!(
-            "{device} cannot be opened ({error}): load the kernel module with `modprobe fuse`, or \
-             give the container this device"
-        ));
-    }
+    missing.extend(missing_device("/dev/fuse", "fuse"));
     missing
+}
+
+/// What is wrong with a device of the kernel's that `module` provides.
+pub(crate) fn missing_device(path: &str, module: &str) -> Option<String> {
+    match File::options().read(true).write(true).open(path) {
+        Ok(_) => None,
+        // Whether it would do is only known to root.
+        Err(error)
+            if error.kind() == io::ErrorKind::PermissionDenied
+                && !rustix::process::geteuid().is_root() =>
+        {
+            None
+        }
+        Err(error) => Some(format!(
+            "{path} cannot be opened ({error}): load the kernel module with `modprobe {module}`, or \
+             give the container this device"
+        )),
+    }
 }

@@ -29,6 +29,7 @@ pub mod mount;
 #[cfg(test)]
 mod plain_drive;
 mod priority;
+pub mod probe;
 mod queue;
 mod rehearsal;
 pub mod scratch;

@@ -61,6 +61,15 @@ impl<J> DriveQueue<J> {
         }
     }
 
+    /// When the drive learns of something that happens now: later than it happens if the drive was
+    /// told of a later time already, or stands still.
+    pub(crate) fn arrival(&self, now: Instant) -> Instant {
+        if self.pace.is_frozen() {
+            return now;
+        }
+        self.pace.model(self.told).max(now)
+    }
+
     /// A request for the drive.
     pub(crate) fn handle_request(&mut self, now: Instant, request: Request, job: J) {
         self.handle_timeout(now);

@@ -30,27 +30,6 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "a seeded generator with published test vectors; no_std",
     },
     Allowed {
-        name: "toml",
-        reason: "specifications of workloads are texts that every shell reads; no_std without its \
-                 default features, from text to values and nothing else",
-    },
-    Allowed {
-        name: "toml_parser",
-        reason: "part of toml; no_std",
-    },
-    Allowed {
-        name: "toml_datetime",
-        reason: "part of toml; no_std, and it cannot tell the time",
-    },
-    Allowed {
-        name: "serde_spanned",
-        reason: "part of toml: where in the text a value was; no_std",
-    },
-    Allowed {
-        name: "winnow",
-        reason: "what toml parses with; no_std",
-    },
-    Allowed {
         name: "serde",
         reason: "the written form of specifications (drives); no_std, without its std feature",
     },
@@ -77,6 +56,27 @@ pub const ALLOWED: &[Allowed] = &[
     Allowed {
         name: "unicode-ident",
         reason: "part of serde_derive; runs in the compiler",
+    },
+    Allowed {
+        name: "toml",
+        reason: "specifications of workloads are texts that every shell reads; no_std without its \
+                 default features, from text to values and nothing else",
+    },
+    Allowed {
+        name: "toml_parser",
+        reason: "part of toml; no_std",
+    },
+    Allowed {
+        name: "toml_datetime",
+        reason: "part of toml; no_std, and it cannot tell the time",
+    },
+    Allowed {
+        name: "serde_spanned",
+        reason: "part of toml: where in the text a value was; no_std",
+    },
+    Allowed {
+        name: "winnow",
+        reason: "what toml parses with; no_std",
     },
 ];
 

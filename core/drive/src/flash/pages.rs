@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn random_writes_are_amplified_as_theory_says() {
-        // Greedy cleaning under uniform writes: about (1 + op) / (2 op) for a full drive (Hu et al.,
-        // SYSTOR 2009, and others since); the open superblocks make it a little less or more.
+        // Greedy cleaning under uniform writes: about (1 + op) / (2 op) for a full drive (Agarwal
+        // and Marrow 2010); the open superblocks make it a little less or more.
         for (over_provisioning, expected) in [(0.1, 5.5), (0.25, 2.5)] {
             let mut pages = Pages::new(CAPACITY, UNIT, 1 << 20, over_provisioning);
             let units = CAPACITY / UNIT;

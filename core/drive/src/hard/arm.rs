@@ -111,7 +111,10 @@ impl Arm {
         };
         let ahead = match &self.head {
             Head::Streaming(stream) => {
-                let (from, at_ns) = match self.stalled_ns(stream, now_ns) {
+                let stalled_ns = (position >= stream.limit)
+                    .then(|| self.stalled_ns(stream, now_ns))
+                    .flatten();
+                let (from, at_ns) = match stalled_ns {
                     Some(wait_ns) => (stream.limit.min(self.sectors() - 1), now_ns + wait_ns),
                     None => (stream.anchor, stream.anchor_ns),
                 };
@@ -173,20 +176,17 @@ impl Arm {
     }
 
     /// Whether a read is all in memory.
-    pub(super) fn hit(&mut self, request: &Request, now_ns: u64) -> bool {
+    pub(super) fn hit(&mut self, view: &View, request: &Request) -> bool {
         let (start, end) = (request.sector, request.end());
         if self.cache.hit(start, end) {
             return true;
         }
-        let Head::Streaming(stream) = &self.head else {
-            return false;
-        };
-        let position = stream.position(&self.geometry, now_ns);
-        let kept = self.cache.kept(stream, position);
-        let is_kept = kept.start <= start && end <= kept.end;
+        let is_kept = view
+            .ahead
+            .is_some_and(|ahead| ahead.start <= start && end <= ahead.position);
         if is_kept {
             // The reader has come further: so does the drive.
-            self.read_on(end, now_ns);
+            self.read_on(end, view.now_ns);
         }
         is_kept
     }
@@ -245,10 +245,9 @@ impl Arm {
     }
 
     /// Reads what is not all in memory.
-    pub(super) fn read(&mut self, request: &Request, target: &Target, now_ns: u64) -> Access {
-        let (start, end) = (request.sector, request.end());
-        let view = self.view(now_ns);
-        if let Some((wait_ns, is_sequential)) = self.waits_for(&view, target) {
+    pub(super) fn read(&mut self, view: &View, request: &Request, target: &Target) -> Access {
+        let (start, end, now_ns) = (request.sector, request.end(), view.now_ns);
+        if let Some((wait_ns, is_sequential)) = self.waits_for(view, target) {
             let resumed_ns = self.read_on(end, now_ns);
             return Access {
                 seek_ns: 0,
@@ -257,10 +256,12 @@ impl Arm {
                 is_sequential,
             };
         }
-        self.stop(now_ns);
+        if let Some(ahead) = view.ahead {
+            self.stop_at(ahead.position);
+        }
         let kept = self.cache.take_beginning(start, end);
         let target = kept.map_or(*target, |run| self.target(run.end));
-        let (seek_ns, rotation_ns) = self.reach_ns(&view, &target, 0);
+        let (seek_ns, rotation_ns) = self.reach_ns(view, &target, 0);
         let ahead = end.saturating_add(self.cache.ahead_sectors());
         self.head = Head::Streaming(Stream {
             start: kept.map_or(start, |run| run.start),
@@ -305,8 +306,12 @@ impl Arm {
 
     /// Ends reading on; what was read is remembered.
     fn stop(&mut self, now_ns: u64) {
+        self.stop_at(self.sector(now_ns));
+    }
+
+    /// The same, when it has come to a sector.
+    fn stop_at(&mut self, position: u64) {
         if let Head::Streaming(stream) = self.head {
-            let position = stream.position(&self.geometry, now_ns);
             self.cache.keep(self.cache.kept(&stream, position));
             self.head = Head::Resting { sector: position };
         }

@@ -185,13 +185,17 @@ impl HardDrive {
             overhead: Duration(ready_ns - at_ns),
             ..Parts::default()
         };
-        let in_memory = self.write_cache.holds(request.sector, request.end())
-            || self.arm.hit(&request, ready_ns);
+        let mut view = self.arm.view(ready_ns);
+        let in_memory =
+            self.write_cache.holds(request.sector, request.end()) || self.arm.hit(&view, &request);
         let mut is_sequential = true;
         let mut end_ns = earliest_ns;
         if !in_memory {
             let free_ns = self.destage.map_or(ready_ns, |d| d.end_ns.max(ready_ns));
-            let access = self.arm.read(&request, &queued.target, free_ns);
+            if free_ns > ready_ns {
+                view = self.arm.view(free_ns);
+            }
+            let access = self.arm.read(&view, &request, &queued.target);
             parts.cleaning = Duration(free_ns - ready_ns);
             parts.seek = Duration(access.seek_ns);
             parts.rotation = Duration(access.rotation_ns);

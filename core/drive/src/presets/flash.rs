@@ -90,7 +90,7 @@ pub(super) fn nvme_data_centre(name: &'static str) -> DriveSpec {
         name: name.to_string(),
         sources:
             "Intel P4500 2 TB (Lenovo product guide): 4 KB reads 490,000/s at 85 us, 4 KB writes \
-                  38,000/s, sequential writes 1.05 GB/s. Derived: 42 lanes (490,000/s x 85 us), \
+                  38,000/s, sequential writes 1.05 GB/s. Derived: 39 lanes (490,000/s x 79 us, the page's part of 85), \
                   over-provisioning 0.08 (the write amplification of 6.7 between the last two). \
                   Synthetic: sequential reads 3.2 GB/s, buffer, superblocks."
                 .to_string(),
@@ -99,7 +99,7 @@ pub(super) fn nvme_data_centre(name: &'static str) -> DriveSpec {
         command_overhead_us: 5,
         interface_bytes_per_s: 3_600 * MEGABYTE,
         read: FlashReadSpec {
-            lanes: 42,
+            lanes: 39,
             page_bytes: 16_384,
             page_us: 79,
             bytes_per_s: 3_200 * MEGABYTE,

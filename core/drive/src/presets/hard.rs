@@ -63,9 +63,9 @@ pub(super) fn hp_10k(name: &'static str) -> DriveSpec {
     let spec = fit(name, &measured);
     DriveSpec::HardDrive(HardDriveSpec {
         sources: "Rates and strokes: libception (TOMPECS 2018) section 4, Table 1, measured with \
-                  diskinfo; MB taken as 10^6 bytes. Speed and interface: thesis 3.4. Synthetic: \
-                  heads, zones, switches, write settle, overhead, queue, 8 cache segments of 1 MiB; \
-                  write cache off, as is usual with SAS."
+                  diskinfo; MB taken as 10^6 bytes. Speed: thesis 3.3.1. Synthetic: \
+                  heads, zones, switches, write settle, overhead, queue, 300 MB/s of interface, 8 \
+                  cache segments of 1 MiB; write cache off, as is usual with SAS."
             .to_string(),
         interface_bytes_per_s: 300_000_000,
         read_cache: ReadCacheSpec {
@@ -103,12 +103,12 @@ pub(super) fn hitachi(name: &'static str) -> DriveSpec {
     };
     DriveSpec::HardDrive(HardDriveSpec {
         sources: "125.5 MB/s sequential, taken as the outer rate, and 48.4 MB/s for random reads of 2 \
-                  MB: thesis 5.6.2. The average seek of 14.6 ms was chosen to meet the latter, so it \
+                  MB: thesis 5.6.2. The average seek of 15.1 ms was chosen to meet the latter, so it \
                   validates nothing. Synthetic: 5700 rpm, inner rate 0.49 of the outer as on measured \
                   drives, the shape of the seek curve (mean of five DiskSim curves), heads, zones, \
                   switches, overhead, caches, queue."
             .to_string(),
-        ..from_average_seek(name, 3_000_592_982_016, 5_700, rates, 14_600.0)
+        ..from_average_seek(name, 3_000_592_982_016, 5_700, rates, 15_100.0)
     })
 }
 

@@ -205,6 +205,7 @@ fn check_viewing(specification: &Specification, table: &mut Table) {
     if outside(viewing.pause_time.law.points(), DURATION_SECONDS_MAX) {
         table.wrong("viewing.pause_time", "pauses are seconds, not negative");
     }
+    check_open_ended(specification, table);
     let Some(chunk) = specification.storage.chunk_bytes else {
         return;
     };
@@ -219,6 +220,23 @@ fn check_viewing(specification: &Specification, table: &mut Table) {
     });
     if specification.requests.connections > 1 && exceeds {
         table.wrong("requests.connections", "a request over several chunk files uses one connection; write 1, or a request no larger than catalogue.chunk");
+    }
+}
+
+fn check_open_ended(specification: &Specification, table: &mut Table) {
+    let requests = &specification.requests;
+    if !requests.open_ended {
+        return;
+    }
+    if specification.storage.chunk_bytes.is_some() {
+        let text =
+            "an open-ended request ends where its file does; write catalogue.chunk = \"off\"";
+        table.wrong("requests.open_ended", text);
+    }
+    if requests.timeout.is_some() {
+        let text = "an open-ended request lasts as long as the title's download; write \
+                    requests.timeout = \"off\"";
+        table.wrong("requests.open_ended", text);
     }
 }
 

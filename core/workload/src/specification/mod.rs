@@ -219,6 +219,9 @@ pub struct Requests {
     pub timeout: Option<Duration>,
     /// Connections that a viewer asks over at once.
     pub connections: u32,
+    /// Whether a session is one request from where it starts to the end of the file, wherever that
+    /// is: progressive download (thesis 3.6.3). It is not paced, and nobody leaves early.
+    pub open_ended: bool,
 }
 
 #[cfg(test)]

@@ -179,6 +179,7 @@ fn requests(table: &mut Table) -> Requests {
             .timeout("requests.timeout")
             .unwrap_or(Some(Duration::from_secs(10))),
         connections: table.whole("requests.connections", 64).unwrap_or(1) as u32,
+        open_ended: table.truth("requests.open_ended").unwrap_or(false),
     }
 }
 

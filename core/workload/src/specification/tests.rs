@@ -197,6 +197,10 @@ fn what_does_not_go_together_is_refused() {
             "a request over several chunk files uses one connection",
         ),
         (
+            vec![("requests.open_ended", "true")],
+            "lasts as long as the title's download; write requests.timeout = \"off\"",
+        ),
+        (
             vec![("sessions.length", "10h"), ("sessions.rate", "1000/s")],
             "more than 10000000 sessions",
         ),

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::{NetworkClass, Trace};
+use super::{NetworkClass, Trace, asked_bytes};
 use crate::specification::Rate;
 
 /// The trace with Poisson arrivals at `rate`, instead of those it had, if any. A rate in bytes is
@@ -18,11 +18,7 @@ pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, U
         Rate::Sessions(rate) => 1.0 / rate,
         Rate::Bytes(rate) => {
             let calls = trace.sessions.iter().flat_map(|session| session.calls());
-            let bytes = calls.map(|call| {
-                call.expected_bytes
-                    .or(call.range.map(|range| range.len()))
-                    .unwrap_or(0)
-            });
+            let bytes = calls.filter_map(asked_bytes);
             let bytes: u128 = bytes.map(u128::from).sum();
             if bytes == 0 {
                 return Err(UnknownSizes);

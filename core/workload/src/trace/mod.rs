@@ -66,6 +66,12 @@ impl Session {
     }
 }
 
+/// How many bytes a call asks for, if it says so.
+pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
+    let range = call.range.filter(|range| range.end < u64::MAX);
+    call.expected_bytes.or(range.map(ByteRange::len))
+}
+
 /// What is to be read before the start, to warm the cache (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warming {

@@ -146,6 +146,15 @@ fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
         other => Err(format!("--timing: `{other}` is neither on nor off")),
     });
     let kept_kind = kept.and_then(|kept| kept.file_system);
+    if let (Some(kept), Some(asked)) = (&kept_kind, &emulating.file_system)
+        && kept != asked
+        && asked != "none"
+    {
+        mistakes.add(format!(
+            "--file-system {asked}: the store holds {kept}; ask for that, or start anew with \
+             --force-new"
+        ));
+    }
     let kind = emulating.file_system.clone().or(kept_kind);
     let kind = kind.unwrap_or_else(|| "ext4".to_owned());
     let file_system = match kind.as_str() {
@@ -184,7 +193,7 @@ fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
             scheduler: emulating.scheduler.clone(),
             read_ahead_kb: Some(emulating.read_ahead_kb),
             max_sectors_kb: emulating.max_sectors_kb,
-            is_rotational: matches!(spec, DriveSpec::HardDrive(_)),
+            is_rotational: spec.rpm().is_some(),
         },
         control: Some(match absolute(emulating.control.as_deref())? {
             Some(path) => ControlPlace::At(path),
@@ -212,12 +221,14 @@ impl Mistakes {
 }
 
 /// The drive of a preset's name or of a file.
-fn drive_spec(name: &str) -> Result<DriveSpec, String> {
+pub(super) fn drive_spec(name: &str) -> Result<DriveSpec, String> {
     if !name.ends_with(".toml") {
         return preset(name).map_err(|error| error.to_string());
     }
     let text = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
-    toml::from_str(&text).map_err(|error| format!("{name}: {error}"))
+    let spec: DriveSpec = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+    spec.check().map_err(|error| format!("{name}: {error}"))?;
+    Ok(spec)
 }
 
 /// Smaller than this no file system fits; larger than this the kernel has no words for it.

@@ -113,7 +113,7 @@ async fn the_metrics_are_well_formed_and_hold_every_device() {
         .find(|name| name.starts_with("headlong_device_info"));
     let info = info.expect("an info metric");
     assert!(
-        info.contains("policy=\"first-grow-sr\"") && info.contains("order="),
+        info.contains("policy=\"square-root\"") && info.contains("order="),
         "{info}"
     );
 }

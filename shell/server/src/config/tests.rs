@@ -346,7 +346,7 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
     assert_eq!(reads, [16, 1, 16]);
     assert_eq!(
         (engines[0].sizing.policy, engines[1].sizing.policy),
-        (Policy::Fixed, Policy::FirstGrowSr)
+        (Policy::Fixed, Policy::SquareRoot)
     );
     assert_eq!(
         (config.io_for("sda"), config.io_for("sdb")),

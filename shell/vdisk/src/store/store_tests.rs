@@ -68,7 +68,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn what_is_read_is_what_was_written_last(ops in prop::collection::vec(op(), 1..40)) {

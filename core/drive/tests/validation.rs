@@ -1,0 +1,93 @@
+//! The models against what was published about real drives.
+
+use headlong_drive::{DriveSpec, fit, measure, preset, presets};
+
+mod published;
+
+fn all_met(figures: Vec<published::Figure>) {
+    let wrong: Vec<String> = figures
+        .iter()
+        .filter(|figure| !figure.is_met())
+        .map(published::Figure::row)
+        .collect();
+    assert!(!figures.is_empty() && wrong.is_empty(), "{wrong:#?}");
+    written_down(&figures);
+}
+
+/// Every figure is in the manual as it is found here.
+fn written_down(figures: &[published::Figure]) {
+    let manual = include_str!("../../../docs/manual/drives.md");
+    for row in figures.iter().map(published::Figure::row) {
+        assert!(
+            manual.contains(&row),
+            "docs/manual/drives.md lacks {row}; take the tables from `cargo run --release -p \
+             headlong-drive --example validate`"
+        );
+    }
+}
+
+#[test]
+fn the_manual_says_of_every_preset_where_its_figures_are_from() {
+    let manual = include_str!("../../../docs/manual/drives.md");
+    for preset in presets() {
+        let (name, spec) = (preset.name, preset.spec());
+        let row = format!("| `{name}` | {} | {} |", preset.summary, spec.sources());
+        assert!(manual.contains(&row), "docs/manual/drives.md lacks {row}");
+    }
+}
+
+#[test]
+fn diskinfo_finds_the_figures_of_libception_s_table_1() {
+    all_met(published::diskinfo_figures());
+}
+
+#[test]
+fn random_and_sequential_rates_are_those_of_thesis_5_6_2() {
+    all_met(published::thesis_figures());
+}
+
+#[test]
+fn random_rates_are_near_a_model_of_three_parameters() {
+    all_met(published::prediction_figures());
+}
+
+#[test]
+fn wc_over_titles_is_near_thesis_table_3_4() {
+    let figures = published::wc_figures();
+    // Whatever the file system does, larger files and lower addresses are faster.
+    let rates: Vec<f64> = figures.iter().map(|figure| figure.modelled).collect();
+    assert!(rates[0] > rates[1] && rates[1] > rates[2], "{rates:?}");
+    assert!((0..3).all(|i| rates[i] > rates[i + 3]), "{rates:?}");
+    all_met(figures);
+}
+
+#[test]
+fn ssds_are_as_fast_and_as_slow_as_published() {
+    all_met(published::flash_figures());
+}
+
+#[test]
+fn the_divergence_of_the_ocz_falls_below_a_tenth_at_16_mib() {
+    let divergence = |mebibytes: u64| published::divergence_of("ssd-ocz-core-v2", mebibytes << 20);
+    assert!(divergence(8) > 0.1 && divergence(16) < 0.1);
+}
+
+#[test]
+fn a_drive_fitted_to_its_own_measurements_is_the_same_drive() {
+    for name in presets().iter().map(|preset| preset.name) {
+        let Ok(DriveSpec::HardDrive(original)) = preset(name) else {
+            continue;
+        };
+        let measured = measure(&DriveSpec::HardDrive(original.clone()));
+        let fitted = fit(name, &measured);
+        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.025;
+        for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+            let (a, b) = (fitted.rate_at(part), original.rate_at(part));
+            assert!(close(a, b), "{name}: {a} {b} at {part}");
+        }
+        for stroke in [0.25, 0.4, 0.5, 0.75, 1.0] {
+            let (a, b) = (fitted.seek.time_ns(stroke), original.seek.time_ns(stroke));
+            assert!(close(a as f64, b as f64), "{name}: {a} {b} at {stroke}");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! `cargo +nightly fuzz run workload_trace --features libfuzzer`
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| headlong_fuzz::workload_trace::run(data));

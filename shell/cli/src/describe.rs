@@ -1,0 +1,405 @@
+//! `headlong workload describe`: thesis Tables 3.2 and 3.3 for any workload, ours beside the paper's.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use headlong_units::Bytes;
+use headlong_workload::specification::{Arrivals, Extent, RequestSize, Specification, Start};
+use headlong_workload::summary::{
+    CatalogueSummary, TraceSummary, figures, published, published_sessions,
+};
+use headlong_workload::{Curve, Trace, generate, preset};
+use serde_json::json;
+
+use crate::mistake::Mistakes;
+use crate::plot::plot;
+use crate::workload::{Changes, print};
+
+/// What `workload describe` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Describe {
+    /// A preset, a specification (a file whose name ends in .toml), or a trace (any other file)
+    #[arg(value_name = "SPEC or TRACE")]
+    name: String,
+    #[command(flatten)]
+    changes: Changes,
+    /// Seed of the sessions that are counted; a trace has its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// One JSON object instead of tables and plots
+    #[arg(long)]
+    json: bool,
+    /// Print the text of a preset, to start a specification of one's own from
+    #[arg(long, conflicts_with = "json")]
+    text: bool,
+}
+
+/// What is described.
+struct Subject {
+    name: String,
+    specification: Option<Specification>,
+    groups: Vec<CatalogueSummary>,
+    /// Durations of all titles, in seconds.
+    durations: Vec<f64>,
+    trace: TraceSummary,
+}
+
+/// Does it.
+pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
+    if arguments.text {
+        let text = preset::text(&arguments.name).ok_or_else(|| {
+            let names: Vec<&str> = preset::names().collect();
+            Mistakes(vec![format!(
+                "--text: {} is no preset; they are {}",
+                arguments.name,
+                names.join(", ")
+            )])
+        })?;
+        return print(text);
+    }
+    let subject = Subject::read(arguments)?;
+    print(&if arguments.json {
+        subject.json()
+    } else {
+        subject.page()
+    })
+}
+
+impl Subject {
+    fn read(arguments: &Describe) -> anyhow::Result<Self> {
+        let name = &arguments.name;
+        let is_trace =
+            preset::text(name).is_none() && !name.ends_with(".toml") && Path::new(name).exists();
+        if is_trace {
+            let trace = read_trace(Path::new(name))?;
+            return Ok(Self {
+                name: trace.about.name.clone(),
+                specification: None,
+                groups: Vec::new(),
+                durations: Vec::new(),
+                trace: TraceSummary::of(&trace),
+            });
+        }
+        let specification = arguments.changes.read(name, &[])?;
+        let workload = generate(&specification, arguments.seed);
+        let durations = workload
+            .catalogue
+            .titles
+            .iter()
+            .map(|title| title.duration.as_secs_f64());
+        Ok(Self {
+            name: specification.name.clone(),
+            groups: CatalogueSummary::of(&workload.catalogue),
+            durations: durations.collect(),
+            trace: TraceSummary::of(&workload.trace),
+            specification: Some(specification),
+        })
+    }
+
+    /// The groups that somebody watches: it is those that papers speak of.
+    fn watched(&self) -> Option<Vec<CatalogueSummary>> {
+        let specification = self.specification.as_ref()?;
+        let is_watched = |summary: &&CatalogueSummary| {
+            let mut groups = specification.groups.iter();
+            groups.any(|group| group.name == summary.group && group.weight > 0.0)
+        };
+        Some(self.groups.iter().filter(is_watched).cloned().collect())
+    }
+
+    fn figures(&self) -> Vec<(&'static str, f64)> {
+        figures(self.watched().as_deref(), &self.trace)
+    }
+
+    fn json(&self) -> String {
+        let ours: serde_json::Map<_, _> = self
+            .figures()
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), json!(value)))
+            .collect();
+        let papers = published(&self.name).iter().map(|figure| {
+            let value = json!({ "value": figure.value, "source": figure.source });
+            (figure.figure.to_string(), value)
+        });
+        let papers: serde_json::Map<_, _> = papers.collect();
+        let parameters = self
+            .specification
+            .as_ref()
+            .map(parameters)
+            .unwrap_or_default();
+        let parameters: serde_json::Map<_, _> = parameters
+            .into_iter()
+            .map(|(name, value)| (name, json!(value)))
+            .collect();
+        let classes: serde_json::Map<_, _> = self
+            .trace
+            .classes
+            .iter()
+            .map(|(name, count)| (name.clone(), json!(count)))
+            .collect();
+        let value = json!({
+            "version": 1,
+            "name": self.name,
+            "parameters": parameters,
+            "figures": ours,
+            "published": papers,
+            "sessions_per_class": classes,
+            "sessions_per_title": self.trace.sessions_per_title,
+            "requests_per_session": self.trace.requests_per_session,
+        });
+        format!("{value:#}\n")
+    }
+
+    fn page(&self) -> String {
+        let mut page = String::new();
+        let name = if self.name.is_empty() {
+            "a foreign trace"
+        } else {
+            &self.name
+        };
+        let _ = writeln!(page, "{name}\n");
+        if let Some(specification) = &self.specification {
+            for (name, value) in parameters(specification) {
+                let _ = writeln!(page, "  {name:<34} {value}");
+            }
+            page.push('\n');
+        }
+        let papers = published(&self.name);
+        let head = match published_sessions(&self.name) {
+            Some(count) if count != self.trace.sessions => {
+                format!("published, of {count} sessions")
+            }
+            Some(_) => "published".to_string(),
+            None => String::new(),
+        };
+        let _ = writeln!(page, "  {:<34} {:>12}  {head}", "", "ours");
+        for (name, value) in self.figures() {
+            let paper = papers.iter().find(|figure| figure.figure == name);
+            let paper = paper.map_or(String::new(), |figure| {
+                format!("{} ({})", figure.value, figure.source)
+            });
+            let line = format!(
+                "  {:<34} {:>12}  {paper}",
+                name.replace('_', " "),
+                number(value)
+            );
+            let _ = writeln!(page, "{}", line.trim_end());
+        }
+        for (class, sessions) in &self.trace.classes {
+            let _ = writeln!(
+                page,
+                "  {:<34} {sessions:>12}",
+                format!("sessions on {class}")
+            );
+        }
+        self.plots(&mut page);
+        page
+    }
+
+    fn plots(&self, page: &mut String) {
+        if let Some(specification) = &self.specification {
+            let shares = cumulative(&self.durations);
+            let shares: Vec<(f64, f64)> = shares
+                .into_iter()
+                .filter(|(value, _)| *value <= 900.0)
+                .collect();
+            *page += &plot(
+                "Share of titles by duration in seconds (thesis Figure 3.3)",
+                &shares,
+            );
+            if specification.viewing.start == Start::Beginning {
+                let points = specification.viewing.fraction.law.points();
+                *page += &plot(
+                    "Share of sessions by fraction of the title (thesis Figure 3.4)",
+                    points,
+                );
+            }
+        }
+        let mut rank = 0;
+        let mut popularity = Vec::new();
+        for (times, titles) in self.trace.sessions_per_title.iter().rev() {
+            for _ in 0..*titles {
+                rank += 1;
+                popularity.push((f64::from(rank).log10(), (*times as f64).log10()));
+            }
+        }
+        *page += &plot(
+            "Sessions of a title by its rank, powers of ten (thesis Figure 3.2)",
+            &popularity,
+        );
+        let sessions = self.trace.sessions.max(1) as f64;
+        let mut sum = 0;
+        let requests = self
+            .trace
+            .requests_per_session
+            .iter()
+            .map(|(requests, count)| {
+                sum += count;
+                (*requests as f64, sum as f64 / sessions)
+            });
+        *page += &plot(
+            "Share of sessions by requests",
+            &requests.collect::<Vec<_>>(),
+        );
+    }
+}
+
+/// Reads a trace; mistakes in it are the operator's.
+pub(crate) fn read_trace(path: &Path) -> anyhow::Result<Trace> {
+    let name = path.display();
+    let text = std::fs::read(path)
+        .map_err(|error| Mistakes(vec![format!("{name}: cannot be read: {error}")]))?;
+    Trace::read(&text).map_err(|errors| {
+        let mut lines: Vec<String> = errors
+            .iter()
+            .map(|error| format!("{name}:{error}"))
+            .collect();
+        if errors.untold() > 0 {
+            lines.push(format!("{name}: and {} mistakes more", errors.untold()));
+        }
+        Mistakes(lines).into()
+    })
+}
+
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 || value >= 1000.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// Values with the share of them that is no larger.
+fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let count = values.len().max(1) as f64;
+    let share = |(index, value): (usize, f64)| (value, (index + 1) as f64 / count);
+    values.into_iter().enumerate().map(share).collect()
+}
+
+fn curve(curve: &Curve, unit: &str) -> String {
+    format!("{}, mean {:.4}{unit}", curve.name, curve.law.mean())
+}
+
+/// Thesis Tables 3.1 and 3.2.
+fn parameters(specification: &Specification) -> Vec<(String, String)> {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |name: &str, value: String| rows.push((name.to_string(), value));
+    for group in &specification.groups {
+        let name = |what: &str| format!("{} {what}", group.name);
+        row(&name("titles"), group.count.to_string());
+        row(&name("weight"), group.weight.to_string());
+        row(
+            &name("popularity"),
+            format!("Zipf, alpha {}", group.zipf_alpha),
+        );
+        row(&name("durations"), curve(&group.durations, " s"));
+        let seconds = group.segment_time.as_secs_f64();
+        let rate = |(bytes, share): &(u64, f64)| {
+            let kbps = *bytes as f64 * 8.0 / seconds / 1000.0;
+            match group.segment_bytes.len() {
+                1 => format!("{kbps:.0} kbps"),
+                _ => format!("{kbps:.0} kbps {:.0} %", share * 100.0),
+            }
+        };
+        let rates: Vec<String> = group.segment_bytes.iter().map(rate).collect();
+        row(&name("bit rate"), rates.join(", "));
+        row(&name("segment"), group.segment_time.to_string());
+        if group.segment_variation > 0.0 {
+            row(
+                &name("segment variation"),
+                format!("+-{:.0} %", group.segment_variation * 100.0),
+            );
+        }
+    }
+    let storage = specification.storage.chunk_bytes;
+    row(
+        "storage",
+        storage.map_or("one file a title".into(), |bytes| {
+            format!("chunk files of {}", Bytes(bytes))
+        }),
+    );
+    row(
+        "padded to",
+        Bytes(specification.storage.pad_bytes).to_string(),
+    );
+    row(
+        "placement",
+        format!("random, seed {}", specification.catalogue_seed),
+    );
+    let sessions = &specification.sessions;
+    row(
+        "sessions",
+        match sessions.extent {
+            Extent::Sessions(count) => count.to_string(),
+            Extent::Time(time) => format!("for {time}"),
+        },
+    );
+    row(
+        "arrivals",
+        match sessions.arrivals {
+            Arrivals::Poisson => format!("Poisson, {}", sessions.rate),
+            Arrivals::Constant => format!("constant, {}", sessions.rate),
+        },
+    );
+    row(
+        "ramp up, ramp down",
+        format!(
+            "{} sessions and {}, {} sessions and {}",
+            sessions.ramp_up.sessions,
+            sessions.ramp_up.time,
+            sessions.ramp_down.sessions,
+            sessions.ramp_down.time
+        ),
+    );
+    row("warming", format!("{} ranges", sessions.warming_count));
+    let viewing = &specification.viewing;
+    match viewing.start {
+        Start::Beginning => row("fraction watched", curve(&viewing.fraction, "")),
+        Start::RandomSegment => row("watched", "one segment, drawn evenly".into()),
+    }
+    for (name, chance) in [
+        ("early end", viewing.early_end),
+        ("pause", viewing.pause),
+        ("skip", viewing.skip),
+    ] {
+        if chance > 0.0 {
+            row(name, format!("{chance} at each request"));
+        }
+    }
+    let requests = &specification.requests;
+    row(
+        "request size",
+        match requests.size {
+            RequestSize::Time(time) => format!("{time} of content"),
+            RequestSize::Bytes(bytes) => Bytes(bytes).to_string(),
+        },
+    );
+    row(
+        "pacing",
+        if requests.pacing {
+            format!("after {} requests", requests.unpaced)
+        } else {
+            "none".into()
+        },
+    );
+    row(
+        "timeout",
+        requests
+            .timeout
+            .map_or("none".into(), |timeout| timeout.to_string()),
+    );
+    row("connections", requests.connections.to_string());
+    for class in &specification.classes {
+        let bandwidth = class
+            .bandwidth
+            .map_or("unlimited".to_string(), |rate| rate.to_string());
+        let text = format!(
+            "{bandwidth}, {} one way, {:.1} % of sessions",
+            class.delay,
+            class.share * 100.0
+        );
+        row(&format!("network {}", class.name), text);
+    }
+    rows
+}

@@ -1,0 +1,341 @@
+//! `headlong simulate`: the server's engine, viewers and a drive in virtual time.
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+
+use headlong_drive::DriveSpec;
+use headlong_sim::{Experiment, Record, Search, Setup, Window, settings};
+use headlong_units::{Bytes, Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+use crate::mistake::Mistakes;
+
+/// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Simulating {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Clone, clap::Subcommand)]
+enum What {
+    /// Run a workload at one rate, or at several, and print what was seen
+    ///
+    /// One line for each rate and seed: rate asked for and served (MiB/s), failed calls, viewers,
+    /// what was read from the drive, how busy it was, reads and what they cost (milliseconds: all,
+    /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, late jobs,
+    /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run {
+        #[command(flatten)]
+        world: WorldArgs,
+        /// Rate that viewers ask for in all, such as 70MiB/s; may be given several times
+        #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
+        rate: Vec<f64>,
+        /// How many seeds, from --seed on
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        seeds: u64,
+    },
+    /// Find the highest rate at which no call fails in steady state
+    #[command(after_help = SEARCH_EXAMPLES)]
+    Search {
+        #[command(flatten)]
+        world: WorldArgs,
+        /// Where to begin
+        #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
+        rate: f64,
+        /// How many seeds must pass, from --seed on
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        seeds: u64,
+        /// How exactly the rate is to be known
+        #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+        resolution: f64,
+        /// Worlds run at once
+        #[arg(long, value_name = "N", default_value = "2")]
+        threads: NonZeroUsize,
+        /// Print only the result, one line
+        #[arg(long)]
+        brief: bool,
+    },
+}
+
+const RUN_EXAMPLES: &str = "Examples:
+  headlong simulate run youtube-sd --rate 60MiB/s --rate 70MiB/s --memory 3.5GiB
+  headlong simulate run youtube-hd --rate 80MiB/s --order elevator --policy fixed --prefetch 8MiB \\
+    --engine ahead_horizon=10s --engine patience=5s --json";
+
+const SEARCH_EXAMPLES: &str = "Examples:
+  headlong simulate search youtube-sd --memory 3.5GiB --prefetch 4MiB --outstanding-reads 4
+  headlong simulate search youtube-hd --rate 90MiB/s --seeds 5 --brief";
+
+/// What the world is made of.
+#[derive(Debug, Clone, clap::Args)]
+struct WorldArgs {
+    /// What is asked for: a preset such as youtube-sd or youtube-hd, or a specification in TOML
+    /// (FILE.toml)
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    /// A value of the workload's specification by its key, such as requests.size=20s; may be given
+    /// several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
+    /// Preset of the drive
+    #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
+    drive: DriveSpec,
+    /// The engine's memory for pieces of files
+    #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
+    memory: Bytes,
+    /// Rule for the size of a prefetch; the same as --engine policy=NAME
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// The rule's reference size; the same as --engine prefetch=SIZE
+    #[arg(long, value_name = "SIZE")]
+    prefetch: Option<String>,
+    /// Order of the device's jobs; the same as --engine order=NAME
+    #[arg(long, value_name = "NAME")]
+    order: Option<String>,
+    /// Reads outstanding at the drive; the same as --engine outstanding_reads=N
+    #[arg(long, value_name = "N")]
+    outstanding_reads: Option<String>,
+    /// Any setting of the engine, by its name in the server's configuration; may be given several
+    /// times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    engine: Vec<(String, String)>,
+    /// First seed of the generated viewers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Length of the ramp, in which nothing counts
+    #[arg(long, value_name = "TIME", default_value = "300s")]
+    ramp: Duration,
+    /// Length of the steady state, which counts
+    #[arg(long, value_name = "TIME", default_value = "600s")]
+    measure: Duration,
+    /// Bytes that a viewer's socket takes beyond those that have left
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    socket: Bytes,
+    /// Largest request that reaches the drive
+    #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
+    request_max: Bytes,
+    /// Tell the engine the bit rates of titles, which it otherwise has to find out
+    #[arg(long)]
+    bit_rates: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `70MiB/s`, or `70` for the same, as MiB/s.
+fn rate(text: &str) -> Result<f64, String> {
+    let amount = text.strip_suffix("/s").unwrap_or(text).trim();
+    let rate = match amount.parse::<f64>() {
+        Ok(number) => number,
+        Err(_) => {
+            let Bytes(bytes) = amount
+                .parse()
+                .map_err(|error| format!("{error}; a rate is written like 70MiB/s"))?;
+            bytes as f64 / MIB as f64
+        }
+    };
+    if rate.is_finite() && rate > 0.0 {
+        Ok(rate)
+    } else {
+        Err(format!("`{text}` is no rate; write it like 70MiB/s"))
+    }
+}
+
+fn drive(name: &str) -> Result<DriveSpec, String> {
+    headlong_drive::preset(name).map_err(|error| error.to_string())
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` has no `=`; write it like NAME=VALUE"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// `name=value` of an engine's setting, tried on an engine that is thrown away.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = pair(text)?;
+    settings::set(&mut Setup::default().engine, &name, &value)?;
+    Ok((name, value))
+}
+
+impl WorldArgs {
+    fn workload(&self) -> Result<Specification, Vec<String>> {
+        let read = match self.workload.strip_suffix(".toml") {
+            None => Specification::preset(&self.workload, &self.set),
+            Some(_) => {
+                let text = std::fs::read_to_string(&self.workload)
+                    .map_err(|error| vec![format!("{}: {error}", self.workload)])?;
+                Specification::read(&self.workload, &text, &self.set)
+            }
+        };
+        read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    /// What the arguments mean, or all that is wrong with them.
+    fn experiment(&self) -> Result<Experiment, Mistakes> {
+        let mut mistakes = Vec::new();
+        let workload = self.workload().map_err(|errors| mistakes.extend(errors));
+        let mut setup = Setup {
+            socket_bytes: self.socket.0,
+            request_bytes_max: self.request_max.0,
+            bit_rates_known: self.bit_rates,
+            window: Window {
+                from: Instant::ZERO + self.ramp,
+                to: Instant::ZERO + self.ramp + self.measure,
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = self.memory.0;
+        let named = [
+            ("policy", &self.policy),
+            ("prefetch", &self.prefetch),
+            ("order", &self.order),
+            ("outstanding_reads", &self.outstanding_reads),
+        ];
+        let named = named.iter().filter_map(|(name, value)| {
+            let value = value.as_deref()?;
+            Some((*name, value))
+        });
+        let others = self.engine.iter();
+        let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in named.chain(others) {
+            if let Err(mistake) = settings::set(&mut setup.engine, name, value) {
+                mistakes.push(mistake);
+            }
+        }
+        mistakes.extend(setup.engine.check().map(|error| error.to_string()));
+        match workload {
+            Ok(workload) if mistakes.is_empty() => Ok(Experiment {
+                workload,
+                drive: self.drive.clone(),
+                setup,
+            }),
+            _ => Err(Mistakes(mistakes)),
+        }
+    }
+}
+
+/// Runs what was asked for.
+pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
+    let (What::Run { world, .. } | What::Search { world, .. }) = &simulating.what;
+    let mut experiment = world.experiment()?;
+    match &simulating.what {
+        What::Run { rate, seeds, .. } => {
+            let records = run(&experiment, world, rate, *seeds)?;
+            if world.json {
+                print(&serde_json::to_string_pretty(&records)?)?;
+            }
+        }
+        What::Search {
+            rate,
+            seeds,
+            resolution,
+            threads,
+            brief,
+            ..
+        } => {
+            experiment.setup.stops_at_failure = true;
+            let search = Search {
+                guess_mib_s: *rate,
+                resolution_mib_s: *resolution,
+                seed: world.seed,
+                seeds: (*seeds).max(1),
+                threads: *threads,
+            };
+            let shows_probes = !world.json && !brief;
+            if shows_probes {
+                print(Record::heading())?;
+            }
+            let found = search.run(
+                |rate, seed| experiment.run(rate, seed),
+                |record| {
+                    if shows_probes {
+                        // Whoever reads had enough; the end of the search says so.
+                        let _ = print(&record.line());
+                    }
+                },
+            )?;
+            if world.json {
+                print(&serde_json::to_string_pretty(&found)?)?;
+            } else {
+                print(&found.line())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run(
+    experiment: &Experiment,
+    world: &WorldArgs,
+    rates: &[f64],
+    seeds: u64,
+) -> anyhow::Result<Vec<Record>> {
+    let mut records = Vec::new();
+    if !world.json {
+        print(Record::heading())?;
+    }
+    for rate in rates {
+        for seed in world.seed..world.seed + seeds.max(1) {
+            let record = experiment.run(*rate, seed)?;
+            if !world.json {
+                print(&record.line())?;
+            }
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+fn print(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::{What, WorldArgs, rate};
+    use crate::args::{Args, Command};
+
+    fn world(arguments: &str) -> WorldArgs {
+        let words = arguments.split(' ');
+        let args = Args::try_parse_from(["headlong", "simulate", "run"].into_iter().chain(words));
+        let Command::Simulate(simulating) = args.expect("a command line").command else {
+            panic!("another command");
+        };
+        match simulating.what {
+            What::Run { world, .. } | What::Search { world, .. } => world,
+        }
+    }
+
+    #[test]
+    fn rates_are_written_with_a_unit_or_without() {
+        assert_eq!(rate("70MiB/s"), Ok(70.0));
+        assert_eq!(rate("70"), Ok(70.0));
+        assert_eq!(rate("1GiB/s"), Ok(1024.0));
+        for wrong in ["", "-3", "0", "7 apples", "inf"] {
+            rate(wrong).expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn settings_reach_the_engine_and_the_last_word_wins() {
+        let world = world("youtube-sd --rate 1 --prefetch 2MiB --engine prefetch=3MiB");
+        let experiment = world.experiment().expect("an experiment");
+        assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
+    }
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        let world = world("youtube-s --rate 1 --order random --prefetch 1B");
+        let mistakes = world.experiment().expect_err("mistakes").0;
+        let told = mistakes.join("\n");
+        for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {
+            assert!(told.contains(part), "{part} is missing in: {told}");
+        }
+    }
+}

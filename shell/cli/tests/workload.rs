@@ -1,0 +1,129 @@
+//! `headlong workload` as an operator meets it.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn workload(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+    command
+        .arg("workload")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_same_command_writes_the_same_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.trace").display().to_string();
+    let args = [
+        "generate",
+        "youtube-sd",
+        "--rate",
+        "2.5/s",
+        "--length",
+        "1min",
+        "--seed",
+        "3",
+    ];
+    let output = workload(&[&args[..], &["-o", &file]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    let printed = workload(&args);
+    assert_eq!(printed.stdout, fs::read(&file).expect("the trace"));
+    assert!(text(&printed.stdout).starts_with("#headlong trace version=1 name=youtube-sd seed=3 "));
+    let described = workload(&["describe", &file, "--json"]);
+    assert!(text(&described.stdout).contains("\"name\": \"youtube-sd\""));
+}
+
+#[test]
+fn mistakes_end_with_64_and_are_told_all_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("a.trace").display().to_string();
+    fs::write(&trace, "/a timeout=ten\n/b range=9-3\n").expect("written");
+    for (args, expected) in [
+        (
+            &[
+                "generate",
+                "youtube-sd",
+                "--rate",
+                "5",
+                "--set",
+                "request.size=1s",
+            ][..],
+            vec![
+                "headlong: --set request.size: unknown key; did you mean requests.size?",
+                "headlong: --set sessions.rate: `5` is no rate; write sessions like 2.5/s, or bytes they \
+                 ask for like 60MiB/s",
+            ],
+        ),
+        (
+            &["generate", "youtube-sd", "--dialect", "httperf"],
+            vec![
+                "headlong: --dialect httperf: this dialect cannot ask for ranges; generate with --set \
+                 catalogue.chunk=512KiB",
+            ],
+        ),
+    ] {
+        let output = workload(args);
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), expected);
+    }
+    let output = workload(&["describe", &trace]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is no time")),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains(&format!("headlong: {trace}:2:10: `9-3` ends before")),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_folder_is_filled_checked_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = folder.path().join("tiny.toml").display().to_string();
+    let videos = folder.path().join("videos").display().to_string();
+    fs::write(&spec, "[title.sd]\ncount = 5\ndurations = \"20s\"\n").expect("written");
+    let fill = ["fill", &videos, "--spec", &spec, "--chunked", "512KiB"];
+    let output = workload(&fill);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("10 files written, 0 kept, 5242880 bytes written;"));
+    assert!(text(&workload(&fill).stdout).starts_with("0 files written, 10 kept,"));
+    let verify = [&fill[..], &["--verify", "all"]].concat();
+    assert_eq!(
+        text(&workload(&verify).stdout),
+        "10 files, 5242880 bytes: all right\n"
+    );
+    let file = folder.path().join("videos/sd/000002/00001.bin");
+    let mut bytes = fs::read(&file).expect("a chunk");
+    bytes[77] ^= 1;
+    fs::write(&file, bytes).expect("written");
+    let output = workload(&verify);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("00001.bin: byte 77 is wrong"));
+}
+
+#[test]
+fn the_text_of_a_preset_is_a_specification() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = folder.path().join("mine.toml");
+    fs::write(
+        &spec,
+        workload(&["describe", "flashstream", "--text"]).stdout,
+    )
+    .expect("written");
+    let spec = spec.display().to_string();
+    let output = workload(&["generate", &spec, "--sessions", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).matches("#headlong session").count(), 2);
+}

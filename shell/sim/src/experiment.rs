@@ -1,0 +1,75 @@
+//! An experiment: a workload, a drive and a setup, to be run at any rate with any seed.
+//!
+//! The catalogue is that of the specification and the same for every rate and seed; its files lie
+//! one behind the other in the order in which they would be created.
+
+use std::collections::BTreeMap;
+
+use headlong_drive::DriveSpec;
+use headlong_player::ObjectId;
+use headlong_units::{BitRate, Instant, MIB};
+use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::{Catalogue, Specification, Trace, generate};
+
+use crate::{File, Measure, Record, Setup, SetupError, World};
+
+/// What is run, but for the rate and the seed.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// What viewers do. Its rate and extent are the run's.
+    pub workload: Specification,
+    /// What they are served from.
+    pub drive: DriveSpec,
+    /// Everything else.
+    pub setup: Setup,
+}
+
+impl Experiment {
+    /// Runs one world, until its window closes, and tells its figures.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn run(&self, rate_mib_s: f64, seed: u64) -> Result<Record, SetupError> {
+        let seen = self.observe(rate_mib_s, seed)?;
+        Ok(Record::new(rate_mib_s, seed, &seen))
+    }
+
+    /// The same, with everything that was seen.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<Measure, SetupError> {
+        let mut specification = self.workload.clone();
+        specification.sessions.rate = Rate::Bytes(rate_mib_s * MIB as f64);
+        let length = self.setup.window.to.since(Instant::ZERO);
+        specification.sessions.extent = Extent::Time(length);
+        let workload = generate(&specification, seed);
+        let files = files_of(&workload.catalogue, &workload.trace);
+        let drive = self.drive.build();
+        let world = World::new(self.setup.clone(), &files, &workload.trace, drive)?;
+        Ok(world.run())
+    }
+}
+
+/// All files of a catalogue in the order of their creation, with their names in a trace.
+pub fn files_of(catalogue: &Catalogue, trace: &Trace) -> Vec<File> {
+    let named: BTreeMap<&str, ObjectId> = trace
+        .objects
+        .iter()
+        .zip(0..)
+        .map(|(path, index)| (path.as_str(), ObjectId(index)))
+        .collect();
+    let titles = catalogue.creation_order.iter();
+    let titles = titles.filter_map(|number| catalogue.titles.get(*number as usize));
+    let files = titles.flat_map(|title| {
+        let bit_rate = BitRate(title.bit_rate() as u64);
+        catalogue.files(title).map(move |file| (file, bit_rate))
+    });
+    files
+        .map(|(file, bit_rate)| File {
+            object: named.get(file.path.as_str()).copied(),
+            size_bytes: file.range.len(),
+            bit_rate: Some(bit_rate),
+        })
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! One viewer's way to the world: what the socket has room for, and when bytes get through.
+//!
+//! The one idea: bytes go in order at a fixed rate, so both ends of a piece's journey are known
+//! when it is handed to the socket, and nothing needs to happen in between. What the socket holds
+//! beyond the bytes on their way is bounded, as by `TCP_NOTSENT_LOWAT`; the round trip never limits
+//! the rate, and a connection does not begin slowly.
+
+use std::collections::VecDeque;
+
+use headlong_units::{BitRate, Duration, Instant};
+
+/// The path from the server's socket to the viewer.
+#[derive(Debug)]
+pub(crate) struct Link {
+    bandwidth: Option<BitRate>,
+    delay: Duration,
+    /// Bytes the socket takes beyond those that have left.
+    socket_bytes: u64,
+    /// Bytes handed to the socket so far.
+    given: u64,
+    /// When the last byte given so far will have left.
+    free_at: Instant,
+    /// What has been given and may not have left, oldest first.
+    leaving: VecDeque<Leaving>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Leaving {
+    from: u64,
+    to: u64,
+    starts: Instant,
+}
+
+/// What becomes of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Journey {
+    /// When the socket has taken all of it, and its memory is free.
+    pub(crate) taken: Instant,
+    /// When its last byte arrives.
+    pub(crate) arrived: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(bandwidth: Option<BitRate>, delay: Duration, socket_bytes: u64) -> Self {
+        Self {
+            bandwidth,
+            delay,
+            socket_bytes,
+            given: 0,
+            free_at: Instant::ZERO,
+            leaving: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    /// The server hands the socket the next `bytes`.
+    pub(crate) fn give(&mut self, now: Instant, bytes: u64) -> Journey {
+        let starts = self.free_at.max(now);
+        let (from, to) = (self.given, self.given + bytes);
+        self.given = to;
+        self.free_at = starts + self.time_for(bytes);
+        self.leaving.push_back(Leaving { from, to, starts });
+        Journey {
+            taken: self.left(to.saturating_sub(self.socket_bytes)).max(now),
+            arrived: self.free_at + self.delay,
+        }
+    }
+
+    /// When the first `mark` bytes will have left; asked with growing marks.
+    fn left(&mut self, mark: u64) -> Instant {
+        while self.leaving.front().is_some_and(|first| first.to < mark) {
+            self.leaving.pop_front();
+        }
+        let Some(first) = self.leaving.front() else {
+            return self.free_at;
+        };
+        first.starts + self.time_for(mark.saturating_sub(first.from))
+    }
+
+    fn time_for(&self, bytes: u64) -> Duration {
+        self.bandwidth
+            .map_or(Duration::ZERO, |rate| rate.time_for(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(50);
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn pieces_arrive_one_behind_the_other_at_the_links_rate() {
+        // 1,000 bytes a second.
+        let mut link = Link::new(Some(BitRate(8_000)), DELAY, 0);
+        let first = link.give(at(0), 500);
+        let second = link.give(at(100), 500);
+        assert_eq!((first.taken, first.arrived), (at(500), at(550)));
+        assert_eq!((second.taken, second.arrived), (at(1000), at(1050)));
+        assert_eq!(link.give(at(2000), 100).arrived, at(2150));
+    }
+
+    #[test]
+    fn the_socket_takes_what_it_has_room_for_at_once() {
+        let mut link = Link::new(Some(BitRate(8_000)), DELAY, 700);
+        assert_eq!(link.give(at(0), 500).taken, at(0));
+        assert_eq!(link.give(at(0), 500).taken, at(300));
+        assert_eq!(link.give(at(0), 500).taken, at(800));
+    }
+
+    #[test]
+    fn a_viewer_without_a_limit_has_everything_after_the_delay() {
+        let mut link = Link::new(None, DELAY, 0);
+        let journey = link.give(at(7), 1 << 30);
+        assert_eq!((journey.taken, journey.arrived), (at(7), at(57)));
+    }
+}

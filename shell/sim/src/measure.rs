@@ -1,0 +1,221 @@
+//! What is seen of a world: what viewers got, what the server did for it, what the drive paid.
+//!
+//! The one idea: two snapshots of counters, when the window opens and when it closes, and between
+//! them every call that ended. What happens outside the window is counted apart.
+
+use headlong_engine::{MemoryUse, Shard, Stats};
+use headlong_player::{CallEnd, CallRecord};
+use headlong_units::{Duration, Instant};
+
+use crate::disk::DriveUse;
+use crate::server::Server;
+
+/// When what happens counts: steady state, without the ramps (thesis 3.6.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// From then on.
+    pub from: Instant,
+    /// Until then.
+    pub to: Instant,
+}
+
+impl Default for Window {
+    /// Ten minutes after a ramp of five.
+    fn default() -> Self {
+        Self {
+            from: Instant::ZERO + Duration::from_secs(300),
+            to: Instant::ZERO + Duration::from_secs(900),
+        }
+    }
+}
+
+impl Window {
+    /// Whether a moment lies in it.
+    pub fn contains(&self, at: Instant) -> bool {
+        (self.from..self.to).contains(&at)
+    }
+}
+
+/// The state of things at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Instant,
+    /// Viewers present.
+    pub viewers: u64,
+    /// How memory is divided.
+    pub memory: MemoryUse,
+    /// Jobs waiting for the device.
+    pub queue: usize,
+    /// Of those, jobs somebody waits for.
+    pub queue_demanded: usize,
+    /// Jobs past their deadline.
+    pub queue_overdue: usize,
+    /// Live chains.
+    pub chains: usize,
+    /// Counters of the shard so far.
+    pub stats: Stats,
+}
+
+/// What became of the calls that ended within the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// All of them.
+    pub ended: u64,
+    /// Those that were answered whole.
+    pub whole: u64,
+    /// Bytes of those.
+    pub whole_bytes: u64,
+    /// Those that were not answered in time.
+    pub timed_out: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those that broke off, or got what they should not.
+    pub broken: u64,
+}
+
+impl Calls {
+    /// Calls that failed, of whatever kind.
+    pub fn failures(&self) -> u64 {
+        self.timed_out + self.refused + self.broken
+    }
+
+    fn count(&mut self, record: &CallRecord) {
+        self.ended += 1;
+        match record.end {
+            CallEnd::Whole => {
+                self.whole += 1;
+                self.whole_bytes += record.bytes;
+            }
+            CallEnd::TimedOut => self.timed_out += 1,
+            CallEnd::Refused(_) => self.refused += 1,
+            CallEnd::Broken | CallEnd::Wrong => self.broken += 1,
+            CallEnd::Abandoned => {}
+        }
+    }
+}
+
+/// Everything that was seen.
+#[derive(Debug)]
+pub struct Measure {
+    window: Window,
+    /// When it was closed: earlier than planned if the world was stopped.
+    closed_at: Instant,
+    /// Calls that ended within the window.
+    pub calls: Calls,
+    /// Calls that ended before or after it.
+    pub calls_outside: Calls,
+    /// Failures within the window by class of the network.
+    pub failures_by_class: Vec<u64>,
+    /// Times from sending to the last byte of the calls answered whole, by class.
+    pub response_times: Vec<Vec<Duration>>,
+    /// Times from a request's arrival at the server until its first piece was there.
+    pub waits: Vec<Duration>,
+    /// The state of things, regularly, from the beginning on.
+    pub looks: Vec<Look>,
+    /// What the shard counted within the window.
+    pub stats: Stats,
+    /// What the drive did within the window.
+    pub drive: DriveUse,
+    /// How memory was divided when the last viewer had left, if the world was run so far.
+    pub memory_at_end: Option<MemoryUse>,
+    stats_before: Stats,
+    drive_before: DriveUse,
+    waits_before: usize,
+    began: u64,
+    ended: u64,
+}
+
+impl Measure {
+    pub(crate) fn new(window: Window, classes: usize) -> Self {
+        Self {
+            window,
+            closed_at: window.to,
+            calls: Calls::default(),
+            calls_outside: Calls::default(),
+            failures_by_class: vec![0; classes],
+            response_times: vec![Vec::new(); classes],
+            waits: Vec::new(),
+            looks: Vec::new(),
+            stats: Stats::default(),
+            drive: DriveUse::default(),
+            memory_at_end: None,
+            stats_before: Stats::default(),
+            drive_before: DriveUse::default(),
+            waits_before: 0,
+            began: 0,
+            ended: 0,
+        }
+    }
+
+    /// How long the window was open.
+    pub fn length(&self) -> Duration {
+        self.closed_at.since(self.window.from)
+    }
+
+    /// Viewers who came.
+    pub fn sessions_began(&self) -> u64 {
+        self.began
+    }
+
+    /// Viewers who left.
+    pub fn sessions_ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// The looks within the window.
+    pub fn looks_within(&self) -> impl Iterator<Item = &Look> + '_ {
+        self.looks
+            .iter()
+            .filter(|look| self.window.contains(look.at))
+    }
+
+    pub(crate) fn session_began(&mut self) {
+        self.began += 1;
+    }
+
+    pub(crate) fn session_ended(&mut self) {
+        self.ended += 1;
+    }
+
+    pub(crate) fn call_ended(&mut self, class: u32, record: &CallRecord) {
+        if !self.window.contains(record.ended) {
+            return self.calls_outside.count(record);
+        }
+        self.calls.count(record);
+        if record.end == CallEnd::Whole {
+            let took = record.ended.since(record.sent);
+            self.response_times[class as usize].push(took);
+        } else if crate::world::is_failure(record) {
+            self.failures_by_class[class as usize] += 1;
+        }
+    }
+
+    pub(crate) fn look(&mut self, at: Instant, shard: &Shard) {
+        let queue = shard.queue_use();
+        self.looks.push(Look {
+            at,
+            viewers: self.began - self.ended,
+            memory: shard.memory_use(),
+            queue: queue.jobs,
+            queue_demanded: queue.jobs_demanded,
+            queue_overdue: queue.jobs_overdue,
+            chains: shard.chain_count(),
+            stats: shard.stats(),
+        });
+    }
+
+    pub(crate) fn open(&mut self, server: &Server) {
+        self.stats_before = server.shard().stats();
+        self.drive_before = server.disk().used();
+        self.waits_before = server.waits().len();
+    }
+
+    pub(crate) fn close(&mut self, now: Instant, server: &Server) {
+        self.closed_at = now;
+        self.stats = server.shard().stats() - self.stats_before;
+        self.drive = server.disk().used().since(&self.drive_before);
+        let within = server.waits().iter().skip(self.waits_before);
+        self.waits = within.map(|(_, wait)| *wait).collect();
+    }
+}

@@ -1,0 +1,353 @@
+//! The record of one run: figures for people and for programs.
+
+use headlong_units::{Duration, Instant, KIB, MIB};
+use serde::Serialize;
+
+use crate::measure::{Look, Measure};
+
+/// Figures of one run, taken within its window unless said otherwise. Times in seconds or, where
+/// the name says so, milliseconds; rates in MiB/s.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// Rate that the workload was generated for.
+    pub rate_mib_s: f64,
+    /// Its seed.
+    pub seed: u64,
+    /// How long the window was open.
+    pub seconds: f64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Of those, calls that were refused.
+    pub refused: u64,
+    /// Calls that failed outside the window.
+    pub failures_outside: u64,
+    /// Calls that failed, by class of the network.
+    pub failures_by_class: Vec<u64>,
+    /// Viewers who came in the whole run.
+    pub sessions: u64,
+    /// Calls that ended.
+    pub calls: u64,
+    /// Viewers present, on average.
+    pub viewers_mean: f64,
+    /// Viewers present, at most.
+    pub viewers_max: u64,
+    /// Bytes of calls answered whole.
+    pub served_mib_s: f64,
+    /// Bytes read from the device.
+    pub disk_mib_s: f64,
+    /// Share of the time during which a read was outstanding.
+    pub busy: f64,
+    /// Reads issued.
+    pub reads: u64,
+    /// Mean size of a read.
+    pub read_kib: f64,
+    /// Time during which a read was outstanding, for each read.
+    pub read_ms: f64,
+    /// How often the drive had to go somewhere for a read: more than once if it works on several
+    /// by turns.
+    pub repositions_per_read: f64,
+    /// Of the drive's own time for each read: moving the arm.
+    pub seek_ms: f64,
+    /// Waiting for the sector.
+    pub rotation_ms: f64,
+    /// Moving bytes.
+    pub transfer_ms: f64,
+    /// Commands and everything else.
+    pub overhead_ms: f64,
+    /// Bytes sent that had been read before, by bytes sent.
+    pub hit_ratio: f64,
+    /// Bytes sent that were in memory when asked for, by bytes sent.
+    pub ram_ratio: f64,
+    /// Bytes read that nobody read, by bytes read.
+    pub waste_ratio: f64,
+    /// Bytes prefetched for a live chain and evicted unread, by bytes read.
+    pub evicted_ratio: f64,
+    /// Jobs completed.
+    pub jobs: u64,
+    /// Share of jobs that came late.
+    pub jobs_late_ratio: f64,
+    /// Share of jobs that merged into others.
+    pub jobs_merged_ratio: f64,
+    /// Mean bytes the rule asked for, for each job.
+    pub job_wanted_kib: f64,
+    /// Jobs waiting, on average.
+    pub queue_mean: f64,
+    /// Of those, jobs that somebody waited for, on average.
+    pub queue_demanded_mean: f64,
+    /// Share of calls whose first piece was not there when they were asked.
+    pub waited_ratio: f64,
+    /// Waits for the first piece, at the server.
+    pub wait_ms: Spread,
+    /// From sending a call to its last byte.
+    pub response_ms: Spread,
+    /// The same by class of the network.
+    pub response_ms_by_class: Vec<Spread>,
+    /// Mean division of memory.
+    pub memory: MemoryShares,
+    /// How things went, from the beginning of the run on.
+    pub series: Vec<Sample>,
+}
+
+/// One moment, and what happened since the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Sample {
+    /// When, from the beginning of the run.
+    pub second: f64,
+    /// Viewers present.
+    pub viewers: u64,
+    /// Bytes handed to replies since the moment before.
+    pub sent_mib_s: f64,
+    /// Bytes read from the device since the moment before.
+    pub disk_mib_s: f64,
+    /// Share of the time since the moment before during which a read was outstanding.
+    pub busy: f64,
+    /// Jobs waiting.
+    pub queue: usize,
+    /// Of those, jobs somebody waits for.
+    pub queue_demanded: usize,
+    /// Of those, jobs past their deadline.
+    pub queue_overdue: usize,
+    /// Live chains.
+    pub chains: usize,
+    /// Division of memory.
+    pub memory: MemoryShares,
+}
+
+/// A distribution in a few figures.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Spread {
+    /// How many.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Half are at or below.
+    pub p50: f64,
+    /// 90 % are at or below.
+    pub p90: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// 99.9 % are at or below.
+    pub p999: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// Shares of memory by class of slots; they add up to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct MemoryShares {
+    /// Holding nothing.
+    pub free: f64,
+    /// Being read into.
+    pub filling: f64,
+    /// Prefetched and not read yet.
+    pub unread: f64,
+    /// In the sockets.
+    pub sending: f64,
+    /// Read, and kept.
+    pub read: f64,
+}
+
+impl Spread {
+    fn of(times: impl Iterator<Item = Duration>) -> Self {
+        let mut sorted: Vec<u64> = times.map(|time| time.0).collect();
+        sorted.sort_unstable();
+        let Some(&last) = sorted.last() else {
+            return Self::default();
+        };
+        let milliseconds = |nanoseconds: u64| round(nanoseconds as f64 / 1e6, 3);
+        let quantile = |share: f64| {
+            let rank = (share * sorted.len() as f64).ceil() as usize;
+            milliseconds(sorted[rank.clamp(1, sorted.len()) - 1])
+        };
+        let sum: u128 = sorted.iter().map(|time| u128::from(*time)).sum();
+        Self {
+            count: sorted.len(),
+            mean: milliseconds((sum / sorted.len() as u128) as u64),
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: milliseconds(last),
+        }
+    }
+}
+
+impl Record {
+    /// The figures of what was seen.
+    pub fn new(rate_mib_s: f64, seed: u64, seen: &Measure) -> Self {
+        let (stats, drive) = (&seen.stats, &seen.drive);
+        let seconds = seen.length().as_secs_f64();
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        let per_read = |time: Duration| ratio(time.as_secs_f64() * 1e3, stats.reads_done as f64);
+        let share = |part: u64, whole: u64| ratio(part as f64, whole as f64);
+        let looks: Vec<&Look> = seen.looks_within().collect();
+        let demanded: usize = looks.iter().map(|look| look.queue_demanded).sum();
+        let waited = seen.waits.iter().filter(|wait| **wait > Duration::ZERO);
+        let viewers: u64 = looks.iter().map(|look| look.viewers).sum();
+        let all = seen.response_times.iter().flatten().copied();
+        let by_class = seen.response_times.iter();
+        let parts = &drive.parts;
+        Self {
+            rate_mib_s,
+            seed,
+            seconds: round(seconds, 3),
+            failures: seen.calls.failures(),
+            refused: seen.calls.refused,
+            failures_outside: seen.calls_outside.failures(),
+            failures_by_class: seen.failures_by_class.clone(),
+            sessions: seen.sessions_began(),
+            calls: seen.calls.ended,
+            viewers_mean: share(viewers, looks.len() as u64),
+            viewers_max: looks.iter().map(|look| look.viewers).max().unwrap_or(0),
+            served_mib_s: mib_s(seen.calls.whole_bytes),
+            disk_mib_s: mib_s(stats.bytes_read),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            reads: stats.reads_done,
+            read_kib: share(stats.bytes_read / KIB, stats.reads),
+            read_ms: per_read(stats.busy_time),
+            repositions_per_read: share(drive.repositions, stats.reads_done),
+            seek_ms: per_read(parts.seek),
+            rotation_ms: per_read(parts.rotation),
+            transfer_ms: per_read(parts.transfer),
+            overhead_ms: per_read(parts.overhead + parts.cleaning),
+            hit_ratio: share(stats.bytes_reused, stats.bytes_sent),
+            ram_ratio: share(stats.bytes_from_ram, stats.bytes_sent),
+            waste_ratio: share(stats.wasted_bytes, stats.bytes_read),
+            evicted_ratio: share(stats.prefetch_evicted_bytes, stats.bytes_read),
+            jobs: stats.jobs,
+            jobs_late_ratio: share(stats.jobs_late, stats.jobs),
+            jobs_merged_ratio: share(stats.jobs_merged, stats.jobs + stats.jobs_merged),
+            job_wanted_kib: share(stats.job_bytes_wanted / KIB, stats.jobs),
+            queue_mean: ratio(stats.queue_time.as_secs_f64(), seconds),
+            queue_demanded_mean: share(demanded as u64, looks.len() as u64),
+            waited_ratio: share(waited.count() as u64, seen.waits.len() as u64),
+            wait_ms: Spread::of(seen.waits.iter().copied()),
+            response_ms: Spread::of(all),
+            response_ms_by_class: by_class
+                .map(|times| Spread::of(times.iter().copied()))
+                .collect(),
+            memory: MemoryShares::mean_of(&looks),
+            series: seen.looks.windows(2).map(Sample::between).collect(),
+        }
+    }
+
+    /// Names of what [`Self::line`] shows, above it.
+    pub fn heading() -> &'static str {
+        "  rate seed  fail viewers served   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
+         hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
+    }
+
+    /// One line for a person.
+    pub fn line(&self) -> String {
+        let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
+        format!(
+            "{:6.1} {:4} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
+             {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:3.0}% {:>20} {:>16} {:>21}",
+            self.rate_mib_s,
+            self.seed,
+            self.failures_by_kind(),
+            self.viewers_mean,
+            self.served_mib_s,
+            self.disk_mib_s,
+            self.busy * 100.0,
+            ratio(self.reads as f64, self.seconds),
+            self.read_kib,
+            self.read_ms,
+            self.repositions_per_read,
+            self.seek_ms,
+            self.rotation_ms,
+            self.transfer_ms,
+            self.hit_ratio * 100.0,
+            self.waste_ratio * 100.0,
+            self.evicted_ratio * 100.0,
+            self.jobs_late_ratio * 100.0,
+            self.queue_mean,
+            self.waited_ratio * 100.0,
+            format!("{:.0}/{:.0}/{:.0}", wait.p90, wait.p99, wait.max),
+            format!("{:.2}/{:.2}", response.p99 / 1e3, response.max / 1e3),
+            format!(
+                "{:.0}/{:.0}/{:.0}%",
+                memory.unread * 100.0,
+                memory.sending * 100.0,
+                memory.read * 100.0
+            ),
+        )
+    }
+}
+
+impl Sample {
+    /// What two looks, one after the other, show.
+    fn between(looks: &[Look]) -> Self {
+        let (before, look) = (&looks[0], &looks[looks.len() - 1]);
+        let stats = look.stats - before.stats;
+        let seconds = look.at.since(before.at).as_secs_f64();
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        Self {
+            second: round(look.at.since(Instant::ZERO).as_secs_f64(), 3),
+            viewers: look.viewers,
+            sent_mib_s: mib_s(stats.bytes_sent),
+            disk_mib_s: mib_s(stats.bytes_read),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            queue: look.queue,
+            queue_demanded: look.queue_demanded,
+            queue_overdue: look.queue_overdue,
+            chains: look.chains,
+            memory: MemoryShares::mean_of(&[look]),
+        }
+    }
+}
+
+impl Record {
+    /// Failures, and of what kind if there are any: `t` timed out or broken, `r` refused.
+    fn failures_by_kind(&self) -> String {
+        match (self.failures - self.refused, self.refused) {
+            (0, 0) => "0".to_owned(),
+            (timed_out, 0) => format!("{timed_out}t"),
+            (0, refused) => format!("{refused}r"),
+            (timed_out, refused) => format!("{timed_out}t{refused}r"),
+        }
+    }
+}
+
+impl MemoryShares {
+    fn mean_of(looks: &[&Look]) -> Self {
+        let mut sum = [0_u64; 5];
+        for look in looks {
+            let memory = &look.memory;
+            let classes = [
+                memory.free_bytes,
+                memory.filling_bytes,
+                memory.unread_bytes,
+                memory.sending_bytes,
+                memory.read_bytes,
+            ];
+            for (sum, class) in sum.iter_mut().zip(classes) {
+                *sum += class;
+            }
+        }
+        let all: u64 = sum.iter().sum();
+        let [free, filling, unread, sending, read] =
+            sum.map(|class| ratio(class as f64, all as f64));
+        Self {
+            free,
+            filling,
+            unread,
+            sending,
+            read,
+        }
+    }
+}
+
+/// A ratio to four places; zero of nothing.
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        round(part / whole, 4)
+    } else {
+        0.0
+    }
+}
+
+fn round(value: f64, places: i32) -> f64 {
+    let scale = 10_f64.powi(places);
+    (value * scale).round() / scale
+}

@@ -1,0 +1,378 @@
+//! Small worlds whose outcome is known: by arithmetic, by conservation, or by running them twice.
+
+use std::collections::VecDeque;
+
+use headlong_drive::{Completion, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_engine::{Admission, EngineConfig, Policy, SizingConfig};
+use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_random::Generator;
+use headlong_sim::{File, Measure, Record, Setup, Window, World};
+use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
+use headlong_workload::{NetworkClass, Session, Trace};
+use proptest::prelude::*;
+
+const CHUNK_BYTES: u64 = 512 * KIB;
+const DELAY: Duration = Duration::from_millis(50);
+
+/// A drive of arithmetic: a fixed time for each place it goes to, then a fixed rate.
+#[derive(Debug)]
+struct Plain {
+    position_time: Duration,
+    rate: BitRate,
+    head: u64,
+    queue: VecDeque<(RequestId, Request)>,
+    current: Option<Completion>,
+    done: VecDeque<Completion>,
+}
+
+impl Plain {
+    fn new(position_time: Duration) -> Box<Self> {
+        Box::new(Self {
+            position_time,
+            rate: BitRate(8 * 100 * MIB),
+            head: 0,
+            queue: VecDeque::new(),
+            current: None,
+            done: VecDeque::new(),
+        })
+    }
+
+    fn begin(&mut self, now: Instant) {
+        if self.current.is_some() {
+            return;
+        }
+        let Some((id, request)) = self.queue.pop_front() else {
+            return;
+        };
+        let is_sequential = request.sector == self.head;
+        let seek = match is_sequential {
+            true => Duration::ZERO,
+            false => self.position_time,
+        };
+        let transfer = self
+            .rate
+            .time_for(u64::from(request.sectors) * SECTOR_BYTES);
+        self.head = request.end();
+        self.current = Some(Completion {
+            id,
+            request,
+            started: now,
+            ended: now + seek + transfer,
+            parts: Parts {
+                seek,
+                transfer,
+                ..Parts::default()
+            },
+            is_sequential,
+        });
+    }
+}
+
+impl Drive for Plain {
+    fn capacity_sectors(&self) -> u64 {
+        1 << 31
+    }
+    fn queue_depth(&self) -> usize {
+        4
+    }
+    fn handle_request(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        request: Request,
+    ) -> Result<(), Refusal> {
+        if self.queue.len() + usize::from(self.current.is_some()) >= self.queue_depth() {
+            return Err(Refusal::QueueFull);
+        }
+        self.queue.push_back((id, request));
+        self.begin(now);
+        Ok(())
+    }
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.current.is_some_and(|current| current.ended <= now) {
+            self.done.extend(self.current.take());
+            self.begin(now);
+        }
+    }
+    fn poll_completion(&mut self) -> Option<Completion> {
+        self.done.pop_front()
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.current.map(|current| current.ended)
+    }
+}
+
+fn seconds(count: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(count)
+}
+
+fn class(bandwidth: Option<BitRate>) -> NetworkClass {
+    NetworkClass {
+        name: "only".to_owned(),
+        bandwidth,
+        delay: DELAY,
+        share: 1.0,
+    }
+}
+
+/// Whoever watches `count` chunks of a title from the start, three at once, the others paced.
+fn visit(arrival: Duration, title: u32, count: u64) -> Session {
+    let call = |index: u64| Call {
+        object: ObjectId(title),
+        range: Some(ByteRange::new(
+            index * CHUNK_BYTES,
+            (index + 1) * CHUNK_BYTES,
+        )),
+        expected_bytes: Some(CHUNK_BYTES),
+        timeout: Some(Duration::from_secs(10)),
+        pace: (index >= 3).then_some(Duration::from_secs(10)),
+        think: None,
+        with_previous: false,
+    };
+    Session {
+        arrival,
+        class: 0,
+        plan: Plan::Script(Script::new((0..count).map(call).collect())),
+    }
+}
+
+fn titles(count: u32, chunks: u64) -> Vec<File> {
+    let title = |index| File {
+        object: Some(ObjectId(index)),
+        size_bytes: chunks * CHUNK_BYTES,
+        bit_rate: None,
+    };
+    (0..count).map(title).collect()
+}
+
+fn trace(bandwidth: Option<BitRate>, sessions: Vec<Session>) -> Trace {
+    Trace {
+        classes: vec![class(bandwidth)],
+        sessions,
+        ..Trace::default()
+    }
+}
+
+/// Everything counts, from the start on.
+fn setup(engine: EngineConfig) -> Setup {
+    Setup {
+        engine,
+        window: Window {
+            from: Instant::ZERO,
+            to: seconds(10_000),
+        },
+        checked: true,
+        ..Setup::default()
+    }
+}
+
+fn accepting(memory_bytes: u64) -> EngineConfig {
+    EngineConfig {
+        memory_bytes,
+        admission: Admission::Accept,
+        ..EngineConfig::default()
+    }
+}
+
+/// Many viewers of few titles on a slow drive with little memory.
+fn crowd(seed: u64, viewers: u64) -> Trace {
+    let mut generator = Generator::new(seed);
+    let mut arrival = Duration::ZERO;
+    let mut someone = || {
+        arrival += Duration::from_millis(generator.below(400));
+        let title = generator.below(12) as u32;
+        visit(arrival, title, 1 + generator.below(8))
+    };
+    let sessions = (0..viewers).map(|_| someone()).collect();
+    trace(Some(BitRate::from_kbps(3_500)), sessions)
+}
+
+fn calls_of(trace: &Trace) -> u64 {
+    let calls = trace.sessions.iter().map(|session| {
+        let Plan::Script(script) = &session.plan else {
+            panic!("viewers here follow scripts");
+        };
+        script.calls.len() as u64
+    });
+    calls.sum()
+}
+
+fn run(setup: Setup, files: &[File], trace: &Trace, position: Duration) -> Measure {
+    let world = World::new(setup, files, trace, Plain::new(position)).expect("a world");
+    world.run_to_the_end()
+}
+
+#[test]
+fn one_viewer_gets_its_bytes_when_arithmetic_says_so() {
+    let engine = EngineConfig {
+        sizing: SizingConfig {
+            policy: Policy::Fixed,
+            reference_bytes: CHUNK_BYTES,
+            ..SizingConfig::default()
+        },
+        ahead_horizon: Duration::ZERO,
+        ..accepting(64 * MIB)
+    };
+    // 512 KiB in exactly one second.
+    let bandwidth = BitRate(8 * CHUNK_BYTES);
+    let trace = trace(Some(bandwidth), vec![visit(Duration::from_secs(1), 1, 1)]);
+    let position = Duration::from_millis(20);
+    let seen = run(setup(engine), &titles(2, 4), &trace, position);
+    // There and back, the place, 512 KiB at 100 MiB/s, and a second on the way.
+    let expected = DELAY.times(2) + position + Duration::from_millis(5) + Duration::from_secs(1);
+    assert_eq!(seen.response_times, [[expected]]);
+    assert_eq!(seen.waits, [position + Duration::from_millis(5)]);
+    assert_eq!(seen.drive.parts.seek, position);
+}
+
+#[test]
+fn paced_calls_are_sent_when_the_script_says_and_all_are_answered() {
+    let trace = trace(None, vec![visit(Duration::ZERO, 0, 6)]);
+    let seen = run(setup(accepting(64 * MIB)), &titles(1, 6), &trace, DELAY);
+    assert_eq!(seen.calls.whole, 6);
+    assert_eq!(seen.calls.failures(), 0);
+    // Three calls one behind the other, then one every ten seconds.
+    let last_look = seen.looks.last().expect("looks").at;
+    assert!((seconds(30)..seconds(40)).contains(&last_look));
+    assert_eq!(seen.drive.bytes, 6 * CHUNK_BYTES, "each byte is read once");
+}
+
+#[test]
+fn what_was_asked_for_arrives_and_every_slot_comes_back() {
+    let trace = crowd(7, 120);
+    let asked = calls_of(&trace) * CHUNK_BYTES;
+    let seen = run(setup(accepting(64 * MIB)), &titles(12, 8), &trace, DELAY);
+    assert_eq!(seen.calls.failures(), 0);
+    assert_eq!(seen.calls.whole_bytes, asked);
+    assert_eq!(seen.stats.bytes_sent, asked);
+    assert_eq!(seen.stats.bytes_requested, asked);
+    assert_eq!(seen.stats.bytes_read, seen.drive.bytes);
+    let memory = seen.memory_at_end.expect("run to the end");
+    assert_eq!((memory.sending_bytes, memory.filling_bytes), (0, 0));
+}
+
+#[test]
+fn a_drive_that_is_too_slow_fails_viewers_but_loses_none() {
+    let trace = crowd(3, 150);
+    let position = Duration::from_millis(900);
+    let seen = run(setup(accepting(16 * MIB)), &titles(12, 8), &trace, position);
+    assert!(seen.calls.timed_out > 0);
+    assert_eq!(seen.sessions_began(), 150);
+    assert_eq!(seen.sessions_ended(), 150);
+    // Whoever fails leaves, and asks for nothing more.
+    assert!(seen.calls.timed_out <= 150 && seen.calls.ended <= calls_of(&trace));
+    assert_eq!(seen.calls.failures(), seen.failures_by_class[0]);
+    let memory = seen.memory_at_end.expect("run to the end");
+    assert_eq!(
+        memory.sending_bytes, 0,
+        "what was sent to those who left is back"
+    );
+}
+
+#[test]
+fn whoever_is_refused_is_counted_as_refused() {
+    let engine = EngineConfig {
+        requests_max: 1,
+        ..accepting(64 * MIB)
+    };
+    let two = |title| visit(Duration::ZERO, title, 1);
+    let trace = trace(Some(BitRate::from_kbps(1_000)), vec![two(0), two(1)]);
+    let seen = run(setup(engine), &titles(2, 1), &trace, DELAY);
+    assert_eq!((seen.calls.whole, seen.calls.refused), (1, 1));
+}
+
+#[test]
+fn only_what_happens_in_the_window_counts() {
+    let trace = trace(None, vec![visit(Duration::ZERO, 0, 9)]);
+    let mut setup = setup(accepting(64 * MIB));
+    setup.window = Window {
+        from: seconds(15),
+        to: seconds(45),
+    };
+    let world = World::new(setup, &titles(1, 9), &trace, Plain::new(DELAY)).expect("a world");
+    let seen = world.run();
+    // Calls of 0 s (three), 10 s, 20 s, 30 s, 40 s, ...
+    assert_eq!((seen.calls.whole, seen.calls_outside.whole), (3, 4));
+    assert_eq!(seen.length(), Duration::from_secs(30));
+}
+
+#[test]
+fn a_world_may_stop_at_its_first_failure() {
+    let trace = crowd(3, 150);
+    let mut setup = setup(accepting(16 * MIB));
+    setup.stops_at_failure = true;
+    let position = Duration::from_millis(900);
+    let world = World::new(setup, &titles(12, 8), &trace, Plain::new(position)).expect("a world");
+    let seen = world.run();
+    assert_eq!(seen.calls.failures(), 1);
+    assert!(seen.length() < Duration::from_secs(200));
+}
+
+#[test]
+fn a_catalogue_larger_than_the_drive_is_refused_with_both_sizes() {
+    let file = File {
+        object: Some(ObjectId(0)),
+        size_bytes: 2 << 40,
+        bit_rate: None,
+    };
+    let trace = trace(None, Vec::new());
+    let world = World::new(Setup::default(), &[file], &trace, Plain::new(DELAY));
+    let error = world.expect_err("too large").to_string();
+    assert!(error.contains("2TiB") && error.contains("1TiB"), "{error}");
+}
+
+fn record_of(engine: EngineConfig, trace: &Trace) -> String {
+    let seen = run(setup(engine), &titles(12, 8), trace, DELAY);
+    let record = Record::new(1.0, 1, &seen);
+    serde_json::to_string(&record).expect("a record is JSON") + &format!("{seen:?}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// The shard's invariants are checked after every step of these.
+    #[test]
+    fn any_small_world_ends_with_every_viewer_and_slot_accounted_for(
+        seed: u64,
+        viewers in 1_u64..60,
+        memory_mib in 2_u64..40,
+        outstanding in 1_u32..5,
+        order in 0_usize..3,
+        policy in 0_usize..5,
+        position_ms in 1_u64..400,
+        socket_kib in 0_u64..600,
+    ) {
+        let engine = EngineConfig {
+            outstanding_reads_max: outstanding,
+            order: headlong_engine::Order::ALL[order],
+            sizing: SizingConfig { policy: Policy::ALL[policy], ..SizingConfig::default() },
+            ..accepting(memory_mib * MIB)
+        };
+        let mut setup = setup(engine);
+        setup.socket_bytes = socket_kib * KIB;
+        let trace = crowd(seed, viewers);
+        let position = Duration::from_millis(position_ms);
+        let seen = run(setup, &titles(12, 8), &trace, position);
+        prop_assert_eq!(seen.sessions_ended(), viewers);
+        prop_assert!(seen.calls.ended <= calls_of(&trace));
+        prop_assert!(seen.calls.failures() > 0 || seen.calls.whole == calls_of(&trace));
+        prop_assert_eq!(seen.calls.whole_bytes, seen.calls.whole * CHUNK_BYTES);
+        prop_assert_eq!(seen.calls.broken, 0);
+        let memory = seen.memory_at_end.expect("run to the end");
+        prop_assert_eq!(memory.sending_bytes, 0);
+    }
+}
+
+#[test]
+fn the_same_world_twice_is_the_same_to_the_last_byte() {
+    let trace = crowd(11, 100);
+    assert_eq!(
+        record_of(accepting(24 * MIB), &trace),
+        record_of(accepting(24 * MIB), &trace)
+    );
+    let other = crowd(12, 100);
+    assert_ne!(
+        record_of(accepting(24 * MIB), &trace),
+        record_of(accepting(24 * MIB), &other)
+    );
+}

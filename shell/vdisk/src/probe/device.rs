@@ -1,0 +1,330 @@
+//! A real block device, or a file, past the page cache.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use headlong_drive::{Direction, Request, SECTOR_BYTES};
+use headlong_random::Generator;
+use headlong_units::Duration;
+use rustix::fs::{OFlags, major, minor};
+
+use super::{ProbeError, Target};
+
+/// Alignment of memory and of requests to files: no device has larger blocks than a page.
+const ALIGNMENT: usize = 4096;
+
+/// What the kernel knows of a device.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceFacts {
+    /// Whether it turns; `None` if the kernel does not say.
+    pub rotational: Option<bool>,
+    /// Turns per minute, if the drive tells (SCSI and SATA, page B1 of its vital product data).
+    pub rpm: Option<u32>,
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Least that can be read or written.
+    pub block_bytes: Option<u64>,
+}
+
+impl DeviceFacts {
+    /// Of the device with this number, from sysfs.
+    fn of(sys: &Path, device: u64) -> Self {
+        let link = sys.join(format!("dev/block/{}:{}", major(device), minor(device)));
+        let Ok(mut directory) = link.canonicalize() else {
+            return Self::default();
+        };
+        // A partition's disk is one directory up.
+        if directory.join("partition").exists() {
+            directory.pop();
+        }
+        let read = |path: &str| fs::read_to_string(directory.join(path)).ok();
+        let number = |path: &str| read(path)?.trim().parse::<u64>().ok();
+        let page = fs::read(directory.join("device/vpd_pgb1")).unwrap_or_default();
+        let model = read("device/model").map(|model| model.trim().to_string());
+        Self {
+            rotational: number("queue/rotational").map(|flag| flag != 0),
+            rpm: rotation_rate(&page),
+            model: model.filter(|model| !model.is_empty()),
+            block_bytes: number("queue/logical_block_size"),
+        }
+    }
+}
+
+/// MEDIUM ROTATION RATE of the block device characteristics page (SBC-4 6.6.2): 1 is for what does
+/// not turn, up to 0x400 is reserved.
+fn rotation_rate(page: &[u8]) -> Option<u32> {
+    let bytes: [u8; 2] = page.get(4..6)?.try_into().ok()?;
+    match u16::from_be_bytes(bytes) {
+        rate @ 0x401..=0xfffe => Some(rate.into()),
+        _ => None,
+    }
+}
+
+/// A device or file that is open for direct I/O.
+#[derive(Debug)]
+pub struct DeviceTarget {
+    path: PathBuf,
+    file: File,
+    facts: DeviceFacts,
+    bytes: u64,
+    block_bytes: u64,
+    buffer: AlignedBuffer,
+}
+
+impl DeviceTarget {
+    /// Opens it to be read.
+    ///
+    /// # Errors
+    /// If it is neither block device nor file, may not be read, or has no direct I/O.
+    pub fn open(path: &Path) -> Result<Self, ProbeError> {
+        Self::open_with(path, OpenOptions::new().read(true), OFlags::DIRECT)
+    }
+
+    /// Opens it to be written to, alone: a device that is mounted, in part or whole, or that
+    /// something else is made of, is refused by the kernel itself.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and if somebody uses the device.
+    pub fn open_for_writing(path: &Path) -> Result<Self, ProbeError> {
+        let is_device = kind(path)?.file_type().is_block_device();
+        let alone = if is_device {
+            OFlags::EXCL
+        } else {
+            OFlags::empty()
+        };
+        let mut options = OpenOptions::new();
+        Self::open_with(path, options.read(true).write(true), OFlags::DIRECT | alone)
+    }
+
+    fn open_with(
+        path: &Path,
+        options: &mut OpenOptions,
+        flags: OFlags,
+    ) -> Result<Self, ProbeError> {
+        let metadata = kind(path)?;
+        let is_device = metadata.file_type().is_block_device();
+        // The flags of open(2) are an int.
+        let flags = i32::try_from(flags.bits()).unwrap_or(0);
+        let opened = options.custom_flags(flags).open(path);
+        let mut file = opened.map_err(|error| refused(path, &metadata, error))?;
+        let bytes = file.seek(SeekFrom::End(0));
+        let bytes = bytes.map_err(|error| refused(path, &metadata, error))?;
+        let device = if is_device {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        let facts = DeviceFacts::of(Path::new("/sys"), device);
+        // A file's blocks are its file system's business; a page is right for all of them.
+        let block_bytes = match facts.block_bytes {
+            Some(block_bytes) if is_device => block_bytes.max(SECTOR_BYTES),
+            _ => ALIGNMENT as u64,
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            bytes: bytes / block_bytes * block_bytes,
+            block_bytes,
+            buffer: AlignedBuffer::default(),
+            file,
+            facts,
+        })
+    }
+
+    /// What the kernel knows of it; for a file, of the device it lies on.
+    pub fn facts(&self) -> &DeviceFacts {
+        &self.facts
+    }
+
+    /// The bytes of whole blocks that hold a request.
+    fn blocks_of(&self, request: &Request) -> (u64, u64) {
+        let start = request.sector * SECTOR_BYTES / self.block_bytes * self.block_bytes;
+        let end = (request.end() * SECTOR_BYTES).next_multiple_of(self.block_bytes);
+        (start, end.saturating_sub(start))
+    }
+}
+
+fn kind(path: &Path) -> Result<fs::Metadata, ProbeError> {
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => ProbeError::NoPermission(path.to_path_buf()),
+        _ => ProbeError::NotFound {
+            path: path.to_path_buf(),
+            source: error,
+        },
+    })?;
+    let kind = metadata.file_type();
+    let found = match kind {
+        kind if kind.is_block_device() || kind.is_file() => return Ok(metadata),
+        kind if kind.is_dir() => "a folder",
+        kind if kind.is_char_device() => "a character device",
+        _ => "something else",
+    };
+    Err(ProbeError::WrongKind {
+        path: path.to_path_buf(),
+        found,
+    })
+}
+
+fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError {
+    let path = path.to_path_buf();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => ProbeError::NoPermission(path),
+        // Direct I/O that a file system does not have is an invalid argument.
+        io::ErrorKind::InvalidInput => ProbeError::NoDirectIo(path),
+        io::ErrorKind::ResourceBusy => ProbeError::InUse {
+            users: mounts(metadata.rdev()),
+            path,
+        },
+        _ => ProbeError::NotFound {
+            path,
+            source: error,
+        },
+    }
+}
+
+/// Where a device, or a partition of it, is mounted.
+fn mounts(device: u64) -> Vec<String> {
+    let within = |number: &str| -> bool {
+        let link = |number: &str| Path::new("/sys/dev/block").join(number).canonicalize();
+        let whole = link(&format!("{}:{}", major(device), minor(device)));
+        whole.is_ok_and(|whole| link(number).is_ok_and(|part| part.starts_with(&whole)))
+    };
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let lines = table.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (number, point) = (fields.next()?, fields.nth(1)?);
+        within(number).then(|| point.to_string())
+    });
+    lines.collect()
+}
+
+impl Target for DeviceTarget {
+    fn sectors(&self) -> u64 {
+        self.bytes / SECTOR_BYTES
+    }
+
+    fn perform(&mut self, request: Request) -> Result<Duration, ProbeError> {
+        let (offset, bytes) = self.blocks_of(&request);
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let memory = self.buffer.of(length);
+        let what = match request.direction {
+            Direction::Read => "a read",
+            Direction::Write => "a write",
+        };
+        let began = std::time::Instant::now();
+        let done = match request.direction {
+            // A file would grow.
+            _ if offset + bytes > self.bytes => Err(io::ErrorKind::UnexpectedEof.into()),
+            Direction::Read => self.file.read_exact_at(memory, offset),
+            Direction::Write => self.file.write_all_at(memory, offset),
+        };
+        let elapsed = began.elapsed();
+        done.map_err(|source| ProbeError::Failed {
+            name: self.path.display().to_string(),
+            what,
+            offset,
+            bytes,
+            source,
+        })?;
+        Ok(Duration(
+            u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        ))
+    }
+}
+
+/// Memory that direct I/O accepts: it begins at a page. It holds noise, since some SSDs are faster
+/// with what they can compress.
+#[derive(Debug, Default)]
+struct AlignedBuffer {
+    memory: Vec<u8>,
+    start: usize,
+}
+
+impl AlignedBuffer {
+    fn of(&mut self, length: usize) -> &mut [u8] {
+        if self.memory.len() < length + ALIGNMENT {
+            let mut noise = Generator::new(0);
+            let words = (length + ALIGNMENT).div_ceil(8);
+            self.memory = (0..words)
+                .flat_map(|_| noise.bits().to_le_bytes())
+                .collect();
+            self.start = self.memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        }
+        &mut self.memory[self.start..self.start + length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_begins_at_a_page_whatever_its_size() {
+        let mut buffer = AlignedBuffer::default();
+        for length in [512, 1 << 20, 4096, 3 << 20] {
+            let memory = buffer.of(length);
+            assert_eq!(
+                (memory.len(), memory.as_ptr() as usize % ALIGNMENT),
+                (length, 0)
+            );
+        }
+    }
+
+    #[test]
+    fn rates_of_rotation_are_read_from_the_drive_s_own_page() {
+        let page = |rate: u16| [&[0, 0xb1, 0, 0x3c], &rate.to_be_bytes()[..]].concat();
+        assert_eq!(rotation_rate(&page(5400)), Some(5400));
+        assert_eq!(rotation_rate(&page(1)), None);
+        assert_eq!(rotation_rate(&[0, 0xb1]), None);
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused_by_what_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (path, words) in [
+            (folder.path(), "but a folder"),
+            (Path::new("/dev/null"), "but a character device"),
+            (Path::new("/no/such/disk"), "/no/such/disk: No such file"),
+        ] {
+            let error = DeviceTarget::open(path).expect_err("no disk");
+            assert!(
+                error.is_mistake() && error.to_string().contains(words),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_and_written_in_whole_blocks_past_the_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        fs::write(&path, vec![0; 1 << 20]).expect("written");
+        let mut target = match DeviceTarget::open_for_writing(&path) {
+            Ok(target) => target,
+            Err(error @ ProbeError::NoDirectIo(_)) => {
+                eprintln!("not tested here: {error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(target.sectors(), 2048);
+        let request = |sector, direction| Request {
+            sector,
+            sectors: 1,
+            direction,
+        };
+        target
+            .perform(request(9, Direction::Write))
+            .expect("written");
+        let content = fs::read(&path).expect("read");
+        assert!(content[..4096].iter().all(|byte| *byte == 0));
+        assert!(content[4096..8192].iter().any(|byte| *byte != 0));
+        assert!(content[8192..].iter().all(|byte| *byte == 0));
+        target
+            .perform(request(2047, Direction::Read))
+            .expect("read");
+        let error = target.perform(request(4000, Direction::Read));
+        assert!(error.is_err(), "a read behind the end");
+    }
+}

@@ -1,0 +1,45 @@
+//! What these tests share: whether they can run, and a small disk.
+
+use headlong_drive::{DriveSpec, preset};
+use headlong_vdisk::control::StopSignal;
+use headlong_vdisk::{FileOptions, FileSystem, Options, QueueSettings, VirtualDisk};
+
+/// False if this machine cannot emulate disks; under `CI=true` that is a failure, because there
+/// nobody reads what was skipped.
+pub(crate) fn can_run(test: &str) -> bool {
+    let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
+    if missing.is_empty() {
+        return true;
+    }
+    let is_ci = std::env::var("CI").as_deref() == Ok("true");
+    assert!(!is_ci, "{test} cannot run in CI: {}", missing.join("; "));
+    eprintln!("skipped: {test}: {}", missing.join("; "));
+    false
+}
+
+/// A small hard drive.
+pub(crate) fn spec(size_bytes: u64) -> DriveSpec {
+    let spec = preset("wd-red-wd10efrx").expect("there is such a drive");
+    spec.scaled_to(size_bytes)
+}
+
+/// A disk of that drive: ext4, forgotten, without a control socket.
+pub(crate) fn options(size_bytes: u64, time_scale: f64) -> Options {
+    Options {
+        file: FileOptions {
+            drive: spec(size_bytes).build(),
+            queue_depth: None,
+            time_scale,
+            store: None,
+        },
+        file_system: Some(FileSystem::Ext4),
+        inodes: None,
+        mount: None,
+        queue: QueueSettings {
+            is_rotational: true,
+            ..QueueSettings::default()
+        },
+        control: None,
+        stop: StopSignal::default(),
+    }
+}
