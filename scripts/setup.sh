@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on a Debian machine, and nothing else. Cargo is expected to be there.
 #
-#   scripts/setup.sh [run|test]      (default: test, which needs more)
+#   scripts/setup.sh [run|test|bench]      (default: test; bench is for `headlong bench`)
 #
 # apt-get is called only if a command is missing, through sudo unless root calls.
 set -eu
@@ -13,11 +13,14 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 # command:package
 run="ffmpeg:ffmpeg node:nodejs npm:npm gcc:gcc pkg-config:pkg-config curl:curl"
 test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs nginx:nginx-light"
+bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light
+    apache2:apache2"
 case $purpose in
 run) needed=$run ;;
 test) needed="$run $test" ;;
+bench) needed="$run $bench" ;;
 *)
-    echo "setup: $purpose is unknown; write run or test" >&2
+    echo "setup: $purpose is unknown; write run, test or bench" >&2
     exit 64
     ;;
 esac
@@ -43,7 +46,7 @@ if [ -n "$missing" ]; then
         [ "${CI:-}" != true ] || as_root="sudo -n"
     fi
     echo "setup: installing$missing"
-    # Tests start what they need themselves: a package must not start a service of its own.
+    # Tests and benchmarks start what they need themselves: a package must not start a service of its own.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
         trap '$as_root rm -f "$policy"' EXIT

@@ -18,7 +18,7 @@ pub use mistake::{Mistake, Mistakes};
 
 use std::collections::BTreeMap;
 
-use headlong_units::Duration;
+use headlong_units::{Bytes, Duration};
 use serde::Serialize;
 
 /// A whole experiment. Times are of the model: a run takes `time_scale` times less.
@@ -88,7 +88,7 @@ pub struct FileSet {
 impl FileSet {
     /// Changes of the catalogue's specification: `KEY=VALUE`, as `headlong workload` takes them.
     pub fn changes(&self) -> Vec<(String, String)> {
-        let chunk = self.chunk_bytes.map(|bytes| bytes.to_string());
+        let chunk = self.chunk_bytes.map(|bytes| Bytes(bytes).to_string());
         let chunk = chunk.unwrap_or_else(|| "off".to_owned());
         let mut changes = self.set.clone();
         changes.push(("catalogue.chunk".to_owned(), chunk));

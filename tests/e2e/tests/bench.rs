@@ -1,0 +1,217 @@
+//! The bench as a program: a small experiment from end to end, and what a kill leaves of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use headlong_e2e_tests::{eventually, have_or_skip};
+use headlong_testkit::server::binary;
+use headlong_testkit::{Scratch, SlowDisk, scratch};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A few titles on a small drive, and viewers for three seconds of the wall clock.
+const EXPERIMENT: &str = r#"
+name = "small"
+time_scale = 20
+memory = "64MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "1GB"
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 20
+set.title.hd.count = 1
+[phases]
+ramp_up = "20s"
+measured = "30s"
+ramp_down = "10s"
+[workload.sd]
+preset = "youtube-sd"
+rate = "3MiB/s"
+[server.headlong]
+kind = "headlong"
+config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
+[server.nginx]
+kind = "nginx"
+[server.apache]
+kind = "apache"
+[server.dying]
+kind = "command"
+command = ["sh", "-c", "nginx -c {folder}/none & echo the last words >&2; sleep 1; exit {port}"]
+"#;
+
+/// Whether this machine can do it; says why not.
+fn can(test: &str) -> bool {
+    let has_memory = ["memory.limit_in_bytes", "../cgroup.controllers"]
+        .iter()
+        .any(|file| Path::new("/sys/fs/cgroup/memory").join(file).exists());
+    if !has_memory {
+        eprintln!("skipped: {test}: no control groups for memory");
+    }
+    has_memory
+        && SlowDisk::available_or_skip(test)
+        && ["nginx", "unshare", "nsenter", "ip"]
+            .iter()
+            .all(|program| have_or_skip(test, program))
+}
+
+struct Place {
+    scratch: Scratch,
+    /// What the bench takes for the folder of temporary files.
+    below: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let scratch = Scratch::new("bench").expect("a folder");
+        fs::write(scratch.path().join("small.toml"), EXPERIMENT).expect("written");
+        let below = scratch.directory("below").expect("a folder");
+        Self { scratch, below }
+    }
+
+    fn bench(&self, server: &str) -> Command {
+        let path = |name: &str| self.scratch.path().join(name);
+        let mut command = Command::new(binary());
+        command
+            .args(["bench", "run"])
+            .arg(path("small.toml"))
+            .args(["--server", server, "--json"])
+            .arg("--store")
+            .arg(path("store"))
+            .arg("--results")
+            .arg(path("results"))
+            .env("TMPDIR", &self.below)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Nothing of a bench: no mount, loop device, process, control group or file.
+    fn expect_nothing_left(&self, groups: &[PathBuf]) {
+        let below = &self.below;
+        eventually("mounts", || scratch::mounts_below(below), Vec::is_empty);
+        let devices = || scratch::loop_devices_below(below);
+        eventually("loop devices", devices, Vec::is_empty);
+        eventually("processes", || processes_naming(below), Vec::is_empty);
+        let left = || -> Vec<PathBuf> {
+            let there = groups.iter().filter(|group| group.exists());
+            there.cloned().collect()
+        };
+        eventually("control groups", left, Vec::is_empty);
+        let files = || -> Vec<PathBuf> {
+            let entries = fs::read_dir(below).expect("ours").flatten();
+            entries.map(|entry| entry.path()).collect()
+        };
+        eventually("files", files, Vec::is_empty);
+    }
+
+    /// The control groups that the bench has noted by now.
+    fn groups(&self) -> Vec<PathBuf> {
+        let folders = fs::read_dir(&self.below).expect("ours").flatten();
+        let notes =
+            folders.filter_map(|folder| fs::read_to_string(folder.path().join("groups")).ok());
+        let notes: Vec<String> = notes.collect();
+        notes
+            .iter()
+            .flat_map(|text| text.lines())
+            .map(PathBuf::from)
+            .collect()
+    }
+}
+
+/// Command lines in which something below `folder` is named.
+fn processes_naming(folder: &Path) -> Vec<String> {
+    let folder = folder.to_string_lossy();
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&*folder)).collect()
+}
+
+#[test]
+fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
+    let test = "a_run_of_each_server_ends_with_a_record_and_leaves_nothing";
+    if !can(test) {
+        return;
+    }
+    let place = Place::new();
+    let servers = ["headlong", "nginx", "apache"];
+    let servers = servers
+        .iter()
+        .filter(|name| **name != "apache" || have_or_skip(test, "apache2"));
+    for server in servers {
+        let output = place.bench(server).output().expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        // A busy machine has the run refused; that too is an end with a record.
+        assert!(
+            matches!(output.status.code(), Some(0 | 3)),
+            "{server}: {stderr}"
+        );
+        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(record["schema"], "headlong-bench-1");
+        assert_eq!(record["server"], *server);
+        assert_eq!(record["load"]["wrong_bytes"], 0);
+        assert!(
+            record["load"]["checked_bytes"].as_u64() > Some(0),
+            "{stderr}"
+        );
+        assert!(
+            record["disk"]["pattern"]["bytes"].as_u64() > Some(0),
+            "{stderr}"
+        );
+        assert!(record["server_facts"]["memory"]["peak_bytes"].as_u64() > Some(0));
+        assert_eq!(record["server_facts"]["died"], Value::Null);
+    }
+    let results = place.scratch.path().join("results");
+    assert!(results.join("report.html").exists());
+    place.expect_nothing_left(&[]);
+}
+
+#[test]
+fn a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing() {
+    let test = "a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing";
+    if !can(test) {
+        return;
+    }
+    let place = Place::new();
+    let output = place.bench("dying").output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("the last words"), "{stderr}");
+    place.expect_nothing_left(&[]);
+}
+
+/// A bench whose viewers are watching.
+fn watching(place: &Place) -> Child {
+    let mut command = place.bench("nginx");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let bench = command.spawn().expect("the binary starts");
+    eventually(
+        "viewers",
+        || processes_naming(&place.below),
+        |lines| lines.iter().any(|line| line.contains(" load ")),
+    );
+    assert_eq!(scratch::mounts_below(&place.below).len(), 2);
+    bench
+}
+
+#[test]
+fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
+    let test = "a_bench_that_is_killed_or_interrupted_leaves_nothing";
+    if !can(test) {
+        return;
+    }
+    let place = Place::new();
+    for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
+        let mut bench = watching(&place);
+        let groups = place.groups();
+        assert!(!groups.is_empty());
+        let pid = Pid::from_child(&bench);
+        kill_process(pid, signal).expect("it runs");
+        let status = bench.wait().expect("it ended");
+        if signal != Signal::KILL {
+            assert_eq!(status.code(), Some(128 + signal.as_raw()), "{status}");
+        }
+        place.expect_nothing_left(&groups);
+    }
+}
