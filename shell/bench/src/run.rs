@@ -84,6 +84,18 @@ impl Bench {
         seed: u64,
         ends_at_failure: bool,
     ) -> Result<RunRecord, RigError> {
+        let made = self.attempt(cell, rate, seed, ends_at_failure);
+        self.guard.hold_if_stopping();
+        made
+    }
+
+    fn attempt(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
         let started = Instant::now();
         let started_unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.runs += 1;
@@ -153,6 +165,7 @@ impl Bench {
         disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
         disk.begin(&self.guard.folder().join("reading-trace"))?;
         let rate = read(disk.root());
+        self.guard.hold_if_stopping();
         disk.end()?;
         rate.map_err(|error| RigError::io(disk.root().display(), error))
     }
