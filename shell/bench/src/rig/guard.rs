@@ -137,7 +137,7 @@ impl Guard {
         let child = command.spawn().map_err(|error| RigError::io(name, error))?;
         // Noted twice: by itself for when this process is killed, and here for when it is asked to
         // end and the script has not come that far.
-        let noted = self.note("processes", &format!("{}", record_line(&child, start.kind)));
+        let noted = self.note("processes", &record_line(&child, start.kind));
         noted.map_err(|error| RigError::io(record.display(), error))?;
         drop(guardian);
         Ok(child)
