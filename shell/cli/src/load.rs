@@ -103,7 +103,8 @@ struct Playing {
     /// Play this many sessions of the trace and no more
     #[arg(long, value_name = "COUNT")]
     sessions_max: Option<u64>,
-    /// End with the last arrival: sessions that are not over by then do not count
+    /// End when the last session arrives. Who is still watching then is not counted as a session;
+    /// without this, the run goes on until all that count are gone, under less and less load
     #[arg(long)]
     end_with_arrivals: bool,
     /// End at the first failure in the steady state; the result is valid

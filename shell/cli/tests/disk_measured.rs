@@ -113,7 +113,7 @@ fn probing_what_cannot_be_probed_says_what_can() {
             vec!["hp-146-10k-sas", "--report", "/no/such/page.html"],
             "no folder that exists",
         ),
-        (vec!["ssd-ocz-core-v2", "--writes", "3"], "20"),
+        (vec!["ssd-ocz-core-v2", "--writes", "3"], "200"),
     ] {
         let told = told(&[&["disk", "probe"], &args[..]].concat());
         assert!(told.contains(words), "{args:?}: {told}");

@@ -113,8 +113,8 @@ impl Watch for () {
 
 /// Plays a trace against a server and says what was seen.
 ///
-/// Returns when all sessions that count are over, or when `stop` is set, which makes the result
-/// invalid.
+/// Returns when all sessions that count are over, or as the settings say; or when `stop` is set,
+/// which makes the result invalid.
 ///
 /// # Errors
 /// If it cannot be played at all; nothing was sent then.
@@ -367,7 +367,11 @@ impl Run {
             true => recording.window_bytes as f64 / seconds,
             false => 0.0,
         };
+        // Viewers are told of their timeouts at their times, and we may have come to them later.
+        let told = &mut recording.failures_told;
+        told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         self.cpu.finish(self.world.clock.wall());
+        let recording = &mut self.world.recording;
         recording.cpu_share = self.cpu.share();
         recording.cpu_share_max = self.cpu.share_max();
         self.world.recording.judge();

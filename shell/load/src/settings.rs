@@ -23,8 +23,8 @@ pub struct Settings {
     pub verify: bool,
     /// Whether the first failure in the steady state ends the run.
     pub stop_at_failure: bool,
-    /// Whether the last arrival ends the run: who is still watching then does not count. The load
-    /// is the same until the end, and nobody waits for the longest title.
+    /// Whether the run ends when the last session arrives. Who is still there then is not counted as
+    /// a session, as the load would not be steady any more (thesis 3.6.1); its calls so far are.
     pub end_with_arrivals: bool,
     /// Play this many sessions of the trace and no more.
     pub sessions_max: Option<u64>,

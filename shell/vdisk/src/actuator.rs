@@ -8,26 +8,29 @@
 //! outstanding and everything that comes is answered with an error at once, so that nobody who
 //! waits for the disk can keep it from being unmounted. What is written takes effect when it arrives.
 
+mod job;
+mod state;
+
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as WallDuration, Instant as Wall};
 
-use headlong_drive::{Direction, Drive, Parts, Request, SECTOR_BYTES};
+use headlong_drive::{Direction, Drive};
 use headlong_units::Instant;
 
 use crate::clock::Clock;
 use crate::counters::{Counters, Tally};
 use crate::fault::{Fault, Faults};
 use crate::priority;
-use crate::queue::{DriveQueue, Outcome, Times};
+use crate::queue::{DriveQueue, Outcome};
 use crate::rehearsal::Rehearsal;
 use crate::store::Store;
 use crate::trace::Record;
+use job::{Answer, Job};
+use state::{State, Way};
 
-/// Records kept in memory at most (120 MB); later requests are only counted.
-const RECORDS_MAX: usize = 1 << 20;
 /// How long the arm sleeps when nothing is outstanding; it is woken when something is.
 const IDLE: WallDuration = WallDuration::from_secs(3_600);
 /// How long before its time the arm stops sleeping and watches the clock.
@@ -36,90 +39,6 @@ const WATCH: WallDuration = WallDuration::from_micros(25);
 thread_local! {
     /// Content on its way to the kernel, for each thread that talks to it.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Whom to tell.
-#[derive(Debug)]
-enum Answer {
-    Read(fuser::ReplyData),
-    Write(fuser::ReplyWrite),
-}
-
-#[derive(Debug)]
-struct Job {
-    offset: u64,
-    length: u32,
-    arrived: Instant,
-    outstanding: usize,
-    answer: Answer,
-}
-
-impl Job {
-    fn direction(&self) -> Direction {
-        match self.answer {
-            Answer::Read(_) => Direction::Read,
-            Answer::Write(_) => Direction::Write,
-        }
-    }
-
-    fn request(&self) -> Request {
-        Request {
-            sector: self.offset / SECTOR_BYTES,
-            sectors: (u64::from(self.length).div_ceil(SECTOR_BYTES)) as u32,
-            direction: self.direction(),
-        }
-    }
-
-    fn record(&self, times: &Times, answered: Instant, is_failed: bool) -> Record {
-        Record {
-            offset: self.offset,
-            length: u64::from(self.length),
-            direction: self.direction(),
-            arrived: self.arrived,
-            started: times.started,
-            ended: times.ended,
-            answered,
-            parts: times.parts,
-            is_sequential: times.is_sequential,
-            outstanding: self.outstanding,
-            is_failed,
-        }
-    }
-
-    fn fail(self) {
-        match self.answer {
-            Answer::Read(reply) => reply.error(fuser::Errno::EIO),
-            Answer::Write(reply) => reply.error(fuser::Errno::EIO),
-        }
-    }
-
-    /// `content` is what was read.
-    fn succeed(self, content: &[u8]) {
-        match self.answer {
-            Answer::Read(reply) => reply.data(content),
-            Answer::Write(reply) => reply.written(self.length),
-        }
-    }
-}
-
-/// What becomes of a request that just arrived.
-enum Way {
-    Fail,
-    AtOnce,
-    ToDrive,
-}
-
-struct State {
-    is_closed: bool,
-    is_timed: bool,
-    queue: DriveQueue<Job>,
-    faults: Faults,
-    tally: Tally,
-    /// Kept in memory if there is one.
-    records: Option<Vec<Record>>,
-    trace: Option<Sender<Record>>,
-    /// What the arm sleeps until; `None` while it is awake.
-    asleep_until: Option<Wall>,
 }
 
 pub(crate) struct Actuator {
@@ -497,93 +416,5 @@ fn watch_until(end: Wall) {
     }
     while Wall::now() < end {
         std::hint::spin_loop();
-    }
-}
-
-impl State {
-    fn way_of(&mut self, job: &Job) -> Way {
-        if self.must_fail() {
-            return Way::Fail;
-        }
-        if self.is_timed || self.faults.is_hung() {
-            return Way::ToDrive;
-        }
-        let length = u64::from(job.length);
-        if self.faults.strikes(job.offset, length, job.direction()) {
-            return Way::Fail;
-        }
-        Way::AtOnce
-    }
-
-    fn must_fail(&self) -> bool {
-        self.is_closed || self.faults.is_gone()
-    }
-
-    /// Whether the arm sleeps for too long.
-    fn must_wake(&self, clock: &Clock) -> bool {
-        let Some(until) = self.asleep_until else {
-            return false;
-        };
-        let timeout = self.queue.poll_timeout().filter(|_| self.is_timed);
-        self.queue.has_outcome() || timeout.is_some_and(|at| clock.wall(at) < until)
-    }
-
-    /// Ends a hang whose time is over.
-    fn handle_wall(&mut self, wall: Wall, clock: &Clock) {
-        if let Some(end) = self.faults.hang_end().filter(|end| *end <= wall) {
-            self.release(clock.model(end));
-        }
-    }
-
-    fn release(&mut self, now: Instant) {
-        self.faults.release();
-        self.queue.change_pace(now, self.queue.pace_factor(), false);
-    }
-
-    /// Everything that is not the drive's to answer, and whether with an error: all of it once the
-    /// disk is gone, what was held by a hang once that is over while the timing is off.
-    fn released(&mut self, now: Instant) -> Vec<(Job, bool)> {
-        let must_fail = self.must_fail();
-        if !must_fail && (self.is_timed || self.faults.is_hung()) {
-            return Vec::new();
-        }
-        let mut jobs = self.queue.release();
-        while must_fail && let Some(outcome) = self.queue.poll_outcome() {
-            let (Outcome::Done(job, _) | Outcome::Refused(job)) = outcome;
-            jobs.push(job);
-        }
-        let judge = |job: Job| {
-            let (offset, length) = (job.offset, u64::from(job.length));
-            let is_failed = must_fail || self.faults.strikes(offset, length, job.direction());
-            self.note_untimed(&job, now, is_failed);
-            (job, is_failed)
-        };
-        jobs.into_iter().map(judge).collect()
-    }
-
-    /// A request that leaves without the drive's doing.
-    fn note_untimed(&mut self, job: &Job, now: Instant, is_failed: bool) {
-        let times = Times {
-            started: now,
-            ended: now,
-            parts: Parts::default(),
-            is_sequential: false,
-        };
-        self.tally.handle_departure(now);
-        self.note(&job.record(&times, now, is_failed), false);
-    }
-
-    fn note(&mut self, record: &Record, is_timed: bool) {
-        self.tally.add(record, is_timed);
-        if let Some(trace) = &self.trace
-            && trace.send(*record).is_err()
-        {
-            self.trace = None;
-        }
-        match &mut self.records {
-            Some(records) if records.len() < RECORDS_MAX => records.push(*record),
-            Some(_) => self.tally.add_untraced(),
-            None => {}
-        }
     }
 }

@@ -1,13 +1,13 @@
-//! A small process beside each scratch directory that outlives the test and cleans up after it.
+//! A small process beside each scratch directory that outlives its owner and cleans up after it.
 //!
-//! It holds one end of a pipe whose other end only the test process has: however that process ends,
-//! the pipe closes, and the guardian ends the programs recorded in the directory, unmounts, detaches
-//! and deletes. It knows no other directory, so it can harm no other run. A signal to the test's
+//! It holds one end of a pipe whose other end only the owner has: however that process ends, the
+//! pipe closes, and the guardian ends the programs recorded in the directory, unmounts, detaches and
+//! deletes. It knows no other directory, so it can harm no other run. A signal to the owner's
 //! process group, such as Ctrl-C, does not reach it.
 //!
-//! It is a script and not this code because a test binary cannot be started again as something
-//! else; the same script removes what is left when a test ends in order, and what [`crate::scratch`]
-//! finds of dead runs, so that there is one way to clean up. bash, because its `read` can wait for
+//! It is a script and not this code because the owner may be a test binary, which cannot be started
+//! again as something else; the same script removes what is left when the owner ends in order, and
+//! what [`crate::scratch`] finds of dead runs, so that there is one way to clean up. bash, because its `read` can wait for
 //! a limited time.
 
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ fn guard(directory: &Path) -> Command {
     command
         .args(["-c", GUARD, "guardian"])
         .arg(directory)
-        // It must not hold on to where the test was started.
+        // It must not hold on to where its owner was started.
         .current_dir("/")
         .stderr(Stdio::null())
         .process_group(0);

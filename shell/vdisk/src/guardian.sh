@@ -1,8 +1,7 @@
 # Waits for the end of whoever holds the other end of standard input, then removes a scratch
 # directory and everything that lies outside a process because of it, the inner before the outer:
 # processes, file systems on loop devices, the loop devices, what their files lie on. Says what
-# it had to do. Touches nothing that is not named by, or lies on, or in,
-# that directory.
+# it had to do. Touches nothing that is not named by, on a device of, or in, that directory.
 #
 # Arguments: the directory; the process id of its owner, if it may still live.
 

@@ -2,7 +2,8 @@
 //!
 //! A scratch directory's name holds the process id and that process's start time, so that a
 //! later run can tell a dead owner from a living one, and from a stranger that got the same id.
-//! Everything a test puts outside its process lies below its scratch directory (mount points, the
+//! What a disk or a test puts outside its process lies below its scratch directory, or on a loop
+//! device whose file does (mount points, the
 //! files behind loop devices, a record of programs), so that the name is enough to find and remove
 //! all of it. A guardian does so as soon as the owner has ended, in whatever way (see
 //! `guardian`); [`sweep`] finds what is left if even that was killed.
@@ -10,6 +11,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Once;
@@ -19,7 +21,7 @@ use crate::guardian::{self, Guardian};
 
 const PREFIX: &str = "headlong-disk-";
 
-/// A directory for one test, removed with all that lies in it when dropped, and when the process
+/// A directory of this process's own, removed with all that lies in it when dropped, and when the process
 /// ends without dropping it.
 #[derive(Debug)]
 pub struct Scratch {
@@ -94,7 +96,11 @@ pub fn sweep() -> Vec<String> {
         let Some(owner) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else {
             continue;
         };
-        if is_alive(owner) {
+        // Anybody may make a directory of that name there and write into it what is to be ended.
+        let is_ours = entry.metadata().is_ok_and(|metadata| {
+            metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw()
+        });
+        if !is_ours || is_alive(owner) {
             continue;
         }
         let Ok(path) = entry.path().canonicalize() else {

@@ -49,8 +49,9 @@ pub(crate) struct Probing {
     /// How much of the device to write to, from its start [default: all of it]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
-    /// Writes of each size, in order and again at random
-    #[arg(long, value_name = "N", default_value = "640", value_parser = clap::value_parser!(u32).range(20..=100_000))]
+    /// Writes of each size, in order and again at random; at least 200, or chance alone makes a
+    /// divergence of the threshold's size
+    #[arg(long, value_name = "N", default_value = "640", value_parser = clap::value_parser!(u32).range(200..=100_000))]
     writes: u32,
     /// Before each run, writes of its own kind over this share of what is written to: how an SSD with
     /// flash to spare comes into the state that lasts [default: 1 for a model, 0 for a device, as in

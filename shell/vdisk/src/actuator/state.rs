@@ -1,0 +1,125 @@
+//! What the actuator's threads share, and every decision that is made under its lock.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant as Wall;
+
+use headlong_drive::Parts;
+use headlong_units::Instant;
+
+use super::job::Job;
+use crate::clock::Clock;
+use crate::counters::Tally;
+use crate::fault::Faults;
+use crate::queue::{DriveQueue, Outcome, Times};
+use crate::trace::Record;
+
+/// Records kept in memory at most (120 MB); later requests are only counted.
+const RECORDS_MAX: usize = 1 << 20;
+
+/// What becomes of a request that just arrived.
+pub(super) enum Way {
+    Fail,
+    AtOnce,
+    ToDrive,
+}
+
+pub(super) struct State {
+    pub(super) is_closed: bool,
+    pub(super) is_timed: bool,
+    pub(super) queue: DriveQueue<Job>,
+    pub(super) faults: Faults,
+    pub(super) tally: Tally,
+    /// Kept in memory if there is one.
+    pub(super) records: Option<Vec<Record>>,
+    pub(super) trace: Option<Sender<Record>>,
+    /// What the arm sleeps until; `None` while it is awake.
+    pub(super) asleep_until: Option<Wall>,
+}
+
+impl State {
+    pub(super) fn way_of(&mut self, job: &Job) -> Way {
+        if self.must_fail() {
+            return Way::Fail;
+        }
+        if self.is_timed || self.faults.is_hung() {
+            return Way::ToDrive;
+        }
+        let length = u64::from(job.length);
+        if self.faults.strikes(job.offset, length, job.direction()) {
+            return Way::Fail;
+        }
+        Way::AtOnce
+    }
+
+    pub(super) fn must_fail(&self) -> bool {
+        self.is_closed || self.faults.is_gone()
+    }
+
+    /// Whether the arm sleeps for too long.
+    pub(super) fn must_wake(&self, clock: &Clock) -> bool {
+        let Some(until) = self.asleep_until else {
+            return false;
+        };
+        let timeout = self.queue.poll_timeout().filter(|_| self.is_timed);
+        self.queue.has_outcome() || timeout.is_some_and(|at| clock.wall(at) < until)
+    }
+
+    /// Ends a hang whose time is over.
+    pub(super) fn handle_wall(&mut self, wall: Wall, clock: &Clock) {
+        if let Some(end) = self.faults.hang_end().filter(|end| *end <= wall) {
+            self.release(clock.model(end));
+        }
+    }
+
+    pub(super) fn release(&mut self, now: Instant) {
+        self.faults.release();
+        self.queue.change_pace(now, self.queue.pace_factor(), false);
+    }
+
+    /// Everything that is not the drive's to answer, and whether with an error: all of it once the
+    /// disk is gone, what was held by a hang once that is over while the timing is off.
+    pub(super) fn released(&mut self, now: Instant) -> Vec<(Job, bool)> {
+        let must_fail = self.must_fail();
+        if !must_fail && (self.is_timed || self.faults.is_hung()) {
+            return Vec::new();
+        }
+        let mut jobs = self.queue.release();
+        while must_fail && let Some(outcome) = self.queue.poll_outcome() {
+            let (Outcome::Done(job, _) | Outcome::Refused(job)) = outcome;
+            jobs.push(job);
+        }
+        let judge = |job: Job| {
+            let (offset, length) = (job.offset, u64::from(job.length));
+            let is_failed = must_fail || self.faults.strikes(offset, length, job.direction());
+            self.note_untimed(&job, now, is_failed);
+            (job, is_failed)
+        };
+        jobs.into_iter().map(judge).collect()
+    }
+
+    /// A request that leaves without the drive's doing.
+    pub(super) fn note_untimed(&mut self, job: &Job, now: Instant, is_failed: bool) {
+        let times = Times {
+            started: now,
+            ended: now,
+            parts: Parts::default(),
+            is_sequential: false,
+        };
+        self.tally.handle_departure(now);
+        self.note(&job.record(&times, now, is_failed), false);
+    }
+
+    pub(super) fn note(&mut self, record: &Record, is_timed: bool) {
+        self.tally.add(record, is_timed);
+        if let Some(trace) = &self.trace
+            && trace.send(*record).is_err()
+        {
+            self.trace = None;
+        }
+        match &mut self.records {
+            Some(records) if records.len() < RECORDS_MAX => records.push(*record),
+            Some(_) => self.tally.add_untraced(),
+            None => {}
+        }
+    }
+}
