@@ -13,8 +13,8 @@ use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
-    Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError, Start,
-    set_words, with_path,
+    self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
+    Start, set_words, with_path,
 };
 use crate::servers::{self, Place};
 
@@ -78,6 +78,18 @@ impl Bench {
     /// # Errors
     /// If the machine failed. A server that dies or a generator that lags is a run that is refused.
     pub(crate) fn make(
+        &mut self,
+        cell: &Cell,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+    ) -> Result<RunRecord, RigError> {
+        let made = self.attempt(cell, rate, seed, ends_at_failure);
+        self.guard.hold_if_stopping();
+        made
+    }
+
+    fn attempt(
         &mut self,
         cell: &Cell,
         rate: f64,
@@ -153,6 +165,7 @@ impl Bench {
         disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
         disk.begin(&self.guard.folder().join("reading-trace"))?;
         let rate = read(disk.root());
+        self.guard.hold_if_stopping();
         disk.end()?;
         rate.map_err(|error| RigError::io(disk.root().display(), error))
     }
@@ -243,7 +256,8 @@ pub(crate) fn load_words(
     ends_at_failure: bool,
 ) -> Vec<String> {
     let phases = &experiment.phases;
-    let mut words = vec![
+    let mut words = rig::on_time();
+    words.extend([
         headlong.display().to_string(),
         "load".into(),
         trace.display().to_string(),
@@ -258,7 +272,7 @@ pub(crate) fn load_words(
         "--end-with-arrivals".into(),
         "--json".into(),
         result.display().to_string(),
-    ];
+    ]);
     // One failure decides only under the strict rule.
     if ends_at_failure && experiment.search.failures_max == 0.0 {
         words.push("--stop-at-failure".into());

@@ -36,9 +36,12 @@ config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
 kind = "nginx"
 [server.apache]
 kind = "apache"
+[server.stillborn]
+kind = "command"
+command = ["sh", "-c", "echo the last words >&2; exit {port}"]
 [server.dying]
 kind = "command"
-command = ["sh", "-c", "nginx -c {folder}/none & echo the last words >&2; sleep 1; exit {port}"]
+command = ["sh", "-c", "HEADLONG serve {root} --listen 127.0.0.1:{port} --admin off & sleep 1; kill -9 $!; echo the last words >&2; exit 1"]
 "#;
 
 /// Whether this machine can do it; says why not.
@@ -65,7 +68,8 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let scratch = Scratch::new("bench").expect("a folder");
-        fs::write(scratch.path().join("small.toml"), EXPERIMENT).expect("written");
+        let experiment = EXPERIMENT.replace("HEADLONG", &binary().to_string_lossy());
+        fs::write(scratch.path().join("small.toml"), experiment).expect("written");
         let below = scratch.directory("below").expect("a folder");
         Self { scratch, below }
     }
@@ -174,10 +178,32 @@ fn a_server_that_does_not_start_is_told_with_its_last_words_and_leaves_nothing()
         return;
     }
     let place = Place::new();
-    let output = place.bench("dying").output().expect("the binary starts");
+    let output = place
+        .bench("stillborn")
+        .output()
+        .expect("the binary starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("the last words"), "{stderr}");
+    place.expect_nothing_left(&[]);
+}
+
+#[test]
+fn a_run_whose_server_dies_does_not_count_and_has_its_last_words() {
+    let test = "a_run_whose_server_dies_does_not_count_and_has_its_last_words";
+    if !can(test) {
+        return;
+    }
+    let place = Place::new();
+    let output = place.bench("dying").output().expect("the binary starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(record["verdict"]["outcome"], "refused");
+    let died = record["server_facts"]["died"].as_str();
+    assert_eq!(died, Some("exit status: 1"));
+    let reasons = record["verdict"]["refused_because"].to_string();
+    assert!(reasons.contains("the last words"), "{reasons}");
     place.expect_nothing_left(&[]);
 }
 

@@ -9,7 +9,9 @@ use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::RigError;
 
@@ -53,7 +55,12 @@ struct Inner {
     folder: PathBuf,
     /// `None` once everything was ended; nothing is started any more.
     guardian: Mutex<Option<Child>>,
+    /// Whether a signal asked for the end, and another thread is about to bring it.
+    is_stopping: AtomicBool,
 }
+
+/// Longest that a thread waits for another to end the program: all waits of the guardian together.
+const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
 impl Guard {
     /// Makes the folder and starts the guardian.
@@ -77,7 +84,12 @@ impl Guard {
             .process_group(0);
         let guardian = command.spawn().map_err(|error| RigError::io("sh", error))?;
         let guardian = Mutex::new(Some(guardian));
-        Ok(Self(Arc::new(Inner { folder, guardian })))
+        let is_stopping = AtomicBool::new(false);
+        Ok(Self(Arc::new(Inner {
+            folder,
+            guardian,
+            is_stopping,
+        })))
     }
 
     /// A folder that is deleted in the end.
@@ -125,7 +137,7 @@ impl Guard {
         let child = command.spawn().map_err(|error| RigError::io(name, error))?;
         // Noted twice: by itself for when this process is killed, and here for when it is asked to
         // end and the script has not come that far.
-        let noted = self.note("processes", &record_line(&child, start.kind).to_string());
+        let noted = self.note("processes", &record_line(&child, start.kind));
         noted.map_err(|error| RigError::io(record.display(), error))?;
         drop(guardian);
         Ok(child)
@@ -160,6 +172,14 @@ impl Guard {
         }
     }
 
+    /// Does not come back if a signal has asked for the end: what was started is being ended, and
+    /// whatever looks like a result or a failure by now is none.
+    pub(crate) fn hold_if_stopping(&self) {
+        if self.0.is_stopping.load(Ordering::SeqCst) {
+            std::thread::sleep(STOP_PATIENCE);
+        }
+    }
+
     /// Cleans up when this process is asked to end, then ends it with the usual code.
     pub(crate) fn watch_signals(&self) -> Result<(), RigError> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -191,6 +211,7 @@ impl Guard {
                     _ = third.1.recv() => third.0.as_raw_value(),
                 }
             });
+            guard.0.is_stopping.store(true, Ordering::SeqCst);
             eprintln!("headlong: stopping: ending servers and drives, unmounting");
             guard.finish();
             std::process::exit(128 + number);

@@ -28,6 +28,8 @@ pub use queue::QueueSettings;
 use store::Store;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use crate::experiment::Experiment;
 use crate::servers;
@@ -107,4 +109,22 @@ pub(crate) fn with_path(mut words: Vec<String>) -> Vec<String> {
         *first = program.display().to_string();
     }
     words
+}
+
+/// What to write before a command so that it runs when its time has come, whatever else this machine
+/// does: the viewers are an instrument, as the emulated drive is, which does the same by itself.
+/// Nothing if that is not allowed here; then a busy machine makes runs that do not count.
+pub(crate) fn on_time() -> Vec<String> {
+    static WORDS: OnceLock<Vec<String>> = OnceLock::new();
+    let find = || {
+        let chrt = find_program("chrt")?.display().to_string();
+        let mut command = Command::new(&chrt);
+        command
+            .args(["--fifo", "1", "true"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        let works = command.status().is_ok_and(|status| status.success());
+        works.then(|| vec![chrt, "--fifo".to_owned(), "1".to_owned()])
+    };
+    WORDS.get_or_init(|| find().unwrap_or_default()).clone()
 }
