@@ -18,7 +18,6 @@ mod dual;
 mod fit;
 mod flash;
 mod hard;
-mod names;
 mod presets;
 mod probe;
 mod request;

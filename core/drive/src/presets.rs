@@ -7,8 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::names::nearest;
 use crate::spec::DriveSpec;
+use headlong_units::nearest_three;
 
 /// A drive with a name.
 #[derive(Debug, Clone, Copy)]
@@ -60,10 +60,10 @@ pub fn presets() -> &'static [Preset] {
 pub fn preset(name: &str) -> Result<DriveSpec, UnknownPreset> {
     let found = PRESETS.iter().find(|preset| preset.name == name);
     found.map(Preset::spec).ok_or_else(|| {
-        let known: Vec<&'static str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let known = PRESETS.iter().map(|preset| preset.name);
         UnknownPreset {
             name: name.to_string(),
-            nearest: nearest(name, &known),
+            nearest: nearest_three(name, known),
         }
     })
 }

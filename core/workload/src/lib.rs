@@ -18,7 +18,6 @@ mod catalogue;
 pub mod content;
 mod curves;
 mod generate;
-mod nearest;
 pub mod preset;
 pub mod specification;
 pub mod summary;

@@ -7,7 +7,7 @@ use core::fmt::Display;
 use core::str::FromStr;
 
 use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
-use headlong_units::Bytes;
+use headlong_units::{Bytes, nearest_three};
 
 /// A setting: its name, and how it is set from a text.
 type Setting = (
@@ -82,11 +82,8 @@ const SETTINGS: &[Setting] = &[
 /// What is wrong with the name or the value, with the names that are known.
 pub fn set(config: &mut EngineConfig, name: &str, value: &str) -> Result<(), String> {
     let Some((_, set)) = SETTINGS.iter().find(|(known, _)| *known == name) else {
-        let nearest = SETTINGS
-            .iter()
-            .min_by_key(|(known, _)| strsim::damerau_levenshtein(known, name))
-            .map_or("", |(known, _)| known);
         let names: Vec<&str> = SETTINGS.iter().map(|(known, _)| *known).collect();
+        let nearest = nearest_three(name, names.iter().copied())[0];
         return Err(format!(
             "the engine has no setting `{name}`; did you mean `{nearest}`? There are {}",
             names.join(", ")

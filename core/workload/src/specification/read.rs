@@ -16,8 +16,8 @@ use super::{
     Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification,
     SpecificationErrors, Start, Storage, TITLES_MAX, TitleGroup, Viewing, check,
 };
-use crate::nearest::nearest;
 use crate::{Curve, NetworkClass, preset};
+use headlong_units::nearest;
 
 impl Specification {
     /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{SpecificationError, SpecificationErrors};
-use crate::nearest::nearest;
+use headlong_units::nearest;
 
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]

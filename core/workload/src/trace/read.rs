@@ -19,7 +19,7 @@ use headlong_units::{BitRate, ByteRange, Duration};
 
 use super::line::{self, Word};
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
-use crate::nearest::nearest;
+use headlong_units::nearest;
 
 /// Words that a call may be followed by.
 const WORDS: [&str; 11] = [

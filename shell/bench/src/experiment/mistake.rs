@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use headlong_units::nearest;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mistake {
@@ -85,17 +87,6 @@ fn one_line(text: &str) -> String {
         }
     }
     line
-}
-
-/// The one of `names` closest to `typed`, if one is close enough to be what was meant.
-pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let typed = typed.to_lowercase();
-    let edits_max = (typed.chars().count() / 3).max(2);
-    names
-        .map(|name| (strsim::damerau_levenshtein(&typed, name), name))
-        .filter(|(edits, name)| *edits <= edits_max && *edits < name.len())
-        .min()
-        .map(|(_, name)| name)
 }
 
 /// `did you mean X?`, or what there is.

@@ -6,11 +6,11 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::str::FromStr;
 
-use headlong_units::{Bytes, Duration};
+use headlong_units::{Bytes, Duration, nearest};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::mistake::{Mistake, Mistakes, nearest, suggestion};
+use super::mistake::{Mistake, Mistakes, suggestion};
 
 /// A file on its way, with what was wrong so far.
 pub(crate) struct Reader<'a> {

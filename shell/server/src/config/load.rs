@@ -12,9 +12,9 @@ use toml::de::{DeTable, DeValue};
 use super::check;
 use super::error::{ConfigErrors, Place};
 use super::keys::{DEVICE_KEYS, KEYS, Key};
-use super::nearest::nearest;
 use super::settings::{Config, DeviceOverride, LogSink};
 use super::value::Value;
+use headlong_units::nearest;
 
 /// What the command line says; each overrides the file. Texts are not yet read, so that a wrong
 /// flag is reported together with a wrong file.

@@ -16,7 +16,6 @@ mod keys;
 mod load;
 mod machine;
 mod manual;
-mod nearest;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use headlong_engine::{Admission, Order, Policy, Retention};
 use headlong_units::{BitRate, Bytes, Duration};
 
-use super::nearest::nearest;
 use super::{AccessFormat, Admin, Io, LogLevel, LogSink, ServerTiming};
+use headlong_units::nearest;
 
 /// What was typed, freed from the syntax it came in.
 #[derive(Debug, Clone, PartialEq)]
