@@ -9,7 +9,12 @@ const STRANGERS: &[&str] = &["engine", "player", "drive"];
 /// Shells that know all others: the binary, and the one that starts them as a user would.
 const TOP_SHELLS: &[&str] = &["cli", "bench"];
 /// Shells that other shells may use, and which.
-const BOTTOM_SHELLS: &[(&str, &str)] = &[("library", "server"), ("library", "vdisk")];
+const BOTTOM_SHELLS: &[(&str, &str)] = &[
+    ("library", "server"),
+    ("library", "vdisk"),
+    ("report", "sim"),
+    ("report", "trace"),
+];
 
 /// Every arrow that points the wrong way.
 pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
