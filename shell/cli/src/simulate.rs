@@ -212,6 +212,7 @@ impl WorldArgs {
                 workload,
                 drive: self.drive.clone(),
                 setup,
+                steps: Vec::new(),
             }),
             _ => Err(Mistakes(mistakes)),
         }

@@ -61,6 +61,11 @@ impl Disk {
         self.used
     }
 
+    /// Block requests and reads under way.
+    pub(crate) fn live(&self) -> usize {
+        self.waiting.len() + self.of_request.len() + self.reads.len()
+    }
+
     /// A read of `length` bytes from `physical` on.
     pub(crate) fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);

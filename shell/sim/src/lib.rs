@@ -11,21 +11,27 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod bound;
 mod disk;
 mod experiment;
+mod histogram;
 mod layout;
 mod link;
 mod measure;
 mod record;
 mod search;
+mod series;
 mod server;
 pub mod settings;
 mod world;
 
+pub use bound::Bound;
 pub use disk::DriveUse;
 pub use experiment::{Experiment, files_of};
+pub use histogram::Histogram;
 pub use layout::File;
-pub use measure::{Calls, Look, Measure, Window};
+pub use measure::{Calls, Measure, Seen, Window};
 pub use record::{MemoryShares, Record, Sample, Spread};
 pub use search::{Found, Search};
+pub use series::Look;
 pub use world::{Setup, SetupError, World};

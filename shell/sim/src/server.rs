@@ -11,10 +11,12 @@ use headlong_engine::{
     Shard, Slot, StreamId, StreamSpec, ViewerId,
 };
 use headlong_player::{CallId, ObjectId};
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_units::{BitRate, ByteRange, Instant};
 
 use crate::disk::Disk;
-use crate::layout::Layout;
+use crate::histogram::Histogram;
+use crate::layout::{Layout, Place};
+use crate::world::Setup;
 
 /// Bytes for a viewer, or the end of hope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,34 +63,30 @@ pub(crate) struct Server {
     disk: Disk,
     layout: Layout,
     bit_rates_known: bool,
+    bit_rates_told: Vec<(BitRate, BitRate)>,
     registered: BTreeSet<StreamId>,
     replies: BTreeMap<RequestId, Reply>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there, and how many bytes had been asked for.
-    waits: Vec<(Instant, Duration)>,
+    /// From asking until the first piece was there.
+    waits: Histogram,
     checked: bool,
 }
 
 impl Server {
-    pub(crate) fn new(
-        shard: Shard,
-        disk: Disk,
-        layout: Layout,
-        bit_rates_known: bool,
-        checked: bool,
-    ) -> Self {
+    pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
         Self {
             shard,
             disk,
             layout,
-            bit_rates_known,
+            bit_rates_known: setup.bit_rates_known,
+            bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeSet::new(),
             replies: BTreeMap::new(),
             next_id: 0,
             outcomes: VecDeque::new(),
-            waits: Vec::new(),
-            checked,
+            waits: Histogram::default(),
+            checked: setup.checked,
         }
     }
 
@@ -105,9 +103,19 @@ impl Server {
         self.replies.len()
     }
 
-    /// When each first piece was there, and how long it had been waited for.
-    pub(crate) fn waits(&self) -> &[(Instant, Duration)] {
-        &self.waits
+    /// Things that are kept while somebody waits for them.
+    pub(crate) fn live(&self) -> usize {
+        self.replies.len() + self.outcomes.len() + self.disk.live()
+    }
+
+    /// Times from asking until the first piece was there, since this was last asked.
+    pub(crate) fn take_waits(&mut self) -> Histogram {
+        std::mem::take(&mut self.waits)
+    }
+
+    /// A file that will be asked for.
+    pub(crate) fn know(&mut self, object: ObjectId, place: Place) {
+        self.layout.know(object, place);
     }
 
     /// A request arrives.
@@ -142,7 +150,7 @@ impl Server {
                     size_bytes: place.size_bytes,
                     extents: vec![extent],
                 }],
-                bit_rate: place.bit_rate.filter(|_| self.bit_rates_known),
+                bit_rate: self.bit_rate_told(place.bit_rate),
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
             self.registered.insert(stream);
@@ -173,6 +181,14 @@ impl Server {
         }
         self.settle(now);
         result.map(|()| id).map_err(status_of)
+    }
+
+    /// What the shard is told of a title's bit rate.
+    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
+        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
+        let mut told = self.bit_rates_told.iter();
+        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
+        Some(told.map_or(bit_rate, |(_, told)| *told))
     }
 
     /// The socket has taken a piece.
@@ -272,7 +288,7 @@ impl Server {
                 };
                 let is_first = reply.bytes_left == reply.bytes;
                 if is_first {
-                    self.waits.push((now, now.since(reply.asked_at)));
+                    self.waits.add(now.since(reply.asked_at));
                 }
                 let bytes = u64::from(end - start);
                 reply.bytes_left -= bytes;
