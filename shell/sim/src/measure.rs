@@ -3,7 +3,7 @@
 //! The one idea: two snapshots of counters, when the window opens and when it closes, and between
 //! them every call that ended. What happens outside the window is counted apart.
 
-use headlong_engine::{MemoryUse, Shard, Stats};
+use headlong_engine::{ControlView, MemoryUse, Shard, Stats};
 use headlong_player::{CallEnd, CallRecord};
 use headlong_units::{Duration, Instant};
 
@@ -53,6 +53,8 @@ pub struct Look {
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
+    /// The reference size of prefetches, and what its controller says.
+    pub control: ControlView,
     /// Counters of the shard so far.
     pub stats: Stats,
 }
@@ -201,6 +203,7 @@ impl Measure {
             queue_demanded: queue.jobs_demanded,
             queue_overdue: queue.jobs_overdue,
             chains: shard.chain_count(),
+            control: shard.control_view(),
             stats: shard.stats(),
         });
     }

@@ -1,5 +1,6 @@
 //! The record of one run: figures for people and for programs.
 
+use headlong_engine::Reason;
 use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::Serialize;
 
@@ -109,6 +110,16 @@ pub struct Sample {
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
+    /// Reference size of prefetches in use.
+    pub prefetch_mib: f64,
+    /// The size it is going to.
+    pub prefetch_target_mib: f64,
+    /// Disk time for each MiB sent when the size was last judged; none without a controller.
+    pub score_ms_per_mib: Option<f64>,
+    /// What came of that.
+    pub reason: Option<&'static str>,
+    /// Bytes evicted before anybody read them, by bytes sent, since the moment before.
+    pub evicted_ratio: f64,
     /// Division of memory.
     pub memory: MemoryShares,
 }
@@ -292,6 +303,14 @@ impl Sample {
             queue_demanded: look.queue_demanded,
             queue_overdue: look.queue_overdue,
             chains: look.chains,
+            prefetch_mib: ratio(look.control.bytes as f64, MIB as f64),
+            prefetch_target_mib: ratio(look.control.target_bytes as f64, MIB as f64),
+            score_ms_per_mib: look
+                .control
+                .score
+                .map(|score| round(score.as_secs_f64() * 1e3, 4)),
+            reason: look.control.reason.map(Reason::name),
+            evicted_ratio: ratio(stats.prefetch_evicted_bytes as f64, stats.bytes_sent as f64),
             memory: MemoryShares::mean_of(&[look]),
         }
     }
