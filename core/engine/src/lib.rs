@@ -18,6 +18,7 @@ extern crate std;
 mod chain;
 mod command;
 mod config;
+mod control;
 mod health;
 mod ids;
 mod layout;
@@ -32,7 +33,11 @@ mod stats;
 mod stream;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
-pub use config::{Admission, ConfigError, EngineConfig, Order, Policy, Retention, SizingConfig};
+pub use config::{
+    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Retention,
+    SizingConfig,
+};
+pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use request::{Hints, Request};

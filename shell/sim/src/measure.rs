@@ -101,7 +101,7 @@ impl Seen {
         self.viewers += look.viewers;
         self.viewers_max = self.viewers_max.max(look.viewers);
         self.queue_demanded += look.queue_demanded as u64;
-        self.prefetch_bytes += u128::from(look.prefetch_bytes);
+        self.prefetch_bytes += u128::from(look.control.bytes);
         for (sum, bytes) in self.memory.iter_mut().zip(classes(&look.memory)) {
             *sum += u128::from(bytes);
         }
@@ -232,7 +232,7 @@ impl Measure {
             queue_demanded: queue.jobs_demanded,
             queue_overdue: queue.jobs_overdue,
             chains: shard.chain_count(),
-            prefetch_bytes: shard.config().sizing.reference_bytes,
+            control: shard.control_view(),
             head_physical: queue.head_physical,
             stats: shard.stats(),
         };

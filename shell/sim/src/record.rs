@@ -1,5 +1,7 @@
 //! The record of one run: figures for people and for programs.
 
+use std::borrow::Cow;
+
 use headlong_engine::Stats;
 use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::{Deserialize, Serialize};
@@ -88,7 +90,7 @@ pub struct Record {
     /// Mean division of memory.
     pub memory: MemoryShares,
     /// The prefetch size in use, on average.
-    pub prefetch_kib: f64,
+    pub prefetch_mib: f64,
     /// Prefetched bytes that were evicted unread.
     pub evicted_mib_s: f64,
     /// How long they had been in memory, on average.
@@ -101,7 +103,7 @@ pub struct Record {
 }
 
 /// One moment, and what happened since the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When, from the beginning of the run.
     pub second: f64,
@@ -121,8 +123,6 @@ pub struct Sample {
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
-    /// The prefetch size in use: the reference size of the rule.
-    pub prefetch_kib: f64,
     /// Disk time per 128 KiB asked for since the moment before: what the size is judged by.
     pub score_ms: f64,
     /// Prefetched bytes evicted unread since the moment before.
@@ -131,6 +131,16 @@ pub struct Sample {
     pub eviction_s: f64,
     /// Where the device last read, from its start.
     pub head_gib: f64,
+    /// Reference size of prefetches in use.
+    pub prefetch_mib: f64,
+    /// The size it is going to.
+    pub prefetch_target_mib: f64,
+    /// Disk time for each MiB sent when the size was last judged; none without a controller.
+    pub score_ms_per_mib: Option<f64>,
+    /// What came of that.
+    pub reason: Option<Cow<'static, str>>,
+    /// Bytes evicted before anybody read them, by bytes sent, since the moment before.
+    pub evicted_ratio: f64,
     /// Division of memory.
     pub memory: MemoryShares,
 }
@@ -198,7 +208,7 @@ impl Record {
             .iter()
             .for_each(|times| all.merge(times));
         let waited = seen.waits.count() - seen.waits.zeros();
-        let prefetch = looks.prefetch_bytes as f64 / KIB as f64;
+        let prefetch = looks.prefetch_bytes as f64 / MIB as f64;
         let parts = &drive.parts;
         Self {
             rate_mib_s,
@@ -238,7 +248,7 @@ impl Record {
             response_ms: Spread::of(&all),
             response_ms_by_class: seen.response_times.iter().map(Spread::of).collect(),
             memory: MemoryShares::mean_of(looks),
-            prefetch_kib: ratio(prefetch, looks.looks as f64),
+            prefetch_mib: ratio(prefetch, looks.looks as f64),
             evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
             eviction_s: eviction_s(stats),
             score_ms: score_ms(stats),
@@ -307,12 +317,19 @@ impl Sample {
             queue_demanded: look.queue_demanded,
             queue_overdue: look.queue_overdue,
             chains: look.chains,
-            prefetch_kib: round(look.prefetch_bytes as f64 / KIB as f64, 1),
             score_ms: score_ms(&stats),
             evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
             eviction_s: eviction_s(&stats),
             head_gib: round(look.head_physical as f64 / (1u64 << 30) as f64, 3),
             memory: MemoryShares::of(classes(&look.memory).map(u128::from)),
+            prefetch_mib: ratio(look.control.bytes as f64, MIB as f64),
+            prefetch_target_mib: ratio(look.control.target_bytes as f64, MIB as f64),
+            score_ms_per_mib: look
+                .control
+                .score
+                .map(|score| round(score.as_secs_f64() * 1e3, 4)),
+            reason: look.control.reason.map(|reason| reason.name().into()),
+            evicted_ratio: ratio(stats.prefetch_evicted_bytes as f64, stats.bytes_sent as f64),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! differences between neighbours are exact. When there are too many, every second one is dropped
 //! and from then on half as many are kept: a run may be as long as it likes.
 
-use headlong_engine::{MemoryUse, Stats};
+use headlong_engine::{ControlView, MemoryUse, Stats};
 use headlong_units::{Duration, Instant};
 
 /// How often the state of things is looked at.
@@ -29,8 +29,8 @@ pub struct Look {
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
-    /// The prefetch size in use: the reference size of the rule.
-    pub prefetch_bytes: u64,
+    /// The reference size of prefetches, and what its controller says.
+    pub control: ControlView,
     /// Where the device last read, bytes from its start.
     pub head_physical: u64,
     /// Counters of the shard so far.
@@ -77,6 +77,8 @@ impl Looks {
 
 #[cfg(test)]
 mod tests {
+    use headlong_engine::Control;
+
     use super::*;
 
     fn look(second: u64) -> Look {
@@ -88,7 +90,14 @@ mod tests {
             queue_demanded: 0,
             queue_overdue: 0,
             chains: 0,
-            prefetch_bytes: 0,
+            control: ControlView {
+                mode: Control::Off,
+                bytes: 0,
+                target_bytes: 0,
+                score: None,
+                reason: None,
+                drive: None,
+            },
             head_physical: 0,
             stats: Stats::default(),
         }

@@ -221,7 +221,7 @@ impl Shard {
         if chain.careful {
             return self.config.piece_bytes;
         }
-        let (sizing, shape) = (&self.config.sizing, chain.shape());
+        let (sizing, shape) = (self.control.sizing(), chain.shape());
         sizing::prefetch_bytes(sizing, shape, asked_bytes, self.bit_rate(chain))
     }
 

@@ -25,6 +25,9 @@ impl Shard {
         if let Some(read) = self.reads.remove(&id) {
             self.stats.reads_done += 1;
             self.load.record_service(self.now.since(read.issued_at));
+            if outcome == ReadOutcome::Done {
+                self.measure_read(&read);
+            }
             match outcome {
                 _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
                 ReadOutcome::Done => self.read_done(&read),
@@ -423,6 +426,7 @@ impl Shard {
             slots,
             bytes: length,
             issued_at: self.now,
+            is_elsewhere: distance > 0,
             abandoned: false,
         };
         self.reads.insert(id, read);

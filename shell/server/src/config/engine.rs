@@ -1,6 +1,6 @@
 //! From the configuration of the server to the settings of each device's shard.
 
-use headlong_engine::{ConfigError as EngineError, EngineConfig, SizingConfig};
+use headlong_engine::{ConfigError as EngineError, ControlConfig, EngineConfig, SizingConfig};
 use headlong_units::Bytes;
 
 use super::error::{ConfigErrors, Place, one_line};
@@ -42,6 +42,7 @@ impl Config {
                 reference_bytes: device.prefetch.unwrap_or(self.prefetch).0,
                 reference_bit_rate: self.reference_bit_rate,
             },
+            control: ControlConfig::default(),
             order: self.order,
             retention: self.retention,
             outstanding_reads_max: device.outstanding_reads.unwrap_or(outstanding),
