@@ -22,7 +22,7 @@ use headlong_units::{BitRate, Duration, Instant};
 
 use crate::chain::Chains;
 use crate::command::{Command, Event};
-use crate::config::{ConfigError, EngineConfig, Policy};
+use crate::config::{ConfigError, EngineConfig, Policy, Retention};
 use crate::health::{Health, HealthConfig};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
@@ -145,6 +145,8 @@ impl Shard {
             return Err(error);
         }
         let slot_count = u32::try_from(config.slot_count()).map_err(|_| ConfigError::Memory)?;
+        let mut memory = Memory::new(slot_count);
+        memory.protect_unread(config.retention != Retention::PageCache);
         Ok(Self {
             config,
             now: Instant::ZERO,
@@ -152,7 +154,7 @@ impl Shard {
             chains: Chains::default(),
             requests: BTreeMap::new(),
             waiters: BTreeMap::new(),
-            memory: Memory::new(slot_count),
+            memory,
             queue: Queue::default(),
             reads: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -186,6 +188,8 @@ impl Shard {
         if config.sizing.policy != self.config.sizing.policy {
             self.close_policy();
         }
+        self.memory
+            .protect_unread(config.retention != Retention::PageCache);
         self.config = config;
         self.finish();
         Ok(())
@@ -253,7 +257,7 @@ impl Shard {
 
     /// When some viewer a little behind will want a piece; what interval caching ranks by.
     fn wanted_at(&self, key: PieceKey) -> Option<Instant> {
-        if self.config.retention == crate::Retention::Lru {
+        if self.config.retention != Retention::Interval {
             return None;
         }
         let stream = self.streams.get(&key.0)?;
