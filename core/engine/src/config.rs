@@ -129,7 +129,8 @@ pub enum Order {
     DeadlineElevator,
 }
 
-/// What to keep of the pieces that were read at least once.
+/// What to keep of the pieces that were read at least once; and whether those that were not are
+/// kept at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Retention {
     /// The most recently used.
@@ -137,6 +138,10 @@ pub enum Retention {
     /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
     /// LRU (interval caching, thesis 6.2.4).
     Interval,
+    /// One list by last use of everything, as in a program above a kernel's page cache: prefetched
+    /// pieces are not kept for their readers, and nobody's prefetches are cut to a share of memory.
+    /// For comparisons with the papers' servers (automated-prefetching 3.1).
+    PageCache,
 }
 
 /// What to do with new chains when a device is overloaded.
@@ -302,6 +307,6 @@ names!(Policy, Fixed => "fixed", Proportional => "proportional",
     SquareRoot => "square-root", FirstGrow => "first-grow", FirstGrowSr => "first-grow-sr");
 names!(Order, Fcfs => "fcfs", Elevator => "elevator",
     DeadlineElevator => "deadline-elevator");
-names!(Retention, Lru => "lru", Interval => "interval");
+names!(Retention, Lru => "lru", Interval => "interval", PageCache => "page-cache");
 names!(Control, Off => "off", Auto => "auto", Paper => "auto-paper");
 names!(Admission, Accept => "accept", Refuse => "refuse");

@@ -23,7 +23,7 @@ use headlong_units::{BitRate, Duration, Instant};
 
 use crate::chain::Chains;
 use crate::command::{Command, Event};
-use crate::config::{ConfigError, EngineConfig, Policy};
+use crate::config::{ConfigError, EngineConfig, Policy, Retention};
 use crate::control::Controller;
 use crate::health::{Health, HealthConfig};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
@@ -152,6 +152,8 @@ impl Shard {
             return Err(error);
         }
         let slot_count = u32::try_from(config.slot_count()).map_err(|_| ConfigError::Memory)?;
+        let mut memory = Memory::new(slot_count);
+        memory.protect_unread(config.retention != Retention::PageCache);
         Ok(Self {
             config,
             now: Instant::ZERO,
@@ -159,7 +161,7 @@ impl Shard {
             chains: Chains::default(),
             requests: BTreeMap::new(),
             waiters: BTreeMap::new(),
-            memory: Memory::new(slot_count),
+            memory,
             queue: Queue::default(),
             reads: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -196,6 +198,8 @@ impl Shard {
             self.close_policy();
         }
         self.control.reconfigure(self.now, &config);
+        self.memory
+            .protect_unread(config.retention != Retention::PageCache);
         self.config = config;
         self.finish();
         Ok(())
@@ -266,7 +270,7 @@ impl Shard {
 
     /// When some viewer a little behind will want a piece; what interval caching ranks by.
     fn wanted_at(&self, key: PieceKey) -> Option<Instant> {
-        if self.config.retention == crate::Retention::Lru {
+        if self.config.retention != Retention::Interval {
             return None;
         }
         let stream = self.streams.get(&key.0)?;

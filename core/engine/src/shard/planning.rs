@@ -8,6 +8,7 @@ use headlong_units::{BitRate, Duration, Instant};
 
 use super::Shard;
 use crate::chain::Chain;
+use crate::config::Retention;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, JobId, RequestId, StreamId};
 use crate::queue::Job;
@@ -232,9 +233,12 @@ impl Shard {
 
     /// A chain's even share of seven eighths of memory; the last eighth is for pieces being sent
     /// and for chains that are ahead of the average. Larger prefetches would leave some chains with
-    /// none, whose viewers would then wait for small reads.
+    /// none, whose viewers would then wait for small reads. A page cache knows no shares.
     fn fair_share_bytes(&self) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
+        if self.config.retention == Retention::PageCache {
+            return budget / 2;
+        }
         let share = budget / 8 * 7 / (self.chains.len() as u64).max(1);
         share.max(self.config.piece_bytes).min(budget / 2)
     }

@@ -59,7 +59,7 @@ pub(super) const KEYS: &[Key<Config>] = keys![Config:
     "prefetch" prefetch: "The policy's reference size: the size itself (fixed), the size at `reference_bit_rate` (proportional, square-root), or the largest size (first-grow, first-grow-sr)."
     "reference_bit_rate" reference_bit_rate: "The bit rate that `prefetch` is for."
     "order" order: "Which job a device does next: the oldest, the next one upwards by physical position, or that unless somebody is about to run dry."
-    "retention" retention: "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest."
+    "retention" retention: "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, what is not yet read too."
     "read_max" read_max: "Largest run of bytes read as one when jobs merge."
     "outstanding_reads_rotating" outstanding_reads_rotating: "Reads outstanding at once at a device with moving parts. More than one lets the drive reorder, and seek."
     "outstanding_reads_flash" outstanding_reads_flash: "Reads outstanding at once at a device without moving parts."
