@@ -21,6 +21,7 @@ mod config;
 mod control;
 mod health;
 mod ids;
+mod index;
 mod layout;
 mod load;
 mod memory;

@@ -12,6 +12,7 @@
 
 mod agenda;
 mod bound;
+pub mod charts;
 mod disk;
 mod experiment;
 mod histogram;
@@ -23,6 +24,7 @@ mod search;
 mod series;
 mod server;
 pub mod settings;
+pub mod sweep;
 mod world;
 
 pub use bound::Bound;

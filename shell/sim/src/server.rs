@@ -70,12 +70,16 @@ pub(crate) struct Server {
     outcomes: VecDeque<Outcome>,
     /// From asking until the first piece was there.
     waits: Histogram,
+    /// When time is to pass next, as of the last call of the shard or the disk.
+    next_at: Option<Instant>,
     checked: bool,
 }
 
 impl Server {
     pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
+        let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
         Self {
+            next_at: timeouts.into_iter().flatten().min(),
             shard,
             disk,
             layout,
@@ -223,6 +227,9 @@ impl Server {
 
     /// Time passed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.next_at.is_none_or(|at| at > now) {
+            return;
+        }
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
             self.settle(now);
@@ -234,8 +241,7 @@ impl Server {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
-        timeouts.into_iter().flatten().min()
+        self.next_at
     }
 
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
@@ -255,6 +261,8 @@ impl Server {
                 break;
             }
         }
+        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
+        self.next_at = timeouts.into_iter().flatten().min();
         if self.checked {
             self.shard.check_invariants();
         }

@@ -292,8 +292,10 @@ impl<'a> World<'a> {
             return false;
         }
         self.now = self.now.max(next);
-        self.server.handle_timeout(self.now);
-        self.pass_on();
+        if self.server.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.server.handle_timeout(self.now);
+            self.pass_on();
+        }
         if let Some(coming) = self.agenda.take_due(self.now) {
             self.measure.events += 1;
             self.happen(coming);
