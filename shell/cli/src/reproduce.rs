@@ -1,7 +1,7 @@
 //! `headlong reproduce`: the papers' experiments again.
 
 use anyhow::anyhow;
-use headlong_bench::reproduce::{Paper, experiment, reproduce};
+use headlong_bench::reproduce::{Paper, experiment, reproduce, reproduce_virtual};
 
 use crate::bench::{Output, judge, show_plan};
 
@@ -25,6 +25,13 @@ pub(crate) enum Reproduce {
         #[command(flatten)]
         again: Again,
     },
+    /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
+    ///
+    /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
+    ///
+    ///   headlong reproduce automated-prefetching --quick
+    #[command(verbatim_doc_comment)]
+    AutomatedPrefetching(Again),
 }
 
 /// How it is to be done again.
@@ -40,6 +47,10 @@ pub(crate) struct Again {
 /// Does it.
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again) = match arguments {
+        Reproduce::AutomatedPrefetching(again) => {
+            let options = again.output.options("automated-prefetching", again.quick)?;
+            return judge(reproduce_virtual(again.quick, &options)?);
+        }
         Reproduce::ToChunk(again) => (Paper::ToChunk, again),
         Reproduce::Libception { part, again } => match part.as_str() {
             "asap" => (Paper::Asap, again),

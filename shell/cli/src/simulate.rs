@@ -2,13 +2,15 @@
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Record, Search, Setup, Window, settings};
+use headlong_sim::{Experiment, Record, Search, Setup, Window, charts, settings};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
 #[derive(Debug, Clone, clap::Args)]
@@ -35,6 +37,9 @@ enum What {
         /// How many seeds, from --seed on
         #[arg(long, value_name = "N", default_value_t = 1)]
         seeds: u64,
+        /// Write a page with charts of how each run went
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Find the highest rate at which no call fails in steady state
     #[command(after_help = SEARCH_EXAMPLES)]
@@ -57,6 +62,12 @@ enum What {
         #[arg(long)]
         brief: bool,
     },
+    /// Go through every combination of some values, at given rates or at the highest without failure
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Sweeping),
+    /// Say what no server could beat, whatever it knew of the future
+    #[command(after_help = BOUND_EXAMPLES)]
+    Bound(Bounding),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -70,21 +81,21 @@ const SEARCH_EXAMPLES: &str = "Examples:
 
 /// What the world is made of.
 #[derive(Debug, Clone, clap::Args)]
-struct WorldArgs {
+pub(crate) struct WorldArgs {
     /// What is asked for: a preset such as youtube-sd or youtube-hd, or a specification in TOML
     /// (FILE.toml)
     #[arg(value_name = "WORKLOAD")]
-    workload: String,
+    pub(crate) workload: String,
     /// A value of the workload's specification by its key, such as requests.size=20s; may be given
     /// several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     /// Preset of the drive
     #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
-    drive: DriveSpec,
+    pub(crate) drive: DriveSpec,
     /// The engine's memory for pieces of files
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
-    memory: Bytes,
+    pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
@@ -100,10 +111,10 @@ struct WorldArgs {
     /// Any setting of the engine, by its name in the server's configuration; may be given several
     /// times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    engine: Vec<(String, String)>,
+    pub(crate) engine: Vec<(String, String)>,
     /// First seed of the generated viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(crate) seed: u64,
     /// Length of the ramp, in which nothing counts
     #[arg(long, value_name = "TIME", default_value = "300s")]
     ramp: Duration,
@@ -112,7 +123,7 @@ struct WorldArgs {
     measure: Duration,
     /// Bytes that a viewer's socket takes beyond those that have left
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
-    socket: Bytes,
+    pub(crate) socket: Bytes,
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     request_max: Bytes,
@@ -121,11 +132,11 @@ struct WorldArgs {
     bit_rates: bool,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// `70MiB/s`, or `70` for the same, as MiB/s.
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let amount = text.strip_suffix("/s").unwrap_or(text).trim();
     let rate = match amount.parse::<f64>() {
         Ok(number) => number,
@@ -147,7 +158,7 @@ fn drive(name: &str) -> Result<DriveSpec, String> {
     headlong_drive::preset(name).map_err(|error| error.to_string())
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` has no `=`; write it like NAME=VALUE"))?;
@@ -159,6 +170,17 @@ fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text)?;
     settings::set(&mut Setup::default().engine, &name, &value)?;
     Ok((name, value))
+}
+
+#[cfg(test)]
+impl Simulating {
+    /// What a sweep is told, if it is one.
+    pub(crate) fn sweeping(&self) -> Option<&Sweeping> {
+        match &self.what {
+            What::Sweep(sweeping) => Some(sweeping),
+            _ => None,
+        }
+    }
 }
 
 impl WorldArgs {
@@ -175,7 +197,7 @@ impl WorldArgs {
     }
 
     /// What the arguments mean, or all that is wrong with them.
-    fn experiment(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
         let mut mistakes = Vec::new();
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
@@ -221,15 +243,27 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let (What::Run { world, .. } | What::Search { world, .. }) = &simulating.what;
+    let world = match &simulating.what {
+        What::Run { world, .. } | What::Search { world, .. } => world,
+        What::Sweep(sweeping) => return crate::sweep::sweep(sweeping),
+        What::Bound(bounding) => return crate::sweep::bound(bounding),
+    };
     let mut experiment = world.experiment()?;
     match &simulating.what {
-        What::Run { rate, seeds, .. } => {
+        What::Run {
+            rate, seeds, html, ..
+        } => {
             let records = run(&experiment, world, rate, *seeds)?;
+            if let Some(file) = html {
+                let command = std::env::args().collect::<Vec<_>>().join(" ");
+                let title = format!("{} in virtual time", world.workload);
+                charts::run_page(&title, &records, &command).write(file)?;
+            }
             if world.json {
                 print(&serde_json::to_string_pretty(&records)?)?;
             }
         }
+        What::Sweep(_) | What::Bound(_) => {}
         What::Search {
             rate,
             seeds,
@@ -291,7 +325,7 @@ fn run(
     Ok(records)
 }
 
-fn print(text: &str) -> std::io::Result<()> {
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{text}")
 }
 
@@ -310,6 +344,7 @@ mod tests {
         };
         match simulating.what {
             What::Run { world, .. } | What::Search { world, .. } => world,
+            What::Sweep(_) | What::Bound(_) => panic!("another command"),
         }
     }
 
