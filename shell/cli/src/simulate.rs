@@ -9,6 +9,7 @@ use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::vanilla::VanillaArgs;
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
 #[derive(Debug, Clone, clap::Args)]
@@ -82,7 +83,7 @@ struct WorldArgs {
     /// Preset of the drive
     #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
     drive: DriveSpec,
-    /// The engine's memory for pieces of files
+    /// The engine's memory for pieces of files; of a vanilla server the page cache
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
     memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
@@ -119,6 +120,8 @@ struct WorldArgs {
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
+    #[command(flatten)]
+    vanilla: VanillaArgs,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -182,6 +185,7 @@ impl WorldArgs {
             socket_bytes: self.socket.0,
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
+            server: self.vanilla.server(self.memory.0, &mut mistakes),
             window: Window {
                 from: Instant::ZERO + self.ramp,
                 to: Instant::ZERO + self.ramp + self.measure,

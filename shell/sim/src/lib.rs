@@ -11,21 +11,26 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod device;
 mod disk;
 mod experiment;
 mod layout;
 mod link;
 mod measure;
+mod origin;
 mod record;
 mod search;
 mod server;
 pub mod settings;
+mod vanilla;
 mod world;
 
-pub use disk::DriveUse;
+pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};
 pub use layout::File;
 pub use measure::{Calls, Look, Measure, Window};
+pub use origin::CacheUse;
 pub use record::{MemoryShares, Record, Sample, Spread};
 pub use search::{Found, Search};
-pub use world::{Setup, SetupError, World};
+pub use vanilla::{Access, CacheKind, Scheduler, VanillaSetup};
+pub use world::{ServerKind, Setup, SetupError, World};

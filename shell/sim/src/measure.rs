@@ -3,12 +3,12 @@
 //! The one idea: two snapshots of counters, when the window opens and when it closes, and between
 //! them every call that ended. What happens outside the window is counted apart.
 
-use headlong_engine::{MemoryUse, Shard, Stats};
+use headlong_engine::{MemoryUse, Stats};
 use headlong_player::{CallEnd, CallRecord};
 use headlong_units::{Duration, Instant};
 
-use crate::disk::DriveUse;
-use crate::server::Server;
+use crate::device::{DriveUse, Pattern};
+use crate::origin::{CacheUse, Origin, State};
 
 /// When what happens counts: steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +117,10 @@ pub struct Measure {
     pub stats: Stats,
     /// What the drive did within the window.
     pub drive: DriveUse,
+    /// In what order the drive was read within the window.
+    pub pattern: Pattern,
+    /// The kernel's page cache when the window closed, if the server lives above one.
+    pub cache: Option<CacheUse>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
     stats_before: Stats,
@@ -139,6 +143,8 @@ impl Measure {
             looks: Vec::new(),
             stats: Stats::default(),
             drive: DriveUse::default(),
+            pattern: Pattern::default(),
+            cache: None,
             memory_at_end: None,
             stats_before: Stats::default(),
             drive_before: DriveUse::default(),
@@ -191,30 +197,32 @@ impl Measure {
         }
     }
 
-    pub(crate) fn look(&mut self, at: Instant, shard: &Shard) {
-        let queue = shard.queue_use();
+    pub(crate) fn look(&mut self, at: Instant, state: &State) {
+        let queue = state.queue;
         self.looks.push(Look {
             at,
             viewers: self.began - self.ended,
-            memory: shard.memory_use(),
+            memory: state.memory,
             queue: queue.jobs,
             queue_demanded: queue.jobs_demanded,
             queue_overdue: queue.jobs_overdue,
-            chains: shard.chain_count(),
-            stats: shard.stats(),
+            chains: state.chains,
+            stats: state.stats,
         });
     }
 
-    pub(crate) fn open(&mut self, server: &Server) {
-        self.stats_before = server.shard().stats();
-        self.drive_before = server.disk().used();
+    pub(crate) fn open(&mut self, server: &dyn Origin) {
+        self.stats_before = server.state().stats;
+        self.drive_before = server.device().used();
         self.waits_before = server.waits().len();
     }
 
-    pub(crate) fn close(&mut self, now: Instant, server: &Server) {
+    pub(crate) fn close(&mut self, now: Instant, server: &dyn Origin) {
         self.closed_at = now;
-        self.stats = server.shard().stats() - self.stats_before;
-        self.drive = server.disk().used().since(&self.drive_before);
+        self.stats = server.state().stats - self.stats_before;
+        self.drive = server.device().used().since(&self.drive_before);
+        self.pattern = server.device().pattern().clone();
+        self.cache = server.cache();
         let within = server.waits().iter().skip(self.waits_before);
         self.waits = within.map(|(_, wait)| *wait).collect();
     }

@@ -10,39 +10,14 @@ use headlong_engine::{
     Command, Event, Extent, Failure, Hints, PartSpec, ReadOutcome, Refusal, Request, RequestId,
     Shard, Slot, StreamId, StreamSpec, ViewerId,
 };
-use headlong_player::{CallId, ObjectId};
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_player::ObjectId;
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::device::Device;
 use crate::disk::Disk;
 use crate::layout::Layout;
-
-/// Bytes for a viewer, or the end of hope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The next bytes of a reply, to be handed to the viewer's socket.
-    Piece(Piece),
-    /// The reply will not be completed.
-    Failed(Asker),
-}
-
-/// Some bytes of a reply, in memory that is lent to a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) asker: Asker,
-    pub(crate) request: RequestId,
-    pub(crate) slot: Slot,
-    pub(crate) bytes: u64,
-    /// Length of the reply, with its first piece.
-    pub(crate) head: Option<u64>,
-    pub(crate) is_last: bool,
-}
-
-/// Who waits for a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
-    pub(crate) session: u32,
-    pub(crate) call: CallId,
-}
+use crate::link::Link;
+use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
 
 #[derive(Debug)]
 struct Reply {
@@ -60,6 +35,7 @@ pub(crate) struct Server {
     shard: Shard,
     disk: Disk,
     layout: Layout,
+    socket_bytes: u64,
     bit_rates_known: bool,
     registered: BTreeSet<StreamId>,
     replies: BTreeMap<RequestId, Reply>,
@@ -75,6 +51,7 @@ impl Server {
         shard: Shard,
         disk: Disk,
         layout: Layout,
+        socket_bytes: u64,
         bit_rates_known: bool,
         checked: bool,
     ) -> Self {
@@ -82,6 +59,7 @@ impl Server {
             shard,
             disk,
             layout,
+            socket_bytes,
             bit_rates_known,
             registered: BTreeSet::new(),
             replies: BTreeMap::new(),
@@ -91,30 +69,14 @@ impl Server {
             checked,
         }
     }
+}
 
-    pub(crate) fn shard(&self) -> &Shard {
-        &self.shard
+impl Origin for Server {
+    fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
+        self.socket_bytes
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
-    }
-
-    /// Replies in progress.
-    pub(crate) fn reply_count(&self) -> usize {
-        self.replies.len()
-    }
-
-    /// When each first piece was there, and how long it had been waited for.
-    pub(crate) fn waits(&self) -> &[(Instant, Duration)] {
-        &self.waits
-    }
-
-    /// A request arrives.
-    ///
-    /// # Errors
-    /// The status of the reply that says no.
-    pub(crate) fn ask(
+    fn ask(
         &mut self,
         now: Instant,
         asker: Asker,
@@ -175,8 +137,7 @@ impl Server {
         result.map(|()| id).map_err(status_of)
     }
 
-    /// The socket has taken a piece.
-    pub(crate) fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
+    fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
         let Some(reply) = self.replies.get_mut(&request) else {
             return;
         };
@@ -191,8 +152,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// The viewer has closed the connection that a reply was sent on.
-    pub(crate) fn gone(&mut self, now: Instant, request: RequestId) {
+    fn gone(&mut self, now: Instant, request: RequestId) {
         let Some(reply) = self.replies.remove(&request) else {
             return;
         };
@@ -205,8 +165,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// Time passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
             self.settle(now);
@@ -217,15 +176,50 @@ impl Server {
         }
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
         timeouts.into_iter().flatten().min()
     }
 
-    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
+    fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
+    fn handed(&mut self, _: Instant, _: &Piece, _: &Link, taken: Instant) -> Instant {
+        taken
+    }
+
+    fn reply_count(&self) -> usize {
+        self.replies.len()
+    }
+
+    fn device(&self) -> &Device {
+        self.disk.device()
+    }
+
+    fn device_mut(&mut self) -> &mut Device {
+        self.disk.device_mut()
+    }
+
+    fn waits(&self) -> &[(Instant, Duration)] {
+        &self.waits
+    }
+
+    fn state(&self) -> State {
+        State {
+            memory: self.shard.memory_use(),
+            queue: self.shard.queue_use(),
+            chains: self.shard.chain_count(),
+            stats: self.shard.stats(),
+        }
+    }
+
+    fn cache(&self) -> Option<CacheUse> {
+        None
+    }
+}
+
+impl Server {
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
         loop {

@@ -15,21 +15,39 @@ use headlong_units::{ByteRange, Duration, Instant, KIB};
 use headlong_workload::Trace;
 
 use crate::agenda::Agenda;
+use crate::device::Device;
 use crate::disk::Disk;
 use crate::layout::{File, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, Window};
-use crate::server::{Asker, Outcome, Piece, Server};
+use crate::origin::{Asker, Origin, Outcome, Piece};
+use crate::server::Server;
+use crate::vanilla::{Vanilla, VanillaSetup};
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ServerKind {
+    /// The engine.
+    #[default]
+    Headlong,
+    /// A web server above a kernel's page cache.
+    Vanilla(VanillaSetup),
+}
 
 /// What a world is made of, beside its trace and its drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// Settings of the server's one shard.
+    /// Who answers.
+    pub server: ServerKind,
+    /// Settings of the server's one shard, if it is headlong.
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,
+    /// From the end of a request in the drive until the server knows of it: zero but for worlds
+    /// that imitate an emulated drive, whose way to the server takes a moment.
+    pub turnaround: Duration,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// What is measured.
@@ -43,9 +61,11 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            server: ServerKind::default(),
             engine: EngineConfig::default(),
             socket_bytes: 256 * KIB,
             request_bytes_max: 1280 * KIB,
+            turnaround: Duration::ZERO,
             bit_rates_known: false,
             window: Window::default(),
             stops_at_failure: false,
@@ -134,7 +154,7 @@ pub struct World<'a> {
     now: Instant,
     agenda: Agenda<Coming>,
     visits: Vec<Option<Box<Visit<'a>>>>,
-    server: Server,
+    server: Box<dyn Origin>,
     measure: Measure,
     stopped: bool,
 }
@@ -161,14 +181,13 @@ impl<'a> World<'a> {
                 return Err(SetupError::Trace { session, what });
             }
         }
-        let shard = Shard::new(setup.engine)?;
-        let disk = Disk::new(drive, setup.request_bytes_max);
+        let server = origin(&setup, layout, drive)?;
         let mut world = Self {
             trace,
             now: Instant::ZERO,
             agenda: Agenda::new(),
             visits: Vec::new(),
-            server: Server::new(shard, disk, layout, setup.bit_rates_known, setup.checked),
+            server,
             measure: Measure::new(setup.window, trace.classes.len()),
             stopped: false,
             setup,
@@ -198,9 +217,9 @@ impl<'a> World<'a> {
             }
         }
         if !self.stopped {
-            self.measure.close(self.now, &self.server);
+            self.measure.close(self.now, &*self.server);
         }
-        self.measure.memory_at_end = Some(self.server.shard().memory_use());
+        self.measure.memory_at_end = Some(self.server.state().memory);
         self.measure
     }
 
@@ -267,12 +286,15 @@ impl<'a> World<'a> {
                 self.pass_on();
             }
             Coming::Look => {
-                self.measure.look(now, self.server.shard());
+                self.measure.look(now, &self.server.state());
                 self.agenda.plan(now + LOOK_INTERVAL, Coming::Look);
             }
-            Coming::WindowOpens => self.measure.open(&self.server),
+            Coming::WindowOpens => {
+                self.server.device_mut().begin_pattern();
+                self.measure.open(&*self.server);
+            }
             Coming::WindowCloses => {
-                self.measure.close(now, &self.server);
+                self.measure.close(now, &*self.server);
                 self.stopped = true;
             }
         }
@@ -289,9 +311,10 @@ impl<'a> World<'a> {
         let trace = self.trace;
         let planned = &trace.sessions[session as usize];
         let class = &trace.classes[planned.class as usize];
+        let socket_bytes = self.server.socket_bytes(class.bandwidth, class.delay);
         let visit = Visit {
             player: Player::new(&planned.plan, self.now),
-            link: Link::new(class.bandwidth, class.delay, self.setup.socket_bytes),
+            link: Link::new(class.bandwidth, class.delay, socket_bytes),
             asked: Vec::new(),
             timer: None,
         };
@@ -372,7 +395,7 @@ impl<'a> World<'a> {
             self.agenda.plan(at, Coming::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
-            self.measure.close(self.now, &self.server);
+            self.measure.close(self.now, &*self.server);
             self.stopped = true;
         }
     }
@@ -420,8 +443,11 @@ impl<'a> World<'a> {
             return;
         };
         let journey = visit.link.give(self.now, piece.bytes);
+        let told_at = self
+            .server
+            .handed(self.now, &piece, &visit.link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);
-        self.agenda.plan(journey.taken, taken);
+        self.agenda.plan(told_at, taken);
         let bytes = Coming::Bytes {
             session,
             call,
@@ -431,6 +457,24 @@ impl<'a> World<'a> {
         };
         self.agenda.plan(journey.arrived, bytes);
     }
+}
+
+fn origin(
+    setup: &Setup,
+    layout: Layout,
+    drive: Box<dyn Drive>,
+) -> Result<Box<dyn Origin>, SetupError> {
+    let device = Device::new(drive, setup.turnaround);
+    Ok(match &setup.server {
+        ServerKind::Headlong => {
+            let shard = Shard::new(setup.engine)?;
+            let disk = Disk::new(device, setup.request_bytes_max);
+            let (socket_bytes, knows) = (setup.socket_bytes, setup.bit_rates_known);
+            let server = Server::new(shard, disk, layout, socket_bytes, knows, setup.checked);
+            Box::new(server)
+        }
+        ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
+    })
 }
 
 /// Whether a viewer did not get what it asked for.
