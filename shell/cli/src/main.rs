@@ -19,6 +19,7 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod sweep;
+mod vanilla;
 mod verdict;
 mod workload;
 

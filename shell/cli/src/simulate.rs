@@ -11,6 +11,7 @@ use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
+use crate::vanilla::VanillaArgs;
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
 #[derive(Debug, Clone, clap::Args)]
@@ -93,7 +94,7 @@ pub(crate) struct WorldArgs {
     /// Preset of the drive
     #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
     pub(crate) drive: DriveSpec,
-    /// The engine's memory for pieces of files
+    /// The engine's memory for pieces of files; of a vanilla server the page cache
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
     pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
@@ -130,6 +131,8 @@ pub(crate) struct WorldArgs {
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
+    #[command(flatten)]
+    vanilla: VanillaArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -204,6 +207,7 @@ impl WorldArgs {
             socket_bytes: self.socket.0,
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
+            server: self.vanilla.server(self.memory.0, &mut mistakes),
             window: Window {
                 from: Instant::ZERO + self.ramp,
                 to: Instant::ZERO + self.ramp + self.measure,

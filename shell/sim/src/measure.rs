@@ -9,10 +9,10 @@ use headlong_engine::{MemoryUse, Stats};
 use headlong_player::{CallEnd, CallRecord};
 use headlong_units::{Duration, Instant};
 
-use crate::disk::DriveUse;
+use crate::device::{DriveUse, Pattern};
 use crate::histogram::Histogram;
+use crate::origin::{CacheUse, Origin, State};
 use crate::series::{Look, Looks};
-use crate::server::Server;
 
 /// When what happens counts: steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,6 +148,10 @@ pub struct Measure {
     pub stats: Stats,
     /// What the drive did within the window.
     pub drive: DriveUse,
+    /// In what order the drive was read within the window.
+    pub pattern: Pattern,
+    /// The kernel's page cache when the window closed, if the server lives above one.
+    pub cache: Option<CacheUse>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
     stats_before: Stats,
@@ -172,6 +176,8 @@ impl Measure {
             looks: Looks::new(),
             stats: Stats::default(),
             drive: DriveUse::default(),
+            pattern: Pattern::default(),
+            cache: None,
             memory_at_end: None,
             stats_before: Stats::default(),
             drive_before: DriveUse::default(),
@@ -221,40 +227,40 @@ impl Measure {
         }
     }
 
-    pub(crate) fn look(&mut self, at: Instant, server: &Server, live: usize) {
-        let shard = server.shard();
-        let queue = shard.queue_use();
+    pub(crate) fn look(&mut self, at: Instant, state: &State, live: usize) {
+        let queue = state.queue;
         let look = Look {
             at,
             viewers: self.began - self.ended,
-            memory: shard.memory_use(),
+            memory: state.memory,
             queue: queue.jobs,
             queue_demanded: queue.jobs_demanded,
             queue_overdue: queue.jobs_overdue,
-            chains: shard.chain_count(),
-            control: shard.control_view(),
+            chains: state.chains,
+            control: state.control,
             head_physical: queue.head_physical,
-            stats: shard.stats(),
+            stats: state.stats,
         };
         if self.window.contains(at) {
             self.seen.add(&look);
         }
-        self.live_max = self
-            .live_max
-            .max(live + look.chains + self.looks.kept().len());
+        let live = live + look.chains + self.looks.kept().len();
+        self.live_max = self.live_max.max(live);
         self.looks.add(look);
     }
 
-    pub(crate) fn open(&mut self, server: &mut Server) {
-        self.stats_before = server.shard().stats();
-        self.drive_before = server.disk().used();
+    pub(crate) fn open(&mut self, server: &mut dyn Origin) {
+        self.stats_before = server.state().stats;
+        self.drive_before = server.device().used();
         server.take_waits();
     }
 
-    pub(crate) fn close(&mut self, now: Instant, server: &mut Server) {
+    pub(crate) fn close(&mut self, now: Instant, server: &mut dyn Origin) {
         self.closed_at = now;
-        self.stats = server.shard().stats() - self.stats_before;
-        self.drive = server.disk().used().since(&self.drive_before);
+        self.stats = server.state().stats - self.stats_before;
+        self.drive = server.device().used().since(&self.drive_before);
+        self.pattern = server.device().pattern().clone();
+        self.cache = server.cache();
         self.waits = server.take_waits();
     }
 }

@@ -10,41 +10,16 @@ use headlong_engine::{
     Command, Event, Extent, Failure, Hints, PartSpec, ReadOutcome, Refusal, Request, RequestId,
     Shard, Slot, StreamId, StreamSpec, ViewerId,
 };
-use headlong_player::{CallId, ObjectId};
-use headlong_units::{BitRate, ByteRange, Instant};
+use headlong_player::ObjectId;
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::device::Device;
 use crate::disk::Disk;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
+use crate::link::Link;
+use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
 use crate::world::Setup;
-
-/// Bytes for a viewer, or the end of hope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The next bytes of a reply, to be handed to the viewer's socket.
-    Piece(Piece),
-    /// The reply will not be completed.
-    Failed(Asker),
-}
-
-/// Some bytes of a reply, in memory that is lent to a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) asker: Asker,
-    pub(crate) request: RequestId,
-    pub(crate) slot: Slot,
-    pub(crate) bytes: u64,
-    /// Length of the reply, with its first piece.
-    pub(crate) head: Option<u64>,
-    pub(crate) is_last: bool,
-}
-
-/// Who waits for a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
-    pub(crate) session: u32,
-    pub(crate) call: CallId,
-}
 
 #[derive(Debug)]
 struct Reply {
@@ -62,6 +37,7 @@ pub(crate) struct Server {
     shard: Shard,
     disk: Disk,
     layout: Layout,
+    socket_bytes: u64,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
     registered: BTreeSet<StreamId>,
@@ -83,6 +59,7 @@ impl Server {
             shard,
             disk,
             layout,
+            socket_bytes: setup.socket_bytes,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeSet::new(),
@@ -93,40 +70,14 @@ impl Server {
             checked: setup.checked,
         }
     }
+}
 
-    pub(crate) fn shard(&self) -> &Shard {
-        &self.shard
+impl Origin for Server {
+    fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
+        self.socket_bytes
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
-    }
-
-    /// Replies in progress.
-    pub(crate) fn reply_count(&self) -> usize {
-        self.replies.len()
-    }
-
-    /// Things that are kept while somebody waits for them.
-    pub(crate) fn live(&self) -> usize {
-        self.replies.len() + self.outcomes.len() + self.disk.live()
-    }
-
-    /// Times from asking until the first piece was there, since this was last asked.
-    pub(crate) fn take_waits(&mut self) -> Histogram {
-        std::mem::take(&mut self.waits)
-    }
-
-    /// A file that will be asked for.
-    pub(crate) fn know(&mut self, object: ObjectId, place: Place) {
-        self.layout.know(object, place);
-    }
-
-    /// A request arrives.
-    ///
-    /// # Errors
-    /// The status of the reply that says no.
-    pub(crate) fn ask(
+    fn ask(
         &mut self,
         now: Instant,
         asker: Asker,
@@ -187,16 +138,7 @@ impl Server {
         result.map(|()| id).map_err(status_of)
     }
 
-    /// What the shard is told of a title's bit rate.
-    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
-        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
-        let mut told = self.bit_rates_told.iter();
-        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
-        Some(told.map_or(bit_rate, |(_, told)| *told))
-    }
-
-    /// The socket has taken a piece.
-    pub(crate) fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
+    fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
         let Some(reply) = self.replies.get_mut(&request) else {
             return;
         };
@@ -211,8 +153,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// The viewer has closed the connection that a reply was sent on.
-    pub(crate) fn gone(&mut self, now: Instant, request: RequestId) {
+    fn gone(&mut self, now: Instant, request: RequestId) {
         let Some(reply) = self.replies.remove(&request) else {
             return;
         };
@@ -225,11 +166,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// Time passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.next_at.is_none_or(|at| at > now) {
-            return;
-        }
+    fn handle_timeout(&mut self, now: Instant) {
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
             self.settle(now);
@@ -240,14 +177,58 @@ impl Server {
         }
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         self.next_at
     }
 
-    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
+    fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
+    fn handed(&mut self, _: Instant, _: &Piece, _: &Link, taken: Instant) -> Instant {
+        taken
+    }
+
+    fn reply_count(&self) -> usize {
+        self.replies.len()
+    }
+
+    fn device(&self) -> &Device {
+        self.disk.device()
+    }
+
+    fn device_mut(&mut self) -> &mut Device {
+        self.disk.device_mut()
+    }
+
+    fn take_waits(&mut self) -> Histogram {
+        std::mem::take(&mut self.waits)
+    }
+
+    fn know(&mut self, object: ObjectId, place: Place) {
+        self.layout.know(object, place);
+    }
+
+    fn live(&self) -> usize {
+        self.replies.len() + self.outcomes.len() + self.disk.live()
+    }
+
+    fn state(&self) -> State {
+        State {
+            memory: self.shard.memory_use(),
+            queue: self.shard.queue_use(),
+            chains: self.shard.chain_count(),
+            stats: self.shard.stats(),
+            control: self.shard.control_view(),
+        }
+    }
+
+    fn cache(&self) -> Option<CacheUse> {
+        None
+    }
+}
+
+impl Server {
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
         loop {
@@ -266,6 +247,14 @@ impl Server {
         if self.checked {
             self.shard.check_invariants();
         }
+    }
+
+    /// What the shard is told of a title's bit rate.
+    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
+        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
+        let mut told = self.bit_rates_told.iter();
+        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
+        Some(told.map_or(bit_rate, |(_, told)| *told))
     }
 
     fn obey(&mut self, now: Instant, command: Command) {

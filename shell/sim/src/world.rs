@@ -18,22 +18,40 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::agenda::Agenda;
+use crate::device::Device;
 use crate::disk::Disk;
 use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, Window};
+use crate::origin::{Asker, Origin, Outcome, Piece};
 use crate::series::LOOK_INTERVAL;
-use crate::server::{Asker, Outcome, Piece, Server};
+use crate::server::Server;
+use crate::vanilla::{Vanilla, VanillaSetup};
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ServerKind {
+    /// The engine.
+    #[default]
+    Headlong,
+    /// A web server above a kernel's page cache.
+    Vanilla(VanillaSetup),
+}
 
 /// What a world is made of, beside its trace and its drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
-    /// Settings of the server's one shard.
+    /// Who answers.
+    pub server: ServerKind,
+    /// Settings of the server's one shard, if it is headlong.
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,
+    /// From the end of a request in the drive until the server knows of it: zero but for worlds
+    /// that imitate an emulated drive, whose way to the server takes a moment.
+    pub turnaround: Duration,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
@@ -50,9 +68,11 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            server: ServerKind::default(),
             engine: EngineConfig::default(),
             socket_bytes: 256 * KIB,
             request_bytes_max: 1280 * KIB,
+            turnaround: Duration::ZERO,
             bit_rates_known: false,
             bit_rates_told: Vec::new(),
             window: Window::default(),
@@ -187,7 +207,7 @@ pub struct World<'a> {
     now: Instant,
     agenda: Agenda<Coming>,
     visits: Visits,
-    server: Server,
+    server: Box<dyn Origin>,
     measure: Measure,
     stopped: bool,
 }
@@ -239,8 +259,7 @@ impl<'a> World<'a> {
         layout: Layout,
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
-        let shard = Shard::new(setup.engine)?;
-        let disk = Disk::new(drive, setup.request_bytes_max);
+        let server = origin(&setup, layout, drive)?;
         let mut world = Self {
             classes: classes.to_vec(),
             viewers,
@@ -248,7 +267,7 @@ impl<'a> World<'a> {
             now: Instant::ZERO,
             agenda: Agenda::new(),
             visits: Visits::default(),
-            server: Server::new(shard, disk, layout, &setup),
+            server,
             measure: Measure::new(setup.window, classes.len()),
             stopped: false,
             setup,
@@ -276,9 +295,9 @@ impl<'a> World<'a> {
             }
         }
         if !self.stopped {
-            self.measure.close(self.now, &mut self.server);
+            self.measure.close(self.now, &mut *self.server);
         }
-        self.measure.memory_at_end = Some(self.server.shard().memory_use());
+        self.measure.memory_at_end = Some(self.server.state().memory);
         self.measure
     }
 
@@ -349,12 +368,15 @@ impl<'a> World<'a> {
             }
             Coming::Look => {
                 let live = self.visits.present.len() + self.agenda.len() + self.server.live();
-                self.measure.look(now, &self.server, live);
+                self.measure.look(now, &self.server.state(), live);
                 self.agenda.plan(now + LOOK_INTERVAL, Coming::Look);
             }
-            Coming::WindowOpens => self.measure.open(&mut self.server),
+            Coming::WindowOpens => {
+                self.server.device_mut().begin_pattern();
+                self.measure.open(&mut *self.server);
+            }
             Coming::WindowCloses => {
-                self.measure.close(now, &mut self.server);
+                self.measure.close(now, &mut *self.server);
                 self.stopped = true;
             }
         }
@@ -389,10 +411,11 @@ impl<'a> World<'a> {
             return;
         };
         let class = &self.classes[session.class as usize];
+        let socket_bytes = self.server.socket_bytes(class.bandwidth, class.delay);
         let visit = Visit {
             player: Player::new(session.plan, self.now),
             class: session.class,
-            link: Link::new(class.bandwidth, class.delay, self.setup.socket_bytes),
+            link: Link::new(class.bandwidth, class.delay, socket_bytes),
             asked: Vec::new(),
             timer: None,
         };
@@ -473,7 +496,7 @@ impl<'a> World<'a> {
             self.agenda.plan(at, Coming::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
-            self.measure.close(self.now, &mut self.server);
+            self.measure.close(self.now, &mut *self.server);
             self.stopped = true;
         }
     }
@@ -520,8 +543,10 @@ impl<'a> World<'a> {
             return;
         };
         let journey = visit.link.give(self.now, piece.bytes);
+        let link = &visit.link;
+        let told_at = self.server.handed(self.now, &piece, link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);
-        self.agenda.plan(journey.taken, taken);
+        self.agenda.plan(told_at, taken);
         let bytes = Coming::Bytes {
             session,
             call,
@@ -531,6 +556,22 @@ impl<'a> World<'a> {
         };
         self.agenda.plan(journey.arrived, bytes);
     }
+}
+
+fn origin(
+    setup: &Setup,
+    layout: Layout,
+    drive: Box<dyn Drive>,
+) -> Result<Box<dyn Origin>, SetupError> {
+    let device = Device::new(drive, setup.turnaround);
+    Ok(match &setup.server {
+        ServerKind::Headlong => {
+            let shard = Shard::new(setup.engine)?;
+            let disk = Disk::new(device, setup.request_bytes_max);
+            Box::new(Server::new(shard, disk, layout, setup))
+        }
+        ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
+    })
 }
 
 /// Whether a viewer did not get what it asked for.
