@@ -132,7 +132,7 @@ pub(crate) struct WorldArgs {
     #[arg(long)]
     bit_rates: bool,
     #[command(flatten)]
-    vanilla: VanillaArgs,
+    pub(crate) vanilla: VanillaArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

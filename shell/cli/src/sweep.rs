@@ -16,7 +16,7 @@ pub(crate) struct Sweeping {
     #[command(flatten)]
     pub(crate) world: WorldArgs,
     /// What is varied, and its values: workload, an option such as prefetch, memory, drive, policy,
-    /// order or retention, any setting of the engine, or a key of the workload with a dot in it, such
+    /// order, server or read-ahead, any setting of the engine, or a key of the workload with a dot in it, such
     /// as title.sd.zipf_alpha; may be given several times, for every combination
     #[arg(long, value_name = "NAME=VALUE,...", value_parser = axis, required = true)]
     grid: Vec<Axis>,
@@ -103,6 +103,11 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
         "socket" => {
             let socket = value.parse::<headlong_units::Bytes>();
             world.socket = socket.map_err(|error| of(error.to_string()))?;
+        }
+        "server" => value.clone_into(&mut world.vanilla.server),
+        "read-ahead" => {
+            let read_ahead = value.parse::<headlong_units::Bytes>();
+            world.vanilla.read_ahead = read_ahead.map_err(|error| of(error.to_string()))?;
         }
         key if key.contains('.') => world.set.push((key.to_owned(), value.to_owned())),
         setting => {

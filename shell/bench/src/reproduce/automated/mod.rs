@@ -41,9 +41,9 @@ const FULL: Effort = Effort {
     times: Times {
         ramp: 240,
         settling: 1200,
-        measured: 480,
+        measured: 600,
     },
-    seeds: 2,
+    seeds: 1,
     resolution_mib_s: 1.0,
     sizes_mib: &SIZES_MIB,
     is_quick: false,
@@ -123,6 +123,12 @@ impl Outcome {
     fn automatic(&self, memory: Memory, sizing: Sizing) -> Option<&Limit> {
         let name = sizing.name();
         self.of(memory).find(|limit| limit.sizing == name)
+    }
+
+    /// The best fixed size by a server that leaves reading to its kernel.
+    fn by_vanilla(&self) -> Option<f64> {
+        let vanilla = self.automatic(Memory::PageCache, Sizing::Vanilla)?;
+        Some(self.best(Memory::PageCache)?.rate_mib_s / vanilla.rate_mib_s)
     }
 
     /// The rate of an automatic size by that of the best fixed one of the grid.
@@ -299,6 +305,9 @@ impl Task {
         for sizing in [Sizing::AutoPaper, Sizing::Auto] {
             limits.push(self.limit(memory, sizing, None, best, effort));
         }
+        if memory == Memory::PageCache {
+            limits.push(self.limit(memory, Sizing::Vanilla, None, best / 2.5, effort));
+        }
         limits
     }
 
@@ -348,7 +357,7 @@ impl Task {
             scale: is_mixed.then_some(used),
             size_mib: match sizing {
                 Sizing::Fixed(mib) => Some(mib),
-                Sizing::AutoPaper | Sizing::Auto => None,
+                Sizing::AutoPaper | Sizing::Auto | Sizing::Vanilla => None,
             },
             rate_mib_s: found.passed_mib_s.unwrap_or(0.0),
             worlds: found.worlds,

@@ -76,6 +76,8 @@ impl Reproduced {
             "auto size (MB)",
             "auto-paper / best",
             "published",
+            "best / vanilla",
+            "published",
             "Share of the possible (%)",
         ];
         let caption = match memory {
@@ -124,14 +126,16 @@ impl Reproduced {
         let heads = ["Scenario".to_owned(), "Memory".to_owned()]
             .into_iter()
             .chain(heads);
-        let heads = heads.chain(["auto-paper".to_owned(), "auto".to_owned()]);
+        let automatic = ["auto-paper", "auto", "vanilla"].map(str::to_owned);
+        let heads = heads.chain(automatic);
         let mut table = Table::new(heads).caption("Highest rate without a failure, MB/s.");
         for outcome in &self.outcomes {
             for memory in [Memory::PageCache, Memory::Own] {
                 let fixed = outcome
                     .fixed(memory)
                     .map(|limit| rate(Some(limit.rate_mib_s)));
-                let automatic = [Sizing::AutoPaper, Sizing::Auto].map(|sizing| {
+                let sizings = [Sizing::AutoPaper, Sizing::Auto, Sizing::Vanilla];
+                let automatic = sizings.map(|sizing| {
                     rate(
                         outcome
                             .automatic(memory, sizing)

@@ -2,8 +2,8 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Admission, Control, Order, Policy, Retention};
-use headlong_sim::{Experiment, Setup, Window};
-use headlong_units::{BitRate, Duration, GIB, Instant, MIB};
+use headlong_sim::{CacheKind, Experiment, ServerKind, Setup, VanillaSetup, Window};
+use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::Specification;
 
 /// Prefetch sizes of the figures, MiB (the papers' MB are 2^20: ten seconds of SD are 0.5 MB).
@@ -131,6 +131,8 @@ pub(super) enum Sizing {
     AutoPaper,
     /// Headlong's.
     Auto,
+    /// None: a web server that leaves reading to its kernel.
+    Vanilla,
 }
 
 impl Sizing {
@@ -139,6 +141,7 @@ impl Sizing {
             Self::Fixed(mib) => format!("{mib} MB"),
             Self::AutoPaper => "auto-paper".to_owned(),
             Self::Auto => "auto".to_owned(),
+            Self::Vanilla => "vanilla".to_owned(),
         }
     }
 }
@@ -182,7 +185,7 @@ impl Scenario {
         times: Times,
     ) -> Experiment {
         let ramp = match sizing {
-            Sizing::Fixed(_) => times.ramp,
+            Sizing::Fixed(_) | Sizing::Vanilla => times.ramp,
             Sizing::AutoPaper | Sizing::Auto => times.settling,
         };
         let seconds = |seconds| Instant::ZERO + Duration::from_secs(seconds);
@@ -212,6 +215,7 @@ impl Scenario {
                 engine.sizing.reference_bytes = start_bytes;
             }
             Sizing::Auto => engine.control.mode = Control::Auto,
+            Sizing::Vanilla => setup.server = self.vanilla(),
         }
         if self.titles == Titles::Mixed {
             engine.sizing.policy = Policy::Proportional;
@@ -225,7 +229,7 @@ impl Scenario {
             }
         }
         let steps = match sizing {
-            Sizing::Fixed(_) => Vec::new(),
+            Sizing::Fixed(_) | Sizing::Vanilla => Vec::new(),
             Sizing::AutoPaper | Sizing::Auto => rising(times.settling * 3 / 4),
         };
         Experiment {
@@ -234,6 +238,18 @@ impl Scenario {
             setup,
             steps,
         }
+    }
+
+    /// The kernel reads ahead as far as FreeBSD's largest transaction, in such transactions, into a
+    /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
+    fn vanilla(&self) -> ServerKind {
+        ServerKind::Vanilla(VanillaSetup {
+            memory_bytes: self.memory_gib * GIB - SYSTEM_BYTES,
+            read_ahead_bytes: 128 * KIB,
+            request_bytes_max: 128 * KIB,
+            cache: CacheKind::Lru,
+            ..VanillaSetup::default()
+        })
     }
 
     fn workload(&self) -> Specification {
