@@ -5,7 +5,7 @@ use headlong_bench::reproduce::{Paper, experiment, reproduce, reproduce_virtual}
 
 use crate::bench::{Output, judge, show_plan};
 
-/// The papers' experiments again, our numbers beside theirs. Needs root.
+/// The papers' experiments again, our numbers beside theirs. Needs root, but in virtual time.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Reproduce {
     /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
@@ -30,8 +30,15 @@ pub(crate) enum Reproduce {
     /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
     ///
     ///   headlong reproduce automated-prefetching --quick
+    ///   headlong reproduce automated-prefetching --real --quick
     #[command(verbatim_doc_comment)]
-    AutomatedPrefetching(Again),
+    AutomatedPrefetching {
+        /// Chosen points of its first figure in real time, on an emulated drive. Needs root
+        #[arg(long)]
+        real: bool,
+        #[command(flatten)]
+        again: Again,
+    },
 }
 
 /// How it is to be done again.
@@ -47,10 +54,11 @@ pub(crate) struct Again {
 /// Does it.
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again) = match arguments {
-        Reproduce::AutomatedPrefetching(again) => {
+        Reproduce::AutomatedPrefetching { real: false, again } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
             return judge(reproduce_virtual(again.quick, &options)?);
         }
+        Reproduce::AutomatedPrefetching { real: true, again } => (Paper::Sizes, again),
         Reproduce::ToChunk(again) => (Paper::ToChunk, again),
         Reproduce::Libception { part, again } => match part.as_str() {
             "asap" => (Paper::Asap, again),

@@ -4,7 +4,8 @@ mod markdown;
 mod page;
 mod tables;
 
-pub use markdown::{MarkdownError, write_markdown, write_section};
+pub(crate) use markdown::write_section;
+pub use markdown::{MarkdownError, write_markdown};
 pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};
 

@@ -93,6 +93,8 @@ impl Reproduced {
                 .of(memory)
                 .map(|limit| limit.rate_mib_s)
                 .fold(0.0, f64::max);
+            let by_vanilla = outcome.by_vanilla();
+            let by_vanilla = by_vanilla.filter(|_| memory == Memory::PageCache);
             table.push([
                 outcome.name.into(),
                 best.and_then(|best| best.size_mib)
@@ -106,6 +108,8 @@ impl Reproduced {
                 }),
                 ratio(outcome.by_best(memory, Sizing::AutoPaper)),
                 ratio(said.auto_by_best),
+                ratio(by_vanilla),
+                ratio(said.by_vanilla.filter(|_| memory == Memory::PageCache)),
                 outcome
                     .bound_mib_s
                     .map_or(Cell::Missing, |bound| Cell::number(top / bound * 100.0, 0)),
