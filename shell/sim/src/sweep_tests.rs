@@ -35,7 +35,7 @@ fn experiment(prefetch_mib: u64) -> Experiment {
 }
 
 fn points() -> Vec<Point> {
-    let sizes = [1, 2, 4];
+    let sizes = [1, 4];
     let point = |size| Point {
         values: vec![format!("{size}MiB")],
         experiment: experiment(size),
@@ -47,7 +47,7 @@ fn sweep(aim: Aim, threads: usize) -> Sweep {
     Sweep {
         aim,
         seed: 1,
-        seeds: 2,
+        seeds: 1,
         threads: NonZeroUsize::new(threads).expect("some"),
     }
 }
@@ -64,9 +64,9 @@ fn every_combination_is_there_once_in_order() {
 fn the_rows_are_the_same_on_any_number_of_threads() {
     let maximum = Aim::Maximum {
         guess_mib_s: 16.0,
-        resolution_mib_s: 8.0,
+        resolution_mib_s: 16.0,
     };
-    for aim in [Aim::Rates(vec![4.0, 8.0]), maximum] {
+    for aim in [Aim::Rates(vec![4.0]), maximum] {
         let rows = |threads| {
             let run = sweep(aim.clone(), threads).run(&points(), None, |_, _| {});
             run.expect("runs")
@@ -92,17 +92,17 @@ fn what_a_journal_knows_is_not_done_again() {
         let rows = sweep.run(points, Some(&mut journal), |done, _| told.push(done));
         (rows.expect("runs"), told)
     };
-    let (first, told) = run(&points()[..2]);
-    assert_eq!(told, [0, 1, 2]);
+    let (first, told) = run(&points()[..1]);
+    assert_eq!(told, [0, 1]);
     // Somebody ended the run in the middle of a line.
     let mut text = std::fs::read_to_string(&path).expect("written");
     text.push_str("{\"point\": \"4Mi");
     std::fs::write(&path, text).expect("written");
     let (second, told) = run(&points());
-    assert_eq!(told, [2, 3]);
-    assert_eq!(second[..2], first[..]);
+    assert_eq!(told, [1, 2]);
+    assert_eq!(second[..1], first[..]);
     let (third, told) = run(&points());
-    assert_eq!((third, told), (second, vec![3]));
+    assert_eq!((third, told), (second, vec![2]));
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 

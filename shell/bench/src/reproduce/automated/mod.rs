@@ -40,8 +40,8 @@ struct Effort {
 const FULL: Effort = Effort {
     times: Times {
         ramp: 240,
-        settling: 1200,
-        measured: 600,
+        settling: 900,
+        measured: 420,
     },
     seeds: 1,
     resolution_mib_s: 1.0,
