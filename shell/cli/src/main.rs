@@ -18,6 +18,7 @@ mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod simulated;
 mod vanilla;
 mod verdict;
 mod workload;

@@ -4,19 +4,33 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Record, Search, Setup, Window, settings};
+use headlong_sim::{Experiment, Placement, Record, Search, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::simulated::{Simulated, simulate_experiment};
 use crate::vanilla::VanillaArgs;
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+///
+/// With an experiment's file, everything in it: its servers (headlong as it is, nginx and Apache with
+/// an imitation of their kernel), its workloads and its drive; the highest rate of each without a
+/// failure, with the same records, tables and page as `headlong bench compare` makes.
 #[derive(Debug, Clone, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Simulating {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    experiment: Simulated,
 }
+
+const EXAMPLES: &str = "Examples:
+  headlong simulate experiments/server-must-win.toml --quick
+  headlong simulate experiments/server-must-win.toml --server nginx --workload sd --rate 21MiB/s
+  headlong simulate search youtube-sd --server vanilla --read-ahead 512KiB";
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum What {
@@ -117,6 +131,9 @@ struct WorldArgs {
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     request_max: Bytes,
+    /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
+    #[arg(long)]
+    spread: bool,
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
@@ -185,6 +202,10 @@ impl WorldArgs {
             socket_bytes: self.socket.0,
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
+            placement: match self.spread {
+                true => Placement::Spread,
+                false => Placement::Packed,
+            },
             server: self.vanilla.server(self.memory.0, &mut mistakes),
             window: Window {
                 from: Instant::ZERO + self.ramp,
@@ -224,9 +245,12 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let (What::Run { world, .. } | What::Search { world, .. }) = &simulating.what;
+    let Some(what) = &simulating.what else {
+        return simulate_experiment(&simulating.experiment);
+    };
+    let (What::Run { world, .. } | What::Search { world, .. }) = what;
     let mut experiment = world.experiment()?;
-    match &simulating.what {
+    match what {
         What::Run { rate, seeds, .. } => {
             let records = run(&experiment, world, rate, *seeds)?;
             if world.json {
@@ -312,7 +336,8 @@ mod tests {
             panic!("another command");
         };
         match simulating.what {
-            What::Run { world, .. } | What::Search { world, .. } => world,
+            Some(What::Run { world, .. } | What::Search { world, .. }) => world,
+            None => panic!("an experiment"),
         }
     }
 

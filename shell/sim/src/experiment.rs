@@ -41,7 +41,7 @@ impl Experiment {
     pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<Measure, SetupError> {
         let mut specification = self.workload.clone();
         specification.sessions.rate = Rate::Bytes(rate_mib_s * MIB as f64);
-        let length = self.setup.window.to.since(Instant::ZERO);
+        let length = self.setup.window.to.since(Instant::ZERO) + self.setup.ramp_down;
         specification.sessions.extent = Extent::Time(length);
         let workload = generate(&specification, seed);
         let files = files_of(&workload.catalogue, &workload.trace);

@@ -22,8 +22,19 @@ pub(crate) struct Place {
     pub(crate) bit_rate: Option<BitRate>,
 }
 
-/// The files of a catalogue one behind the other from the start of the device, in the order in
-/// which they were created, as a fresh ext4 places them; each in one extent.
+/// Where files come to lie, in the order in which they were created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// One behind the other from the start of the device.
+    #[default]
+    Packed,
+    /// Evenly over all of the device: ext4 fills it from many places at once and leaves free space
+    /// between (requests of viewers are then spread over all of the disk, as seen on a disk of 1 TB
+    /// with 755 GiB of titles).
+    Spread,
+}
+
+/// The files of a catalogue in the order in which they were created; each in one extent.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     places: Vec<Option<Place>>,
@@ -35,7 +46,11 @@ const BLOCK_BYTES: u64 = 4096;
 impl Layout {
     /// # Errors
     /// What is needed and what there is, if the files do not fit.
-    pub(crate) fn new(files: &[File], capacity_bytes: u64) -> Result<Self, String> {
+    pub(crate) fn new(
+        files: &[File],
+        capacity_bytes: u64,
+        placement: Placement,
+    ) -> Result<Self, String> {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
         let mut places = vec![None; count.unwrap_or(0)];
@@ -56,6 +71,15 @@ impl Layout {
                 "the catalogue needs {needed} and the drive has {there}; choose a larger drive or \
                  fewer titles"
             ));
+        }
+        if placement == Placement::Spread {
+            let spread = |physical: u64| {
+                let place = u128::from(physical) * u128::from(capacity_bytes) / u128::from(next);
+                place as u64 / BLOCK_BYTES * BLOCK_BYTES
+            };
+            for place in places.iter_mut().flatten() {
+                place.physical = spread(place.physical);
+            }
         }
         Ok(Self { places })
     }

@@ -27,7 +27,7 @@ mod world;
 
 pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};
-pub use layout::File;
+pub use layout::{File, Placement};
 pub use measure::{Calls, Look, Measure, Window};
 pub use origin::CacheUse;
 pub use record::{MemoryShares, Record, Sample, Spread};

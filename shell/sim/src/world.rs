@@ -17,7 +17,7 @@ use headlong_workload::Trace;
 use crate::agenda::Agenda;
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::{File, Layout};
+use crate::layout::{File, Layout, Placement};
 use crate::link::Link;
 use crate::measure::{Measure, Window};
 use crate::origin::{Asker, Origin, Outcome, Piece};
@@ -48,12 +48,21 @@ pub struct Setup {
     /// From the end of a request in the drive until the server knows of it: zero but for worlds
     /// that imitate an emulated drive, whose way to the server takes a moment.
     pub turnaround: Duration,
+    /// Requests that the drive has in its own queue at most; its own number if `None`.
+    pub queue_depth: Option<usize>,
+    /// Where files lie.
+    pub placement: Placement,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// What is measured.
     pub window: Window,
+    /// How long viewers go on to come after the window has closed, so that those who came in it see
+    /// the end of their sessions under the same load.
+    pub ramp_down: Duration,
     /// Whether to stop at the first failure within the window.
     pub stops_at_failure: bool,
+    /// Whether to stop at the first failed session of those that began within the window.
+    pub stops_at_failed_session: bool,
     /// Whether the shard's invariants are checked after every step: slow.
     pub checked: bool,
 }
@@ -66,9 +75,13 @@ impl Default for Setup {
             socket_bytes: 256 * KIB,
             request_bytes_max: 1280 * KIB,
             turnaround: Duration::ZERO,
+            queue_depth: None,
+            placement: Placement::default(),
             bit_rates_known: false,
             window: Window::default(),
+            ramp_down: Duration::ZERO,
             stops_at_failure: false,
+            stops_at_failed_session: false,
             checked: false,
         }
     }
@@ -133,6 +146,7 @@ enum Coming {
     Look,
     WindowOpens,
     WindowCloses,
+    End,
 }
 
 /// One viewer in the world.
@@ -142,6 +156,7 @@ struct Visit<'a> {
     link: Link,
     /// Calls the server works on.
     asked: Vec<(CallId, RequestId)>,
+    has_failed: bool,
     /// The earliest time for which a look at the player is planned.
     timer: Option<Instant>,
 }
@@ -156,6 +171,7 @@ pub struct World<'a> {
     visits: Vec<Option<Box<Visit<'a>>>>,
     server: Box<dyn Origin>,
     measure: Measure,
+    is_closed: bool,
     stopped: bool,
 }
 
@@ -174,7 +190,8 @@ impl<'a> World<'a> {
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
         let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let layout = Layout::new(files, capacity_bytes).map_err(SetupError::Catalogue)?;
+        let layout =
+            Layout::new(files, capacity_bytes, setup.placement).map_err(SetupError::Catalogue)?;
         for (session, planned) in trace.sessions.iter().enumerate() {
             if planned.class as usize >= trace.classes.len() {
                 let what = "a network class";
@@ -189,6 +206,7 @@ impl<'a> World<'a> {
             visits: Vec::new(),
             server,
             measure: Measure::new(setup.window, trace.classes.len()),
+            is_closed: false,
             stopped: false,
             setup,
         };
@@ -201,9 +219,11 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Runs until the window closes, or, if the setup says so, until the first failure in it.
+    /// Runs until the window has closed and the ramp behind it is over, or, if the setup says so,
+    /// until the first failure.
     pub fn run(mut self) -> Measure {
         while !self.stopped && self.step() {}
+        self.close();
         self.measure
     }
 
@@ -216,9 +236,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
-        if !self.stopped {
-            self.measure.close(self.now, &*self.server);
-        }
+        self.close();
         self.measure.memory_at_end = Some(self.server.state().memory);
         self.measure
     }
@@ -262,15 +280,18 @@ impl<'a> World<'a> {
                 bytes,
                 head,
                 is_last,
-            } => self.with_player(session, |player| {
-                if head.is_some() {
-                    player.handle_head(now, call, 206, head);
-                }
-                player.handle_bytes(now, call, bytes);
-                if is_last {
-                    player.handle_end(now, call, TransportEnd::Whole);
-                }
-            }),
+            } => {
+                self.measure.arrived(now, bytes);
+                self.with_player(session, |player| {
+                    if head.is_some() {
+                        player.handle_head(now, call, 206, head);
+                    }
+                    player.handle_bytes(now, call, bytes);
+                    if is_last {
+                        player.handle_end(now, call, TransportEnd::Whole);
+                    }
+                });
+            }
             Coming::Status {
                 session,
                 call,
@@ -294,9 +315,10 @@ impl<'a> World<'a> {
                 self.measure.open(&*self.server);
             }
             Coming::WindowCloses => {
-                self.measure.close(now, &*self.server);
-                self.stopped = true;
+                self.close();
+                self.agenda.plan(now + self.setup.ramp_down, Coming::End);
             }
+            Coming::End => self.stopped = true,
         }
     }
 
@@ -316,6 +338,7 @@ impl<'a> World<'a> {
             player: Player::new(&planned.plan, self.now),
             link: Link::new(class.bandwidth, class.delay, socket_bytes),
             asked: Vec::new(),
+            has_failed: false,
             timer: None,
         };
         self.visits[session as usize] = Some(Box::new(visit));
@@ -383,11 +406,13 @@ impl<'a> World<'a> {
         while let Some(record) = visit.player.poll_record() {
             visit.asked.retain(|(call, _)| *call != record.call);
             failed |= is_failure(&record);
+            visit.has_failed |= is_failure(&record);
             self.measure.call_ended(class, &record);
         }
         if is_over {
+            let has_failed = visit.has_failed;
             self.visits[session as usize] = None;
-            self.measure.session_ended();
+            self.session_ended(session, has_failed);
         } else if let Some(at) = visit.player.poll_timeout()
             && visit.timer.is_none_or(|timer| at < timer)
         {
@@ -395,9 +420,23 @@ impl<'a> World<'a> {
             self.agenda.plan(at, Coming::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
-            self.measure.close(self.now, &*self.server);
             self.stopped = true;
         }
+    }
+
+    fn session_ended(&mut self, session: u32, has_failed: bool) {
+        let arrived = Instant::ZERO + self.trace.sessions[session as usize].arrival;
+        let is_steady = self.setup.window.contains(arrived);
+        self.measure.session_ended(is_steady, has_failed);
+        self.stopped |= is_steady && has_failed && self.setup.stops_at_failed_session;
+    }
+
+    /// The measured part is over.
+    fn close(&mut self) {
+        if !core::mem::replace(&mut self.is_closed, true) {
+            self.measure.close(self.now, &*self.server);
+        }
+        self.measure.end(self.now, &*self.server);
     }
 
     fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
@@ -464,7 +503,7 @@ fn origin(
     layout: Layout,
     drive: Box<dyn Drive>,
 ) -> Result<Box<dyn Origin>, SetupError> {
-    let device = Device::new(drive, setup.turnaround);
+    let device = Device::new(drive, setup.queue_depth, setup.turnaround);
     Ok(match &setup.server {
         ServerKind::Headlong => {
             let shard = Shard::new(setup.engine)?;
