@@ -150,3 +150,70 @@ fn records(options: &Options) -> Result<Records, BenchError> {
     let failed = |error| BenchError::Result(options.results.display().to_string(), error);
     Records::open(&options.results).map_err(failed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "small"
+time_scale = 10
+repeats = 2
+memory = "256MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "4GB"
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 60
+set.title.hd.count = 4
+[phases]
+ramp_up = "20s"
+measured = "40s"
+ramp_down = "10s"
+[search]
+resolution = "20%"
+probes_max = 3
+[workload.sd]
+preset = "youtube-sd"
+rate = "10MiB/s"
+[server.headlong]
+kind = "headlong"
+config = { admission = "accept" }
+[server.nginx]
+kind = "nginx"
+"#;
+
+    #[test]
+    fn what_is_found_does_not_depend_on_the_number_of_threads() {
+        let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
+        let found = |threads| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let options = Options {
+                headlong: Path::new("").into(),
+                store: Path::new("").into(),
+                results: folder.path().into(),
+                resumes: false,
+                report: None,
+                markdown: None,
+                json: true,
+                command_line: String::new(),
+            };
+            let how = Virtual {
+                turnaround: Duration::ZERO,
+                replay: "headlong simulate x.toml".into(),
+                threads: NonZeroUsize::new(threads).expect("some"),
+            };
+            let compared = limits(&experiment, &experiment.cells(), &how, &options);
+            compared.expect("it runs").limits
+        };
+        let (one, two) = (found(1), found(2));
+        assert_eq!(one.len(), 4);
+        assert!(one == two, "{one:#?}\n{two:#?}");
+        let order: Vec<(&str, u32)> = one.iter().map(|l| (&*l.server, l.repeat)).collect();
+        let expected = [("headlong", 0), ("nginx", 0), ("headlong", 1), ("nginx", 1)];
+        assert_eq!(order, expected);
+    }
+}

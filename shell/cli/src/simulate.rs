@@ -277,9 +277,13 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
             if shows_probes {
                 print(Record::heading())?;
             }
+            let mut failed = None;
             let found = search.run(
                 |rate, seed| experiment.run(rate, seed),
                 |record| {
+                    if record.failures > 0 {
+                        failed = Some((record.rate_mib_s, record.seed));
+                    }
                     if shows_probes {
                         // Whoever reads had enough; the end of the search says so.
                         let _ = print(&record.line());
@@ -290,6 +294,10 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
                 print(&serde_json::to_string_pretty(&found)?)?;
             } else {
                 print(&found.line())?;
+            }
+            if let Some((rate, seed)) = failed {
+                let again = replay(std::env::args(), rate, seed);
+                eprintln!("the last failure again: {again}");
             }
         }
     }
@@ -316,6 +324,22 @@ fn run(
         }
     }
     Ok(records)
+}
+
+/// The command that runs a world of a search again: its words but for those of the search.
+fn replay(words: impl Iterator<Item = String>, rate: f64, seed: u64) -> String {
+    const OF_SEARCH: [&str; 5] = ["--rate", "--seeds", "--seed", "--resolution", "--threads"];
+    let mut kept = vec!["headlong simulate run".to_owned()];
+    let mut skips = false;
+    for word in words.skip_while(|word| word != "search").skip(1) {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_of_search = OF_SEARCH.contains(&name);
+        if !skips && !is_of_search && word != "--brief" && word != "--json" {
+            kept.push(word.clone());
+        }
+        skips = is_of_search && !word.contains('=');
+    }
+    format!("{} --rate {rate}MiB/s --seed {seed}", kept.join(" "))
 }
 
 fn print(text: &str) -> std::io::Result<()> {
@@ -349,6 +373,18 @@ mod tests {
         for wrong in ["", "-3", "0", "7 apples", "inf"] {
             rate(wrong).expect_err(wrong);
         }
+    }
+
+    #[test]
+    fn a_world_of_a_search_can_be_run_again() {
+        let typed = "headlong simulate search youtube-sd --rate 5 --seeds=3 --memory 1GiB --brief \
+                     --threads 2 --engine order=fcfs";
+        let words = typed.split_whitespace().map(str::to_owned);
+        assert_eq!(
+            super::replay(words, 6.5, 2),
+            "headlong simulate run youtube-sd --memory 1GiB --engine order=fcfs --rate 6.5MiB/s \
+             --seed 2"
+        );
     }
 
     #[test]
