@@ -25,6 +25,7 @@ mod index;
 mod layout;
 mod load;
 mod memory;
+mod opening;
 mod pace;
 mod queue;
 mod request;
@@ -41,6 +42,7 @@ pub use config::{
 pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
+pub use opening::Opening;
 pub use request::{Hints, Request};
 pub use shard::{ChainView, Shard};
 pub use stats::{MemoryUse, QueueUse, Stats};

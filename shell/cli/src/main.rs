@@ -18,6 +18,7 @@ mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod simulated;
 mod sweep;
 mod vanilla;
 mod verdict;

@@ -5,20 +5,34 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Record, Search, Setup, Window, charts, settings};
+use headlong_sim::{Experiment, Placement, Record, Search, Setup, Window, charts, settings};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
 use crate::vanilla::VanillaArgs;
 
 /// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+///
+/// With an experiment's file, everything in it: its servers (headlong as it is, nginx and Apache with
+/// an imitation of their kernel), its workloads and its drive; the highest rate of each without a
+/// failure, with the same records, tables and page as `headlong bench compare` makes.
 #[derive(Debug, Clone, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Simulating {
     #[command(subcommand)]
-    what: What,
+    what: Option<What>,
+    #[command(flatten)]
+    experiment: Simulated,
 }
+
+const EXAMPLES: &str = "Examples:
+  headlong simulate experiments/server-must-win.toml --quick
+  headlong simulate experiments/server-must-win.toml --server nginx --workload sd --rate 21MiB/s
+  headlong simulate search youtube-sd --server vanilla --read-ahead 512KiB";
 
 #[derive(Debug, Clone, clap::Subcommand)]
 enum What {
@@ -128,6 +142,9 @@ pub(crate) struct WorldArgs {
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     request_max: Bytes,
+    /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
+    #[arg(long)]
+    spread: bool,
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
@@ -207,6 +224,10 @@ impl WorldArgs {
             socket_bytes: self.socket.0,
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
+            placement: match self.spread {
+                true => Placement::Spread,
+                false => Placement::Packed,
+            },
             server: self.vanilla.server(self.memory.0, &mut mistakes),
             window: Window {
                 from: Instant::ZERO + self.ramp,
@@ -247,13 +268,16 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let world = match &simulating.what {
+    let Some(what) = &simulating.what else {
+        return simulate_experiment(&simulating.experiment);
+    };
+    let world = match what {
         What::Run { world, .. } | What::Search { world, .. } => world,
         What::Sweep(sweeping) => return crate::sweep::sweep(sweeping),
         What::Bound(bounding) => return crate::sweep::bound(bounding),
     };
     let mut experiment = world.experiment()?;
-    match &simulating.what {
+    match what {
         What::Run {
             rate, seeds, html, ..
         } => {
@@ -288,9 +312,13 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
             if shows_probes {
                 print(Record::heading())?;
             }
+            let mut failed = None;
             let found = search.run(
                 |rate, seed| experiment.run(rate, seed),
                 |record| {
+                    if record.failures > 0 {
+                        failed = Some((record.rate_mib_s, record.seed));
+                    }
                     if shows_probes {
                         // Whoever reads had enough; the end of the search says so.
                         let _ = print(&record.line());
@@ -301,6 +329,10 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
                 print(&serde_json::to_string_pretty(&found)?)?;
             } else {
                 print(&found.line())?;
+            }
+            if let Some((rate, seed)) = failed {
+                let again = replay(std::env::args(), rate, seed);
+                eprintln!("the last failure again: {again}");
             }
         }
     }
@@ -329,6 +361,22 @@ fn run(
     Ok(records)
 }
 
+/// The command that runs a world of a search again: its words but for those of the search.
+fn replay(words: impl Iterator<Item = String>, rate: f64, seed: u64) -> String {
+    const OF_SEARCH: [&str; 5] = ["--rate", "--seeds", "--seed", "--resolution", "--threads"];
+    let mut kept = vec!["headlong simulate run".to_owned()];
+    let mut skips = false;
+    for word in words.skip_while(|word| word != "search").skip(1) {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_of_search = OF_SEARCH.contains(&name);
+        if !skips && !is_of_search && word != "--brief" && word != "--json" {
+            kept.push(word.clone());
+        }
+        skips = is_of_search && !word.contains('=');
+    }
+    format!("{} --rate {rate}MiB/s --seed {seed}", kept.join(" "))
+}
+
 pub(crate) fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{text}")
 }
@@ -347,8 +395,8 @@ mod tests {
             panic!("another command");
         };
         match simulating.what {
-            What::Run { world, .. } | What::Search { world, .. } => world,
-            What::Sweep(_) | What::Bound(_) => panic!("another command"),
+            Some(What::Run { world, .. } | What::Search { world, .. }) => world,
+            _ => panic!("another command"),
         }
     }
 
@@ -360,6 +408,18 @@ mod tests {
         for wrong in ["", "-3", "0", "7 apples", "inf"] {
             rate(wrong).expect_err(wrong);
         }
+    }
+
+    #[test]
+    fn a_world_of_a_search_can_be_run_again() {
+        let typed = "headlong simulate search youtube-sd --rate 5 --seeds=3 --memory 1GiB --brief \
+                     --threads 2 --engine order=fcfs";
+        let words = typed.split_whitespace().map(str::to_owned);
+        assert_eq!(
+            super::replay(words, 6.5, 2),
+            "headlong simulate run youtube-sd --memory 1GiB --engine order=fcfs --rate 6.5MiB/s \
+             --seed 2"
+        );
     }
 
     #[test]

@@ -35,7 +35,10 @@
 //!
 //! So the calls that are answered without a read form a knapsack: each saves the head time of its
 //! bytes and takes bytes times stretch of that product. The fractional knapsack, filled by saved time
-//! for what is taken, saves at least as much as any policy can. (Belady's rule maximizes hits of
+//! for what is taken, saves at least as much as any policy can. Stretches that begin at the opening
+//! all lie in memory at that moment, which holds no more than its size of them: those calls are given
+//! the whole of it once more, for the bytes that save most, and are no part of the knapsack, which can
+//! only save more for that. (Belady's rule maximizes hits of
 //! pieces of one size at known times; here times are known up to an interval, pieces are worth what
 //! their zone makes them, and only the whole product of memory and time is limited. All three
 //! make the bound weaker, never wrong.)
@@ -112,6 +115,8 @@ struct Item {
     going_s: f64,
     /// Time it is held for if it is not read, seconds.
     held_s: f64,
+    /// Whether it is held from the opening of the window on.
+    is_from_before: bool,
 }
 
 impl Experiment {
@@ -123,7 +128,8 @@ impl Experiment {
         let specification = self.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
         let capacity_bytes = self.drive.capacity_bytes();
-        let ground = Ground::new(&catalogue, capacity_bytes).map_err(SetupError::Catalogue)?;
+        let ground = Ground::new(&catalogue, capacity_bytes, self.setup.placement)
+            .map_err(SetupError::Catalogue)?;
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let mut sessions = sessions.with_steps(self.steps.iter().copied());
         let window = self.setup.window;
@@ -315,6 +321,7 @@ impl Ledger {
                         seconds,
                         going_s: 0.0,
                         held_s: (want.earliest - held_from).max(0.0),
+                        is_from_before: held_from <= self.from,
                     });
                 }
                 held_from = held_from.max(want.latest);
@@ -324,10 +331,10 @@ impl Ledger {
             items[*index].going_s = medium.switch_s;
         }
         let length = self.to - self.from;
-        let room = memory_bytes as f64 / UNIT_BYTES as f64 * length;
-        let missed = fill(&mut items, room);
-        let mib_s = |units: f64| units * UNIT_BYTES as f64 / (1u64 << 20) as f64 / length;
+        let units = memory_bytes as f64 / UNIT_BYTES as f64;
         let all = items.len() as f64;
+        let missed = fill(items, units, length);
+        let mib_s = |units: f64| units * UNIT_BYTES as f64 / (1u64 << 20) as f64 / length;
         let time = length * f64::from(medium.arms);
         Bound {
             rate_mib_s,
@@ -379,24 +386,34 @@ struct Missed {
     going_s: f64,
 }
 
-/// Fills the knapsack by what is saved for what is taken, up to a part of the last item.
-fn fill(items: &mut [Item], mut room: f64) -> Missed {
-    let worth = |item: &Item| (item.seconds + item.going_s) / item.held_s;
-    items.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+/// Fills memory of so many units at the opening, and the knapsack of the window by what is saved for
+/// what is taken, each up to a part of the last item.
+fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
+    let saved = |item: &Item| item.seconds + item.going_s;
+    let (mut before, mut within): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| item.is_from_before);
+    before.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
+    let worth = |item: &Item| saved(item) / item.held_s;
+    within.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
     let mut missed = Missed {
         units: 0.0,
         seconds: 0.0,
         going_s: 0.0,
     };
-    for item in items.iter() {
-        let kept = match item.held_s {
-            held if held <= room => 1.0,
-            held => room / held,
-        };
-        room -= kept * item.held_s;
-        missed.units += 1.0 - kept;
-        missed.seconds += (1.0 - kept) * (item.seconds + item.going_s);
-        missed.going_s += (1.0 - kept) * item.going_s;
+    let takes_unit: fn(&Item) -> f64 = |_| 1.0;
+    let takes_time: fn(&Item) -> f64 = |item| item.held_s;
+    for (items, takes, mut room) in [
+        (before, takes_unit, units),
+        (within, takes_time, units * length_s),
+    ] {
+        for item in &items {
+            let taken = takes(item);
+            let kept = if taken <= room { 1.0 } else { room / taken };
+            room -= kept * taken;
+            missed.units += 1.0 - kept;
+            missed.seconds += (1.0 - kept) * saved(item);
+            missed.going_s += (1.0 - kept) * item.going_s;
+        }
     }
     missed
 }
@@ -414,21 +431,31 @@ mod tests {
             seconds,
             going_s: 0.0,
             held_s,
+            is_from_before: false,
         }
     }
 
     #[test]
     fn memory_goes_to_what_saves_most_for_what_it_takes() {
-        let mut items = [
+        let items = vec![
             item(1.0, 10.0),
             item(1.0, 2.0),
             item(3.0, 10.0),
             item(1.0, 0.0),
         ];
-        let missed = fill(&mut items, 7.0);
+        let missed = fill(items.clone(), 1.0, 7.0);
         // The one of no stretch is free, then 1/2, then half of 3/10.
         assert_eq!((missed.units, missed.seconds), (1.5, 2.5));
-        let missed = fill(&mut items, 1e9);
+        let missed = fill(items, 1e9, 7.0);
         assert_eq!((missed.units, missed.seconds), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_there_from_the_beginning_fits_into_memory() {
+        let mut items = vec![item(1.0, 0.1), item(3.0, 0.1), item(2.0, 0.1)];
+        items.iter_mut().for_each(|item| item.is_from_before = true);
+        items.push(item(5.0, 2.0));
+        let missed = fill(items, 1.5, 2.0);
+        assert_eq!((missed.units, missed.seconds), (1.5, 2.0));
     }
 }

@@ -55,6 +55,8 @@ impl Pattern {
 #[derive(Debug)]
 pub(crate) struct Device {
     drive: Box<dyn Drive>,
+    /// Requests in the drive at most.
+    depth: usize,
     turnaround: Duration,
     /// Handed over and not yet in the drive's queue.
     waiting: VecDeque<(RequestId, Request)>,
@@ -67,9 +69,12 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The end of a request is told `turnaround` after it.
-    pub(crate) fn new(drive: Box<dyn Drive>, turnaround: Duration) -> Self {
+    /// The end of a request is told `turnaround` after it. The drive's own queue is used up to
+    /// `depth`, if that is said.
+    pub(crate) fn new(drive: Box<dyn Drive>, depth: Option<usize>, turnaround: Duration) -> Self {
+        let own = drive.queue_depth().max(1);
         Self {
+            depth: depth.map_or(own, |depth| depth.clamp(1, own)),
             drive,
             turnaround,
             waiting: VecDeque::new(),
@@ -130,7 +135,7 @@ impl Device {
     }
 
     fn feed(&mut self, now: Instant) {
-        while self.in_drive < self.drive.queue_depth()
+        while self.in_drive < self.depth
             && let Some((id, request)) = self.waiting.pop_front()
         {
             match self.drive.handle_request(now, id, request) {
@@ -164,10 +169,14 @@ impl Device {
             self.pattern.add(&completion.request);
             self.ended.push_back((now + self.turnaround, completion.id));
         }
-        if self.in_drive == 0
-            && let Some(since) = self.busy_since.take()
-        {
+        self.count_busy(now);
+    }
+
+    /// Counts the time since it was counted last, if the drive had something to do.
+    fn count_busy(&mut self, now: Instant) {
+        if let Some(since) = self.busy_since {
             self.used.busy += now.since(since);
+            self.busy_since = (self.in_drive > 0).then_some(now);
         }
     }
 }

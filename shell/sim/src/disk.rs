@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
-use headlong_engine::ReadId;
+use headlong_engine::{Opening, ReadId};
 use headlong_units::Instant;
 
 use crate::device::Device;
@@ -20,6 +20,8 @@ const BLOCK_BYTES: u64 = 4096;
 pub(crate) struct Disk {
     device: Device,
     request_bytes_max: u64,
+    /// What is given to the drive when a read's first request is done.
+    held: BTreeMap<ReadId, (u64, u64)>,
     /// Requests of each read that are not done.
     reads: BTreeMap<ReadId, u32>,
     of_request: BTreeMap<RequestId, ReadId>,
@@ -32,6 +34,7 @@ impl Disk {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
+            held: BTreeMap::new(),
             reads: BTreeMap::new(),
             of_request: BTreeMap::new(),
             done: VecDeque::new(),
@@ -53,17 +56,35 @@ impl Disk {
     }
 
     /// A read of `length` bytes from `physical` on.
-    pub(crate) fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
+    pub(crate) fn submit(
+        &mut self,
+        now: Instant,
+        read: ReadId,
+        physical: u64,
+        length: u64,
+        opening: Option<Opening>,
+    ) {
+        let from = physical / BLOCK_BYTES * BLOCK_BYTES;
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);
-        let mut from = physical / BLOCK_BYTES * BLOCK_BYTES;
-        // All are counted before the first can end.
-        let count = (end - from).div_ceil(self.request_bytes_max);
-        self.reads.insert(read, count as u32);
+        let parts = opening.map(|opening| opening.parts(end - from));
+        if let Some([lead, follower, (rest, _)]) = parts {
+            self.cut(now, read, from + lead.0, from + lead.1);
+            self.cut(now, read, from + follower.0, from + follower.1);
+            self.held.insert(read, (from + rest, end));
+        } else {
+            self.cut(now, read, from, end);
+        }
+        self.collect(now);
+    }
+
+    /// Ends are looked at only when all of a read is counted.
+    fn cut(&mut self, now: Instant, read: ReadId, mut from: u64, end: u64) {
         while from < end {
             let bytes = self.request_bytes_max.min(end - from);
             let id = RequestId(self.next_id);
             self.next_id += 1;
             self.of_request.insert(id, read);
+            *self.reads.entry(read).or_default() += 1;
             let request = Request {
                 sector: from / SECTOR_BYTES,
                 sectors: (bytes / SECTOR_BYTES) as u32,
@@ -72,7 +93,6 @@ impl Disk {
             self.device.submit(now, id, request);
             from += bytes;
         }
-        self.collect(now);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
@@ -91,14 +111,17 @@ impl Disk {
 
     fn collect(&mut self, now: Instant) {
         while let Some(id) = self.device.poll_done(now) {
-            self.finish(id);
+            self.finish(now, id);
         }
     }
 
-    fn finish(&mut self, id: RequestId) {
+    fn finish(&mut self, now: Instant, id: RequestId) {
         let Some(read) = self.of_request.remove(&id) else {
             return;
         };
+        if let Some((from, end)) = self.held.remove(&read) {
+            self.cut(now, read, from, end);
+        }
         let Some(left) = self.reads.get_mut(&read) else {
             return;
         };

@@ -54,7 +54,7 @@ impl Experiment {
     pub(crate) fn specification(&self, rate_mib_s: f64) -> Specification {
         let mut specification = self.workload.clone();
         specification.sessions.rate = Rate::Bytes(rate_mib_s * MIB as f64);
-        let length = self.setup.window.to.since(Instant::ZERO);
+        let length = self.setup.window.to.since(Instant::ZERO) + self.setup.ramp_down;
         specification.sessions.extent = Extent::Time(length);
         specification
     }

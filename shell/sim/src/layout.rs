@@ -23,8 +23,19 @@ pub(crate) struct Place {
     pub(crate) bit_rate: Option<BitRate>,
 }
 
-/// The files of a catalogue one behind the other from the start of the device, in the order in
-/// which they were created, as a fresh ext4 places them; each in one extent.
+/// Where files come to lie, in the order in which they were created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placement {
+    /// One behind the other from the start of the device.
+    #[default]
+    Packed,
+    /// Evenly over all of the device: ext4 fills it from many places at once and leaves free space
+    /// between (requests of viewers are then spread over all of the disk, as seen on a disk of 1 TB
+    /// with 755 GiB of titles).
+    Spread,
+}
+
+/// The files of a catalogue in the order in which they were created; each in one extent.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     places: Vec<Option<Place>>,
@@ -48,6 +59,8 @@ fn fits(needed_bytes: u64, capacity_bytes: u64) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Ground<'a> {
     catalogue: &'a Catalogue,
+    /// What the addresses of packed files are multiplied with and divided by.
+    spread: Option<(u64, u64)>,
     /// By number of title.
     starts: Vec<u64>,
 }
@@ -55,7 +68,11 @@ pub(crate) struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// # Errors
     /// What is needed and what there is, if the titles do not fit.
-    pub(crate) fn new(catalogue: &'a Catalogue, capacity_bytes: u64) -> Result<Self, String> {
+    pub(crate) fn new(
+        catalogue: &'a Catalogue,
+        capacity_bytes: u64,
+        placement: Placement,
+    ) -> Result<Self, String> {
         let mut starts = vec![0; catalogue.titles.len()];
         let mut next = 0_u64;
         for number in &catalogue.creation_order {
@@ -70,7 +87,12 @@ impl<'a> Ground<'a> {
             next += rest.next_multiple_of(BLOCK_BYTES);
         }
         fits(next, capacity_bytes)?;
-        Ok(Self { catalogue, starts })
+        let spread = (placement == Placement::Spread).then_some((capacity_bytes, next.max(1)));
+        Ok(Self {
+            catalogue,
+            spread,
+            starts,
+        })
     }
 
     /// Where the file lies that begins so far into a title.
@@ -83,11 +105,20 @@ impl<'a> Ground<'a> {
             .max(1);
         let before = start / chunk_bytes * chunk_bytes.next_multiple_of(BLOCK_BYTES);
         Some(Place {
-            physical: self.starts[number as usize] + before,
+            physical: match self.spread {
+                None => self.starts[number as usize] + before,
+                Some(by) => spread(self.starts[number as usize] + before, by),
+            },
             size_bytes: chunk_bytes.min(title.file_bytes.saturating_sub(start)),
             bit_rate: Some(BitRate(title.bit_rate() as u64)),
         })
     }
+}
+
+/// An address of packed files when they are spread: times the one, divided by the other.
+fn spread(physical: u64, (times, by): (u64, u64)) -> u64 {
+    let place = u128::from(physical) * u128::from(times) / u128::from(by);
+    place as u64 / BLOCK_BYTES * BLOCK_BYTES
 }
 
 /// Blocks of the file system; a file begins on one.
@@ -96,7 +127,11 @@ const BLOCK_BYTES: u64 = 4096;
 impl Layout {
     /// # Errors
     /// What is needed and what there is, if the files do not fit.
-    pub(crate) fn new(files: &[File], capacity_bytes: u64) -> Result<Self, String> {
+    pub(crate) fn new(
+        files: &[File],
+        capacity_bytes: u64,
+        placement: Placement,
+    ) -> Result<Self, String> {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
         let mut places = vec![None; count.unwrap_or(0)];
@@ -112,6 +147,11 @@ impl Layout {
             next += file.size_bytes.next_multiple_of(BLOCK_BYTES);
         }
         fits(next, capacity_bytes)?;
+        if placement == Placement::Spread {
+            for place in places.iter_mut().flatten() {
+                place.physical = spread(place.physical, (capacity_bytes, next.max(1)));
+            }
+        }
         Ok(Self { places })
     }
 
@@ -143,7 +183,11 @@ mod tests {
 
     #[test]
     fn titles_lie_where_their_files_would_one_by_one() {
-        for chunk in ["off", "512KiB", "100008B"] {
+        for (chunk, placement) in [
+            ("off", Placement::Packed),
+            ("512KiB", Placement::Spread),
+            ("100008B", Placement::Packed),
+        ] {
             let overrides = [
                 ("catalogue.chunk", chunk),
                 ("sessions.count", "100"),
@@ -153,8 +197,9 @@ mod tests {
             let specification = Specification::preset("youtube-2011", &overrides).expect("right");
             let workload = generate(&specification, 1);
             let (catalogue, trace) = (&workload.catalogue, &workload.trace);
-            let layout = Layout::new(&files_of(catalogue, trace), 1 << 40).expect("fits");
-            let ground = Ground::new(catalogue, 1 << 40).expect("fits");
+            let layout =
+                Layout::new(&files_of(catalogue, trace), 1 << 40, placement).expect("fits");
+            let ground = Ground::new(catalogue, 1 << 40, placement).expect("fits");
             let mut stream = headlong_workload::SessionStream::new(&specification, catalogue, 1);
             assert_eq!((&mut stream).count(), 100);
             for id in 0..stream.object_count() as u32 {

@@ -34,7 +34,7 @@ pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};
 pub use histogram::Histogram;
-pub use layout::File;
+pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, Seen, Window};
 pub use origin::CacheUse;
 pub use record::{MemoryShares, Record, Sample, Spread};

@@ -150,10 +150,20 @@ pub struct Measure {
     pub drive: DriveUse,
     /// In what order the drive was read within the window.
     pub pattern: Pattern,
+    /// Sessions that began within the window and ended.
+    pub sessions_steady: u64,
+    /// Of those, sessions that failed.
+    pub sessions_steady_failed: u64,
+    /// What the shard counted from the beginning to the end.
+    pub stats_whole: Stats,
+    /// What the drive did from the beginning to the end.
+    pub drive_whole: DriveUse,
     /// The kernel's page cache when the window closed, if the server lives above one.
     pub cache: Option<CacheUse>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
+    arrived_bytes: u64,
+    ended_at: Instant,
     stats_before: Stats,
     drive_before: DriveUse,
     began: u64,
@@ -177,7 +187,13 @@ impl Measure {
             stats: Stats::default(),
             drive: DriveUse::default(),
             pattern: Pattern::default(),
+            sessions_steady: 0,
+            sessions_steady_failed: 0,
+            stats_whole: Stats::default(),
+            drive_whole: DriveUse::default(),
             cache: None,
+            arrived_bytes: 0,
+            ended_at: Instant::ZERO,
             memory_at_end: None,
             stats_before: Stats::default(),
             drive_before: DriveUse::default(),
@@ -189,6 +205,16 @@ impl Measure {
     /// How long the window was open.
     pub fn length(&self) -> Duration {
         self.closed_at.since(self.window.from)
+    }
+
+    /// Bytes that reached viewers while the window was open.
+    pub fn delivered_bytes(&self) -> u64 {
+        self.arrived_bytes
+    }
+
+    /// When the world ended.
+    pub fn ended_at(&self) -> Instant {
+        self.ended_at
     }
 
     /// Viewers who came.
@@ -210,8 +236,17 @@ impl Measure {
         self.began += 1;
     }
 
-    pub(crate) fn session_ended(&mut self) {
+    pub(crate) fn session_ended(&mut self, is_steady: bool, has_failed: bool) {
         self.ended += 1;
+        self.sessions_steady += u64::from(is_steady);
+        self.sessions_steady_failed += u64::from(is_steady && has_failed);
+    }
+
+    /// Bytes of a reply reach a viewer.
+    pub(crate) fn arrived(&mut self, at: Instant, bytes: u64) {
+        if self.window.contains(at) {
+            self.arrived_bytes += bytes;
+        }
     }
 
     pub(crate) fn call_ended(&mut self, class: u32, record: &CallRecord) {
@@ -253,6 +288,12 @@ impl Measure {
         self.stats_before = server.state().stats;
         self.drive_before = server.device().used();
         server.take_waits();
+    }
+
+    pub(crate) fn end(&mut self, now: Instant, server: &dyn Origin) {
+        self.ended_at = now;
+        self.stats_whole = server.state().stats;
+        self.drive_whole = server.device().used();
     }
 
     pub(crate) fn close(&mut self, now: Instant, server: &mut dyn Origin) {

@@ -20,7 +20,7 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 use crate::agenda::Agenda;
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::{File, Ground, Layout};
+use crate::layout::{File, Ground, Layout, Placement};
 use crate::link::Link;
 use crate::measure::{Measure, Window};
 use crate::origin::{Asker, Origin, Outcome, Piece};
@@ -52,6 +52,10 @@ pub struct Setup {
     /// From the end of a request in the drive until the server knows of it: zero but for worlds
     /// that imitate an emulated drive, whose way to the server takes a moment.
     pub turnaround: Duration,
+    /// Requests that the drive has in its own queue at most; its own number if `None`.
+    pub queue_depth: Option<usize>,
+    /// Where files lie.
+    pub placement: Placement,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
     /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
@@ -59,8 +63,13 @@ pub struct Setup {
     pub bit_rates_told: Vec<(BitRate, BitRate)>,
     /// What is measured.
     pub window: Window,
+    /// How long viewers go on to come after the window has closed, so that those who came in it see
+    /// the end of their sessions under the same load.
+    pub ramp_down: Duration,
     /// Whether to stop at the first failure within the window.
     pub stops_at_failure: bool,
+    /// Whether to stop at the first failed session of those that began within the window.
+    pub stops_at_failed_session: bool,
     /// Whether the shard's invariants are checked after every step: slow.
     pub checked: bool,
 }
@@ -73,10 +82,14 @@ impl Default for Setup {
             socket_bytes: 256 * KIB,
             request_bytes_max: 1280 * KIB,
             turnaround: Duration::ZERO,
+            queue_depth: None,
+            placement: Placement::default(),
             bit_rates_known: false,
             bit_rates_told: Vec::new(),
             window: Window::default(),
+            ramp_down: Duration::ZERO,
             stops_at_failure: false,
+            stops_at_failed_session: false,
             checked: false,
         }
     }
@@ -141,6 +154,7 @@ enum Coming {
     Look,
     WindowOpens,
     WindowCloses,
+    End,
 }
 
 /// Who comes.
@@ -157,9 +171,12 @@ enum Viewers<'a> {
 struct Visit {
     player: Player<Plan>,
     class: u32,
+    /// When it was to come.
+    arrived: Instant,
     link: Link,
     /// Calls the server works on.
     asked: Vec<(CallId, RequestId)>,
+    has_failed: bool,
     /// The earliest time for which a look at the player is planned.
     timer: Option<Instant>,
 }
@@ -209,6 +226,7 @@ pub struct World<'a> {
     visits: Visits,
     server: Box<dyn Origin>,
     measure: Measure,
+    is_closed: bool,
     stopped: bool,
 }
 
@@ -224,7 +242,8 @@ impl<'a> World<'a> {
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
         let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let layout = Layout::new(files, capacity_bytes).map_err(SetupError::Catalogue)?;
+        let layout =
+            Layout::new(files, capacity_bytes, setup.placement).map_err(SetupError::Catalogue)?;
         for (session, planned) in trace.sessions.iter().enumerate() {
             if planned.class as usize >= trace.classes.len() {
                 let what = "a network class";
@@ -247,7 +266,8 @@ impl<'a> World<'a> {
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
         let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let ground = Ground::new(catalogue, capacity_bytes).map_err(SetupError::Catalogue)?;
+        let ground = Ground::new(catalogue, capacity_bytes, setup.placement)
+            .map_err(SetupError::Catalogue)?;
         let viewers = Viewers::Drawn(Box::new(sessions), ground);
         Self::with(setup, classes, viewers, Layout::empty(), drive)
     }
@@ -269,6 +289,7 @@ impl<'a> World<'a> {
             visits: Visits::default(),
             server,
             measure: Measure::new(setup.window, classes.len()),
+            is_closed: false,
             stopped: false,
             setup,
         };
@@ -280,9 +301,11 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    /// Runs until the window closes, or, if the setup says so, until the first failure in it.
+    /// Runs until the window has closed and the ramp behind it is over, or, if the setup says so,
+    /// until the first failure.
     pub fn run(mut self) -> Measure {
         while !self.stopped && self.step() {}
+        self.close();
         self.measure
     }
 
@@ -294,9 +317,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
-        if !self.stopped {
-            self.measure.close(self.now, &mut *self.server);
-        }
+        self.close();
         self.measure.memory_at_end = Some(self.server.state().memory);
         self.measure
     }
@@ -343,15 +364,18 @@ impl<'a> World<'a> {
                 bytes,
                 head,
                 is_last,
-            } => self.with_player(session, |player| {
-                if head.is_some() {
-                    player.handle_head(now, call, 206, head);
-                }
-                player.handle_bytes(now, call, bytes);
-                if is_last {
-                    player.handle_end(now, call, TransportEnd::Whole);
-                }
-            }),
+            } => {
+                self.measure.arrived(now, bytes);
+                self.with_player(session, |player| {
+                    if head.is_some() {
+                        player.handle_head(now, call, 206, head);
+                    }
+                    player.handle_bytes(now, call, bytes);
+                    if is_last {
+                        player.handle_end(now, call, TransportEnd::Whole);
+                    }
+                });
+            }
             Coming::Status {
                 session,
                 call,
@@ -376,9 +400,10 @@ impl<'a> World<'a> {
                 self.measure.open(&mut *self.server);
             }
             Coming::WindowCloses => {
-                self.measure.close(now, &mut *self.server);
-                self.stopped = true;
+                self.close();
+                self.agenda.plan(now + self.setup.ramp_down, Coming::End);
             }
+            Coming::End => self.stopped = true,
         }
     }
 
@@ -415,8 +440,10 @@ impl<'a> World<'a> {
         let visit = Visit {
             player: Player::new(session.plan, self.now),
             class: session.class,
+            arrived: Instant::ZERO + session.arrival,
             link: Link::new(class.bandwidth, class.delay, socket_bytes),
             asked: Vec::new(),
+            has_failed: false,
             timer: None,
         };
         let number = self.visits.add(visit);
@@ -484,11 +511,13 @@ impl<'a> World<'a> {
         while let Some(record) = visit.player.poll_record() {
             visit.asked.retain(|(call, _)| *call != record.call);
             failed |= is_failure(&record);
+            visit.has_failed |= is_failure(&record);
             self.measure.call_ended(class, &record);
         }
         if is_over {
+            let (has_failed, arrived) = (visit.has_failed, visit.arrived);
             self.visits.remove(session);
-            self.measure.session_ended();
+            self.session_ended(arrived, has_failed);
         } else if let Some(at) = visit.player.poll_timeout()
             && visit.timer.is_none_or(|timer| at < timer)
         {
@@ -496,9 +525,22 @@ impl<'a> World<'a> {
             self.agenda.plan(at, Coming::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
-            self.measure.close(self.now, &mut *self.server);
             self.stopped = true;
         }
+    }
+
+    fn session_ended(&mut self, arrived: Instant, has_failed: bool) {
+        let is_steady = self.setup.window.contains(arrived);
+        self.measure.session_ended(is_steady, has_failed);
+        self.stopped |= is_steady && has_failed && self.setup.stops_at_failed_session;
+    }
+
+    /// The measured part is over.
+    fn close(&mut self) {
+        if !core::mem::replace(&mut self.is_closed, true) {
+            self.measure.close(self.now, &mut *self.server);
+        }
+        self.measure.end(self.now, &*self.server);
     }
 
     fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
@@ -563,7 +605,7 @@ fn origin(
     layout: Layout,
     drive: Box<dyn Drive>,
 ) -> Result<Box<dyn Origin>, SetupError> {
-    let device = Device::new(drive, setup.turnaround);
+    let device = Device::new(drive, setup.queue_depth, setup.turnaround);
     Ok(match &setup.server {
         ServerKind::Headlong => {
             let shard = Shard::new(setup.engine)?;

@@ -51,6 +51,8 @@ pub struct Shard {
     memory: Memory,
     queue: Queue,
     reads: BTreeMap<ReadId, OutstandingRead>,
+    /// When the device was last seen to end a read.
+    last_read_done_at: Instant,
     runs: BTreeMap<RunId, Run>,
     /// What is left of runs that go on in another file, or past pieces that were there.
     continuing: VecDeque<(RunId, Job)>,
@@ -140,6 +142,8 @@ struct OutstandingRead {
     is_elsewhere: bool,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     abandoned: bool,
+    /// How many reads that were issued later have ended before it.
+    overtaken: u32,
 }
 
 impl Shard {
@@ -164,6 +168,7 @@ impl Shard {
             memory,
             queue: Queue::default(),
             reads: BTreeMap::new(),
+            last_read_done_at: Instant::ZERO,
             runs: BTreeMap::new(),
             continuing: VecDeque::new(),
             health: Health::default(),

@@ -223,7 +223,7 @@ mod tests {
             tags,
             pages_max: 320,
         };
-        let device = Device::new(drive, Duration::ZERO);
+        let device = Device::new(drive, None, Duration::ZERO);
         Elevator::new(device, Scheduler::Deadline, limits)
     }
 

@@ -4,7 +4,7 @@ use headlong_drive::preset;
 use headlong_player::CallId;
 
 use super::*;
-use crate::layout::File;
+use crate::layout::{File, Placement};
 
 const LINE: BitRate = BitRate(3_500_000);
 const DELAY: Duration = Duration::from_millis(50);
@@ -27,8 +27,8 @@ impl Rig {
                 bit_rate: None,
             })
             .collect();
-        let layout = Layout::new(&files, 1 << 40).expect("it fits");
-        let server = Vanilla::new(setup, layout, Device::new(drive, Duration::ZERO));
+        let layout = Layout::new(&files, 1 << 40, Placement::Packed).expect("it fits");
+        let server = Vanilla::new(setup, layout, Device::new(drive, None, Duration::ZERO));
         let socket_bytes = server.socket_bytes(line, DELAY);
         Self {
             server,
