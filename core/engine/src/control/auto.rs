@@ -31,16 +31,18 @@ const INTERVAL: Duration = Duration::from_secs(15);
 const TRIAL: Duration = Duration::from_secs(90);
 /// A device can be busy for all of its time but the part that one read is of this: with longer
 /// reads those who come at once wait longer for each other. In virtual time, SD and HD with reads
-/// of 19 to 141 ms begin to fail at 98 to 88 % (1 - 0.019 / 1.2 to 1 - 0.141 / 1.2).
+/// of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and 1.2 s.
 const HEADROOM: Duration = Duration::from_millis(1_200);
 /// Part of memory that unread prefetches may take, of 1.
 const POOL_SHARE: f64 = 0.80;
 /// So often the best known factor is judged before one beside it is tried.
-const JUDGED_BEFORE_TRIAL: u32 = 6;
+const JUDGED_BEFORE_TRIAL: u32 = 10;
 /// Fewer chains that ended tell too little about those that come.
 const CHAINS_MIN: usize = 64;
 /// A change of the optimum smaller than this, of 1, is not worth a change.
 const WORTH: f64 = 0.10;
+/// Nor is one that promises less than this, of 1: every change costs its viewers something.
+const GAIN: f64 = 0.01;
 /// A smaller size whose computed cost is within this of the least, of 1, is preferred: it leaves
 /// more memory, and shorter waits for those who start.
 const NEAR: f64 = 0.005;
@@ -69,6 +71,8 @@ pub(crate) struct Auto {
     judged_count: u32,
     tries_larger: bool,
     hit_ratio: f64,
+    /// The optimum that sizes follow.
+    adopted: Option<u64>,
     last_tick: Option<Stats>,
     next_look: Instant,
     trial: Option<(Instant, Stats)>,
@@ -87,6 +91,7 @@ impl Auto {
             tries_larger: false,
             hit_ratio: 0.0,
             scores: [None; FACTORS.len()],
+            adopted: None,
             last_tick: None,
             next_look: Instant::ZERO,
             trial: None,
@@ -112,6 +117,7 @@ impl Auto {
         self.next_look = seen.now + INTERVAL;
         let in_use = ramp.bytes(seen.now);
         let (optimum, cost) = self.optimum(seen, past, drive, in_use);
+        self.adopted = Some(optimum);
         let (reason, score) = self.judge(seen, ramp, cost);
         let reason = if evicted { Reason::Evictions } else { reason };
         let wanted = self
@@ -155,7 +161,8 @@ impl Auto {
         evicted
     }
 
-    /// The size with the least computed disk time for each byte sent, and that of the one in use.
+    /// The size with the least computed disk time for each byte sent, unless the one before is as
+    /// good, and that time for the one in use.
     fn optimum(
         &self,
         seen: &Seen,
@@ -190,6 +197,10 @@ impl Auto {
         let near = candidates
             .iter()
             .find(|(_, cost)| *cost <= least * (1.0 + NEAR));
+        let before = self.adopted.unwrap_or(in_use);
+        if cost(before) <= least * (1.0 + GAIN) {
+            return (before, cost(in_use));
+        }
         (near.map_or(in_use, |(bytes, _)| *bytes), cost(in_use))
     }
 
