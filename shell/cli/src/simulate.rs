@@ -114,8 +114,9 @@ pub(crate) struct WorldArgs {
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// The rule's reference size; the same as --engine prefetch=SIZE
-    #[arg(long, value_name = "SIZE")]
+    /// The rule's reference size, or who finds it (auto, auto-paper); the same as --engine
+    /// prefetch=SIZE
+    #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// Order of the device's jobs; the same as --engine order=NAME
     #[arg(long, value_name = "NAME")]

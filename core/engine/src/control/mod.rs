@@ -9,8 +9,10 @@
 //! Invariants: the size in use is between one piece (or step) and half of memory (or
 //! [`ControlConfig::bytes_max`]); nothing changes without a reason that can be told.
 
+mod auto;
 mod drive;
 mod paper;
+mod past;
 mod ramp;
 
 use alloc::collections::VecDeque;
@@ -19,11 +21,14 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 
 use crate::config::{Control, ControlConfig, EngineConfig, SizingConfig};
 use crate::stats::Stats;
+use auto::Auto;
 use paper::Paper;
+use past::Past;
 use ramp::Ramp;
 
 pub(crate) use drive::DriveFit;
 pub use drive::DriveTimes;
+pub(crate) use past::Ended;
 
 /// How often a controller looks, and how often the size in use follows.
 const TICK: Duration = Duration::from_secs(5);
@@ -42,8 +47,22 @@ pub(crate) struct Seen {
     pub(crate) size_mean_bytes: u64,
     /// How fast they are read, on average.
     pub(crate) pace_mean: BitRate,
+    /// Bit rates of those of which it is known, on average.
+    pub(crate) bit_rate_mean: Option<BitRate>,
     /// The device, as measured.
     pub(crate) drive: Option<DriveTimes>,
+    /// The pool.
+    pub(crate) memory_bytes: u64,
+    /// Of it, what is prefetched and not read yet, or on its way.
+    pub(crate) unread_bytes: u64,
+}
+
+impl Seen {
+    /// What the sizes of all live chains add up to, cut to a pool.
+    fn sizes_in_force(&self, pool_bytes: u64) -> f64 {
+        let sizes = self.chains as f64 * self.size_mean_bytes as f64;
+        sizes.min(pool_bytes as f64)
+    }
 }
 
 /// What a controller answers.
@@ -63,6 +82,8 @@ pub(crate) struct Verdict {
 pub enum Reason {
     /// The device was measured: transfer takes as long as repositioning (Li et al.).
     Measured,
+    /// The size with the least computed disk time is another now.
+    Optimum,
     /// The neighbouring size had a lower score when it was last in use.
     LowerScore,
     /// The neighbouring size has no score yet.
@@ -79,6 +100,7 @@ impl Reason {
     /// Every value, in the order of the manual.
     pub const ALL: &[Self] = &[
         Self::Measured,
+        Self::Optimum,
         Self::LowerScore,
         Self::Untried,
         Self::Minimum,
@@ -90,6 +112,7 @@ impl Reason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
+            Self::Optimum => "optimum",
             Self::LowerScore => "lower-score",
             Self::Untried => "untried",
             Self::Minimum => "minimum",
@@ -102,6 +125,7 @@ impl Reason {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Measured => "the device was measured",
+            Self::Optimum => "the least disk time is computed there now",
             Self::LowerScore => "that size had cost less disk time",
             Self::Untried => "that size had not been tried",
             Self::Minimum => "both sizes beside it cost more disk time",
@@ -165,6 +189,11 @@ pub(crate) struct Controller {
     /// The rule, with the size in use.
     sizing: SizingConfig,
     fit: DriveFit,
+    past: Past,
+    /// Live chains' mean size by the rule when it was last looked, before any cut.
+    size_mean_bytes: u64,
+    bit_rate_mean: Option<BitRate>,
+    memory_bytes: u64,
     last: Option<Verdict>,
     next_tick: Instant,
     changes: VecDeque<SizeChange>,
@@ -173,6 +202,7 @@ pub(crate) struct Controller {
 #[derive(Debug)]
 enum Brain {
     Off,
+    Auto(Auto),
     Paper(Paper),
 }
 
@@ -198,6 +228,16 @@ impl Limits {
         }
     }
 
+    fn without_start(mut self) -> Self {
+        self.rules.start_bytes = None;
+        self
+    }
+
+    /// The nearest size within bounds.
+    pub(crate) fn clamp(&self, bytes: u64) -> u64 {
+        bytes.clamp(self.bytes_min, self.bytes_max)
+    }
+
     /// The nearest whole number of steps within bounds.
     pub(crate) fn on_grid(&self, bytes: u64) -> u64 {
         let step = self.rules.step_bytes;
@@ -221,6 +261,10 @@ impl Controller {
             ramp: Ramp::at(first),
             sizing: config.sizing,
             fit: DriveFit::default(),
+            past: Past::default(),
+            size_mean_bytes: 0,
+            bit_rate_mean: None,
+            memory_bytes: config.memory_bytes,
             last: None,
             next_tick: Instant::ZERO,
             changes: VecDeque::new(),
@@ -234,13 +278,15 @@ impl Controller {
     /// with the size in use.
     pub(crate) fn reconfigure(&mut self, now: Instant, config: &EngineConfig) {
         let before = core::mem::replace(&mut self.limits, Limits::new(config));
+        // Where it began is history: only a controller that begins asks for it.
+        let is_other = before.without_start() != self.limits.without_start();
         let in_use = self.ramp.bytes(now);
         let mode = config.control.mode;
         if mode == Control::Off {
             self.brain = Brain::Off;
             self.ramp = Ramp::at(config.sizing.reference_bytes);
             self.last = None;
-        } else if before != self.limits {
+        } else if is_other {
             let anew = before.rules.mode != mode;
             let start = config.control.start_bytes.filter(|_| anew);
             self.ramp = Ramp::at(self.limits.on_grid(start.unwrap_or(in_use)));
@@ -256,7 +302,8 @@ impl Controller {
     fn fresh_brain(&self) -> Brain {
         match self.limits.rules.mode {
             Control::Off => Brain::Off,
-            Control::Auto | Control::Paper => Brain::Paper(Paper::new(self.limits)),
+            Control::Auto => Brain::Auto(Auto::new(self.limits)),
+            Control::Paper => Brain::Paper(Paper::new(self.limits)),
         }
     }
 
@@ -270,6 +317,35 @@ impl Controller {
         self.fit.record(bytes, took);
     }
 
+    /// What a chain of unknown bit rate is taken to have: the mean of the others. Without a
+    /// controller that looks, nobody knows, and it is sized for the reference bit rate.
+    pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
+        let looks = matches!(self.brain, Brain::Auto(_));
+        self.bit_rate_mean.filter(|_| looks)
+    }
+
+    /// A chain ended.
+    pub(crate) fn record_chain(&mut self, ended: Ended) {
+        self.past.record(ended);
+    }
+
+    /// What the memory leaves of a prefetch of `wanted` bytes; `None` if no controller says.
+    ///
+    /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
+    /// at once: chains may come faster than the reference size follows.
+    pub(crate) fn cut(&self, wanted: u64, chains: u64) -> Option<u64> {
+        let Brain::Auto(auto) = &self.brain else {
+            return None;
+        };
+        if self.size_mean_bytes == 0 {
+            return None;
+        }
+        let pool = u128::from(auto.pool_bytes(self.memory_bytes));
+        let sizes = u128::from(self.size_mean_bytes) * u128::from(chains.max(1));
+        let cut = u128::from(wanted) * pool / sizes.max(pool).max(1);
+        Some(u64::try_from(cut).unwrap_or(u64::MAX))
+    }
+
     pub(crate) fn drive(&self) -> Option<DriveTimes> {
         self.fit.times()
     }
@@ -278,15 +354,18 @@ impl Controller {
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self.brain {
             Brain::Off => None,
-            Brain::Paper(_) => Some(self.next_tick),
+            Brain::Auto(_) | Brain::Paper(_) => Some(self.next_tick),
         }
     }
 
     /// Time to look.
     pub(crate) fn handle_tick(&mut self, seen: &Seen) {
         self.next_tick = seen.now + TICK;
+        self.size_mean_bytes = seen.size_mean_bytes;
+        self.bit_rate_mean = seen.bit_rate_mean;
         let verdict = match &mut self.brain {
             Brain::Off => None,
+            Brain::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),
             Brain::Paper(paper) => paper.handle_tick(seen, &self.ramp),
         };
         if let Some(verdict) = verdict {

@@ -69,7 +69,10 @@ impl Bench {
             chains: 100,
             size_mean_bytes: self.bytes() / 2,
             pace_mean: BitRate::from_kbps(400),
+            bit_rate_mean: None,
             drive: self.drive,
+            memory_bytes: 1024 * MIB,
+            unread_bytes: 0,
         });
     }
 
