@@ -9,7 +9,7 @@
 //! the run: viewers are drawn when they come and forgotten when they leave. The world never looks
 //! into a core to decide what happens.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{ConfigError, EngineConfig, RequestId, Shard, Slot};
@@ -181,35 +181,29 @@ struct Visit {
     timer: Option<Instant>,
 }
 
-/// Those present, by the number of their session. Numbers only grow, and nobody stays for ever: so
-/// this is a window over numbers that moves on.
+/// Those present, by the number of their session. Numbers are never given twice: the server knows
+/// viewers by them. Nobody goes through them in order.
 #[derive(Debug, Default)]
 struct Visits {
-    first: u32,
-    present: VecDeque<Option<Box<Visit>>>,
+    count: u32,
+    present: HashMap<u32, Box<Visit>>,
 }
 
 impl Visits {
     fn get(&mut self, session: u32) -> Option<&mut Visit> {
-        let index = session.checked_sub(self.first)? as usize;
-        self.present.get_mut(index)?.as_deref_mut()
+        self.present.get_mut(&session).map(Box::as_mut)
     }
 
     /// The next in number comes.
     fn add(&mut self, visit: Visit) -> u32 {
-        self.present.push_back(Some(Box::new(visit)));
-        self.first + self.present.len() as u32 - 1
+        let number = self.count;
+        self.count += 1;
+        self.present.insert(number, Box::new(visit));
+        number
     }
 
     fn remove(&mut self, session: u32) {
-        let index = session.checked_sub(self.first);
-        if let Some(place) = index.and_then(|index| self.present.get_mut(index as usize)) {
-            *place = None;
-        }
-        while self.present.front().is_some_and(Option::is_none) {
-            self.present.pop_front();
-            self.first += 1;
-        }
+        self.present.remove(&session);
     }
 }
 
