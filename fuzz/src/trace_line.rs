@@ -15,7 +15,15 @@ pub fn run(data: &[u8]) {
         return;
     };
     let lines = log.split(|byte| *byte == b'\n').count() as u64;
-    let dropped: u64 = understood.dropped.by_reason().iter().map(|of| of.count).sum();
+    let dropped: u64 = understood
+        .dropped
+        .by_reason()
+        .iter()
+        .map(|of| of.count)
+        .sum();
     assert!(understood.requests + dropped <= lines);
-    assert!(understood.bytes <= understood.requests << 50, "no more than a pebibyte each");
+    assert!(
+        understood.bytes <= understood.requests << 50,
+        "no more than a pebibyte each"
+    );
 }

@@ -7,7 +7,10 @@ use headlong_trace::{NotUnderstood, understand};
 pub fn run(data: &[u8]) {
     match understand(data, None) {
         Ok(understood) => {
-            let format = understood.format.parse().expect("formats are told as they are given");
+            let format = understood
+                .format
+                .parse()
+                .expect("formats are told as they are given");
             assert_eq!(understand(data, Some(&format)), Ok(understood));
         }
         Err(NotUnderstood::Unknown(tried)) => assert!(tried.len() >= 6),
