@@ -13,8 +13,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod grouping;
+mod join;
+mod links;
 mod request;
 mod rules;
 
+pub use join::{Joiner, NO_CHAIN, chains};
 pub use request::{Chain, FileInfo, Kind, Request};
 pub use rules::{Gap, Link, Rules};
