@@ -90,7 +90,9 @@ impl Section {
         self,
         tiles: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
     ) -> Self {
-        let tiles = tiles.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let tiles = tiles
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
         self.with(Block::Tiles(tiles.collect()))
     }
 
@@ -261,7 +263,9 @@ fn write_block(html: &mut String, block: &Block, figures: &mut usize, is_interac
 
 fn write_figure(html: &mut String, figure: &Figure, id: &str, is_interactive: bool) {
     let plan = figure.plan().filter(|_| is_interactive);
-    let plan = plan.map_or(String::new(), |plan| format!(" data-chart=\"{}\"", escape(&plan)));
+    let plan = plan.map_or(String::new(), |plan| {
+        format!(" data-chart=\"{}\"", escape(&plan))
+    });
     let _ = writeln!(html, "<figure id=\"{id}\"{plan}>\n{}", figure.draw(id));
     let caption = figure.caption();
     if !caption.is_empty() {
@@ -323,9 +327,14 @@ mod tests {
         assert_eq!(html.matches("<script").count(), 1);
         assert!(!html.contains("src=") && !html.contains("url(") && !html.contains("import"));
         let links = html.matches("href=\"").count();
-        let inside = html.matches("href=\"#section-").count() + html.matches("href=\"data:").count();
+        let inside =
+            html.matches("href=\"#section-").count() + html.matches("href=\"data:").count();
         assert_eq!((links, links), (inside, 3));
-        assert_eq!(html.matches("data-chart=\"{&quot;kind&quot;:&quot;lines&quot;").count(), 2);
+        assert_eq!(
+            html.matches("data-chart=\"{&quot;kind&quot;:&quot;lines&quot;")
+                .count(),
+            2
+        );
     }
 
     #[test]

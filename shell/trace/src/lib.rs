@@ -7,3 +7,5 @@
 //! Invariants: a bad line is counted and sampled, never fatal; memory is bounded, and the bound is
 //! told before the work begins; same logs, same report, whatever the number of threads.
 #![forbid(unsafe_code)]
+
+pub mod told;

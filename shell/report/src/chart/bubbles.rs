@@ -90,7 +90,12 @@ impl Bubbles {
         for (column, row, value) in &self.values {
             let x = left + (*column as f64 + 0.5) * cell;
             let y = bottom - (*row as f64 + 0.5) * cell;
-            let hint = format!("{} at {}: {} %", self.y.1[*row], self.x.1[*column], plain(*value));
+            let hint = format!(
+                "{} at {}: {} %",
+                self.y.1[*row],
+                self.x.1[*column],
+                plain(*value)
+            );
             draw_mark(&mut svg, cell, (x, y), *value, &hint);
         }
         svg.upright_text("name", MARGIN + 10.0, (top + bottom) / 2.0, &self.y.0);
@@ -98,7 +103,13 @@ impl Bubbles {
         svg.text("name", middle, height - 8.0, Anchor::Middle, &self.x.0);
         if self.values.is_empty() {
             let centre = (top + bottom) / 2.0;
-            svg.text("note", middle, centre, Anchor::Middle, "nothing was measured");
+            svg.text(
+                "note",
+                middle,
+                centre,
+                Anchor::Middle,
+                "nothing was measured",
+            );
         }
         svg.finish()
     }
@@ -110,7 +121,11 @@ impl Bubbles {
         let mut table = Table::new([self.x.0.as_str(), self.y.0.as_str(), "%"]);
         for (column, row, value) in &self.values {
             let (x, y) = (&self.x.1[*column], &self.y.1[*row]);
-            table.push([x.as_str().into(), y.as_str().into(), Cell::number(*value, 1)]);
+            table.push([
+                x.as_str().into(),
+                y.as_str().into(),
+                Cell::number(*value, 1),
+            ]);
         }
         Some(table)
     }
@@ -120,7 +135,12 @@ impl Bubbles {
         for (column, name) in self.x.1.iter().enumerate() {
             let cells = self.values.iter().filter(|value| value.0 == column);
             if let Some((_, row, value)) = cells.max_by(|a, b| a.2.total_cmp(&b.2)) {
-                let _ = write!(text, " {name}: most at {}, {} %.", self.y.1[*row], plain(*value));
+                let _ = write!(
+                    text,
+                    " {name}: most at {}, {} %.",
+                    self.y.1[*row],
+                    plain(*value)
+                );
             }
         }
         text
@@ -137,11 +157,7 @@ fn draw_key(svg: &mut Svg, cell: f64) {
 
 fn draw_mark(svg: &mut Svg, cell: f64, (x, y): (f64, f64), value: f64, hint: &str) {
     if value < CIRCLE_MIN {
-        let steps = format!(
-            "M{:.1} {:.1}l6 6m0 -6l-6 6",
-            x - 3.0,
-            y - 3.0
-        );
+        let steps = format!("M{:.1} {:.1}l6 6m0 -6l-6 6", x - 3.0, y - 3.0);
         svg.shape("cross", &steps, hint);
         return;
     }

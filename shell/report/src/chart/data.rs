@@ -12,7 +12,11 @@ impl Figure {
         let mut csv = String::new();
         match self {
             Self::Chart(chart) => {
-                push_line(&mut csv, &["series", &chart.x.label(), &chart.y.label()], &[]);
+                push_line(
+                    &mut csv,
+                    &["series", &chart.x.label(), &chart.y.label()],
+                    &[],
+                );
                 for series in &chart.series {
                     for point in series.points.iter().filter(|point| point.is_finite()) {
                         push_line(&mut csv, &[&series.name], &[point.x, point.y]);
@@ -33,9 +37,15 @@ impl Figure {
                 let (x, y) = (boxes.x.label(), boxes.y.label());
                 let heads = ["from", "to"].map(|end| format!("{x} {end}"));
                 let more = ["from", "to"].map(|end| format!("{y} {end}"));
-                push_line(&mut csv, &["series", &heads[0], &heads[1], &more[0], &more[1]], &[]);
+                push_line(
+                    &mut csv,
+                    &["series", &heads[0], &heads[1], &more[0], &more[1]],
+                    &[],
+                );
                 for (name, all) in &boxes.series {
-                    boxes.shown(all).for_each(|numbers| push_line(&mut csv, &[name], numbers));
+                    boxes
+                        .shown(all)
+                        .for_each(|numbers| push_line(&mut csv, &[name], numbers));
                 }
             }
             Self::Bubbles(bubbles) => {
@@ -66,7 +76,10 @@ impl Figure {
             }
             Self::Boxes(boxes) => {
                 let mut plan = plan("boxes", boxes.layout(), (&boxes.x, &boxes.y), &boxes.rows);
-                let names = boxes.series.iter().map(|(name, _)| format!("[{},0]", quoted(name)));
+                let names = boxes
+                    .series
+                    .iter()
+                    .map(|(name, _)| format!("[{},0]", quoted(name)));
                 let _ = write!(plan, ",\"series\":[{}],\"thresholds\":[]", joined(names));
                 Some(plan + "}")
             }
@@ -77,11 +90,20 @@ impl Figure {
 
 fn push_series(plan: &mut String, chart: &Chart) {
     let names = chart.series.iter().map(|series| {
-        format!("[{},{}]", quoted(&series.name), u8::from(series.is_reference))
+        format!(
+            "[{},{}]",
+            quoted(&series.name),
+            u8::from(series.is_reference)
+        )
     });
     let thresholds = chart.thresholds.iter().filter(|line| line.0.is_finite());
     let thresholds = thresholds.map(|(value, label, is_upright)| {
-        format!("[{},{},{}]", number(*value), quoted(label), u8::from(*is_upright))
+        format!(
+            "[{},{},{}]",
+            number(*value),
+            quoted(label),
+            u8::from(*is_upright)
+        )
     });
     let _ = write!(
         plan,
@@ -157,7 +179,11 @@ fn push_line(csv: &mut String, words: &[&str], numbers: &[f64]) {
         false => word.to_string(),
     };
     let words = words.iter().map(field);
-    let _ = writeln!(csv, "{}", joined(words.chain(numbers.iter().map(|n| number(*n)))));
+    let _ = writeln!(
+        csv,
+        "{}",
+        joined(words.chain(numbers.iter().map(|n| number(*n))))
+    );
 }
 
 /// Text as the rest of a `data:` address.
@@ -183,10 +209,15 @@ mod tests {
 
     #[test]
     fn numbers_come_out_as_they_went_in() {
-        let chart = Chart::lines("t", Axis::new("x", "s"), Axis::new("y", ""))
-            .series(Series::new("a, \"b\"", [(0.1 + 0.2, 1e9), (f64::NAN, 1.0), (-2.5, 0.0)]));
+        let chart = Chart::lines("t", Axis::new("x", "s"), Axis::new("y", "")).series(Series::new(
+            "a, \"b\"",
+            [(0.1 + 0.2, 1e9), (f64::NAN, 1.0), (-2.5, 0.0)],
+        ));
         let csv = Figure::from(chart).to_csv();
-        assert_eq!(csv, "series,x (s),y\n\"a, \"\"b\"\"\",0.3,1000000000\n\"a, \"\"b\"\"\",-2.5,0\n");
+        assert_eq!(
+            csv,
+            "series,x (s),y\n\"a, \"\"b\"\"\",0.3,1000000000\n\"a, \"\"b\"\"\",-2.5,0\n"
+        );
     }
 
     #[test]
@@ -195,8 +226,14 @@ mod tests {
             .rows(["</script>"])
             .series("s", [[0.0, 1.0, 0.0, 1.0]]);
         let plan = Figure::from(boxes).plan().expect("it has one");
-        assert!(plan.contains(r#""label":"a\"b\\ (s)""#) && plan.contains("y\\u000a"), "{plan}");
-        assert!(plan.starts_with("{\"kind\":\"boxes\"") && plan.ends_with("[]}"), "{plan}");
+        assert!(
+            plan.contains(r#""label":"a\"b\\ (s)""#) && plan.contains("y\\u000a"),
+            "{plan}"
+        );
+        assert!(
+            plan.starts_with("{\"kind\":\"boxes\"") && plan.ends_with("[]}"),
+            "{plan}"
+        );
     }
 
     #[test]

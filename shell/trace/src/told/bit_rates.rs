@@ -37,7 +37,12 @@ impl TransientRates {
     /// One session more; by chains that are not of audio.
     pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let phases = view.phases[0];
-        let stable = || phases.stable.iter().map(|place| &view.chains[*place as usize]);
+        let stable = || {
+            phases
+                .stable
+                .iter()
+                .map(|place| &view.chains[*place as usize])
+        };
         for (place, cluster) in phases.transient.iter().enumerate() {
             let start = cluster.span.start_ms;
             let Some(next) = stable().find(|chain| chain.start_ms >= start) else {
@@ -117,10 +122,22 @@ impl TransientRates {
             table.push(name, name, [self.counts[place + 1].into(), share.into()]);
         }
         let titles = [
-            ("figure-5.17", "First transient phase of sessions with a stable phase".to_string()),
-            ("figure-5.18", "Later transient phases after which the bit rate decreases".to_string()),
-            ("figure-5.18-remains", "Later transient phases after which it remains".to_string()),
-            ("figure-5.18-increases", "Later transient phases after which it increases".to_string()),
+            (
+                "figure-5.17",
+                "First transient phase of sessions with a stable phase".to_string(),
+            ),
+            (
+                "figure-5.18",
+                "Later transient phases after which the bit rate decreases".to_string(),
+            ),
+            (
+                "figure-5.18-remains",
+                "Later transient phases after which it remains".to_string(),
+            ),
+            (
+                "figure-5.18-increases",
+                "Later transient phases after which it increases".to_string(),
+            ),
         ];
         let figures = titles.into_iter().enumerate();
         Outcome {
@@ -134,7 +151,12 @@ impl TransientRates {
     fn bubbles(&self, log: &Log, id: &str, title: &str, matrix: usize) -> Figure {
         let all = log.rates.classes();
         let is_shown = |(_, class): &(usize, &RateClass)| class.kind != Kind::Audio;
-        let shown: Vec<usize> = all.iter().enumerate().filter(is_shown).map(|(at, _)| at).collect();
+        let shown: Vec<usize> = all
+            .iter()
+            .enumerate()
+            .filter(is_shown)
+            .map(|(at, _)| at)
+            .collect();
         let names: Vec<String> = shown.iter().map(|at| all[*at].name()).collect();
         let mut points = Vec::new();
         for (x, stable) in shown.iter().enumerate() {

@@ -71,7 +71,11 @@ impl CatalogueUse {
         };
         let classes = log.rates.classes().iter().enumerate();
         let shares = classes.map(|(place, class)| {
-            (*class, share(&self.rate_bytes, place), share(&self.rate_us, place))
+            (
+                *class,
+                share(&self.rate_bytes, place),
+                share(&self.rate_us, place),
+            )
         });
         shares.collect()
     }
@@ -83,7 +87,10 @@ impl CatalogueUse {
 
     /// Files that somebody asked for.
     pub fn files_requested(&self) -> usize {
-        self.file_sessions.iter().filter(|sessions| **sessions > 0).count()
+        self.file_sessions
+            .iter()
+            .filter(|sessions| **sessions > 0)
+            .count()
     }
 
     /// Lengths of the titles that were asked for, s.
@@ -138,7 +145,10 @@ impl CatalogueUse {
             "How many sessions asked for each title, and for each file, the most popular first. A \
              straight line is a Zipf law; a curve that bends down at the right has a cut-off tail.",
         )
-        .series(Series::new("titles", ranked(&falling(&self.title_sessions))))
+        .series(Series::new(
+            "titles",
+            ranked(&falling(&self.title_sessions)),
+        ))
         .series(Series::new("files", ranked(&falling(&self.file_sessions))))
     }
 }
@@ -165,9 +175,9 @@ pub(super) fn ranked(falling: &[u32]) -> Vec<(f64, f64)> {
 }
 
 fn choices(log: &Log, shares: &[(RateClass, f64, f64)]) -> Figure {
-    let names = shares.iter().map(|(class, _, _)| {
-        format!("{} kbps, {}", class.kbps, kind_name(class.kind))
-    });
+    let names = shares
+        .iter()
+        .map(|(class, _, _)| format!("{} kbps, {}", class.kbps, kind_name(class.kind)));
     let points = |pick: fn(&(RateClass, f64, f64)) -> f64| {
         let all = shares.iter().enumerate();
         all.map(move |(place, share)| (place as f64, pick(share) * 100.0))

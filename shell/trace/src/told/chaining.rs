@@ -5,7 +5,7 @@ use headlong_chains::Chain;
 use super::counting::Lengths;
 use super::observing::{Rows, row_of};
 use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, mean, per_cent};
-use super::survival::{Segment, distance_factor, segments};
+use super::survival::{Segment, segments};
 use super::view::{KINDS, Log, SessionView, kind_index, kind_name, nominal_us};
 
 /// Most points of a distribution that are kept, equally far apart on a logarithmic axis.
@@ -31,7 +31,11 @@ impl Sum {
 }
 
 /// Where a chain starts, as Figure 5.12 tells chains apart.
-const STARTS: [&str; 3] = ["open-ended, at offset zero", "chunks, at offset zero", "elsewhere"];
+const STARTS: [&str; 3] = [
+    "open-ended, at offset zero",
+    "chunks, at offset zero",
+    "elsewhere",
+];
 
 /// Chains by kind, and their lengths.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +65,12 @@ impl Chaining {
 
     /// Those of another part too.
     pub fn merge(&mut self, other: Self) {
-        for (mine, other) in self.by_kind.iter_mut().flatten().zip(other.by_kind.iter().flatten()) {
+        for (mine, other) in self
+            .by_kind
+            .iter_mut()
+            .flatten()
+            .zip(other.by_kind.iter().flatten())
+        {
             mine.add(other);
         }
         self.mixed += other.mixed;
@@ -100,7 +109,9 @@ impl Chaining {
     /// All lengths.
     pub fn all_lengths(&self) -> Lengths {
         let mut all = Lengths::default();
-        self.lengths.iter().for_each(|lengths| all.merge(lengths.clone()));
+        self.lengths
+            .iter()
+            .for_each(|lengths| all.merge(lengths.clone()));
         all
     }
 
@@ -146,7 +157,11 @@ impl Chaining {
             ];
             table.push(key, name, values);
         };
-        for (kinds, (key, name)) in self.by_kind.iter().zip([("open", "Open"), ("chunk", "Chunk")]) {
+        for (kinds, (key, name)) in self
+            .by_kind
+            .iter()
+            .zip([("open", "Open"), ("chunk", "Chunk")])
+        {
             let mut total = Sum::default();
             for (sum, kind) in kinds.iter().zip(KINDS.map(kind_name)) {
                 push(&format!("{key}-{kind}"), &format!("{name} {kind}"), sum);
@@ -165,13 +180,19 @@ impl Chaining {
             "What the text of thesis 5.3 tells of Figures 5.11 to 5.13. Here 1 MB is 10^6 bytes.",
             &[("value", "Value")],
         );
-        let [open, chunk, _] = self.lengths.each_mut().map(|lengths| lengths.runs().to_vec());
+        let [open, chunk, _] = self
+            .lengths
+            .each_mut()
+            .map(|lengths| lengths.runs().to_vec());
         let chains = count(all) as f64;
-        let below = |runs: &[(u64, u64)], limit| per_cent(count_where(runs, |l| l < limit), count(runs) as f64);
+        let below = |runs: &[(u64, u64)], limit| {
+            per_cent(count_where(runs, |l| l < limit), count(runs) as f64)
+        };
         let longer = |limit| per_cent(count_where(all, |l| l > limit), chains);
         let sum = |runs: &[(u64, u64)], keep: &dyn Fn(u64) -> bool| -> f64 {
             let kept = runs.iter().filter(|(length, _)| keep(*length));
-            kept.map(|(length, count)| *length as f64 * *count as f64).sum()
+            kept.map(|(length, count)| *length as f64 * *count as f64)
+                .sum()
         };
         let bytes = sum(all, &|_| true);
         let bytes_in = |keep: &dyn Fn(u64) -> bool| per_cent(sum(all, keep), bytes);
@@ -181,18 +202,66 @@ impl Chaining {
         let elsewhere = self.lengths[2].runs();
         let rows = [
             ("chains", "Chains", chains),
-            ("up-to-1mb", "Chains of 1 MB or less (%)", 100.0 - longer(1_000_000)),
-            ("over-10mb", "Chains longer than 10 MB (%)", longer(10_000_000)),
-            ("bytes-over-10mb", "Bytes in chains longer than 10 MB (%)", bytes_in(&|l| l > 10_000_000)),
-            ("bytes-under-1mb", "Bytes in chains shorter than 1 MB (%)", bytes_in(&|l| l < 1_000_000)),
-            ("over-20mb", "Chains longer than 20 MB (%)", longer(20_000_000)),
-            ("over-450mb", "Chains longer than 450 MB (%)", longer(450_000_000)),
-            ("at-zero", "Chains that start at offset zero (%)", per_cent(zero, chains)),
-            ("open-768k", "Of open-ended ones at zero: exactly 768 KB (%)", exact),
-            ("open-under-768k", "Of open-ended ones at zero: shorter than 768 KB (%)", below(&open, 786_432)),
-            ("chunk-under-16k", "Of chunk ones at zero: shorter than 16 KB (%)", below(&chunk, 16_384)),
-            ("chunk-under-128k", "Of chunk ones at zero: shorter than 128 KB (%)", below(&chunk, 131_072)),
-            ("rest-under-768k", "Of the others: shorter than 768 KB (%)", below(elsewhere, 786_432)),
+            (
+                "up-to-1mb",
+                "Chains of 1 MB or less (%)",
+                100.0 - longer(1_000_000),
+            ),
+            (
+                "over-10mb",
+                "Chains longer than 10 MB (%)",
+                longer(10_000_000),
+            ),
+            (
+                "bytes-over-10mb",
+                "Bytes in chains longer than 10 MB (%)",
+                bytes_in(&|l| l > 10_000_000),
+            ),
+            (
+                "bytes-under-1mb",
+                "Bytes in chains shorter than 1 MB (%)",
+                bytes_in(&|l| l < 1_000_000),
+            ),
+            (
+                "over-20mb",
+                "Chains longer than 20 MB (%)",
+                longer(20_000_000),
+            ),
+            (
+                "over-450mb",
+                "Chains longer than 450 MB (%)",
+                longer(450_000_000),
+            ),
+            (
+                "at-zero",
+                "Chains that start at offset zero (%)",
+                per_cent(zero, chains),
+            ),
+            (
+                "open-768k",
+                "Of open-ended ones at zero: exactly 768 KB (%)",
+                exact,
+            ),
+            (
+                "open-under-768k",
+                "Of open-ended ones at zero: shorter than 768 KB (%)",
+                below(&open, 786_432),
+            ),
+            (
+                "chunk-under-16k",
+                "Of chunk ones at zero: shorter than 16 KB (%)",
+                below(&chunk, 16_384),
+            ),
+            (
+                "chunk-under-128k",
+                "Of chunk ones at zero: shorter than 128 KB (%)",
+                below(&chunk, 131_072),
+            ),
+            (
+                "rest-under-768k",
+                "Of the others: shorter than 768 KB (%)",
+                below(elsewhere, 786_432),
+            ),
             ("mixed", "Chains with requests of both types (%)", mixed),
         ];
         for (key, name, value) in rows {
@@ -213,13 +282,16 @@ impl Chaining {
             "Files begin with a table of segments, which players read before anything else. Chains \
              that start there are short, and are known by their start.",
         );
-        STARTS.into_iter().zip(&mut self.lengths).fold(figure, |figure, (name, lengths)| {
-            let points = cumulative_points(lengths.runs(), |_| 1.0);
-            match points.is_empty() {
-                true => figure,
-                false => figure.series(Series::new(name, points)),
-            }
-        })
+        STARTS
+            .into_iter()
+            .zip(&mut self.lengths)
+            .fold(figure, |figure, (name, lengths)| {
+                let points = cumulative_points(lengths.runs(), |_| 1.0);
+                match points.is_empty() {
+                    true => figure,
+                    false => figure.series(Series::new(name, points)),
+                }
+            })
     }
 }
 
@@ -241,20 +313,13 @@ fn count_where(runs: &[(u64, u64)], keep: impl Fn(u64) -> bool) -> f64 {
     kept.map(|(_, count)| *count).sum::<u64>() as f64
 }
 
-fn quantile(runs: &[(u64, u64)], share: f64) -> Option<f64> {
-    let wanted = (share * count(runs) as f64).ceil().max(1.0) as u64;
-    let mut so_far = 0;
-    let found = runs.iter().find(|(_, count)| {
-        so_far += count;
-        so_far >= wanted
-    });
-    found.or(runs.last()).map(|(length, _)| *length as f64)
-}
-
 /// Length and per cent of the weight in lengths up to it, at lengths that a logarithmic axis shows
 /// apart.
 fn cumulative_points(runs: &[(u64, u64)], weight: impl Fn(u64) -> f64) -> Vec<(f64, f64)> {
-    let total: f64 = runs.iter().map(|(length, count)| weight(*length) * *count as f64).sum();
+    let total: f64 = runs
+        .iter()
+        .map(|(length, count)| weight(*length) * *count as f64)
+        .sum();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
         return Vec::new();
     };
@@ -294,7 +359,9 @@ fn cumulative(runs: &[(u64, u64)]) -> Figure {
 fn survival_figure(runs: &[(u64, u64)], fitted: &[Segment]) -> Figure {
     // The largest is left out: nothing is longer, and zero has no place on this axis.
     let longer = cumulative_points(runs, |_| 1.0).into_iter();
-    let longer = longer.map(|(length, share)| (length, 100.0 - share)).filter(|(_, s)| *s > 1e-9);
+    let longer = longer
+        .map(|(length, share)| (length, 100.0 - share))
+        .filter(|(_, s)| *s > 1e-9);
     let mut figure = Figure::new(
         "figure-5.13",
         "Chains that are longer",
@@ -309,8 +376,8 @@ fn survival_figure(runs: &[(u64, u64)], fitted: &[Segment]) -> Figure {
     .series(Series::new("measured", longer));
     for segment in fitted {
         let (from, to) = segment.ends(runs);
-        let at = |x: f64| (x, 100.0 * segment.survival(x));
-        let name = format!("c = {:.3}", segment.c);
+        let at = |x: f64| (x, 100.0 * segment.law.at(x));
+        let name = format!("c = {:.3}", segment.law.c);
         figure = figure.series(Series::new(&name, [at(from), at(to)]).reference());
     }
     figure
@@ -318,7 +385,9 @@ fn survival_figure(runs: &[(u64, u64)], fitted: &[Segment]) -> Figure {
 
 fn survival_table(fitted: &[Segment], is_rounded: bool) -> Table {
     let rounded = match is_rounded {
-        true => " There are more than four million different lengths, so they were rounded to 0.02 %.",
+        true => {
+            " There are more than four million different lengths, so they were rounded to 0.02 %."
+        }
         false => "",
     };
     let mut table = Table::new(
@@ -337,24 +406,24 @@ fn survival_table(fitted: &[Segment], is_rounded: bool) -> Table {
             ("lengths", "Distinct lengths"),
         ],
     );
-    let names = [("short", "Below 1 MB"), ("middle", "1 to 200 MB"), ("long", "200 MB and more")];
+    let names = [
+        ("short", "Below 1 MB"),
+        ("middle", "1 to 200 MB"),
+        ("long", "200 MB and more"),
+    ];
     for segment in fitted {
-        let (key, name) = match segment.from as u64 {
-            0 => names[0],
-            from if from < 200_000_000 => names[1],
-            _ => names[2],
-        };
-        let distance = |p| distance_factor(segment.c, p).into();
+        let (key, name) = names[segment.place()];
+        let law = &segment.law;
         table.push(
             key,
             name,
             [
-                segment.a.into(),
-                segment.c.into(),
-                distance(0.45),
-                distance(0.5),
-                distance(0.9),
-                segment.lengths.into(),
+                law.a.into(),
+                law.c.into(),
+                law.multiplier(0.45).into(),
+                law.multiplier(0.5).into(),
+                law.multiplier(0.9).into(),
+                law.points.into(),
             ],
         );
     }

@@ -123,7 +123,11 @@ impl Lengths {
         if other.is_rounded && !self.is_rounded {
             self.round();
         }
-        let rounded: Vec<_> = other.runs.iter().map(|(v, n)| (self.kept(*v), *n)).collect();
+        let rounded: Vec<_> = other
+            .runs
+            .iter()
+            .map(|(v, n)| (self.kept(*v), *n))
+            .collect();
         self.runs = merged(&self.runs, &rounded);
         self.bound();
     }
@@ -191,7 +195,7 @@ fn merged(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// Seconds of a session that are told apart; what comes later is left out of figures by second.
-pub const SECONDS_MAX: usize = 172_800;
+pub(crate) const SECONDS_MAX: usize = 172_800;
 
 /// A sum for each second of a session, over all sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -275,7 +279,7 @@ impl Alive {
 
 /// Bins of seconds for curves over the time of a session: each 1 % of it wide, at least a second
 /// (thesis 5.4.2). From, until before.
-pub fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut from = 0;
     std::iter::from_fn(move || {
         (from < seconds).then(|| {
@@ -289,7 +293,7 @@ pub fn smooth_bins(seconds: usize) -> impl Iterator<Item = (usize, usize)> {
 
 /// `amount` spread evenly over `from_ms..until_ms`, in pieces of at most `unit_ms`, aligned to
 /// `origin_ms`: which unit, and how much of it. The pieces sum to `amount`.
-pub fn spread(
+pub(crate) fn spread(
     amount: u64,
     (from_ms, until_ms): (i64, i64),
     origin_ms: i64,

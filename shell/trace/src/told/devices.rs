@@ -1,7 +1,7 @@
 //! How each type of device asks: what [`DeviceSeen`] says.
 
 use headlong_chains::{Chain, Kind, Request};
-use headlong_workload::phased::observed::DeviceSeen;
+use headlong_workload::phased::DeviceSeen;
 
 use super::counting::LogHistogram;
 use super::observing::{is_header, points};
@@ -48,14 +48,14 @@ struct Device {
 
 /// Types of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Devices {
+pub(crate) struct Devices {
     classes: usize,
     all: Vec<Device>,
 }
 
 impl Devices {
     /// None yet.
-    pub fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &Log) -> Self {
         Self {
             classes: log.rates.classes().len(),
             all: Vec::new(),
@@ -63,8 +63,11 @@ impl Devices {
     }
 
     /// One session more, in so many stretches between skips and inactive phases.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
-        let number = view.requests.first().map_or(0, |request| usize::from(request.device));
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
+        let number = view
+            .requests
+            .first()
+            .map_or(0, |request| usize::from(request.device));
         let number = number.min(DEVICES_MAX - 1);
         if number >= self.all.len() {
             self.all.resize_with(number + 1, Device::default);
@@ -81,7 +84,7 @@ impl Devices {
     }
 
     /// Those of another part too.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         if other.all.len() > self.all.len() {
             self.all.resize_with(other.all.len(), Device::default);
         }
@@ -91,9 +94,14 @@ impl Devices {
     }
 
     /// One for each type that any session was on.
-    pub fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
-        let seen = self.all.iter().enumerate().filter(|(_, device)| device.sessions > 0);
-        seen.map(|(number, device)| device.seen(number, log)).collect()
+    pub(crate) fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
+        let seen = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, device)| device.sessions > 0);
+        seen.map(|(number, device)| device.seen(number, log))
+            .collect()
     }
 }
 
@@ -110,7 +118,11 @@ impl Device {
             let info = log.file(chain.file);
             let us = nominal_us(chain.length, info.kbps);
             let is_audio = info.kind == Kind::Audio;
-            let sums = if is_audio { &mut self.audio } else { &mut self.content };
+            let sums = if is_audio {
+                &mut self.audio
+            } else {
+                &mut self.content
+            };
             sums[0] += u64::from(chain.is_open);
             sums[1] += 1;
             if !is_audio {
@@ -134,7 +146,11 @@ impl Device {
             let took_ms = chain.end_ms - chain.start_ms;
             if is_first && took_ms > FILLED_MS {
                 let ahead = (us / 1000).saturating_sub(took_ms as u64);
-                let all = if is_audio { &mut self.audio_ahead_ms } else { &mut self.ahead_ms };
+                let all = if is_audio {
+                    &mut self.audio_ahead_ms
+                } else {
+                    &mut self.ahead_ms
+                };
                 all.add(ahead);
             }
         }
@@ -154,7 +170,8 @@ impl Device {
                 let chain = &view.chains[*place as usize];
                 if !is_header(chain) {
                     self.probes[later] += 1;
-                    self.probe_us.add(nominal_us(chain.length, log.file(chain.file).kbps));
+                    self.probe_us
+                        .add(nominal_us(chain.length, log.file(chain.file).kbps));
                 }
             }
         }
@@ -183,7 +200,9 @@ impl Device {
         of_long.sort_by_key(|(chain, _)| *chain);
         let mut edges = Vec::new();
         for run in of_long.chunk_by(|a, b| a.0 == b.0) {
-            let spans = run.iter().map(|(_, request)| (request.received_ms, request.completed_ms));
+            let spans = run
+                .iter()
+                .map(|(_, request)| (request.received_ms, request.completed_ms));
             self.connections.add(most_at_once(spans, &mut edges) as u64);
             let gaps = run[run.len() / 2..]
                 .windows(2)
@@ -208,7 +227,11 @@ impl Device {
                 by_second.push((request.completed_ms.div_euclid(1000), request.sent_bytes));
             }
         }
-        for chain in view.chains.iter().filter(|chain| chain.is_open && !is_long(chain)) {
+        for chain in view
+            .chains
+            .iter()
+            .filter(|chain| chain.is_open && !is_long(chain))
+        {
             // It is one transfer: what it sent, by how long it took, at least the second that the
             // log tells apart.
             let seconds = ((chain.end_ms - chain.start_ms) / 1000).max(1) as u64;
@@ -216,7 +239,9 @@ impl Device {
         }
         by_second.sort_unstable();
         let sums = by_second.chunk_by(|a, b| a.0 == b.0);
-        let most = sums.map(|same| same.iter().map(|(_, bytes)| bytes).sum::<u64>()).max();
+        let most = sums
+            .map(|same| same.iter().map(|(_, bytes)| bytes).sum::<u64>())
+            .max();
         if let Some(bytes) = most {
             self.headroom.add(bytes.saturating_mul(8) / u64::from(kbps));
         }
@@ -237,7 +262,10 @@ impl Device {
         if self.stable_us.len() < other.stable_us.len() {
             self.stable_us.resize(other.stable_us.len(), 0);
         }
-        self.stable_us.iter_mut().zip(&other.stable_us).for_each(|(a, b)| *a += b);
+        self.stable_us
+            .iter_mut()
+            .zip(&other.stable_us)
+            .for_each(|(a, b)| *a += b);
         self.request_us.merge(&other.request_us);
         self.request_bytes.merge(&other.request_bytes);
         self.connections.merge(&other.connections);
@@ -251,13 +279,21 @@ impl Device {
     }
 
     fn seen(&self, number: usize, log: &Log) -> DeviceSeen {
-        let share = |part: u64, whole: u64| if whole > 0 { part as f64 / whole as f64 } else { 0.0 };
+        let share = |part: u64, whole: u64| {
+            if whole > 0 {
+                part as f64 / whole as f64
+            } else {
+                0.0
+            }
+        };
         let median = |all: &LogHistogram, scale: f64| all.quantile(0.5).unwrap_or(0.0) * scale;
         let high = |all: &LogHistogram, scale: f64| all.quantile(0.95).unwrap_or(0.0) * scale;
         let stable: u64 = self.stable_us.iter().sum();
         let is_used = |us: u64| us as f64 > stable as f64 * RATE_SHARE_MIN;
         let classes = log.rates.classes().iter().zip(&self.stable_us);
-        let used = classes.filter(|(_, us)| is_used(**us)).map(|(class, _)| class.kbps);
+        let used = classes
+            .filter(|(_, us)| is_used(**us))
+            .map(|(class, _)| class.kbps);
         DeviceSeen {
             name: match log.devices.get(number) {
                 Some(name) if !name.is_empty() => name.clone(),

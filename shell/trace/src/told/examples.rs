@@ -35,13 +35,23 @@ impl Examples {
         }
         consider(&mut self.whole, view, whole_score(log, view), REQUESTS_MAX);
         let started = view.span.start_ms + START_MS;
-        let shown = view.requests.partition_point(|request| request.received_ms <= started);
-        consider(&mut self.start, view, start_score(log, &view.requests[..shown]), shown);
+        let shown = view
+            .requests
+            .partition_point(|request| request.received_ms <= started);
+        consider(
+            &mut self.start,
+            view,
+            start_score(log, &view.requests[..shown]),
+            shown,
+        );
     }
 
     /// Those of another part too. Equal scores: the lower number of session.
     pub fn merge(&mut self, other: Self) {
-        let pairs = [(&mut self.whole, other.whole), (&mut self.start, other.start)];
+        let pairs = [
+            (&mut self.whole, other.whole),
+            (&mut self.start, other.start),
+        ];
         for (mine, other) in pairs {
             let rank = |example: &Example| (example.score, u32::MAX - example.session);
             if other.as_ref().map(rank) > mine.as_ref().map(rank) {
@@ -71,7 +81,9 @@ impl Examples {
                 "The same requests by bit rate. Many rows at once are a transient phase.",
             ));
             let start = example.requests[0].received_ms + DETAIL_MS;
-            let shown = example.requests.partition_point(|request| request.received_ms <= start);
+            let shown = example
+                .requests
+                .partition_point(|request| request.received_ms <= start);
             figures.push(rows(
                 log,
                 &example.requests[..shown],
@@ -97,7 +109,10 @@ impl Examples {
                 "The same requests by bit rate.",
             ));
         }
-        Outcome { tables: Vec::new(), figures }
+        Outcome {
+            tables: Vec::new(),
+            figures,
+        }
     }
 }
 
@@ -108,7 +123,11 @@ fn consider(best: &mut Option<Example>, view: &SessionView<'_>, score: u64, requ
         .is_none_or(|best| rank > (best.score, u32::MAX - best.session));
     if is_better && requests > 0 {
         let shown = &view.requests[..requests.min(view.requests.len()).min(REQUESTS_MAX)];
-        *best = Some(Example { score, session: view.session, requests: shown.to_vec() });
+        *best = Some(Example {
+            score,
+            session: view.session,
+            requests: shown.to_vec(),
+        });
     }
 }
 
@@ -124,7 +143,11 @@ fn rates_of(log: &Log, requests: &[Request]) -> usize {
 fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
     let minutes = view.span.ms() / 60_000;
     let phases = view.phases[0];
-    let open = view.requests.iter().filter(|request| request.asked_bytes.is_none()).count();
+    let open = view
+        .requests
+        .iter()
+        .filter(|request| request.asked_bytes.is_none())
+        .count();
     let points = [
         (10..=60).contains(&minutes),
         (3..=60).contains(&minutes),
@@ -141,12 +164,19 @@ fn whole_score(log: &Log, view: &SessionView<'_>) -> u64 {
 
 /// The same of a start: chunks, many of them, and more than one bit rate.
 fn start_score(log: &Log, requests: &[Request]) -> u64 {
-    let chunks = requests.iter().filter(|request| request.asked_bytes.is_some()).count();
+    let chunks = requests
+        .iter()
+        .filter(|request| request.asked_bytes.is_some())
+        .count();
     let long = match (requests.first(), requests.last()) {
         (Some(first), Some(last)) => last.received_ms - first.received_ms,
         _ => 0,
     };
-    let points = [chunks * 2 > requests.len(), (30..=400).contains(&chunks), long > 70_000];
+    let points = [
+        chunks * 2 > requests.len(),
+        (30..=400).contains(&chunks),
+        long > 70_000,
+    ];
     let yes = points.iter().filter(|yes| **yes).count() as u64;
     yes * 100 + rates_of(log, requests).min(8) as u64
 }
@@ -183,7 +213,8 @@ fn positions(log: &Log, example: &Example, id: &str, title: &str, reading: &str)
         Series::of(&format!("{} kbps", rate.name()), boxes)
     };
     let all = log.rates.classes().iter().enumerate().map(of_rate);
-    all.filter(|series| !series.points.is_empty()).fold(figure, Figure::series)
+    all.filter(|series| !series.points.is_empty())
+        .fold(figure, Figure::series)
 }
 
 /// Rectangles over time in rows of bit rates.
@@ -191,7 +222,10 @@ fn rows(log: &Log, requests: &[Request], id: &str, title: &str, reading: &str) -
     let mut used: Vec<usize> = requests.iter().map(|r| log.rates.of_file(r.file)).collect();
     used.sort_unstable();
     used.dedup();
-    let names = used.iter().map(|class| log.rates.classes()[*class].name()).collect();
+    let names = used
+        .iter()
+        .map(|class| log.rates.classes()[*class].name())
+        .collect();
     let boxes = requests.iter().map(|request| {
         let row = used.partition_point(|class| *class < log.rates.of_file(request.file)) as f64;
         vec![

@@ -133,7 +133,12 @@ impl Told {
                 all.tables.extend(outcome.tables);
                 all.figures.extend(outcome.figures);
             }
-            Section { key: key.into(), heading: heading.into(), tables: all.tables, figures: all.figures }
+            Section {
+                key: key.into(),
+                heading: heading.into(),
+                tables: all.tables,
+                figures: all.figures,
+            }
         };
         let chains = self.chaining.finish();
         let others = Others {
@@ -146,17 +151,41 @@ impl Told {
         };
         let observed = self.observing.finish(log, others);
         let mut sections = vec![
-            section("volume", "How much, and when", vec![self.volume.finish(log)]),
-            section("catalogue", "Titles and bit rates", vec![self.catalogue.finish(log)]),
+            section(
+                "volume",
+                "How much, and when",
+                vec![self.volume.finish(log)],
+            ),
+            section(
+                "catalogue",
+                "Titles and bit rates",
+                vec![self.catalogue.finish(log)],
+            ),
             section("viewing", "Viewing sessions", vec![self.viewing.finish()]),
-            section("examples", "Example sessions", vec![self.examples.finish(log)]),
+            section(
+                "examples",
+                "Example sessions",
+                vec![self.examples.finish(log)],
+            ),
             section("requests", "Requests", vec![self.requests.finish(log)]),
             section("chains", "Chains", vec![chains]),
-            section("seconds", "Sessions second by second", vec![self.seconds.finish()]),
-            section("phases", "Phases", vec![self.phases.finish(), self.rates.finish(log)]),
+            section(
+                "seconds",
+                "Sessions second by second",
+                vec![self.seconds.finish()],
+            ),
+            section(
+                "phases",
+                "Phases",
+                vec![self.phases.finish(), self.rates.finish(log)],
+            ),
         ];
         let table = specification(&sections);
-        sections.push(section("specification", "As a workload specification", vec![table]));
+        sections.push(section(
+            "specification",
+            "As a workload specification",
+            vec![table],
+        ));
         Characterisation {
             schema: SCHEMA.into(),
             about,
@@ -187,20 +216,70 @@ fn specification(sections: &[Section]) -> Outcome {
         None => Value::None,
     };
     let rows: [(&str, &str, Value, &str); 9] = [
-        ("popularity", "Popularity of titles", told(number("table-5.1", "titles", "value"), "titles"), "5.4"),
+        (
+            "popularity",
+            "Popularity of titles",
+            told(number("table-5.1", "titles", "value"), "titles"),
+            "5.4",
+        ),
         ("durations", "Lengths of titles", Value::None, "5.3"),
         ("rates", "Bit rates", Value::None, "5.2"),
-        ("length", "Length of sessions", told(number("table-viewing", "video-20", "value"), "% fetch a fifth or less"), "5.5 and 5.7"),
-        ("arrivals", "Arrivals of sessions", told(number("table-5.1", "sessions", "value"), "sessions"), "Sessions that start"),
-        ("sizes", "Sizes of requests", told(number("table-chunk-sizes", "mean", "bytes").map(|b| b / 1e6), "MB, mean of chunks"), "5.10"),
-        ("pacing", "Pacing", told(number("table-phases", "stable", "mean"), "s, mean stable phase"), "5.14 and 5.19"),
-        ("adaptation", "Adaptation", told(number("table-changes", "remains", "share"), "% of later searches end at the same rate"), "5.15, 5.17 and 5.18"),
-        ("parallel", "Connections", told(number("table-5.3", "overlap", "1"), "% of files over one"), "Table 5.3"),
+        (
+            "length",
+            "Length of sessions",
+            told(
+                number("table-viewing", "video-20", "value"),
+                "% fetch a fifth or less",
+            ),
+            "5.5 and 5.7",
+        ),
+        (
+            "arrivals",
+            "Arrivals of sessions",
+            told(number("table-5.1", "sessions", "value"), "sessions"),
+            "Sessions that start",
+        ),
+        (
+            "sizes",
+            "Sizes of requests",
+            told(
+                number("table-chunk-sizes", "mean", "bytes").map(|b| b / 1e6),
+                "MB, mean of chunks",
+            ),
+            "5.10",
+        ),
+        (
+            "pacing",
+            "Pacing",
+            told(
+                number("table-phases", "stable", "mean"),
+                "s, mean stable phase",
+            ),
+            "5.14 and 5.19",
+        ),
+        (
+            "adaptation",
+            "Adaptation",
+            told(
+                number("table-changes", "remains", "share"),
+                "% of later searches end at the same rate",
+            ),
+            "5.15, 5.17 and 5.18",
+        ),
+        (
+            "parallel",
+            "Connections",
+            told(number("table-5.3", "overlap", "1"), "% of files over one"),
+            "Table 5.3",
+        ),
     ];
     for (key, name, value, source) in rows {
         table.push(key, name, [value, source.into()]);
     }
-    Outcome { tables: vec![table], figures: Vec::new() }
+    Outcome {
+        tables: vec![table],
+        figures: Vec::new(),
+    }
 }
 
 /// Lines of a log that were not used.

@@ -2,7 +2,7 @@
 //! tables already.
 
 use headlong_chains::{Chain, Kind};
-use headlong_workload::phased::observed::{
+use headlong_workload::phased::{
     ChainRow, ChainsSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity, RenditionSeen,
     TitlesSeen, ViewingSeen, distribution, length_at,
 };
@@ -121,7 +121,8 @@ impl Observing {
                 }
             }
         }
-        let is_content = |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+        let is_content =
+            |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
         if let Some(first) = view.chains.iter().find(is_content) {
             let info = log.file(first.file);
             let start = share(first.start, info.size_bytes);
@@ -132,12 +133,14 @@ impl Observing {
                 self.stays.add((stay as u64).min(STAY_MAX_MILLIONTHS));
             }
             if info.duration_s > 0.0 {
-                self.fractions.add((nominal as f64 / info.duration_s) as u64);
+                self.fractions
+                    .add((nominal as f64 / info.duration_s) as u64);
             }
         }
         let skips = self.add_skips(log, view);
         self.add_pauses(view);
-        self.devices.add(log, view, 1 + skips + phases.inactive.len() as u64);
+        self.devices
+            .add(log, view, 1 + skips + phases.inactive.len() as u64);
     }
 
     /// Counts skips and adaptations; answers how many skips.
@@ -147,13 +150,21 @@ impl Observing {
             let info = log.file(chain.file);
             (byte as f64 / info.size_bytes.max(1) as f64 * info.duration_s * 1000.0) as i64
         };
-        let is_content = |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+        let is_content =
+            |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
         let mut skips = 0;
         for cluster in phases.transient.iter().skip(1) {
-            let mut chains = cluster.chains.iter().map(|place| &view.chains[*place as usize]);
+            let mut chains = cluster
+                .chains
+                .iter()
+                .map(|place| &view.chains[*place as usize]);
             let here = chains.find(|chain| is_content(chain));
-            let earlier = view.chains.partition_point(|chain| chain.start_ms < cluster.span.start_ms);
-            let before = view.chains[..earlier].iter().rfind(|chain| is_content(chain));
+            let earlier = view
+                .chains
+                .partition_point(|chain| chain.start_ms < cluster.span.start_ms);
+            let before = view.chains[..earlier]
+                .iter()
+                .rfind(|chain| is_content(chain));
             let by = here.zip(before).map(|(here, before)| {
                 at_ms(here, here.start) - at_ms(before, before.start.saturating_add(before.length))
             });
@@ -228,7 +239,13 @@ impl Observing {
 
     fn viewing(&self, changes: [f64; 3]) -> ViewingSeen {
         let hours = self.active_ms as f64 / 3.6e6;
-        let per_hour = |count: u64| if hours > 0.0 { count as f64 / hours } else { 0.0 };
+        let per_hour = |count: u64| {
+            if hours > 0.0 {
+                count as f64 / hours
+            } else {
+                0.0
+            }
+        };
         let share = |count: u64| per_cent(count as f64, self.sessions as f64) / 100.0;
         let [down, _, up] = changes;
         ViewingSeen {
@@ -305,7 +322,11 @@ fn share(part: u64, whole: u64) -> u64 {
 /// Sessions by hour, or by sixteenths of a log of less than four hours.
 fn arrivals(starts: &[u64], width_ms: i64, log: &Log) -> Vec<u64> {
     let span = (log.span_ms.1 - log.span_ms.0).max(1);
-    let parts = if span < 4 * 3_600_000 { 16 } else { (span + 1_799_999) / 3_600_000 };
+    let parts = if span < 4 * 3_600_000 {
+        16
+    } else {
+        (span + 1_799_999) / 3_600_000
+    };
     let mut sums = vec![0; parts as usize];
     for (bin, count) in starts.iter().enumerate() {
         let middle = (bin as i64 * width_ms + width_ms / 2).min(span - 1);
@@ -369,7 +390,8 @@ fn phases(phases: &PhaseShares) -> PhasesSeen {
         clusters_all: all.lengths_ms[0].count(),
         stable_all: all.lengths_ms[1].count(),
         stable_all_s_mean: seconds(all.lengths_ms[1].mean()),
-        sessions_with_stable: per_cent(content.with_stable as f64, phases.sessions() as f64) / 100.0,
+        sessions_with_stable: per_cent(content.with_stable as f64, phases.sessions() as f64)
+            / 100.0,
         transient_share: shares[0][0],
         stable_share: shares[0][1],
         inactive_share: shares[0][2],
@@ -394,11 +416,15 @@ fn chains(chaining: &Chaining, requests: &RequestKinds) -> ChainsSeen {
             let length = length_at(index);
             (length, per_cent(weight(length, bytes), total) / 100.0)
         };
-        if total > 0.0 { (0..LENGTHS).map(at).collect() } else { Points::new() }
+        if total > 0.0 {
+            (0..LENGTHS).map(at).collect()
+        } else {
+            Points::new()
+        }
     };
     let mut slopes = [0.0; 3];
     for segment in segments(&runs) {
-        slopes[segment.place()] = segment.c;
+        slopes[segment.place()] = segment.law.c;
     }
     let zero = chaining.zero_shares();
     let mut parallel = [0.0; 6];
@@ -428,5 +454,10 @@ pub(super) type Rows = [[ChainRow; 3]; 2];
 
 /// So that rows of both kinds of sums are made in one way.
 pub(super) fn row_of(chains: u64, requests: u64, bytes: u64, us: u128) -> ChainRow {
-    ChainRow { chains, requests, bytes, seconds: us as f64 / 1e6 }
+    ChainRow {
+        chains,
+        requests,
+        bytes,
+        seconds: us as f64 / 1e6,
+    }
 }

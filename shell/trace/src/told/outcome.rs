@@ -90,7 +90,12 @@ pub struct Table {
 
 impl Table {
     /// An empty table with these columns: key and name.
-    pub fn new(id: &str, title: &str, reading: impl Into<String>, columns: &[(&str, &str)]) -> Self {
+    pub fn new(
+        id: &str,
+        title: &str,
+        reading: impl Into<String>,
+        columns: &[(&str, &str)],
+    ) -> Self {
         let column = |(key, name): &(&str, &str)| Column {
             key: key.to_string(),
             name: name.to_string(),
@@ -284,11 +289,15 @@ pub struct Outcome {
 }
 
 /// `part` of `whole` in per cent; nothing of nothing is nothing.
-pub fn per_cent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+pub(crate) fn per_cent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        100.0 * part / whole
+    } else {
+        0.0
+    }
 }
 
 /// `sum / count`, if there were any.
-pub fn mean(sum: f64, count: u64) -> Option<f64> {
+pub(crate) fn mean(sum: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }

@@ -72,31 +72,40 @@ impl PhaseShares {
         let (phases, sums) = (view.phases[which], &mut self.readings[which]);
         let stable = phases.stable.iter().map(|place| {
             let chain = &view.chains[*place as usize];
-            Span { start_ms: chain.start_ms, end_ms: chain.end_ms }
+            Span {
+                start_ms: chain.start_ms,
+                end_ms: chain.end_ms,
+            }
         });
         let mut spans = [
-            phases.transient.iter().map(|cluster| cluster.span).collect(),
+            phases
+                .transient
+                .iter()
+                .map(|cluster| cluster.span)
+                .collect(),
             stable.collect::<Vec<_>>(),
             phases.inactive.clone(),
         ];
-        let first = |spans: &[Span]| spans.iter().map(|span| span.start_ms).min();
-        let (transient, stable) = (first(&spans[0]), first(&spans[1]));
-        let is_transient = match (transient, stable) {
-            (Some(transient), Some(stable)) => transient <= stable,
-            (transient, _) => transient.is_some(),
-        };
-        sums.start_transient += u64::from(is_transient);
-        sums.with_stable += u64::from(stable.is_some());
-        sums.short += u64::from(stable.is_none() && view.span.ms() as i64 <= LONG_MS);
+        let has_stable = !spans[1].is_empty();
+        sums.start_transient += u64::from(phases.starts_transient);
+        sums.with_stable += u64::from(has_stable);
+        sums.short += u64::from(!has_stable && view.span.ms() as i64 <= LONG_MS);
         for (place, cluster) in phases.transient.iter().enumerate() {
             let chains = cluster.chains.len() as u64;
             match place {
-                0 => (sums.firsts, sums.chains_first) = (sums.firsts + 1, sums.chains_first + chains),
-                _ => (sums.successors, sums.chains_later) = (sums.successors + 1, sums.chains_later + chains),
+                0 => {
+                    (sums.firsts, sums.chains_first) = (sums.firsts + 1, sums.chains_first + chains)
+                }
+                _ => {
+                    (sums.successors, sums.chains_later) =
+                        (sums.successors + 1, sums.chains_later + chains)
+                }
             }
         }
         for (kind, spans) in spans.iter_mut().enumerate() {
-            spans.iter().for_each(|span| sums.lengths_ms[kind].add(span.ms()));
+            spans
+                .iter()
+                .for_each(|span| sums.lengths_ms[kind].add(span.ms()));
             sums.covered_ms[kind] += union_ms(spans);
         }
     }
@@ -167,7 +176,11 @@ impl PhaseShares {
         let shares = [self.time_shares(0), self.time_shares(1)];
         let transient = self.transient_bytes_share() * 100.0;
         let has_bytes = self.bytes.iter().sum::<u64>() > 0;
-        let bytes = [has_bytes.then_some(transient), has_bytes.then_some(100.0 - transient), None];
+        let bytes = [
+            has_bytes.then_some(transient),
+            has_bytes.then_some(100.0 - transient),
+            None,
+        ];
         for (kind, name) in PHASES.into_iter().enumerate() {
             let length = |reading: usize| -> Value {
                 let mean = self.readings[reading].lengths_ms[kind].mean();
@@ -199,24 +212,43 @@ impl PhaseShares {
         );
         type Number = fn(&Reading, f64) -> f64;
         let rows: [(&str, &str, Number); 9] = [
-            ("clusters", "Transient phases", |r, _| r.lengths_ms[0].count() as f64),
-            ("successors", "of them not the first of their session", |r, _| r.successors as f64),
-            ("stable", "Stable phases", |r, _| r.lengths_ms[1].count() as f64),
-            ("inactive", "Inactive phases", |r, _| r.lengths_ms[2].count() as f64),
-            ("start-transient", "Sessions that begin in a transient phase (%)", |r, n| {
-                per_cent(r.start_transient as f64, n)
+            ("clusters", "Transient phases", |r, _| {
+                r.lengths_ms[0].count() as f64
             }),
-            ("with-stable", "Sessions with a stable phase (%)", |r, n| per_cent(r.with_stable as f64, n)),
-            ("short", "Sessions too short for one (%)", |r, n| per_cent(r.short as f64, n)),
-            ("chains-first", "Chains in a first transient phase", |r, _| {
-                mean(r.chains_first as f64, r.firsts).unwrap_or(0.0)
+            (
+                "successors",
+                "of them not the first of their session",
+                |r, _| r.successors as f64,
+            ),
+            ("stable", "Stable phases", |r, _| {
+                r.lengths_ms[1].count() as f64
             }),
+            ("inactive", "Inactive phases", |r, _| {
+                r.lengths_ms[2].count() as f64
+            }),
+            (
+                "start-transient",
+                "Sessions that begin in a transient phase (%)",
+                |r, n| per_cent(r.start_transient as f64, n),
+            ),
+            ("with-stable", "Sessions with a stable phase (%)", |r, n| {
+                per_cent(r.with_stable as f64, n)
+            }),
+            ("short", "Sessions too short for one (%)", |r, n| {
+                per_cent(r.short as f64, n)
+            }),
+            (
+                "chains-first",
+                "Chains in a first transient phase",
+                |r, _| mean(r.chains_first as f64, r.firsts).unwrap_or(0.0),
+            ),
             ("chains-later", "Chains in a later one", |r, _| {
                 mean(r.chains_later as f64, r.successors).unwrap_or(0.0)
             }),
         ];
         for (key, name, number) in rows {
-            let values = [0, 1].map(|which| number(&self.readings[which], self.sessions as f64).into());
+            let values =
+                [0, 1].map(|which| number(&self.readings[which], self.sessions as f64).into());
             table.push(key, name, values);
         }
         table

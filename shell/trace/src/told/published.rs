@@ -28,7 +28,14 @@ const fn exact(
     column: &'static str,
     value: f64,
 ) -> Published {
-    Published { table, row, column, place, how: "", value }
+    Published {
+        table,
+        row,
+        column,
+        place,
+        how: "",
+        value,
+    }
 }
 
 const fn told(
@@ -37,31 +44,158 @@ const fn told(
     how: &'static str,
     value: f64,
 ) -> Published {
-    Published { table, row, column, place, how, value }
+    Published {
+        table,
+        row,
+        column,
+        place,
+        how,
+        value,
+    }
 }
 
 /// Tables 5.1 to 5.4: rows of numbers under the same columns.
 const ROWS: &[(&str, &str, &str, &[&str], &[f64])] = &[
-    ("Table 5.2", "table-5.2", "open-audio", REQUESTS, &[208_045.0, 0.3, 1095.7, 3.5]),
-    ("Table 5.2", "table-5.2", "open-video", REQUESTS, &[445_728.0, 0.7, 5828.1, 18.5]),
-    ("Table 5.2", "table-5.2", "open-combined", REQUESTS, &[166_720.0, 0.3, 4033.0, 12.8]),
-    ("Table 5.2", "table-5.2", "open-total", REQUESTS, &[820_493.0, 1.3, 10_956.8, 34.8]),
-    ("Table 5.2", "table-5.2", "chunk-audio", REQUESTS, &[2_654_422.0, 4.1, 299.2, 0.9]),
-    ("Table 5.2", "table-5.2", "chunk-video", REQUESTS, &[53_758_669.0, 82.3, 18_411.5, 58.4]),
-    ("Table 5.2", "table-5.2", "chunk-combined", REQUESTS, &[8_102_517.0, 12.4, 1832.2, 5.8]),
-    ("Table 5.2", "table-5.2", "chunk-total", REQUESTS, &[64_515_608.0, 98.7, 20_542.9, 65.2]),
-    ("Table 5.2", "table-5.2", "total", REQUESTS, &[65_336_101.0, 100.0, 31_499.6, 100.0]),
-    ("Table 5.3", "table-5.3", "overlap", CONNECTIONS, &[41.9, 18.0, 33.0, 6.0, 0.8, 0.3]),
-    ("Table 5.3", "table-5.3", "second", CONNECTIONS, &[41.9, 18.0, 33.0, 6.0, 0.8, 0.3]),
-    ("Table 5.4", "table-5.4", "open-audio", CHAINS, &[7.2, 1.3, 6.8, 534.1]),
-    ("Table 5.4", "table-5.4", "open-video", CHAINS, &[17.3, 1.1, 15.1, 63.7]),
-    ("Table 5.4", "table-5.4", "open-combined", CHAINS, &[7.0, 1.0, 25.5, 148.5]),
-    ("Table 5.4", "table-5.4", "open-total", CHAINS, &[31.5, 1.2, 15.5, 189.8]),
-    ("Table 5.4", "table-5.4", "chunk-audio", CHAINS, &[10.7, 10.8, 1.3, 134.7]),
-    ("Table 5.4", "table-5.4", "chunk-video", CHAINS, &[54.6, 43.0, 15.1, 51.6]),
-    ("Table 5.4", "table-5.4", "chunk-combined", CHAINS, &[3.2, 109.5, 25.5, 147.6]),
-    ("Table 5.4", "table-5.4", "chunk-total", CHAINS, &[68.5, 41.1, 13.4, 69.1]),
-    ("Table 5.4", "table-5.4", "total", CHAINS, &[100.0, 21.5, 14.1, 107.1]),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "open-audio",
+        REQUESTS,
+        &[208_045.0, 0.3, 1095.7, 3.5],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "open-video",
+        REQUESTS,
+        &[445_728.0, 0.7, 5828.1, 18.5],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "open-combined",
+        REQUESTS,
+        &[166_720.0, 0.3, 4033.0, 12.8],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "open-total",
+        REQUESTS,
+        &[820_493.0, 1.3, 10_956.8, 34.8],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "chunk-audio",
+        REQUESTS,
+        &[2_654_422.0, 4.1, 299.2, 0.9],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "chunk-video",
+        REQUESTS,
+        &[53_758_669.0, 82.3, 18_411.5, 58.4],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "chunk-combined",
+        REQUESTS,
+        &[8_102_517.0, 12.4, 1832.2, 5.8],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "chunk-total",
+        REQUESTS,
+        &[64_515_608.0, 98.7, 20_542.9, 65.2],
+    ),
+    (
+        "Table 5.2",
+        "table-5.2",
+        "total",
+        REQUESTS,
+        &[65_336_101.0, 100.0, 31_499.6, 100.0],
+    ),
+    (
+        "Table 5.3",
+        "table-5.3",
+        "overlap",
+        CONNECTIONS,
+        &[41.9, 18.0, 33.0, 6.0, 0.8, 0.3],
+    ),
+    (
+        "Table 5.3",
+        "table-5.3",
+        "second",
+        CONNECTIONS,
+        &[41.9, 18.0, 33.0, 6.0, 0.8, 0.3],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "open-audio",
+        CHAINS,
+        &[7.2, 1.3, 6.8, 534.1],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "open-video",
+        CHAINS,
+        &[17.3, 1.1, 15.1, 63.7],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "open-combined",
+        CHAINS,
+        &[7.0, 1.0, 25.5, 148.5],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "open-total",
+        CHAINS,
+        &[31.5, 1.2, 15.5, 189.8],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "chunk-audio",
+        CHAINS,
+        &[10.7, 10.8, 1.3, 134.7],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "chunk-video",
+        CHAINS,
+        &[54.6, 43.0, 15.1, 51.6],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "chunk-combined",
+        CHAINS,
+        &[3.2, 109.5, 25.5, 147.6],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "chunk-total",
+        CHAINS,
+        &[68.5, 41.1, 13.4, 69.1],
+    ),
+    (
+        "Table 5.4",
+        "table-5.4",
+        "total",
+        CHAINS,
+        &[100.0, 21.5, 14.1, 107.1],
+    ),
 ];
 const REQUESTS: &[&str] = &["requests", "requests-share", "gb", "gb-share"];
 const CONNECTIONS: &[&str] = &["1", "2", "3", "4", "5", "6"];
@@ -81,25 +215,108 @@ const SINGLE: &[Published] = &[
     exact("5.2.1", "table-bit-rates", "video-3000", "time", 6.0),
     exact("5.2.1", "table-bit-rates", "video-5800", "bytes", 25.0),
     exact("5.2.2", "table-viewing", "first-part", "value", 85.0),
-    told("5.2.2", ("table-viewing", "start-1", "value"), "about", 36.0),
+    told(
+        "5.2.2",
+        ("table-viewing", "start-1", "value"),
+        "about",
+        36.0,
+    ),
     exact("5.2.2", "table-viewing", "start-5", "value", 60.0),
     told("5.2.2", ("table-viewing", "end-95", "value"), "about", 45.0),
-    told("5.2.2", ("table-viewing", "over-100-audio", "value"), "about", 30.0),
-    told("5.2.2", ("table-viewing", "over-100-video", "value"), "about", 10.0),
-    told("5.2.2", ("table-viewing", "video-20", "value"), "about", 50.0),
-    told("5.3", ("table-chain-lengths", "chains", "value"), "about", 2.3e6),
-    told("5.3.1", ("table-chain-lengths", "up-to-1mb", "value"), "more than", 60.0),
-    told("5.3.1", ("table-chain-lengths", "over-10mb", "value"), "about", 15.0),
-    told("5.3.1", ("table-chain-lengths", "bytes-over-10mb", "value"), "more than", 90.0),
-    told("5.3.1", ("table-chain-lengths", "bytes-under-1mb", "value"), "less than", 2.0),
-    told("5.3.2", ("table-chain-lengths", "at-zero", "value"), "about", 24.0),
+    told(
+        "5.2.2",
+        ("table-viewing", "over-100-audio", "value"),
+        "about",
+        30.0,
+    ),
+    told(
+        "5.2.2",
+        ("table-viewing", "over-100-video", "value"),
+        "about",
+        10.0,
+    ),
+    told(
+        "5.2.2",
+        ("table-viewing", "video-20", "value"),
+        "about",
+        50.0,
+    ),
+    told(
+        "5.3",
+        ("table-chain-lengths", "chains", "value"),
+        "about",
+        2.3e6,
+    ),
+    told(
+        "5.3.1",
+        ("table-chain-lengths", "up-to-1mb", "value"),
+        "more than",
+        60.0,
+    ),
+    told(
+        "5.3.1",
+        ("table-chain-lengths", "over-10mb", "value"),
+        "about",
+        15.0,
+    ),
+    told(
+        "5.3.1",
+        ("table-chain-lengths", "bytes-over-10mb", "value"),
+        "more than",
+        90.0,
+    ),
+    told(
+        "5.3.1",
+        ("table-chain-lengths", "bytes-under-1mb", "value"),
+        "less than",
+        2.0,
+    ),
+    told(
+        "5.3.2",
+        ("table-chain-lengths", "at-zero", "value"),
+        "about",
+        24.0,
+    ),
     exact("5.3.2", "table-chain-lengths", "open-768k", "value", 84.0),
-    exact("5.3.2", "table-chain-lengths", "open-under-768k", "value", 0.4),
-    told("5.3.2", ("table-chain-lengths", "chunk-under-16k", "value"), "more than", 49.0),
-    exact("5.3.2", "table-chain-lengths", "chunk-under-128k", "value", 98.0),
-    exact("5.3.2", "table-chain-lengths", "rest-under-768k", "value", 33.0),
-    told("5.3.3", ("table-chain-lengths", "over-20mb", "value"), "about", 10.0),
-    told("5.3.3", ("table-chain-lengths", "over-450mb", "value"), "about", 1.0),
+    exact(
+        "5.3.2",
+        "table-chain-lengths",
+        "open-under-768k",
+        "value",
+        0.4,
+    ),
+    told(
+        "5.3.2",
+        ("table-chain-lengths", "chunk-under-16k", "value"),
+        "more than",
+        49.0,
+    ),
+    exact(
+        "5.3.2",
+        "table-chain-lengths",
+        "chunk-under-128k",
+        "value",
+        98.0,
+    ),
+    exact(
+        "5.3.2",
+        "table-chain-lengths",
+        "rest-under-768k",
+        "value",
+        33.0,
+    ),
+    told(
+        "5.3.3",
+        ("table-chain-lengths", "over-20mb", "value"),
+        "about",
+        10.0,
+    ),
+    told(
+        "5.3.3",
+        ("table-chain-lengths", "over-450mb", "value"),
+        "about",
+        1.0,
+    ),
     exact("5.3.3", "table-survival", "middle", "d45", 3.35),
     exact("5.4.6", "table-phases", "transient", "time", 5.2),
     exact("5.4.6", "table-phases", "stable", "time", 79.1),
@@ -111,23 +328,58 @@ const SINGLE: &[Published] = &[
     exact("5.4.6", "table-phases", "stable", "bytes", 92.4),
     exact("5.4.4", "table-phases", "stable", "mean", 510.0),
     exact("5.4.4", "table-phases", "stable", "mean-all", 510.0),
-    exact("5.4.3", "table-phase-counts", "successors", "without-audio", 150_290.0),
-    exact("5.4.3", "table-phase-counts", "successors", "all", 150_290.0),
-    told("5.4.3", ("table-phase-counts", "start-transient", "without-audio"), "more than", 97.0),
-    told("5.4.3", ("table-phase-counts", "start-transient", "all"), "more than", 97.0),
-    exact("5.4.3", "table-phase-counts", "with-stable", "without-audio", 56.0),
-    told("5.4.3", ("table-phase-counts", "short", "without-audio"), "about", 33.0),
+    exact(
+        "5.4.3",
+        "table-phase-counts",
+        "successors",
+        "without-audio",
+        150_290.0,
+    ),
+    exact(
+        "5.4.3",
+        "table-phase-counts",
+        "successors",
+        "all",
+        150_290.0,
+    ),
+    told(
+        "5.4.3",
+        ("table-phase-counts", "start-transient", "without-audio"),
+        "more than",
+        97.0,
+    ),
+    told(
+        "5.4.3",
+        ("table-phase-counts", "start-transient", "all"),
+        "more than",
+        97.0,
+    ),
+    exact(
+        "5.4.3",
+        "table-phase-counts",
+        "with-stable",
+        "without-audio",
+        56.0,
+    ),
+    told(
+        "5.4.3",
+        ("table-phase-counts", "short", "without-audio"),
+        "about",
+        33.0,
+    ),
     exact("5.4.3", "table-changes", "decreases", "share", 17.0),
     exact("5.4.3", "table-changes", "remains", "share", 54.0),
     exact("5.4.3", "table-changes", "increases", "share", 29.0),
 ];
 
 /// Everything that is known.
-pub fn all() -> impl Iterator<Item = Published> {
-    let rows = ROWS.iter().flat_map(|(place, table, row, columns, values)| {
-        let cells = columns.iter().zip(*values);
-        cells.map(|(column, value)| exact(place, table, row, column, *value))
-    });
+pub(crate) fn all() -> impl Iterator<Item = Published> {
+    let rows = ROWS
+        .iter()
+        .flat_map(|(place, table, row, columns, values)| {
+            let cells = columns.iter().zip(*values);
+            cells.map(|(column, value)| exact(place, table, row, column, *value))
+        });
     rows.chain(SINGLE.iter().copied())
 }
 
@@ -152,7 +404,12 @@ pub fn beside<'a>(tables: impl Iterator<Item = &'a Table> + Clone) -> Vec<Beside
         let mut mine = tables.clone().filter(|table| table.id == known.table);
         mine.find_map(|table| table.number(known.row, known.column))
     };
-    all().map(|published| Beside { here: here(&published), published }).collect()
+    all()
+        .map(|published| Beside {
+            here: here(&published),
+            published,
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -161,7 +418,9 @@ mod tests {
 
     #[test]
     fn no_cell_is_published_twice() {
-        let mut keys: Vec<_> = all().map(|known| (known.table, known.row, known.column)).collect();
+        let mut keys: Vec<_> = all()
+            .map(|known| (known.table, known.row, known.column))
+            .collect();
         let count = keys.len();
         keys.sort_unstable();
         keys.dedup();

@@ -4,7 +4,7 @@ use headlong_chains::Request;
 
 use super::counting::LogHistogram;
 use super::observing::{Rows, row_of};
-use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, mean, per_cent};
+use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, per_cent};
 use super::view::{KINDS, Log, SessionView, kind_index, kind_name, nominal_us};
 
 /// Numbers of connections that Table 5.3 tells apart; the last is that many or more.
@@ -112,7 +112,8 @@ impl RequestKinds {
 
     /// The sums by type and kind.
     pub(super) fn rows(&self) -> Rows {
-        self.by_kind.map(|kinds| kinds.map(|sum| row_of(0, sum.requests, sum.bytes, 0)))
+        self.by_kind
+            .map(|kinds| kinds.map(|sum| row_of(0, sum.requests, sum.bytes, 0)))
     }
 
     /// Tables 5.2 and 5.3, and both halves of Figure 5.10.
@@ -135,7 +136,12 @@ impl RequestKinds {
                  use both types.",
                 per_cent(self.both_types as f64, self.sessions as f64)
             ),
-            &[("requests", "Requests"), ("requests-share", "%"), ("gb", "GB"), ("gb-share", "%")],
+            &[
+                ("requests", "Requests"),
+                ("requests-share", "%"),
+                ("gb", "GB"),
+                ("gb-share", "%"),
+            ],
         );
         let mut push = |key: &str, name: &str, sum: Sum| {
             let values = [
@@ -146,7 +152,11 @@ impl RequestKinds {
             ];
             table.push(key, name, values);
         };
-        for (kinds, (key, name)) in self.by_kind.iter().zip([("open", "Open"), ("chunk", "Chunk")]) {
+        for (kinds, (key, name)) in self
+            .by_kind
+            .iter()
+            .zip([("open", "Open"), ("chunk", "Chunk")])
+        {
             let mut total = Sum::default();
             for (sum, kind) in kinds.iter().zip(KINDS.map(kind_name)) {
                 push(&format!("{key}-{kind}"), &format!("{name} {kind}"), *sum);
@@ -179,7 +189,13 @@ impl RequestKinds {
         let rows = [("overlap", "By overlap (%)"), ("second", "By second (%)")];
         for (counts, (key, name)) in self.at_once.iter().zip(rows) {
             let total: u64 = counts.iter().sum();
-            table.push(key, name, counts.iter().map(|n| per_cent(*n as f64, total as f64).into()));
+            table.push(
+                key,
+                name,
+                counts
+                    .iter()
+                    .map(|n| per_cent(*n as f64, total as f64).into()),
+            );
         }
         table
     }
@@ -206,21 +222,33 @@ impl RequestKinds {
 
     fn sizes_figures(&self, log: &Log) -> Vec<Figure> {
         let classes = log.rates.classes().iter().enumerate();
-        let used: Vec<_> = classes.filter(|(place, _)| self.by_rate[*place].requests > 0).collect();
+        let used: Vec<_> = classes
+            .filter(|(place, _)| self.by_rate[*place].requests > 0)
+            .collect();
         let names: Vec<String> = used
             .iter()
             .map(|(_, class)| format!("{} kbps, {}", class.kbps, kind_name(class.kind)))
             .collect();
-        let bars = |id: &str, title: &str, unit: &str, reading: &str, value: &dyn Fn(usize) -> f64| {
-            let points = used.iter().enumerate();
-            let points = points.map(|(bar, (place, _))| {
-                (bar as f64, value(*place) / self.by_rate[*place].requests as f64)
-            });
-            let x = Axis::new("Bit rate", "").named(names.clone());
-            Figure::new(id, title, Form::Bars, x, Axis::new("Mean of a request", unit))
+        let bars =
+            |id: &str, title: &str, unit: &str, reading: &str, value: &dyn Fn(usize) -> f64| {
+                let points = used.iter().enumerate();
+                let points = points.map(|(bar, (place, _))| {
+                    (
+                        bar as f64,
+                        value(*place) / self.by_rate[*place].requests as f64,
+                    )
+                });
+                let x = Axis::new("Bit rate", "").named(names.clone());
+                Figure::new(
+                    id,
+                    title,
+                    Form::Bars,
+                    x,
+                    Axis::new("Mean of a request", unit),
+                )
                 .reading(reading)
                 .series(Series::new("mean", points))
-        };
+            };
         vec![
             bars(
                 "figure-5.10-bytes",
@@ -249,7 +277,10 @@ fn overlap(request: &Request) -> (i64, i64) {
 /// The whole seconds that a request touches, half open.
 fn same_second(request: &Request) -> (i64, i64) {
     let second = |ms: i64| ms.div_euclid(1000);
-    (second(request.received_ms), second(request.completed_ms) + 1)
+    (
+        second(request.received_ms),
+        second(request.completed_ms) + 1,
+    )
 }
 
 /// Most spans that overlap at once; what begins where another ends does not overlap it.

@@ -3,13 +3,17 @@
 use headlong_chains::{Kind, Request};
 
 use super::counting::{Alive, BySecond, SECONDS_MAX, smooth_bins, spread};
-use super::outcome::{Axis, Figure, Form, Outcome, Series, mean, per_cent};
+use super::outcome::{Axis, Figure, Form, Outcome, Series, mean};
 use super::view::{Log, READINGS, SessionView};
 
 /// A chain longer than this is long (A11).
 pub(super) const LONG_MS: i64 = 40_000;
 /// What the requests of Figure 5.19 are told apart by.
-const CLASSES: [&str; 3] = ["chunks of long chains", "chunks of short chains", "open-ended"];
+const CLASSES: [&str; 3] = [
+    "chunks of long chains",
+    "chunks of short chains",
+    "open-ended",
+];
 
 /// Sums over sessions for each second since a session began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,9 +107,15 @@ impl Seconds {
             };
             let bytes = &mut self.bytes[class];
             let when = (request.received_ms, request.completed_ms);
-            spread(request.sent_bytes, when, view.span.start_ms, 1000, |second, part| {
-                bytes.add(second, part);
-            });
+            spread(
+                request.sent_bytes,
+                when,
+                view.span.start_ms,
+                1000,
+                |second, part| {
+                    bytes.add(second, part);
+                },
+            );
         }
     }
 
@@ -130,9 +140,19 @@ impl Seconds {
             &other.arrivals,
             &other.inactive,
         ];
-        mine.into_iter().zip(others).for_each(|(mine, other)| mine.merge(other));
-        let mine = self.clusters.iter_mut().chain(&mut self.stable).chain(&mut self.bytes);
-        let others = other.clusters.iter().chain(&other.stable).chain(&other.bytes);
+        mine.into_iter()
+            .zip(others)
+            .for_each(|(mine, other)| mine.merge(other));
+        let mine = self
+            .clusters
+            .iter_mut()
+            .chain(&mut self.stable)
+            .chain(&mut self.bytes);
+        let others = other
+            .clusters
+            .iter()
+            .chain(&other.stable)
+            .chain(&other.bytes);
         mine.zip(others).for_each(|(mine, other)| mine.merge(other));
     }
 
@@ -162,7 +182,10 @@ impl Seconds {
              player trying bit rates; the further the connections are above the files, the more it \
              fetches in parallel.",
         )
-        .series(Series::new("connections", per_session(&self.connections, alive, 1.0)))
+        .series(Series::new(
+            "connections",
+            per_session(&self.connections, alive, 1.0),
+        ))
         .series(Series::new("files", per_session(&self.files, alive, 1.0)))
     }
 
@@ -213,12 +236,13 @@ impl Seconds {
              played.",
         );
         let mbit = 8.0 / 1e6;
-        CLASSES.into_iter().zip(&self.bytes).fold(figure, |figure, (name, bytes)| {
-            match bytes.is_empty() {
+        CLASSES
+            .into_iter()
+            .zip(&self.bytes)
+            .fold(figure, |figure, (name, bytes)| match bytes.is_empty() {
                 true => figure,
                 false => figure.series(Series::new(name, per_session(bytes, alive, mbit))),
-            }
-        })
+            })
     }
 
     fn inactive_figure(&self, alive: &BySecond) -> Figure {
@@ -266,15 +290,11 @@ fn elapsed(id: &str, title: &str, y: Axis) -> Figure {
 fn per_session(sums: &BySecond, counts: &BySecond, scale: f64) -> Vec<(f64, f64)> {
     let bins = smooth_bins(counts.len());
     let points = bins.filter_map(|(from, until)| {
-        let average = mean(sums.sum(from, until) as f64 * scale, counts.sum(from, until))?;
+        let average = mean(
+            sums.sum(from, until) as f64 * scale,
+            counts.sum(from, until),
+        )?;
         Some(((from + until + 1) as f64 / 2.0, average))
     });
     points.collect()
-}
-
-/// Per cent of sessions that are inactive in a second, for tests and tables.
-#[cfg(test)]
-pub(super) fn inactive_share(seconds: &Seconds, second: usize) -> f64 {
-    let alive = seconds.alive.by_second().get(second);
-    per_cent(seconds.inactive.get(second) as f64, alive as f64)
 }

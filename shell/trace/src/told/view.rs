@@ -5,10 +5,10 @@ use headlong_chains::{Chain, FileInfo, Kind, Request};
 /// In [`SessionView::chain_of`]: a request that is in no chain, because nothing was sent (A7).
 pub const NO_CHAIN: u32 = u32::MAX;
 /// Kinds of content, as arrays by kind are indexed.
-pub const KINDS: [Kind; 3] = [Kind::Audio, Kind::Video, Kind::Combined];
+pub(crate) const KINDS: [Kind; 3] = [Kind::Audio, Kind::Video, Kind::Combined];
 
 /// Where a kind stands in [`KINDS`].
-pub const fn kind_index(kind: Kind) -> usize {
+pub(crate) const fn kind_index(kind: Kind) -> usize {
     match kind {
         Kind::Audio => 0,
         Kind::Video => 1,
@@ -17,7 +17,7 @@ pub const fn kind_index(kind: Kind) -> usize {
 }
 
 /// What a kind is called in tables.
-pub const fn kind_name(kind: Kind) -> &'static str {
+pub(crate) const fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Audio => "audio",
         Kind::Video => "video",
@@ -26,7 +26,7 @@ pub const fn kind_name(kind: Kind) -> &'static str {
 }
 
 /// Microseconds that so many bytes play at a nominal bit rate (A13); 0 if the rate is not known.
-pub const fn nominal_us(bytes: u64, kbps: u32) -> u64 {
+pub(crate) const fn nominal_us(bytes: u64, kbps: u32) -> u64 {
     if kbps == 0 {
         return 0;
     }
@@ -146,7 +146,7 @@ pub struct Log {
 }
 
 /// Sessions that start so near the end of the log are left out (A16, thesis 5.1.2).
-pub const LEFT_OUT_MS: i64 = 3_600_000;
+pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
 
 impl Log {
     /// Of these files, for a log with this first arrival and last completion. A log shorter than
@@ -193,7 +193,7 @@ pub struct Span {
 
 impl Span {
     /// How long it is.
-    pub const fn ms(&self) -> u64 {
+    pub fn ms(&self) -> u64 {
         self.end_ms.saturating_sub(self.start_ms).max(0) as u64
     }
 }
@@ -216,6 +216,8 @@ pub struct PhasesOf {
     pub stable: Vec<u32>,
     /// Inactive phases.
     pub inactive: Vec<Span>,
+    /// Whether the first phase of all is transient.
+    pub starts_transient: bool,
 }
 
 /// One session.
@@ -238,18 +240,19 @@ pub struct SessionView<'a> {
 }
 
 /// What the two readings of A12 are called.
-pub const READINGS: [&str; 2] = ["without audio", "all files"];
+pub(crate) const READINGS: [&str; 2] = ["without audio", "all files"];
 
 impl<'a> SessionView<'a> {
     /// The requests of each file together, in order of arrival.
     pub fn files(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a Request> + Clone)> {
         let requests = self.requests;
-        let same = move |a: &u32, b: &u32| {
-            requests[*a as usize].file == requests[*b as usize].file
-        };
+        let same = move |a: &u32, b: &u32| requests[*a as usize].file == requests[*b as usize].file;
         self.by_file.chunk_by(same).map(move |run| {
             let file = requests[run[0] as usize].file;
-            (file, run.iter().map(move |place| &requests[*place as usize]))
+            (
+                file,
+                run.iter().map(move |place| &requests[*place as usize]),
+            )
         })
     }
 
@@ -271,7 +274,7 @@ impl<'a> SessionView<'a> {
 }
 
 /// Milliseconds covered by spans that may overlap; they are sorted by it.
-pub fn union_ms(spans: &mut [Span]) -> u64 {
+pub(crate) fn union_ms(spans: &mut [Span]) -> u64 {
     spans.sort_unstable();
     let mut until = i64::MIN;
     let mut sum = 0;
@@ -330,7 +333,10 @@ mod tests {
     #[test]
     fn overlapping_spans_count_once() {
         let span = |start_ms, end_ms| Span { start_ms, end_ms };
-        assert_eq!(union_ms(&mut [span(5, 9), span(0, 6), span(1, 2), span(20, 21)]), 10);
+        assert_eq!(
+            union_ms(&mut [span(5, 9), span(0, 6), span(1, 2), span(20, 21)]),
+            10
+        );
     }
 
     #[test]

@@ -136,11 +136,24 @@ impl Viewing {
             "Shares of sessions, from Figures 5.5 to 5.7.",
             &[("value", "Sessions (%)")],
         );
-        let share = |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
+        let share =
+            |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
         let rows = [
-            ("first-part", "Fetch the first 1 % of the title", share(&self.parts[3][..1])),
-            ("start-1", "Start in the first 1 %", share(&self.starts[..1])),
-            ("start-5", "Start in the first 5 %", share(&self.starts[..5])),
+            (
+                "first-part",
+                "Fetch the first 1 % of the title",
+                share(&self.parts[3][..1]),
+            ),
+            (
+                "start-1",
+                "Start in the first 1 %",
+                share(&self.starts[..1]),
+            ),
+            (
+                "start-5",
+                "Start in the first 5 %",
+                share(&self.starts[..5]),
+            ),
             ("end-95", "End in the last 5 %", share(&self.ends[95..])),
         ];
         for (key, name, value) in rows {
@@ -152,12 +165,26 @@ impl Viewing {
             let label = format!("Fetch more than the whole title, {name}");
             table.push(&format!("over-100-{name}"), &label, [whole.into()]);
         }
-        let little = self.fetched_more_than(Kind::Video, 0.2).map(|share| 100.0 - share);
-        table.push("video-20", "Fetch 20 % or less of the video", [little.into()]);
-        table.push("pauses", "Pauses per 100 sessions", [share(&self.pauses).into()]);
+        let little = self
+            .fetched_more_than(Kind::Video, 0.2)
+            .map(|share| 100.0 - share);
+        table.push(
+            "video-20",
+            "Fetch 20 % or less of the video",
+            [little.into()],
+        );
+        table.push(
+            "pauses",
+            "Pauses per 100 sessions",
+            [share(&self.pauses).into()],
+        );
         Outcome {
             tables: vec![table],
-            figures: vec![self.fraction_figure(), self.parts_figure(), self.places_figure()],
+            figures: vec![
+                self.fraction_figure(),
+                self.parts_figure(),
+                self.places_figure(),
+            ],
         }
     }
 
@@ -233,7 +260,10 @@ impl Viewing {
 
 fn by_part(counts: &[u64; PARTS], total: u64) -> impl Iterator<Item = (f64, f64)> {
     let share = move |count: &u64| per_cent(*count as f64, total as f64);
-    counts.iter().enumerate().map(move |(part, count)| (part as f64 + 0.5, share(count)))
+    counts
+        .iter()
+        .enumerate()
+        .map(move |(part, count)| (part as f64 + 0.5, share(count)))
 }
 
 /// The hundredth of a file that a byte lies in; what lies behind its end is in the last.
@@ -262,14 +292,18 @@ fn start_of(view: &SessionView<'_>) -> Option<(u32, u64)> {
 
 /// Chains that were taken up again at their end, more than 40 s after it.
 fn pauses(chains: &[Chain]) -> Vec<&Chain> {
-    let mut starts: Vec<(u32, u64, i64)> =
-        chains.iter().map(|chain| (chain.file, chain.start, chain.start_ms)).collect();
+    let mut starts: Vec<(u32, u64, i64)> = chains
+        .iter()
+        .map(|chain| (chain.file, chain.start, chain.start_ms))
+        .collect();
     starts.sort_unstable();
     let is_taken_up = |chain: &&Chain| {
         let after = chain.end_ms.saturating_add(PAUSE_MS);
         let key = (chain.file, chain.start.saturating_add(chain.length), after);
         let next = starts.partition_point(|start| *start <= key);
-        starts.get(next).is_some_and(|start| (start.0, start.1) == (key.0, key.1))
+        starts
+            .get(next)
+            .is_some_and(|start| (start.0, start.1) == (key.0, key.1))
     };
     chains.iter().filter(is_taken_up).collect()
 }

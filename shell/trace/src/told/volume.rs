@@ -61,11 +61,17 @@ impl Volume {
             }
             let when = (request.received_ms, request.completed_ms);
             let bytes = &mut self.bytes;
-            spread(request.sent_bytes, when, self.origin_ms, self.width_ms, |bin, part| {
-                if let Some(bytes) = bytes.get_mut(bin) {
-                    *bytes += part;
-                }
-            });
+            spread(
+                request.sent_bytes,
+                when,
+                self.origin_ms,
+                self.width_ms,
+                |bin, part| {
+                    if let Some(bytes) = bytes.get_mut(bin) {
+                        *bytes += part;
+                    }
+                },
+            );
         }
     }
 
@@ -112,19 +118,39 @@ impl Volume {
             &[("value", "Value")],
         );
         let tebi = (1u64 << 40) as f64;
-        table.push("sent", "Total data sent (TB)", [(bytes as f64 / tebi).into()]);
-        table.push("mean", "Average throughput (Gbps)", [gbps(bytes, seconds).into()]);
-        table.push("peak", "Peak throughput (Gbps)", [gbps(peak, bin_s.min(seconds)).into()]);
+        table.push(
+            "sent",
+            "Total data sent (TB)",
+            [(bytes as f64 / tebi).into()],
+        );
+        table.push(
+            "mean",
+            "Average throughput (Gbps)",
+            [gbps(bytes, seconds).into()],
+        );
+        table.push(
+            "peak",
+            "Peak throughput (Gbps)",
+            [gbps(peak, bin_s.min(seconds)).into()],
+        );
         let counts: [(&str, &str, Value); 4] = [
             ("sessions", "Number of sessions", self.sessions.into()),
-            ("titles", "Number of unique titles", seen(&self.titles).into()),
+            (
+                "titles",
+                "Number of unique titles",
+                seen(&self.titles).into(),
+            ),
             ("files", "Number of unique files", seen(&self.files).into()),
             ("requests", "Number of HTTP requests", self.requests.into()),
         ];
         for (key, name, value) in counts {
             table.push(key, name, [value]);
         }
-        table.push("hours", "Length of the log (h)", [(seconds / 3600.0).into()]);
+        table.push(
+            "hours",
+            "Length of the log (h)",
+            [(seconds / 3600.0).into()],
+        );
         Outcome {
             tables: vec![table],
             figures: vec![self.throughput(log, bin_s), self.starts_figure(log, bin_s)],
@@ -133,7 +159,8 @@ impl Volume {
 
     fn throughput(&self, log: &Log, bin_s: f64) -> Figure {
         let points = self.bytes.iter().enumerate();
-        let points = points.map(|(bin, bytes)| (self.hours(log, bin), *bytes as f64 * 8.0 / bin_s / 1e9));
+        let points =
+            points.map(|(bin, bytes)| (self.hours(log, bin), *bytes as f64 * 8.0 / bin_s / 1e9));
         Figure::new(
             "figure-5.1",
             "Throughput over time",
@@ -158,7 +185,9 @@ impl Volume {
             Axis::new("Time since the log began", "h"),
             Axis::new("Starts", "1/min"),
         )
-        .reading("How often viewers come. A session that began before the log seems to start with it.")
+        .reading(
+            "How often viewers come. A session that began before the log seems to start with it.",
+        )
         .series(Series::new("starts", self.until_end(points)))
     }
 
