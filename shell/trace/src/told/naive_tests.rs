@@ -361,7 +361,7 @@ fn a_small_log_is_told_as_it_happened() {
     // 12,000 bytes at 560 and at 1750 kbps and 700,000 at 560.
     assert_eq!(tried.len(), 2, "{tried:?}");
     assert!(tried[0][2] > 99.0 && tried[1][2] < 1.0);
-    assert_eq!(told.observed.viewing.pauses_per_hour.round(), 28.0);
+    assert_eq!(told.observed.viewing.pauses_per_hour.round(), 30.0);
 }
 
 #[test]
