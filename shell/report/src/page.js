@@ -132,7 +132,7 @@
       series.forEach((one, index) => {
         const colour = index % 8;
         const kind = isBoxes
-          ? `box f${colour}`
+          ? `box f${colour} s${colour}`
           : plan.kind === "dots"
             ? `dots s${colour}`
             : `line s${colour}${one.reference ? " reference" : ""}`;

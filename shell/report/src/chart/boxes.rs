@@ -138,7 +138,8 @@ impl Boxes {
                     (right - left).max(LEAST)
                 );
             }
-            svg.path(&format!("box f{}", index % COLOURS), &steps);
+            let colour = index % COLOURS;
+            svg.path(&format!("box f{colour} s{colour}"), &steps);
         }
         svg.close_window();
         svg.close_group();

@@ -175,6 +175,8 @@ pub(super) fn ranked(falling: &[u32]) -> Vec<(f64, f64)> {
 }
 
 fn choices(log: &Log, shares: &[(RateClass, f64, f64)]) -> Figure {
+    let used = shares.iter().filter(|share| share.1 > 0.0).copied();
+    let shares: Vec<_> = used.collect();
     let names = shares
         .iter()
         .map(|(class, _, _)| format!("{} kbps, {}", class.kbps, kind_name(class.kind)));

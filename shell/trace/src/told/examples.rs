@@ -80,19 +80,20 @@ impl Examples {
                 "Bit rates that it asked for",
                 "The same requests by bit rate. Many rows at once are a transient phase.",
             ));
-            let start = example.requests[0].received_ms + DETAIL_MS;
-            let shown = example
-                .requests
-                .partition_point(|request| request.received_ms <= start);
             figures.push(rows(
                 log,
-                &example.requests[..shown],
+                &first_of(&example.requests, DETAIL_MS),
                 "figure-5.16",
                 "The same, its first 12 minutes",
                 "From lower bit rates to the one that lasts, and again whenever the network changes.",
             ));
         }
         if let Some(example) = &self.start {
+            let requests = first_of(&example.requests, START_MS);
+            let example = &Example {
+                requests,
+                ..example.clone()
+            };
             figures.push(positions(
                 log,
                 example,
@@ -129,6 +130,23 @@ fn consider(best: &mut Option<Example>, view: &SessionView<'_>, score: u64, requ
             requests: shown.to_vec(),
         });
     }
+}
+
+/// Requests cut off after so long: what was sent by then, if they were sent evenly.
+fn first_of(requests: &[Request], ms: i64) -> Vec<Request> {
+    let until = requests[0].received_ms + ms;
+    let begun = requests.iter().filter(|request| request.received_ms < until);
+    let cut = begun.map(|request| {
+        let took = (request.completed_ms - request.received_ms).max(1);
+        let left = (until - request.received_ms).min(took);
+        let sent = u128::from(request.sent_bytes) * left as u128 / took as u128;
+        Request {
+            completed_ms: request.completed_ms.min(until),
+            sent_bytes: sent as u64,
+            ..*request
+        }
+    });
+    cut.collect()
 }
 
 fn rates_of(log: &Log, requests: &[Request]) -> usize {

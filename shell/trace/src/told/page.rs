@@ -177,6 +177,10 @@ fn beside(told: &Characterisation) -> Part {
     let mut table = Shown::new(["Where", "What", "Thesis", "Here", "Here / thesis"]);
     for row in &told.beside_thesis {
         let known = row.published;
+        // Tables of the thesis are beside ours where those are.
+        if known.place.starts_with("Table 5.") && known.table != "table-5.1" {
+            continue;
+        }
         let mut all = told.tables().filter(|table| table.id == known.table);
         let Some(source) = all.next() else { continue };
         let name = |key: &str| {
@@ -194,8 +198,8 @@ fn beside(told: &Characterisation) -> Part {
             _ => format!("{}: {}", source.title, name(known.row)),
         };
         let published = match known.how {
-            "" => shown(known.value),
-            how => format!("{how} {}", shown(known.value)),
+            "" => as_published(known.value),
+            how => format!("{how} {}", as_published(known.value)),
         };
         let ratio = row.here.map_or(f64::NAN, |here| here / known.value);
         table.push([
@@ -209,7 +213,8 @@ fn beside(told: &Characterisation) -> Part {
     }
     Part::new("Beside the thesis")
         .text(
-            "Every number that the thesis gives of its catalog server in words or tables, and ours. \
+            "What the text of the thesis says of its catalog server in numbers, and ours. Its Tables 5.2 \
+             to 5.4 are beside ours further down. \
              Counts differ with the size of the log; shares and means are to be compared.",
         )
         .table(table)
@@ -241,6 +246,11 @@ fn titled(id: &str, title: &str) -> String {
     }
 }
 
+/// A number with the digits that were printed.
+fn as_published(value: f64) -> String {
+    grouped(&format!("{value}"))
+}
+
 /// A number with as many digits as say something.
 fn shown(value: f64) -> String {
     let magnitude = value.abs();
@@ -252,7 +262,12 @@ fn shown(value: f64) -> String {
         0.0 => 0,
         _ => return format!("{value:.2e}"),
     };
-    let text = format!("{magnitude:.decimals$}");
+    let text = grouped(&format!("{magnitude:.decimals$}"));
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+/// The thousands of a number that is not negative apart.
+fn grouped(text: &str) -> String {
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut grouped = String::new();
     for (place, digit) in whole.chars().enumerate() {
@@ -261,8 +276,7 @@ fn shown(value: f64) -> String {
         }
         grouped.push(digit);
     }
-    let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{grouped}{rest}")
+    grouped + rest
 }
 
 fn cell(value: &Value) -> Cell {
@@ -295,7 +309,7 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
             cells.push(cell(value));
             if has_published(&column.key) {
                 let known = published(&table.id, &row.key, &column.key);
-                cells.push(known.map_or(Cell::Missing, |known| Cell::Number(shown(known.value))));
+                cells.push(known.map_or(Cell::Missing, |known| Cell::Number(as_published(known.value))));
             }
         }
         drawn.push(cells);
