@@ -10,6 +10,7 @@ use crate::disk::DiskCommand;
 use crate::load::Load;
 use crate::reproduce::Reproduce;
 use crate::simulate::Simulating;
+use crate::trace::Trace;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -34,6 +35,9 @@ pub(crate) enum Command {
     Load(Box<Load>),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<Simulating>),
+    /// Tell what request logs say
+    #[command(subcommand)]
+    Trace(Trace),
     #[command(subcommand)]
     Bench(Bench),
     #[command(subcommand)]

@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod characterise;
 mod check;
 mod describe;
 mod disk;
@@ -18,6 +19,7 @@ mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod trace;
 mod verdict;
 mod workload;
 
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Check(serving) => check::check(&serving),
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
+        Command::Trace(command) => trace::trace(&command),
         Command::Workload(command) => workload::workload(&command),
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),

@@ -135,7 +135,9 @@ fn consider(best: &mut Option<Example>, view: &SessionView<'_>, score: u64, requ
 /// Requests cut off after so long: what was sent by then, if they were sent evenly.
 fn first_of(requests: &[Request], ms: i64) -> Vec<Request> {
     let until = requests[0].received_ms + ms;
-    let begun = requests.iter().filter(|request| request.received_ms < until);
+    let begun = requests
+        .iter()
+        .filter(|request| request.received_ms < until);
     let cut = begun.map(|request| {
         let took = (request.completed_ms - request.received_ms).max(1);
         let left = (until - request.received_ms).min(took);

@@ -34,6 +34,11 @@ pub fn page(told: &Characterisation) -> Page {
     ))
 }
 
+/// A table as text for a terminal.
+pub fn text(table: &Table) -> String {
+    shown_table(table, false).to_markdown()
+}
+
 fn number_of(told: &Characterisation, table: &str, row: &str, column: &str) -> f64 {
     told.number(table, row, column).unwrap_or(0.0)
 }
@@ -263,7 +268,11 @@ fn shown(value: f64) -> String {
         _ => return format!("{value:.2e}"),
     };
     let text = grouped(&format!("{magnitude:.decimals$}"));
-    if value < 0.0 { format!("-{text}") } else { text }
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 /// The thousands of a number that is not negative apart.
@@ -309,7 +318,9 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
             cells.push(cell(value));
             if has_published(&column.key) {
                 let known = published(&table.id, &row.key, &column.key);
-                cells.push(known.map_or(Cell::Missing, |known| Cell::Number(as_published(known.value))));
+                cells.push(known.map_or(Cell::Missing, |known| {
+                    Cell::Number(as_published(known.value))
+                }));
             }
         }
         drawn.push(cells);
