@@ -306,7 +306,7 @@ pub struct About {
     pub format: String,
     /// What a session is made from.
     pub sessions_by: String,
-    /// Bytes that were read, unpacked.
+    /// Bytes that the requests sent.
     pub bytes: u64,
     /// Requests that were understood.
     pub requests: u64,

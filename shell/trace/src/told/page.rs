@@ -107,10 +107,6 @@ fn summary(told: &Characterisation, is_beside: bool) -> Part {
     say("Logs", names(&about.logs));
     say("Form", about.format.clone());
     say("Sessions by", about.sessions_by.clone());
-    say(
-        "Read",
-        format!("{} MB unpacked", shown(about.bytes as f64 / 1e6)),
-    );
     say("Files", files(told));
     say(
         "Left out of statistics",
