@@ -15,6 +15,7 @@ mod disk;
 mod fill;
 mod load;
 mod mistake;
+mod phased;
 mod plot;
 mod reproduce;
 mod serve;

@@ -10,11 +10,35 @@
 //! and the seed alone; memory grows with the sessions under way, not with the length of the log;
 //! requests come in the order of their completion, as in a log.
 
+mod asking;
+mod catalogue;
+mod chaining;
+mod fit;
+mod keys;
+mod log;
+mod measure;
 mod observed;
+mod play;
+mod published;
+mod session;
+mod specification;
+mod survival;
 
+pub use asking::{Request, SOCKET_BYTES};
+pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
+pub use fit::fit;
+pub use keys::MODEL;
+pub use log::{Entry, FILES_HEADER, LOG_HEADER, Log, Sessions};
+pub use measure::{Measure, observe};
 pub use observed::{
     ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
     RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
+};
+pub use play::{PIECE_S, trace};
+pub use published::{Figure, figures};
+pub use session::Session;
+pub use specification::{
+    Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, Visits,
 };
 
 /// What is in a file.
@@ -46,3 +70,6 @@ impl Kind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -261,23 +261,25 @@ pub fn length_at(index: usize) -> f64 {
     libm::pow(10.0, 3.0 + index as f64 / 4.0)
 }
 
-/// Most points that [`distribution`] makes.
-const POINTS_MAX: usize = 100;
-
-/// Points of the distribution of `values` (which it sorts): all of them if they are few, else 100
-/// quantiles. Empty if there are no values.
+/// Points of the distribution of `values` (which it sorts): all of them if they are few, else their
+/// percentiles, and finer ones at the ends, where a few values may carry much of the sum. Empty if
+/// there are no values.
 pub fn distribution(values: &mut [f64]) -> Points {
     values.sort_unstable_by(f64::total_cmp);
     let Some((first, last)) = values.first().zip(values.last()) else {
         return Points::new();
     };
     let count = values.len();
-    let steps = count.min(POINTS_MAX);
-    let mut points = Points::with_capacity(steps + 1);
-    points.push((*first, 0.0));
-    for step in 1..steps {
-        let share = step as f64 / steps as f64;
-        points.push((values[count * step / steps], share));
+    let mut points = Points::from([(*first, 0.0)]);
+    if count <= 100 {
+        let shares = (1..count).map(|step| step as f64 / count as f64);
+        points.extend(values[1..].iter().copied().zip(shares));
+    } else {
+        let ends = [0.001, 0.002, 0.005];
+        let percents = (1..100).map(|percent| f64::from(percent) / 100.0);
+        let upper = ends.iter().rev().map(|share| 1.0 - share);
+        let shares = ends.iter().copied().chain(percents).chain(upper);
+        points.extend(shares.map(|share| (values[(count as f64 * share) as usize], share)));
     }
     points.push((*last, 1.0));
     points
@@ -316,7 +318,11 @@ impl Popularity {
         Self {
             slope: -slope,
             head_titles: head as u64,
-            head_factor: if expected > 0.0 { seen as f64 / expected } else { 1.0 },
+            head_factor: if expected > 0.0 {
+                seen as f64 / expected
+            } else {
+                1.0
+            },
         }
     }
 }
