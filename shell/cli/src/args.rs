@@ -35,13 +35,12 @@ pub(crate) enum Command {
     Load(Box<Load>),
     /// Run the server's engine, viewers and a drive in virtual time
     Simulate(Box<Simulating>),
-    /// Tell what request logs say
-    #[command(subcommand)]
-    Trace(Trace),
     #[command(subcommand)]
     Bench(Bench),
     #[command(subcommand)]
     Reproduce(Reproduce),
+    #[command(subcommand)]
+    Trace(Trace),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are
