@@ -182,7 +182,7 @@ impl Told {
                 vec![self.phases.finish(), self.rates.finish(log)],
             ),
         ];
-        let table = specification(&sections);
+        let table = specification(&sections, &observed);
         sections.push(section(
             "specification",
             "As a workload specification",
@@ -201,7 +201,7 @@ impl Told {
 }
 
 /// Table 5.5: the parameters of a workload specification, and where each was measured.
-fn specification(sections: &[Section]) -> Outcome {
+fn specification(sections: &[Section], observed: &Observed) -> Outcome {
     let number = |id: &str, row: &str, column: &str| {
         let mut tables = sections.iter().flat_map(|section| &section.tables);
         tables.find(|table| table.id == id)?.number(row, column)
@@ -214,18 +214,32 @@ fn specification(sections: &[Section]) -> Outcome {
         &[("measured", "Measured"), ("source", "Figure or table")],
     );
     let told = |value: Option<f64>, unit: &str| match value {
+        Some(value) if value.fract() == 0.0 => Value::Text(format!("{value:.0} {unit}")),
         Some(value) => Value::Text(format!("{value:.1} {unit}")),
         None => Value::None,
     };
+    let durations = &observed.titles.durations_s;
+    let middle = durations.iter().find(|(_, share)| *share >= 0.5);
+    let middle = middle.map(|(seconds, _)| seconds / 60.0);
     let rows: [(&str, &str, Value, &str); 9] = [
         (
             "popularity",
             "Popularity of titles",
             told(number("table-5.1", "titles", "value"), "titles"),
-            "5.4",
+            "Figure 5.4",
         ),
-        ("durations", "Lengths of titles", Value::None, "5.3"),
-        ("rates", "Bit rates", Value::None, "5.2"),
+        (
+            "durations",
+            "Lengths of titles",
+            told(middle, "min, median"),
+            "Figure 5.3",
+        ),
+        (
+            "rates",
+            "Bit rates",
+            told(Some(observed.renditions.len() as f64), "bit rates"),
+            "Figure 5.2",
+        ),
         (
             "length",
             "Length of sessions",
@@ -233,7 +247,7 @@ fn specification(sections: &[Section]) -> Outcome {
                 number("table-viewing", "video-20", "value"),
                 "% fetch a fifth or less",
             ),
-            "5.5 and 5.7",
+            "Figures 5.5 and 5.7",
         ),
         (
             "arrivals",
@@ -248,7 +262,7 @@ fn specification(sections: &[Section]) -> Outcome {
                 number("table-chunk-sizes", "mean", "bytes").map(|b| b / 1e6),
                 "MB, mean of chunks",
             ),
-            "5.10",
+            "Figure 5.10",
         ),
         (
             "pacing",
@@ -257,7 +271,7 @@ fn specification(sections: &[Section]) -> Outcome {
                 number("table-phases", "stable", "mean"),
                 "s, mean stable phase",
             ),
-            "5.14 and 5.19",
+            "Figures 5.14 and 5.19",
         ),
         (
             "adaptation",
@@ -266,7 +280,7 @@ fn specification(sections: &[Section]) -> Outcome {
                 number("table-changes", "remains", "share"),
                 "% of later searches end at the same rate",
             ),
-            "5.15, 5.17 and 5.18",
+            "Figures 5.15, 5.17 and 5.18",
         ),
         (
             "parallel",

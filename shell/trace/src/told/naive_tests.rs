@@ -26,7 +26,7 @@ fn files() -> Vec<FileInfo> {
 
 /// Requests of a few sessions: mostly in sequence, sometimes from zero, elsewhere, or again.
 fn log_of(seeds: &[(u8, u8, u16, u16, u32, bool)]) -> Vec<Request> {
-    let mut ends = vec![[0u64; 5]; 4];
+    let mut ends = [[0u64; 5]; 4];
     let mut now = 10_000i64;
     let steps = seeds.iter().enumerate();
     steps

@@ -256,6 +256,7 @@ fn as_published(value: f64) -> String {
 fn shown(value: f64) -> String {
     let magnitude = value.abs();
     let decimals = match magnitude {
+        m if m >= 1e12 => return format!("{value:.2e}"),
         m if m >= 100.0 || m.fract() == 0.0 => 0,
         m if m >= 10.0 => 1,
         m if m >= 1.0 => 2,
@@ -432,6 +433,7 @@ mod tests {
             (30.84, "30.8"),
             (-3.0, "-3"),
             (0.000_02, "2.00e-5"),
+            (3.384e15, "3.38e15"),
         ] {
             assert_eq!(shown(value), text);
         }

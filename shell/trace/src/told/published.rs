@@ -54,8 +54,17 @@ const fn told(
     }
 }
 
-/// Tables 5.1 to 5.4: rows of numbers under the same columns.
-const ROWS: &[(&str, &str, &str, &[&str], &[f64])] = &[
+/// Where it is published, our table and row, columns, and their numbers.
+type RowOf = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    &'static [f64],
+);
+
+/// Tables 5.2 to 5.4: rows of numbers under the same columns.
+const ROWS: &[RowOf] = &[
     (
         "Table 5.2",
         "table-5.2",

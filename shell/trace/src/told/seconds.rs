@@ -285,11 +285,21 @@ fn elapsed(id: &str, title: &str, y: Axis) -> Figure {
     Figure::new(id, title, Form::Lines, x, y)
 }
 
+/// Of a log of at least [`MANY`] sessions, bins that fewer than [`FEW`] reach are left out: a curve
+/// over them would tell of single viewers.
+const MANY: u64 = 100;
+/// See [`MANY`].
+const FEW: u64 = 5;
+
 /// `sums` by `counts` in bins of 1 % of the time, times `scale`; x is one more than the second, so
 /// that the first has a place on a logarithmic axis.
 fn per_session(sums: &BySecond, counts: &BySecond, scale: f64) -> Vec<(f64, f64)> {
     let bins = smooth_bins(counts.len());
+    let least = if counts.get(0) >= MANY { FEW } else { 1 };
     let points = bins.filter_map(|(from, until)| {
+        if counts.sum(from, until) < least * (until - from) as u64 {
+            return None;
+        }
         let average = mean(
             sums.sum(from, until) as f64 * scale,
             counts.sum(from, until),
