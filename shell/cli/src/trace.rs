@@ -19,7 +19,7 @@ use crate::mistake::Mistakes;
 /// Read request logs of any server, and tell what viewers did
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trace {
-    Chains(Chains),
+    Chains(Box<Chains>),
     Characterise(Box<Characterise>),
 }
 

@@ -172,21 +172,22 @@ fn nearest(name: &str) -> String {
 impl FieldMap {
     /// Reads `ts=time,session=sid`.
     pub fn parse(text: &str) -> Result<Self, FieldMapError> {
-        let mut pairs = Vec::new();
+        let (mut pairs, mut written) = (Vec::new(), Vec::new());
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
             let (name, theirs) = piece
                 .split_once('=')
                 .ok_or_else(|| FieldMapError::NotAPair(piece.to_owned()))?;
             let name = name.trim();
             let field = OURS.iter().find(|(known, _)| *known == name);
-            let (_, field) = field.ok_or_else(|| FieldMapError::Unknown {
+            let (name, field) = field.ok_or_else(|| FieldMapError::Unknown {
                 name: name.to_owned(),
             })?;
             pairs.push((*field, theirs.trim().to_owned()));
+            written.push(format!("{name}={}", theirs.trim()));
         }
         Ok(Self {
             pairs,
-            text: text.to_owned(),
+            text: written.join(","),
         })
     }
 

@@ -72,13 +72,15 @@ impl FromStr for Format {
             "csv" | "plain" => Self::Csv(map()?),
             "json" => Self::Json(map()?),
             "parquet" => Self::Parquet(map()?),
+            "nginx" if rest == "combined" => Self::Combined,
+            "nginx" => Self::Nginx(rest.to_owned()),
+            "apache" => Self::Apache(rest.to_owned()),
+            // The others take nothing behind their names.
+            _ if text != name => return Err(FormatError::Unknown(text.to_owned())),
             "headlong" => Self::Headlong,
             "combined" => Self::Combined,
             "w3c" | "cloudfront" | "iis" => Self::W3c,
             "squid" | "ats" => Self::Squid,
-            "nginx" if rest == "combined" => Self::Combined,
-            "nginx" => Self::Nginx(rest.to_owned()),
-            "apache" => Self::Apache(rest.to_owned()),
             _ => return Err(FormatError::Unknown(text.to_owned())),
         };
         format.check()?;
@@ -174,6 +176,11 @@ mod tests {
     #[test]
     fn a_mistake_is_found_before_any_log_is_opened() {
         let error = |text: &str| text.parse::<Format>().expect_err("a mistake").to_string();
+        assert!(error("squid:x").starts_with("`squid:x` is no format"));
+        assert_eq!(
+            "csv: ,".parse::<Format>().map(|csv| csv.to_string()),
+            Ok("csv".to_owned())
+        );
         assert!(error("combinde").starts_with("`combinde` is no format; there are csv,"));
         assert!(error("json:x=y").starts_with("format `json:x=y`: no field is called `x`"));
         assert_eq!(
