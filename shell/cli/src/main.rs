@@ -8,6 +8,7 @@
 
 mod args;
 mod bench;
+mod characterise;
 mod check;
 mod describe;
 mod disk;

@@ -13,12 +13,14 @@ use headlong_trace::{
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::characterise::{Characterise, characterise};
 use crate::mistake::Mistakes;
 
 /// Read request logs of any server, and tell what viewers did
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trace {
-    Chains(Chains),
+    Chains(Box<Chains>),
+    Characterise(Box<Characterise>),
 }
 
 /// Join the requests of logs to chains: readings in sequence (thesis 5.3)
@@ -115,7 +117,7 @@ impl Joining {
 
 impl Logs {
     /// What is to be taken in.
-    fn intake(&self) -> anyhow::Result<Intake> {
+    pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
         let format = self.format.as_ref().map(|text| text.parse::<Format>());
         let usual = Intake::default();
         Ok(Intake {
@@ -135,6 +137,7 @@ impl Logs {
 pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
     match command {
         Trace::Chains(arguments) => chains(arguments),
+        Trace::Characterise(arguments) => characterise(arguments),
     }
 }
 
@@ -238,12 +241,12 @@ fn tell_dropped(log: &TakenIn) {
     }
 }
 
-fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
+pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
     Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
 }
 
 /// What one can do something about before it begins is a mistake, the rest a failure.
-fn taking_in(error: IntakeError) -> anyhow::Error {
+pub(crate) fn taking_in(error: IntakeError) -> anyhow::Error {
     match error {
         IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
             error.into()
@@ -253,10 +256,10 @@ fn taking_in(error: IntakeError) -> anyhow::Error {
 }
 
 /// How far reading is, if somebody is looking.
-struct Bar(ProgressBar);
+pub(crate) struct Bar(pub(crate) ProgressBar);
 
 impl Bar {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }

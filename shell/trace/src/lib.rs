@@ -16,6 +16,7 @@ mod names;
 mod parquet;
 mod parts;
 mod read;
+pub mod told;
 
 pub use chain_table::{
     CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
