@@ -74,7 +74,9 @@ pub fn characterise(
     if let Some(tables) = tables {
         tables.into_inner().finish()?;
     }
-    Ok(all.finish(&log, about(taken, telling)))
+    let mut told = all.finish(&log, about(taken, telling));
+    told.observed.name = name_of(taken, telling);
+    Ok(told)
 }
 
 /// What each thread works with, from one part to the next.
@@ -126,6 +128,16 @@ fn tell_parts<'a>(
     let mut all = Told::new(log);
     benches.into_iter().for_each(|bench| all.merge(bench.told));
     Ok(all)
+}
+
+/// What a specification that is fitted to it is called.
+fn name_of(taken: &TakenIn, telling: &Telling) -> String {
+    if !telling.title.is_empty() {
+        return telling.title.clone();
+    }
+    let first = taken.logs.first().map(|log| Path::new(&log.name));
+    let stem = first.and_then(Path::file_stem);
+    stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
 fn about(taken: &TakenIn, telling: &Telling) -> About {
