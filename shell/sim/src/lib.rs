@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+pub mod chains;
 mod disk;
 mod experiment;
 mod layout;
