@@ -18,6 +18,7 @@ mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod simulate_chains;
 mod verdict;
 mod workload;
 

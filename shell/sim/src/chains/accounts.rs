@@ -56,6 +56,11 @@ impl Accounts {
         }
     }
 
+    /// The table's first minute.
+    pub(super) fn first_minute(&self) -> u64 {
+        self.first_minute as u64
+    }
+
     /// So many prefetches of a size in a minute. Drives beyond the last are SSDs, whose work does
     /// not count (rule B11).
     #[inline]

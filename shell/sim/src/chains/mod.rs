@@ -17,21 +17,31 @@
 //! `t_end`. What comes before time zero counts as time zero.
 
 mod accounts;
+mod claims;
+mod clairvoyant;
 mod drive;
 mod first_sizes;
 mod point;
 mod read;
+mod report;
 mod sizes;
+mod survival;
 mod sweep;
 mod table;
+mod told;
 
 #[cfg(test)]
 mod naive_tests;
 
+pub use claims::{Claim, claims};
+pub use clairvoyant::{Bound, Frontier, FrontierPoint, frontier};
 pub use drive::{DriveRates, Megabyte};
 pub use first_sizes::{FirstSize, FirstSizes, first_sizes};
 pub use point::{Point, Settings, SimulationError};
 pub use read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
+pub use report::{Given, Report, Source, Wanted};
 pub use sizes::{Algorithm, Rule};
+pub use survival::{Law, MULTIPLIER, SURVIVAL, SurvivalFit, survival};
 pub use sweep::{Sweep, Swept};
 pub use table::{ChainRow, ChainTable, Class, FileUse, Shape, TableError};
+pub use told::{page, sections, text};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::point::{Point, Settings, SimulationError};
+use super::report::Wanted;
 use super::sizes::{Algorithm, Rule};
 use super::table::ChainTable;
 
@@ -24,6 +25,16 @@ pub struct Swept {
 }
 
 impl Sweep {
+    /// How many points a report of it has.
+    pub fn points(&self, wanted: Wanted) -> usize {
+        let fitted = self
+            .algorithms
+            .iter()
+            .filter(|one| Algorithm::grows(one.policy));
+        let fitted = usize::from(wanted.fitted) * fitted.count();
+        (self.algorithms.len() + fitted) * self.sizes_mb.len()
+    }
+
     /// Simulates every rule at every size. `seen` is told each point as it is there.
     ///
     /// # Errors
