@@ -19,6 +19,7 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_chains;
+mod simulate_plan;
 mod verdict;
 mod workload;
 

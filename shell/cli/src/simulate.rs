@@ -10,6 +10,7 @@ use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
 use crate::simulate_chains::{self, SimulatingChains};
+use crate::simulate_plan::{self, Planning};
 
 /// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
 #[derive(Debug, Clone, clap::Args)]
@@ -59,6 +60,7 @@ enum What {
         brief: bool,
     },
     Chains(SimulatingChains),
+    Plan(Planning),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -248,6 +250,7 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
             find(world, &search, *brief)
         }
         What::Chains(simulating) => simulate_chains::simulate(simulating),
+        What::Plan(planning) => simulate_plan::simulate(planning),
     }
 }
 

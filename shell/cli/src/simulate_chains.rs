@@ -95,9 +95,9 @@ pub(crate) struct SweepArgs {
 
 /// Sizes in MB.
 #[derive(Debug, Clone, PartialEq)]
-struct Sizes(Vec<f64>);
+pub(crate) struct Sizes(pub(crate) Vec<f64>);
 
-fn algorithm(name: &str) -> Result<Policy, String> {
+pub(crate) fn algorithm(name: &str) -> Result<Policy, String> {
     Policy::from_name(name).ok_or_else(|| {
         let known = Policy::ALL.iter().map(|policy| policy.name());
         let nearest = nearest_three(name, known).join(", ");
@@ -105,7 +105,7 @@ fn algorithm(name: &str) -> Result<Policy, String> {
     })
 }
 
-fn sizes(text: &str) -> Result<Sizes, String> {
+pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
     const FORM: &str = "write it like 7, 4,6,8, 1..16 or 0.5..4:0.5, in MB";
     const SIZES_MAX: usize = 1_000;
     let number = |text: &str| {

@@ -17,6 +17,7 @@ mod experiment;
 mod layout;
 mod link;
 mod measure;
+pub mod plan;
 mod record;
 mod search;
 mod server;

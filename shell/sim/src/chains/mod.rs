@@ -37,6 +37,7 @@ pub use claims::{Claim, claims};
 pub use clairvoyant::{Bound, Frontier, FrontierPoint, frontier};
 pub use drive::{DriveRates, Megabyte};
 pub use first_sizes::{FirstSize, FirstSizes, first_sizes};
+pub(crate) use point::Load;
 pub use point::{Point, Settings, SimulationError};
 pub use read::{Dropped, FileFacts, FilesTable, Read, ReadError, read_chains, read_files};
 pub use report::{Given, Report, Source, Wanted};

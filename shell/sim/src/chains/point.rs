@@ -393,3 +393,35 @@ impl Course {
         first_late.saturating_sub(from).div_ceil(size)
     }
 }
+
+/// Work minute by minute and the highest memory of a rule, for those who plan.
+pub(crate) struct Load {
+    accounts: Accounts,
+    /// Highest mean over a minute of memory, bytes.
+    pub(crate) memory_bytes: f64,
+}
+
+impl Load {
+    pub(crate) fn of(
+        table: &ChainTable,
+        rule: &Rule,
+        settings: &Settings,
+    ) -> Result<Self, SimulationError> {
+        let accounts = account(table, &Plans::new(table, rule), settings)?;
+        let memory_bytes = accounts.memory().mean;
+        Ok(Self {
+            accounts,
+            memory_bytes,
+        })
+    }
+
+    /// How many drives of these rates the work of a drive's number would keep busy all the time in
+    /// the minute in which it is most.
+    pub(crate) fn busiest(&self, number: usize, drive: &DriveRates) -> f64 {
+        let busy = self.accounts.work_by_minute().map(|(_, drives)| {
+            let work = drives.get(number).copied().unwrap_or_default();
+            drive.utilisation(work.bytes, work.seeks, 60.0)
+        });
+        busy.fold(0.0, f64::max)
+    }
+}

@@ -45,6 +45,10 @@ pub fn text(report: &Report) -> String {
         text.push('\n');
         text.push_str(&claims_table(report).to_markdown());
     }
+    if report.frontier.is_some() {
+        text.push('\n');
+        text.push_str(&frontier_table(report).to_markdown());
+    }
     text
 }
 
@@ -457,7 +461,8 @@ mod tests {
         let report = report();
         let text = text(&report);
         let lines = text.lines().filter(|line| line.starts_with("| fixed "));
-        assert_eq!(lines.count(), 3);
+        // Each of its points, and its best beside the bound.
+        assert_eq!(lines.count(), 4);
         assert_eq!(report.points.points.len(), 7 * 3);
         assert!(text.contains("131073"));
     }

@@ -5,8 +5,9 @@ use headlong_random::{Empirical, Generator};
 use headlong_sim::chains::ChainRow;
 use headlong_units::BitRate;
 
-/// Bit rates of video, kbit/s, with how often they are chosen.
+/// Bit rates of sound and pictures, kbit/s, with how often they are chosen.
 const KBPS: &[(u64, u64)] = &[
+    (96, 25),
     (235, 5),
     (375, 5),
     (560, 8),
