@@ -14,6 +14,7 @@ mod disk;
 mod fill;
 mod load;
 mod mistake;
+mod phased;
 mod plot;
 mod reproduce;
 mod serve;

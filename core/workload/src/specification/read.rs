@@ -237,7 +237,7 @@ impl FromStr for RequestSize {
 /// Typed values. Each returns `None` for a key that was not written, and for one that was written
 /// wrongly, after complaining.
 impl Table {
-    fn take_as<T>(
+    pub(crate) fn take_as<T>(
         &mut self,
         key: &str,
         read: impl FnOnce(&Value) -> Result<T, String>,
@@ -252,14 +252,14 @@ impl Table {
         }
     }
 
-    fn text(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         self.take_as(key, |value| match value {
             Value::Text(text) => Ok(text.clone()),
             other => Err(format!("is {}; write a text", other.kind())),
         })
     }
 
-    fn parsed<T: FromStr>(&mut self, key: &str) -> Option<T>
+    pub(crate) fn parsed<T: FromStr>(&mut self, key: &str) -> Option<T>
     where
         T::Err: Display,
     {
@@ -276,7 +276,7 @@ impl Table {
         })
     }
 
-    fn whole(&mut self, key: &str, max: u64) -> Option<u64> {
+    pub(crate) fn whole(&mut self, key: &str, max: u64) -> Option<u64> {
         self.take_as(key, |value| match value {
             Value::Whole(number) => u64::try_from(*number)
                 .ok()
@@ -286,7 +286,11 @@ impl Table {
         })
     }
 
-    fn number(&mut self, key: &str, bounds: core::ops::RangeInclusive<f64>) -> Option<f64> {
+    pub(crate) fn number(
+        &mut self,
+        key: &str,
+        bounds: core::ops::RangeInclusive<f64>,
+    ) -> Option<f64> {
         self.take_as(key, |value| {
             let number = number(value)?;
             let (from, to) = (bounds.start(), bounds.end());
@@ -304,7 +308,7 @@ impl Table {
         })
     }
 
-    fn one_of<T: Copy>(&mut self, key: &str, names: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, names: &[(&str, T)]) -> Option<T> {
         self.take_as(key, |value| {
             let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
             let all = all.join(" or ");
@@ -363,7 +367,7 @@ impl Table {
     }
 
     /// A curve by name, by its points, or a constant: `120s` (if `is_time`) or a number.
-    fn curve(&mut self, key: &str, is_time: bool) -> Option<Curve> {
+    pub(crate) fn curve(&mut self, key: &str, is_time: bool) -> Option<Curve> {
         self.take_as(key, |value| match value {
             Value::Text(text) => {
                 if let Some(curve) = Curve::named(text) {
@@ -423,7 +427,7 @@ impl Table {
     }
 }
 
-fn number(value: &Value) -> Result<f64, String> {
+pub(crate) fn number(value: &Value) -> Result<f64, String> {
     match value {
         Value::Number(number) if number.is_finite() => Ok(*number),
         Value::Whole(number) => Ok(*number as f64),
