@@ -20,7 +20,9 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_chains;
+mod simulate_log;
 mod simulate_plan;
+mod trace;
 mod verdict;
 mod workload;
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Trace(command) => trace::trace(&command),
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),

@@ -10,9 +10,10 @@ use headlong_sim::chains::{
     Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
     Wanted, page, read_chains, read_files, text,
 };
-use headlong_units::nearest_three;
+use headlong_units::{Duration, nearest_three};
 
 use crate::mistake::Mistakes;
+use crate::simulate_log;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -48,6 +49,7 @@ pub(crate) struct SimulatingChains {
 const EXAMPLES: &str = "Examples:
   headlong simulate chains chains.csv
   headlong simulate chains chains.csv --algorithm fixed --algorithm square-root --size 4,6,8 --json
+  headlong simulate chains --log access.log.gz --files files.csv --leave-out-last 1h --fit
   headlong simulate chains chains.csv --files files.csv --drive wd-red-wd10efrx --html report.html";
 
 /// Which chains.
@@ -56,8 +58,20 @@ pub(crate) struct TableArgs {
     /// Chains as CSV; the first line names the columns: start,length,t_start,t_end,open and, if
     /// known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are
     /// passed over
-    #[arg(value_name = "CHAINS.csv")]
-    chains: PathBuf,
+    #[arg(
+        value_name = "CHAINS.csv",
+        required_unless_present = "log",
+        conflicts_with = "log"
+    )]
+    chains: Option<PathBuf>,
+    /// Take the chains straight from a request log, as `headlong trace chains` would join them; may
+    /// be given several times, and any format of its will do
+    #[arg(long, value_name = "LOG")]
+    log: Vec<PathBuf>,
+    /// Leave out sessions that begin in the last TIME of the log, whose chains are cut (the thesis:
+    /// 1h)
+    #[arg(long, value_name = "TIME", default_value = "0s", requires = "log")]
+    leave_out_last: Duration,
     /// Files as CSV: file and, if known, kbps,disk,size; for what the chains do not say themselves
     #[arg(long, value_name = "FILES.csv")]
     files: Option<PathBuf>,
@@ -232,16 +246,29 @@ impl Drop for Progress {
 }
 
 impl TableArgs {
+    /// What they are called in a report.
+    fn name(&self) -> String {
+        let all = self.chains.iter().chain(&self.log);
+        let names: Vec<String> = all.map(|path| path.display().to_string()).collect();
+        names.join(", ")
+    }
+
     /// Reads them.
     pub(crate) fn read(&self) -> anyhow::Result<(Read, Option<FilesTable>)> {
+        if !self.log.is_empty() {
+            let (read, files) = simulate_log::read(&self.log, &self.files, self.leave_out_last)?;
+            return Ok((read, Some(files)));
+        }
         let name = |path: &Path| path.display().to_string();
+        // One of them is there, as the command line makes sure.
+        let path = self.chains.clone().unwrap_or_default();
         let mistake = |error: headlong_sim::chains::ReadError| Mistakes(vec![error.to_string()]);
         let files = match &self.files {
             None => None,
             Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
         };
-        let chains = open(&self.chains)?;
-        let read = read_chains(&name(&self.chains), chains, files.as_ref()).map_err(mistake)?;
+        let chains = open(&path)?;
+        let read = read_chains(&name(&path), chains, files.as_ref()).map_err(mistake)?;
         Ok((read, files))
     }
 }
