@@ -182,11 +182,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
 pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     let (read, _) = simulating.table.read()?;
     let settings = simulating.sweep.settings();
-    let source = source(
-        &simulating.table.chains.display().to_string(),
-        &read,
-        &settings,
-    );
+    let source = source(&simulating.table.name(), &read, &settings);
     let wanted = Wanted {
         fitted: simulating.fit,
         frontier: simulating.frontier || simulating.html.is_some(),
