@@ -49,6 +49,8 @@ pub struct Shard {
     memory: Memory,
     queue: Queue,
     reads: BTreeMap<ReadId, OutstandingRead>,
+    /// When the device was last seen to end a read.
+    last_read_done_at: Instant,
     runs: BTreeMap<RunId, Run>,
     /// What is left of runs that go on in another file, or past pieces that were there.
     continuing: VecDeque<(RunId, Job)>,
@@ -133,6 +135,8 @@ struct OutstandingRead {
     issued_at: Instant,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     abandoned: bool,
+    /// How many reads that were issued later have ended before it.
+    overtaken: u32,
 }
 
 impl Shard {
@@ -155,6 +159,7 @@ impl Shard {
             memory: Memory::new(slot_count),
             queue: Queue::default(),
             reads: BTreeMap::new(),
+            last_read_done_at: Instant::ZERO,
             runs: BTreeMap::new(),
             continuing: VecDeque::new(),
             health: Health::default(),

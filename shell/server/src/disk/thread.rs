@@ -312,6 +312,7 @@ impl DeviceThread {
             offset,
             length,
             slots,
+            opening,
         } = command;
         let lease = self
             .pool
@@ -334,6 +335,7 @@ impl DeviceThread {
             part,
             offset,
             length,
+            opening,
             ticket: Ticket::new(id, &self.completions),
         };
         self.io.submit(Read { lease, plan });
