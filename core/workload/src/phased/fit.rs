@@ -5,7 +5,7 @@
 //! are corrected by trial: generate a few sessions, measure them alike, move each parameter by what
 //! its figure is off, and again. Same measurements, same specification.
 //!
-//! What comes back, on a log of 10,000 sessions and more: slope of popularity within 0.1; session
+//! What comes back, on a log of 3,000 sessions and more: slope of popularity within 0.1; session
 //! lengths and the survival of chains (at any length) within 0.06, as the largest distance of
 //! distribution functions; shares of phases within 4 % of all time. The tests hold these.
 

@@ -46,14 +46,19 @@ impl Specification {
             Some(text) => Self::read(name, text, overrides),
             None => {
                 let mut table = Table::read(name, "", &[]);
-                let meant = nearest(name, preset::names());
-                let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
-                let names: Vec<&str> = preset::names().collect();
+                let all = || preset::names().chain(preset::phased_names());
+                let names: Vec<&str> = all().collect();
                 let names = names.join(", ");
-                table.wrong(
-                    "",
-                    format!("no such preset; {meant}the presets are {names}"),
-                );
+                let text = if preset::phased_text(name).is_some() {
+                    "is a workload of phases, which cannot be used here; generate a trace of it"
+                        .to_owned()
+                } else {
+                    let meant = nearest(name, all());
+                    let meant =
+                        meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
+                    format!("no such preset; {meant}the presets are {names}")
+                };
+                table.wrong("", text);
                 Err(table.errors)
             }
         }
