@@ -5,7 +5,7 @@ use std::path::Path;
 use headlong_chains::{FileInfo, Kind};
 
 use crate::dropped::Dropped;
-use crate::names::{Interner, Names, Renumber};
+use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parts::settle::FileUse;
 use crate::read::{Reason, csv, number, trimmed};
 
@@ -307,7 +307,7 @@ fn is_rendition(word: &[u8]) -> bool {
 pub(crate) fn infos(
     files: &Names,
     facts: &[FileFacts],
-    uses: &std::collections::HashMap<u32, FileUse>,
+    uses: &QuickMap<u32, FileUse>,
     titles: &[u32],
     file_disks: &[u16],
 ) -> Vec<FileInfo> {

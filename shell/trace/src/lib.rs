@@ -33,4 +33,7 @@ pub use parquet::{
 };
 pub use parts::{Parts, PartsError};
 pub use read::recognise::Tried;
-pub use read::{FieldMap, FieldMapError, Format, FormatError, Reason, TemplateError};
+pub use read::{
+    FieldMap, FieldMapError, Format, FormatError, NotUnderstood, Reason, TemplateError, Understood,
+    understand,
+};

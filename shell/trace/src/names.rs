@@ -44,6 +44,39 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
+/// A map whose keys are numbers or short texts of our own making; the same in every run.
+pub(crate) type QuickMap<K, V> =
+    std::collections::HashMap<K, V, std::hash::BuildHasherDefault<Quick>>;
+
+/// The hash above, for maps.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Quick(u64);
+
+impl std::hash::Hasher for Quick {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = fold(self.0 ^ hash(bytes), 0xa076_1d64_78bd_642f);
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = fold(
+            self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15,
+            0xe703_7ed1_a0b4_28db,
+        );
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The value of a name that is a number as one would write it: digits only, no zero before it.
 pub(crate) fn as_number(name: &[u8]) -> Option<u64> {
     if name.is_empty() || name.len() > 19 || (name[0] == b'0' && name.len() > 1) {

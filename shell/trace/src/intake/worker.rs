@@ -1,6 +1,5 @@
 //! Threads that take blocks of logs and turn their lines into records in parts.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +10,7 @@ use super::logs::{Contents, Log, Logs, State};
 use super::{Intake, IntakeError, MemoryBound, PART_BUFFER_BYTES, Progress, SOURCE_SHIFT};
 use crate::dropped::Dropped;
 use crate::files::{FileHint, FilesTable, Interners};
-use crate::names::{hash, hash_number};
+use crate::names::{QuickMap, hash, hash_number};
 use crate::parts::record::{Encoder, Record};
 use crate::parts::store::Store;
 use crate::parts::{DISK_UNKNOWN, PARTS, VIEWER};
@@ -43,12 +42,21 @@ pub(super) struct Told {
     /// Times that a clock went back by more than a minute from one line to the next.
     pub(super) clocks_back: u64,
     /// By log: requests, first arrival, last completion.
-    pub(super) logs: HashMap<u32, (u64, i64, i64)>,
+    pub(super) logs: QuickMap<u32, (u64, i64, i64)>,
     /// By provisional file number.
-    pub(super) hints: HashMap<u32, FileHint>,
+    pub(super) hints: QuickMap<u32, FileHint>,
 }
 
 impl Told {
+    /// Adds what a log was found to hold, if anything, and forgets it there.
+    fn add_span(&mut self, log: u32, span: &mut (u64, i64, i64)) {
+        let (count, first, last) = std::mem::replace(span, NO_SPAN);
+        if count > 0 {
+            let ours = self.logs.entry(log).or_insert(NO_SPAN);
+            *ours = (ours.0 + count, ours.1.min(first), ours.2.max(last));
+        }
+    }
+
     fn merge(&mut self, other: Self) {
         self.dropped.merge(other.dropped);
         self.requests += other.requests;
@@ -57,9 +65,8 @@ impl Told {
         self.untimed += other.untimed;
         self.unended += other.unended;
         self.clocks_back += other.clocks_back;
-        for (log, (count, first, last)) in other.logs {
-            let ours = self.logs.entry(log).or_insert((0, i64::MAX, i64::MIN));
-            *ours = (ours.0 + count, ours.1.min(first), ours.2.max(last));
+        for (log, mut span) in other.logs {
+            self.add_span(log, &mut span);
         }
         for (file, hint) in other.hints {
             let ours = self.hints.entry(file).or_default();
@@ -80,7 +87,7 @@ struct Shared<'a> {
     names_bytes_max: u64,
     store: &'a Store,
     /// Sizes of files by provisional number, where a table tells them.
-    sizes: HashMap<u32, u64>,
+    sizes: QuickMap<u32, u64>,
     /// Formats that tell themselves apart, tried on lines that do not have their log's shape.
     others: Vec<Reader>,
     troubles: Mutex<Vec<(u32, String)>>,
@@ -188,8 +195,12 @@ struct Worker<'s> {
     parts: Vec<Encoder>,
     devices: device::Devices,
     viewer: Vec<u8>,
+    /// Of the block at hand: requests, first arrival, last completion.
+    span: (u64, i64, i64),
     told: Told,
 }
+
+const NO_SPAN: (u64, i64, i64) = (0, i64::MAX, i64::MIN);
 
 impl<'s> Worker<'s> {
     fn new(shared: &'s Shared<'s>) -> Self {
@@ -198,6 +209,7 @@ impl<'s> Worker<'s> {
             parts: (0..PARTS).map(|_| Encoder::default()).collect(),
             devices: device::Devices::default(),
             viewer: Vec::new(),
+            span: NO_SPAN,
             told: Told::default(),
         }
     }
@@ -207,8 +219,12 @@ impl<'s> Worker<'s> {
         let total = self.shared.logs.bytes_total();
         while let Some(job) = self.shared.next(&mut block) {
             let outcome = match job {
-                Job::Block { log, reader } => self.block(log, reader, &block),
-                Job::Group { log, group } => self.group(log, group),
+                Job::Block { log, reader } => self
+                    .block(log, reader, &block)
+                    .map(|()| self.end_of_block(log)),
+                Job::Group { log, group } => {
+                    self.group(log, group).map(|()| self.end_of_block(log))
+                }
             };
             if outcome.is_err() || self.shared.is_over.load(Relaxed) {
                 self.shared.is_over.store(true, Relaxed);
@@ -221,6 +237,11 @@ impl<'s> Worker<'s> {
             self.put_away(part)?;
         }
         Ok(self.told)
+    }
+
+    fn end_of_block(&mut self, log: usize) {
+        let number = self.shared.logs.logs[log].number;
+        self.told.add_span(number, &mut self.span);
     }
 
     /// Parses the lines of a block.
@@ -384,7 +405,7 @@ impl<'s> Worker<'s> {
             disk,
             device,
         };
-        self.count(log, file, entry);
+        self.count(file, entry);
         let part = (hash_number(session_hash) % PARTS as u64) as usize;
         self.parts[part].push(&record);
         if self.parts[part].len() >= PART_BUFFER_BYTES {
@@ -393,19 +414,15 @@ impl<'s> Worker<'s> {
         Ok(())
     }
 
-    fn count(&mut self, log: &Log, file: u32, entry: &Entry<'_>) {
+    fn count(&mut self, file: u32, entry: &Entry<'_>) {
         let told = &mut self.told;
         told.requests += 1;
         told.bytes += entry.sent_bytes;
         told.untimed += u64::from(!entry.is_timed);
-        let of_log = told
-            .logs
-            .entry(log.number)
-            .or_insert((0, i64::MAX, i64::MIN));
-        *of_log = (
-            of_log.0 + 1,
-            of_log.1.min(entry.received_ms),
-            of_log.2.max(entry.completed_ms),
+        self.span = (
+            self.span.0 + 1,
+            self.span.1.min(entry.received_ms),
+            self.span.2.max(entry.completed_ms),
         );
         if entry.file_bytes.is_some() || entry.kbps.is_some() {
             let hint = told.hints.entry(file).or_default();

@@ -138,7 +138,7 @@ impl Table {
         while left > 0 {
             let count = left.min(BATCH as u64) as usize;
             for column in &mut columns {
-                column.decode(count)?;
+                column.decode_safely(count)?;
             }
             let mut row = Row::new();
             for index in 0..count {
@@ -159,7 +159,14 @@ impl Table {
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
     let file = File::open(path).map_err(|e| format!("it cannot be opened: {e}"))?;
-    SerializedFileReader::new(file).map_err(|e| format!("it is no Parquet table: {e}"))
+    let reader = guarded(|| SerializedFileReader::new(file).map_err(|e| e.to_string()));
+    reader.map_err(|e| format!("it is no Parquet table: {e}"))
+}
+
+/// Calls the library, which does not promise to bear any bytes without a panic.
+fn guarded<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call))
+        .unwrap_or_else(|_| Err("its contents are damaged".to_owned()))
 }
 
 fn wanted(place: usize, field: Field, column: &ColumnDescriptor) -> Wanted {
@@ -217,6 +224,11 @@ impl Texts {
             None => 0,
         };
         &self.text[start as usize..self.ends[index] as usize]
+    }
+
+    /// Decodes rows; what the library could not bear is an error of the table.
+    fn decode_safely(&mut self, count: usize) -> Result<(), String> {
+        guarded(|| self.decode(count))
     }
 
     fn decode(&mut self, count: usize) -> Result<(), String> {

@@ -1,13 +1,11 @@
 //! What can only be said when all has been read: final numbers, where one viewer's sessions end,
 //! what two overlapping logs say twice, and bit rates that nobody told.
 
-use std::collections::HashMap;
-
 use headlong_chains::Request;
 
 use super::record::Record;
 use super::{DISK_UNKNOWN, Parts, PartsError, VIEWER};
-use crate::names::Renumber;
+use crate::names::{QuickMap, Renumber};
 
 /// What provisional numbers become.
 #[derive(Debug, Default)]
@@ -142,13 +140,13 @@ pub(crate) fn divide(
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     /// Of each name, how many sessions it is (those of one are left out).
-    pub(crate) counts: HashMap<u32, u32>,
+    pub(crate) counts: QuickMap<u32, u32>,
     /// Requests that were in two logs: how many, their bytes, and places in the log of the first.
     pub(crate) repeated: u64,
     pub(crate) repeated_bytes: u64,
     pub(crate) repeated_lines: Vec<u64>,
     /// What is known of files from their requests.
-    pub(crate) files: HashMap<u32, FileUse>,
+    pub(crate) files: QuickMap<u32, FileUse>,
 }
 
 /// How a file was used, for a guess at what it is.
@@ -231,14 +229,14 @@ impl Maps {
     }
 }
 
-fn file_uses(requests: &[Request]) -> HashMap<u32, FileUse> {
+fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
     struct Reading {
         first_ms: i64,
         last_ms: i64,
         bytes: u64,
     }
-    let mut readings: HashMap<(u32, u32), Reading> = HashMap::new();
-    let mut files: HashMap<u32, FileUse> = HashMap::new();
+    let mut readings: QuickMap<(u32, u32), Reading> = QuickMap::default();
+    let mut files: QuickMap<u32, FileUse> = QuickMap::default();
     for request in requests {
         let end = &mut files.entry(request.file).or_default().end;
         *end = (*end).max(request.end());

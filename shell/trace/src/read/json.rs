@@ -3,7 +3,7 @@
 //! The one idea: only values whose keys are known are wanted, and those as pieces of the line. Keys
 //! within objects are joined by dots (`request.headers.Range`); of a list, its first element counts.
 
-use std::collections::HashMap;
+use crate::names::QuickMap;
 
 use super::alias::{FieldMap, HEADLONG, OURS, USUAL};
 use super::reason::Reason;
@@ -18,7 +18,7 @@ const PATH_BYTES_MAX: usize = 128;
 /// Reads lines of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Json {
-    fields: HashMap<Vec<u8>, Field>,
+    fields: QuickMap<Vec<u8>, Field>,
     /// Without this one, it is somebody else's log.
     needs: Option<Field>,
     /// Whether keys within keys matter.
@@ -40,7 +40,7 @@ impl Json {
 
     /// Anybody's, by a map of keys and the names that are usual.
     pub(crate) fn mapped(map: &FieldMap, session_field: Option<&str>) -> Self {
-        let mut fields = HashMap::new();
+        let mut fields = QuickMap::default();
         let known = OURS.iter().chain(USUAL).map(|(key, _)| *key);
         let theirs = map.pairs.iter().map(|(_, key)| key.as_str());
         for key in known.chain(theirs) {

@@ -21,6 +21,7 @@ pub(crate) mod row;
 pub(crate) mod source;
 mod squid;
 mod template;
+mod understand;
 mod variables;
 pub(crate) mod w3c;
 
@@ -28,6 +29,7 @@ pub use alias::{FieldMap, FieldMapError};
 pub use format::{Format, FormatError};
 pub use reason::Reason;
 pub use template::TemplateError;
+pub use understand::{NotUnderstood, Understood, understand};
 
 use std::sync::Arc;
 
