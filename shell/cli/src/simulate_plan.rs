@@ -17,8 +17,8 @@ use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
 /// From the chains of a log, simulated with each rule for prefetch sizes: the work of drives and
 /// the memory of the log's busiest minute, in proportion to the demand. Each kind of drive is tried
 /// alone, and each hard drive with each kind of flash for the files that are asked for most. One
-/// line for each rule and choice of drives, at its cheapest size, cheapest first; what was taken for
-/// granted stands below.
+/// line for each rule and choice of drives, at its cheapest size, cheapest first; what was taken
+/// for granted stands below.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Planning {

@@ -1,17 +1,17 @@
 //! How good any rule could be: one that knows the end of every chain, and a bound that nothing can
 //! beat.
 //!
-//! **The clairvoyant rule** knows each chain's length and times. It reads a chain in n prefetches of
-//! equal size, not a byte too many, and frees the buffer when the chain ends. One price of memory
+//! **The clairvoyant rule** knows each chain's length and times. It reads a chain in n prefetches
+//! of equal size, not a byte too many, and frees the buffer when the chain ends. One price of memory
 //! for all chains decides n: the least of `n` seeks and the price of `length * time / n`
-//! byte-seconds. Prices from cheap to dear give its frontier, booked by the same rules as any other.
+//! byte-seconds. Prices from cheap to dear give its frontier, booked by the same rules as others.
 //!
 //! **The bound.** In a window of W seconds, on drives that work for no others, let any rule serve
 //! the same chains with the same even consumption, one buffer for each chain, in force from one
 //! prefetch to the next, and with a minute's mean memory of at most M bytes in every minute. Then
 //! - it reads at least what is consumed after the window's first minute, less M: at some moment of
-//!   that minute no more than M is in memory. In the window of all time there is nothing before, and
-//!   all that is consumed is read;
+//!   that minute no more than M is in memory. In the window of all time there is nothing before,
+//!   and all that is consumed is read;
 //! - a chain that is served by k buffers within the window, consuming L bytes evenly in D seconds
 //!   of it, holds at least `L * D / k` byte-seconds (each buffer is as large as what is consumed
 //!   from it; the sum of squares is least if all are equal); and k is the number of its prefetches

@@ -75,8 +75,8 @@ pub enum TableError {
     Empty,
     /// Its clocks cannot be right.
     #[error(
-        "the chains span {days} days; times are milliseconds from the start of the log, and no more \
-         than 366 days of them"
+        "the chains span {days} days; times are milliseconds from the start of the log, and no \
+         more than 366 days of them"
     )]
     Span {
         /// From the first start to the last end.

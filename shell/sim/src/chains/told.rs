@@ -8,6 +8,13 @@ use super::report::Report;
 /// Rules of Figure 5.22.
 const BY_BIT_RATE: [&str; 3] = ["fixed", "proportional", "square-root"];
 
+/// What the thesis has in the figures of utilisation.
+const PUBLISHED_UTIL: &str = "Published: fixed 57 % at 7 MB, square-root 54 % at 8 MB, \
+    first-grow-sr 50 % at 16 MB, of one private log.";
+/// What it has in those of memory.
+const PUBLISHED_MEM: &str = "Published: fixed 47 GB at 7 MB, proportional 29, square-root 31; \
+    first-grow-sr 52 GB at 16 MB.";
+
 /// The report as one page.
 pub fn page(report: &Report) -> Page {
     let page = Page::new("Prefetching on the chains of a log").lead(lead(report));
@@ -36,8 +43,8 @@ pub fn text(report: &Report) -> String {
     text.push_str(&first_sizes_table(report).to_markdown());
     if let Some(multiplier) = report.survival.multiplier {
         text.push_str(&format!(
-            "\nWith the chance {} a chain of 1 to 200 MB goes on for {multiplier:.2} times its length \
-             (published {:.2}).\n",
+            "\nWith the chance {} a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
+             length (published {:.2}).\n",
             report.survival.survival, report.survival.published_multiplier
         ));
     }
@@ -61,8 +68,8 @@ fn lead(report: &Report) -> String {
         .min_by(|one, other| one.util_busiest.total_cmp(&other.util_busiest));
     let best = best.map_or(String::new(), |best| {
         format!(
-            " The drives are least busy with {} at {} MB: {:.1} % of the busiest minute, with {:.1} \
-             GB of memory.",
+            " The drives are least busy with {} at {} MB: {:.1} % of the busiest minute, with \
+             {:.1} GB of memory.",
             best.algorithm,
             best.size,
             best.util_busiest * 100.0,
@@ -131,9 +138,15 @@ fn over_size(
     )
 }
 
+fn is_by_bit_rate(name: &str) -> bool {
+    BY_BIT_RATE.contains(&name)
+}
+
+fn is_by_chain(name: &str) -> bool {
+    name == "fixed" || name.starts_with("first-grow")
+}
+
 fn rules(report: &Report) -> Section {
-    let by_bit_rate = |name: &str| BY_BIT_RATE.contains(&name);
-    let by_chain = |name: &str| name == "fixed" || name.starts_with("first-grow");
     let util = || Axis::new("Utilisation", "%");
     let mem = || Axis::new("Memory", "GB").from(0.0);
     let mut section = Section::new("Rules beside one another").text(
@@ -142,26 +155,23 @@ fn rules(report: &Report) -> Section {
          The thesis tells the worst drive in its worst minute, which is a noisy maximum; the mean \
          over drives in the busiest minute is steadier.",
     );
-    let kinds: [(&str, &dyn Fn(&str) -> bool); 2] =
-        [("Figure 5.22", &by_bit_rate), ("Figure 5.23", &by_chain)];
-    for (figure, wanted) in kinds {
+    for (figure, wanted) in [
+        ("Figure 5.22", is_by_bit_rate as fn(&str) -> bool),
+        ("Figure 5.23", is_by_chain),
+    ] {
         let title = |what: &str| format!("{figure}: {what}");
+        let worst = title("worst drive, worst minute");
+        let busiest = title("busiest minute, mean over drives");
+        let memory = title("memory, highest mean of a minute");
+        let worst = over_size(report, &worst, util(), wanted, |point| point.util * 100.0);
+        let busiest = over_size(report, &busiest, util(), wanted, |point| {
+            point.util_busiest * 100.0
+        });
+        let memory = over_size(report, &memory, mem(), wanted, |point| point.mem);
         section = section
-            .figure(
-                over_size(report, &title("worst drive, worst minute"), util(), wanted, |point| {
-                    point.util * 100.0
-                })
-                .caption("Published: fixed 57 % at 7 MB, square-root 54 % at 8 MB, first-grow-sr 50 % at 16 MB, of one private log."),
-            )
-            .figure(over_size(report, &title("busiest minute, mean over drives"), util(), wanted, |point| {
-                point.util_busiest * 100.0
-            }))
-            .figure(
-                over_size(report, &title("memory, highest mean of a minute"), mem(), wanted, |point| {
-                    point.mem
-                })
-                .caption("Published: fixed 47 GB at 7 MB, proportional 29, square-root 31; first-grow-sr 52 GB at 16 MB."),
-            );
+            .figure(worst.caption(PUBLISHED_UTIL))
+            .figure(busiest)
+            .figure(memory.caption(PUBLISHED_MEM));
     }
     section
 }

@@ -23,18 +23,18 @@ pub use told::text;
 
 /// What a plan takes for granted.
 pub const ASSUMPTIONS: &[&str] = &[
-    "The demand is of the table's kind: the same chains, only more or fewer of them; work and memory \
-     grow in proportion to the bytes that viewers take in the table's busiest minute.",
+    "The demand is of the table's kind: the same chains, only more or fewer of them; work and \
+     memory grow in proportion to the bytes that viewers take in the table's busiest minute.",
     "Drives of a kind share their work evenly. The utilisation limit is the room for those that do \
      not, and for what comes together by chance.",
     "A drive is busy for bytes / t_max + seeks / s_max, both from its model at the middle of its \
      addresses (thesis Eq. 5.4); ordering of work and caches would do better.",
     "Memory is that of prefetch buffers, its highest mean over a minute; the system's own and \
      sockets' come on top.",
-    "Files on flash are those with the most bytes taken for each of their own over the whole table, \
-     known beforehand; their chains use the same rule and the same buffers.",
-    "Cost is that of drives and memory alone, energy that of the active state: no machines, cooling \
-     or room.",
+    "Files on flash are those with the most bytes taken for each of their own over the whole \
+     table, known beforehand; their chains use the same rule and the same buffers.",
+    "Cost is that of drives and memory alone, energy that of the active state: no machines, \
+     cooling or room.",
 ];
 
 /// Most numbers of flash drives that are tried.

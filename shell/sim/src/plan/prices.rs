@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn an_entry_for_a_preset_goes_before_one_for_its_kind() {
         let text = FLASHSTREAM.to_owned()
-            + "[[drive]]\nkind = \"hard-drive\"\npreset = \"wd-red-wd10efrx\"\ncost = 60\nwatts = 4\n";
+            + "[[drive]]\nkind = \"hard-drive\"\npreset = \"wd-red-wd10efrx\"\n\
+               cost = 60\nwatts = 4\n";
         let prices = Prices::read("mine.toml", &text).expect("prices");
         let red = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
         assert_eq!(prices.of(&red).expect("a price").cost, 60.0);
