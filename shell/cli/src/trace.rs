@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use headlong_chains::{Gap, Link, Rules};
 use headlong_trace::{
-    ChainSettings, ChainSums, ChainTable, Format, Intake, IntakeError, Progress, TableFile,
-    TableForm, TakenIn, take_in,
+    ChainSettings, ChainSums, ChainTable, DroppedLines, Format, Intake, IntakeError, Progress,
+    Reason, TableFile, TableForm, TakenIn, take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -210,8 +210,7 @@ fn text(sums: &ChainSums) -> String {
 }
 
 fn json(sums: &ChainSums, log: &TakenIn) -> String {
-    let dropped = log.dropped.by_reason().iter();
-    let dropped: serde_json::Map<_, _> = dropped
+    let dropped: serde_json::Map<_, _> = dropped(log)
         .map(|lines| (lines.reason.to_string(), lines.count.into()))
         .collect();
     let told = serde_json::json!({
@@ -226,11 +225,17 @@ fn json(sums: &ChainSums, log: &TakenIn) -> String {
     format!("{told:#}\n")
 }
 
+/// What was dropped, but for headers and the like, which are rightly no requests.
+fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
+    let lines = log.dropped.by_reason().iter();
+    lines.filter(|lines| lines.reason != Reason::NotARequest)
+}
+
 fn tell_dropped(log: &TakenIn) {
     for note in &log.notes {
         eprintln!("headlong: {note}");
     }
-    for lines in log.dropped.by_reason() {
+    for lines in dropped(log) {
         eprint!("headlong: {} lines dropped: {}", lines.count, lines.reason);
         match lines.samples.first() {
             Some(first) => eprintln!("; first {}:{}: {}", first.file, first.line, first.text),

@@ -54,6 +54,10 @@ fn a_log_becomes_a_table_of_chains() {
         stderr.contains("1 lines dropped") && stderr.contains("log.csv:6"),
         "{stderr}"
     );
+    assert!(
+        !stderr.contains("log.csv:1"),
+        "a header is not missed: {stderr}"
+    );
 }
 
 #[test]
