@@ -9,8 +9,10 @@ use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::simulate_chains::{self, SimulatingChains};
+use crate::simulate_plan::{self, Planning};
 
-/// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+/// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Simulating {
     #[command(subcommand)]
@@ -57,6 +59,8 @@ enum What {
         #[arg(long)]
         brief: bool,
     },
+    Chains(SimulatingChains),
+    Plan(Planning),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -220,24 +224,22 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let (What::Run { world, .. } | What::Search { world, .. }) = &simulating.what;
-    let mut experiment = world.experiment()?;
     match &simulating.what {
-        What::Run { rate, seeds, .. } => {
-            let records = run(&experiment, world, rate, *seeds)?;
+        What::Run { world, rate, seeds } => {
+            let records = run(&world.experiment()?, world, rate, *seeds)?;
             if world.json {
                 print(&serde_json::to_string_pretty(&records)?)?;
             }
+            Ok(())
         }
         What::Search {
+            world,
             rate,
             seeds,
             resolution,
             threads,
             brief,
-            ..
         } => {
-            experiment.setup.stops_at_failure = true;
             let search = Search {
                 guess_mib_s: *rate,
                 resolution_mib_s: *resolution,
@@ -245,25 +247,33 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
                 seeds: (*seeds).max(1),
                 threads: *threads,
             };
-            let shows_probes = !world.json && !brief;
-            if shows_probes {
-                print(Record::heading())?;
-            }
-            let found = search.run(
-                |rate, seed| experiment.run(rate, seed),
-                |record| {
-                    if shows_probes {
-                        // Whoever reads had enough; the end of the search says so.
-                        let _ = print(&record.line());
-                    }
-                },
-            )?;
-            if world.json {
-                print(&serde_json::to_string_pretty(&found)?)?;
-            } else {
-                print(&found.line())?;
-            }
+            find(world, &search, *brief)
         }
+        What::Chains(simulating) => simulate_chains::simulate(simulating),
+        What::Plan(planning) => simulate_plan::simulate(planning),
+    }
+}
+
+fn find(world: &WorldArgs, search: &Search, brief: bool) -> anyhow::Result<()> {
+    let mut experiment = world.experiment()?;
+    experiment.setup.stops_at_failure = true;
+    let shows_probes = !world.json && !brief;
+    if shows_probes {
+        print(Record::heading())?;
+    }
+    let found = search.run(
+        |rate, seed| experiment.run(rate, seed),
+        |record| {
+            if shows_probes {
+                // Whoever reads had enough; the end of the search says so.
+                let _ = print(&record.line());
+            }
+        },
+    )?;
+    if world.json {
+        print(&serde_json::to_string_pretty(&found)?)?;
+    } else {
+        print(&found.line())?;
     }
     Ok(())
 }
@@ -309,6 +319,7 @@ mod tests {
         };
         match simulating.what {
             What::Run { world, .. } | What::Search { world, .. } => world,
+            other => panic!("no world in {other:?}"),
         }
     }
 

@@ -150,10 +150,7 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         .then(|| TableFile::begin(&arguments.out))
         .transpose()
         .map_err(|error| mistake(&error))?;
-    let bar = Bar::new();
-    let log = take_in(&intake, &bar).map_err(taking_in)?;
-    bar.0.finish_and_clear();
-    tell_dropped(&log);
+    let log = taken_in(&intake)?;
     let settings = ChainSettings {
         rules: arguments.joining.rules(),
         threads: intake.threads,
@@ -183,6 +180,15 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         return Ok(());
     }
     Ok(std::io::stdout().lock().write_all(told.as_bytes())?)
+}
+
+/// Takes logs in, and tells what was left out of them.
+pub(crate) fn taken_in(intake: &Intake) -> anyhow::Result<TakenIn> {
+    let bar = Bar::new();
+    let log = take_in(intake, &bar).map_err(taking_in)?;
+    bar.0.finish_and_clear();
+    tell_dropped(&log);
+    Ok(log)
 }
 
 fn text(sums: &ChainSums) -> String {

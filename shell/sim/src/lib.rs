@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+pub mod chains;
 mod disk;
 mod experiment;
 mod layout;
 mod link;
 mod measure;
+pub mod plan;
 mod record;
 mod search;
 mod server;
