@@ -11,6 +11,8 @@ pub struct EngineConfig {
     pub memory_bytes: u64,
     /// How much to read for a chain.
     pub sizing: SizingConfig,
+    /// Whether, and how, the reference size is found on line.
+    pub control: ControlConfig,
     /// In which order.
     pub order: Order,
     /// What to keep of what has been read.
@@ -70,6 +72,43 @@ pub struct SizingConfig {
     pub reference_bit_rate: BitRate,
 }
 
+/// Who chooses the reference size, and the parameters of a controller that does.
+///
+/// With [`Control::Off`] it is [`SizingConfig::reference_bytes`]; otherwise that is only the size
+/// until the device has been measured, and nothing else here matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlConfig {
+    /// Which controller.
+    pub mode: Control,
+    /// The size to begin with, such as the one in use when the server last stopped; without one
+    /// it comes from the measured device.
+    pub start_bytes: Option<u64>,
+    /// A score is collected over this time, and then the size is judged (180 s in
+    /// automated-prefetching Table 2).
+    pub adjust_interval: Duration,
+    /// By so much the size changes at a time (0.5 MB there).
+    pub step_bytes: u64,
+    /// By so many per cent remembered scores shrink at a minimum (5 % there).
+    pub score_deflation_percent: u8,
+    /// A device busy for a smaller share of the time, per cent, is left alone (60 % there).
+    pub busy_percent: u8,
+    /// When more than this is evicted unread, per cent of what is sent, the size jumps (5 % there).
+    pub evict_percent: u8,
+    /// No size is larger.
+    pub bytes_max: u64,
+}
+
+/// Controllers of the reference size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Control {
+    /// None: the size is the one configured.
+    Off,
+    /// Descent from the optimum by the measured device, chains and memory.
+    Auto,
+    /// The descent of automated-prefetching section 4.
+    Paper,
+}
+
 /// Rules for the size of a prefetch (thesis 5.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
@@ -97,7 +136,8 @@ pub enum Order {
     DeadlineElevator,
 }
 
-/// What to keep of the pieces that were read at least once.
+/// What to keep of the pieces that were read at least once; and whether those that were not are
+/// kept at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Retention {
     /// The most recently used.
@@ -105,6 +145,10 @@ pub enum Retention {
     /// What the next viewer, a little behind on the same stream, will read soonest; the rest by
     /// LRU (interval caching, thesis 6.2.4).
     Interval,
+    /// One list by last use of everything, as in a program above a kernel's page cache: prefetched
+    /// pieces are not kept for their readers, and nobody's prefetches are cut to a share of memory.
+    /// For comparisons with the papers' servers (automated-prefetching 3.1).
+    PageCache,
 }
 
 /// What to do with new chains when a device is overloaded.
@@ -154,6 +198,7 @@ impl Default for EngineConfig {
             piece_bytes: 128 * KIB,
             memory_bytes: 1024 * MIB,
             sizing: SizingConfig::default(),
+            control: ControlConfig::default(),
             order: Order::DeadlineElevator,
             retention: Retention::Interval,
             outstanding_reads_max: 8,
@@ -187,6 +232,22 @@ impl Default for SizingConfig {
             policy: Policy::SquareRoot,
             reference_bytes: 8 * MIB,
             reference_bit_rate: BitRate::from_kbps(2_000),
+        }
+    }
+}
+
+impl Default for ControlConfig {
+    /// Off, with the parameters of automated-prefetching Table 2.
+    fn default() -> Self {
+        Self {
+            mode: Control::Off,
+            start_bytes: None,
+            adjust_interval: Duration::from_secs(180),
+            step_bytes: 512 * KIB,
+            score_deflation_percent: 5,
+            busy_percent: 60,
+            evict_percent: 5,
+            bytes_max: 32 * MIB,
         }
     }
 }
@@ -255,5 +316,6 @@ names!(Policy, Fixed => "fixed", Proportional => "proportional",
     SquareRoot => "square-root", FirstGrow => "first-grow", FirstGrowSr => "first-grow-sr");
 names!(Order, Fcfs => "fcfs", Elevator => "elevator",
     DeadlineElevator => "deadline-elevator");
-names!(Retention, Lru => "lru", Interval => "interval");
+names!(Retention, Lru => "lru", Interval => "interval", PageCache => "page-cache");
+names!(Control, Off => "off", Auto => "auto", Paper => "auto-paper");
 names!(Admission, Accept => "accept", Refuse => "refuse");

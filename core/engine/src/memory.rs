@@ -12,13 +12,18 @@
 //! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones go in the
 //! order: left behind and never read, then least recently used, then those that a viewer behind
 //! will want, the last wanted first.
+//!
+//! The exception is a pool that works like a kernel's page cache ([`Memory::protect_unread`]): one
+//! list by last use, on which an Unread piece is worth no more than any other, and where reading it
+//! into memory was its first use.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
+use crate::index::PieceIndex;
 use crate::stats::MemoryUse;
 
 /// One piece of one stream.
@@ -69,10 +74,12 @@ struct SlotState {
 pub(crate) struct Memory {
     slots: Vec<SlotState>,
     free: Vec<Slot>,
-    index: BTreeMap<PieceKey, Slot>,
+    index: PieceIndex,
     evictable: BTreeSet<(Rank, Slot)>,
     use_count: u64,
     counts: Counts,
+    /// Whether Unread pieces are kept from eviction.
+    protects_unread: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -97,10 +104,29 @@ impl Memory {
             slots: alloc::vec![empty; slot_count as usize],
             // Low slots are used first, so that an idle server touches little memory.
             free: (0..slot_count).rev().map(Slot).collect(),
-            index: BTreeMap::new(),
+            index: PieceIndex::new(slot_count),
             evictable: BTreeSet::new(),
             use_count: 0,
             counts: Counts::default(),
+            protects_unread: true,
+        }
+    }
+
+    /// Whether Unread pieces are kept, or go by last use like all others.
+    pub(crate) fn protect_unread(&mut self, protects: bool) {
+        if self.protects_unread == protects {
+            return;
+        }
+        self.protects_unread = protects;
+        let slots = 0..self.slots.len() as u32;
+        for slot in slots.map(Slot) {
+            let state = &self.slots[slot.0 as usize];
+            if state.state == State::Ready && state.sending == 0 && state.owner.is_some() {
+                match protects {
+                    true => self.unrank(slot),
+                    false => self.rank(slot, None),
+                }
+            }
         }
     }
 
@@ -115,7 +141,7 @@ impl Memory {
 
     /// The slot of a piece that is there or on its way.
     pub(crate) fn find(&self, key: PieceKey) -> Option<Slot> {
-        self.index.get(&key).copied()
+        self.index.get(&key)
     }
 
     pub(crate) fn is_ready(&self, slot: Slot) -> bool {
@@ -165,9 +191,15 @@ impl Memory {
         state.filled_at = now;
         state.owner = owner;
         self.counts.filling -= 1;
-        match owner {
-            Some(_) => self.counts.unread += 1,
-            None => self.rank(slot, None),
+        self.put_away(slot, None);
+    }
+
+    /// A Ready slot that nobody sends takes its place among those that may go, if it has one.
+    fn put_away(&mut self, slot: Slot, wanted_at: Option<Instant>) {
+        let is_unread = self.slots[slot.0 as usize].owner.is_some();
+        self.counts.unread += u64::from(is_unread);
+        if !is_unread || !self.protects_unread {
+            self.rank(slot, wanted_at);
         }
     }
 
@@ -207,14 +239,11 @@ impl Memory {
         }
         self.counts.sending -= 1;
         let state = self.slots[slot.0 as usize];
-        if self.index.get(&state.key) != Some(&slot) {
+        if self.index.get(&state.key) != Some(slot) {
             self.release(slot);
             return true;
         }
-        match state.owner {
-            Some(_) => self.counts.unread += 1,
-            None => self.rank(slot, wanted_at),
-        }
+        self.put_away(slot, wanted_at);
         false
     }
 
@@ -223,7 +252,10 @@ impl Memory {
         let state = &mut self.slots[slot.0 as usize];
         if state.owner.take().is_some() && state.state == State::Ready && state.sending == 0 {
             self.counts.unread -= 1;
-            self.rank(slot, wanted_at);
+            // Nobody used it: on a list by last use it stays where it is.
+            if self.protects_unread {
+                self.rank(slot, wanted_at);
+            }
         }
     }
 
@@ -233,7 +265,9 @@ impl Memory {
         if state.state != State::Ready || state.owner.is_some() {
             return;
         }
-        self.unrank(slot);
+        if self.protects_unread {
+            self.unrank(slot);
+        }
         self.slots[slot.0 as usize].owner = Some(owner);
         if state.sending == 0 {
             self.counts.unread += 1;
@@ -248,11 +282,10 @@ impl Memory {
     /// Drops every piece of a stream that is not being read into; those being sent stay in
     /// memory, nameless, until the socket has taken them.
     pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
-        let pieces: Vec<Slot> = self
-            .index
-            .range((stream, 0)..=(stream, u32::MAX))
-            .map(|(_, slot)| *slot)
-            .collect();
+        let of_stream = self.index.iter().filter(|((of, _), _)| *of == stream);
+        let mut pieces: Vec<(PieceKey, Slot)> = of_stream.collect();
+        pieces.sort_unstable();
+        let pieces: Vec<Slot> = pieces.into_iter().map(|(_, slot)| slot).collect();
         let mut dropped = Vec::new();
         for slot in pieces {
             let state = self.slots[slot.0 as usize];
@@ -318,7 +351,7 @@ impl Memory {
     }
 
     fn forget_key(&mut self, slot: Slot, key: PieceKey) {
-        if self.index.get(&key) == Some(&slot) {
+        if self.index.get(&key) == Some(slot) {
             self.index.remove(&key);
         }
     }
@@ -336,7 +369,7 @@ impl Memory {
         let state = &mut self.slots[slot.0 as usize];
         let rank = match wanted_at {
             Some(at) => Rank::Wanted(core::cmp::Reverse(at), self.use_count),
-            None if state.was_read => Rank::Recency(self.use_count),
+            None if state.was_read || !self.protects_unread => Rank::Recency(self.use_count),
             None => Rank::Orphan(self.use_count),
         };
         state.rank = Some(rank);
@@ -371,13 +404,14 @@ impl Memory {
         assert_eq!(ranked, self.evictable.len());
         assert_eq!(
             ready()
-                .filter(|slot| slot.sending == 0 && slot.owner.is_none())
+                .filter(|slot| slot.sending == 0)
+                .filter(|slot| slot.owner.is_none() || !self.protects_unread)
                 .count(),
             ranked,
-            "what nobody sends or owns can be evicted, and nothing else"
+            "what nobody sends or is kept for can be evicted, and nothing else"
         );
-        for (key, slot) in &self.index {
-            assert_eq!(*key, self.key(*slot));
+        for (key, slot) in self.index.iter() {
+            assert_eq!(key, self.key(slot));
         }
     }
 }
@@ -430,6 +464,27 @@ mod tests {
         assert_eq!(evicted.owner, Some(ChainId(1)));
         assert_eq!(evicted.age, Duration(5));
         memory.check_invariants();
+    }
+
+    #[test]
+    fn in_a_page_cache_unread_pieces_go_by_last_use_like_all_others() {
+        let mut memory = Memory::new(3);
+        memory.protect_unread(false);
+        let first = fill(&mut memory, 0, Some(ChainId(1)));
+        fill(&mut memory, 1, Some(ChainId(1)));
+        fill(&mut memory, 2, None);
+        assert_eq!(memory.available(), 3);
+        memory.begin_sending(first);
+        memory.disown(first, None);
+        memory.end_sending(first, None);
+        memory.check_invariants();
+        let (_, evicted) = memory.take(Instant(7), (STREAM, 9)).expect("a slot");
+        let evicted = evicted.expect("memory is full");
+        assert_eq!((evicted.key.1, evicted.owner), (1, Some(ChainId(1))));
+        memory.protect_unread(true);
+        memory.check_invariants();
+        let (_, evicted) = memory.take(Instant(8), (STREAM, 10)).expect("a slot");
+        assert_eq!(evicted.expect("memory is full").key.1, 2);
     }
 
     #[test]

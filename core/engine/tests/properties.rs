@@ -68,34 +68,37 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn settings() -> impl Strategy<Value = EngineConfig> {
-    (8u64..64, 1u32..5, any::<bool>(), any::<bool>(), 1u64..64).prop_map(
-        |(slots, outstanding_reads_max, lru, refuse, pieces)| EngineConfig {
-            piece_bytes: 4 * KIB,
-            memory_bytes: slots * 4 * KIB,
-            sizing: SizingConfig {
-                policy: Policy::FirstGrowSr,
-                reference_bytes: pieces * 4 * KIB,
-                ..SizingConfig::default()
-            },
-            retention: if lru {
-                Retention::Lru
-            } else {
-                Retention::Interval
-            },
-            admission: if refuse {
-                Admission::Refuse
-            } else {
-                Admission::Accept
-            },
-            outstanding_reads_max,
-            read_bytes_max: 64 * KIB,
-            send_window_bytes: 8 * KIB,
-            errors_offline: 3,
-            requests_max: 40,
-            chains_max: 12,
-            ..EngineConfig::default()
-        },
+    (
+        8u64..64,
+        1u32..5,
+        0..Retention::ALL.len(),
+        any::<bool>(),
+        1u64..64,
     )
+        .prop_map(
+            |(slots, outstanding_reads_max, retention, refuse, pieces)| EngineConfig {
+                piece_bytes: 4 * KIB,
+                memory_bytes: slots * 4 * KIB,
+                sizing: SizingConfig {
+                    policy: Policy::FirstGrowSr,
+                    reference_bytes: pieces * 4 * KIB,
+                    ..SizingConfig::default()
+                },
+                retention: Retention::ALL[retention],
+                admission: if refuse {
+                    Admission::Refuse
+                } else {
+                    Admission::Accept
+                },
+                outstanding_reads_max,
+                read_bytes_max: 64 * KIB,
+                send_window_bytes: 8 * KIB,
+                errors_offline: 3,
+                requests_max: 40,
+                chains_max: 12,
+                ..EngineConfig::default()
+            },
+        )
 }
 
 /// A title of several files, some of them empty or smaller than a piece.

@@ -324,6 +324,39 @@ fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
 }
 
 #[test]
+fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are_read() {
+    let run = |retention| {
+        let config = EngineConfig {
+            sizing: fixed(4 * MIB),
+            retention,
+            ..config(32 * MIB)
+        };
+        let mut rig = Rig::new(config);
+        // Twelve viewers of 4 MiB prefetches in 32 MiB: more than a cache without shares can hold.
+        for chunk in 0..16u64 {
+            for viewer in 0..12 {
+                let title = rig.title(viewer, HOUR_BYTES, 2_000);
+                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            rig.run_for(Duration::from_secs(10));
+        }
+        rig.shard.stats()
+    };
+    let (kept, cached) = (run(Retention::Interval), run(Retention::PageCache));
+    assert!(
+        kept.prefetch_evicted_bytes < kept.bytes_read / 100,
+        "{kept:?}"
+    );
+    assert!(
+        cached.prefetch_evicted_bytes > cached.bytes_read / 10,
+        "{cached:?}"
+    );
+    assert!(cached.bytes_read > kept.bytes_read);
+    assert_eq!(cached.bytes_sent, kept.bytes_sent, "everybody is served");
+}
+
+#[test]
 fn new_viewers_are_refused_when_present_ones_would_run_dry() {
     let overloaded = EngineConfig {
         sizing: fixed(MIB),

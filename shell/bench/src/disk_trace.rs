@@ -60,18 +60,26 @@ impl DiskPattern {
         let sequences: Sequences = part.iter().map(|access| access.access).collect();
         let middle = part.len().saturating_sub(EXCERPT_REQUESTS) / 2;
         let excerpt = part.iter().skip(middle).take(EXCERPT_REQUESTS);
+        let excerpt = excerpt.map(|access| (access.lba(), access.access.length_bytes / 512));
+        Self::of_sequences(&sequences, Duration(to - from), excerpt.collect())
+    }
+
+    /// Of sequences that somebody else put together.
+    pub(crate) fn of_sequences(
+        sequences: &Sequences,
+        length: Duration,
+        excerpt: Vec<(u64, u64)>,
+    ) -> Self {
         Self {
             requests: sequences.requests(),
             bytes: sequences.bytes(),
-            seconds: Duration(to - from).as_secs_f64(),
+            seconds: length.as_secs_f64(),
             sequences: sequences.sequences(),
             bytes_per_sequence: sequences.mean_bytes().unwrap_or(0.0),
             sequence_cdf: sequences
                 .cdf()
                 .map_or_else(|_| Vec::new(), |cdf| cdf.points(CDF_POINTS)),
-            excerpt: excerpt
-                .map(|access| (access.lba(), access.access.length_bytes / 512))
-                .collect(),
+            excerpt,
         }
     }
 

@@ -120,7 +120,7 @@ fn process_ticks(pid: u32) -> u64 {
 }
 
 /// The machine, for the record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Machine {
     /// `uname -sr`.
     pub kernel: String,

@@ -8,6 +8,7 @@ use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
 use crate::run::{Bench, key};
 use crate::search::{Found, Outcome, Search};
+use crate::virtual_run::is_virtual;
 
 /// Seeds of one repeat are this far from those of the next.
 const SEEDS_PER_REPEAT: u64 = 1000;
@@ -15,6 +16,8 @@ const SEEDS_PER_REPEAT: u64 = 1000;
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
 /// Runs of a search with a fair first guess, before any was made.
 const PROBES_GUESS: f64 = 5.0;
+/// A run in virtual time, about.
+const VIRTUAL_RUN: Duration = Duration::from_secs(3);
 const MIB: f64 = 1_048_576.0;
 
 /// Who makes runs: the bench, or a stand-in for it.
@@ -64,6 +67,28 @@ pub struct Limit {
     pub machine: Option<String>,
 }
 
+impl Limit {
+    /// One run, as if it were the best that was found.
+    pub(crate) fn of_run(cell: &Cell, record: RunRecord) -> Self {
+        let passed = record.verdict.outcome == OutcomeName::Passed;
+        Self {
+            workload: cell.workload_name.clone(),
+            server: cell.server_name.clone(),
+            repeat: 0,
+            found: Found {
+                rate: passed.then_some(record.rate),
+                failed: None,
+                refused: None,
+                is_settled: false,
+                probes: 1,
+            },
+            best: Some(record),
+            failed: None,
+            machine: None,
+        }
+    }
+}
+
 /// Makes runs, keeps their records, tells how far it is.
 #[derive(Debug)]
 pub struct Hunt<'a, R> {
@@ -92,6 +117,13 @@ impl<'a, R: Runner> Hunt<'a, R> {
             resumes,
             progress,
         }
+    }
+
+    /// The same, for runs that take seconds whatever their phases.
+    #[must_use]
+    pub fn in_virtual_time(mut self) -> Self {
+        self.progress.run_guess = VIRTUAL_RUN;
+        self
     }
 
     /// Who makes the runs.
@@ -248,6 +280,9 @@ impl Progress {
             pattern.bytes_per_sequence / 1024.0,
             record.cpu.machine_share * 100.0,
         );
+        if is_virtual(record) && verdict.outcome != OutcomeName::Passed {
+            eprintln!("    again: {}", record.setup.commands.join("; "));
+        }
     }
 
     fn end(&self, limit: &Limit) {

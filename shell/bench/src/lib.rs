@@ -9,6 +9,7 @@
 //! behind but the store and the records.
 
 mod admin;
+mod agree;
 pub mod command;
 mod compare;
 mod disk_trace;
@@ -26,7 +27,10 @@ mod run;
 mod search;
 mod servers;
 mod told;
+mod virtual_command;
+mod virtual_run;
 
+pub use agree::{Agreement, Figures, Pair, Tolerance, agree};
 pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
 pub use disk_trace::DiskPattern;
@@ -45,3 +49,5 @@ pub use told::{
     MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
     write_markdown,
 };
+pub use virtual_command::{Virtual, simulate, simulate_run};
+pub use virtual_run::{NotVirtual, VirtualBench, is_virtual};

@@ -207,7 +207,7 @@ pub(crate) mod tests {
     use crate::experiment::Cell;
 
     /// What of `value` is not as `schema` says, beyond its types; and what the schema does not know.
-    fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    pub(crate) fn differences(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
         let (Some(known), Some(fields)) = (schema["properties"].as_object(), value.as_object())
         else {
             return;

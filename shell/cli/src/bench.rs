@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use headlong_bench::{Cell, Ending, Experiment, Options, command, default_store, plan};
+use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
 use headlong_units::Bytes;
 
 use crate::mistake::Mistakes;
+use crate::simulated::{chosen, threads};
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Experiments: a server, an emulated drive, generated viewers, and what came of it.
@@ -32,6 +33,17 @@ pub(crate) enum Bench {
     /// Exit code 4 if a ratio is below the `at_least` of its baseline.
     #[command(verbatim_doc_comment)]
     Compare(Compare),
+    /// The same experiment on the emulated drive and in virtual time, side by side
+    ///
+    /// Looks for the highest rate without failures of every server in both worlds, and puts beside
+    /// each other what happened at the rate that was found on the drive.
+    ///
+    ///   headlong bench agree experiments/agree.toml
+    ///   headlong bench agree experiments/agree.toml --server nginx --workload sd --rate 18MiB/s
+    ///
+    /// Exit code 4 if a pair of rates is further apart than 10 % (headlong) or 20 % (others).
+    #[command(verbatim_doc_comment)]
+    Agree(Agree),
 }
 
 /// What all of them take.
@@ -127,7 +139,23 @@ pub(crate) struct Compare {
     repeats: Option<u32>,
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+/// What `bench agree` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Agree {
+    #[command(flatten)]
+    common: Common,
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only this workload
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// One run of each at this rate, in both worlds, instead of looking for limits
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+}
+
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let size = text
         .strip_suffix("/s")
         .ok_or("write a rate such as 25MiB/s")?;
@@ -154,6 +182,7 @@ pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
         Bench::Run(arguments) => run(arguments),
         Bench::Search(arguments) => search(arguments),
         Bench::Compare(arguments) => compare(arguments),
+        Bench::Agree(arguments) => agree(arguments),
     }?)
 }
 
@@ -165,7 +194,10 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
             EXIT_INVALID,
             "what was measured does not count; the lines above and the record say why",
         ),
-        Ending::Missed => (EXIT_MISSED, "a ratio is below what its baseline demands"),
+        Ending::Missed => (
+            EXIT_MISSED,
+            "a ratio is not what it has to be; the table says which",
+        ),
     };
     let reasons = vec![reason.to_owned()];
     Err(Verdict { code, reasons }.into())
@@ -213,7 +245,32 @@ fn compare(arguments: &Compare) -> anyhow::Result<Ending> {
     Ok(command::compare_all(&experiment, &options)?)
 }
 
-fn cell(
+fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
+    let (experiment, options) = arguments.common.load()?;
+    let names = (arguments.server.as_deref(), arguments.workload.as_deref());
+    let cells = chosen(&experiment, names)?;
+    if arguments.common.output.plan {
+        let searches = arguments.rate.is_none();
+        return show_plan(&experiment, &cells, searches, &options);
+    }
+    let quick = if arguments.common.quick {
+        " --quick"
+    } else {
+        ""
+    };
+    let how = Virtual {
+        turnaround: headlong_units::Duration::ZERO,
+        replay: format!(
+            "headlong simulate {}{quick}",
+            arguments.common.file.display()
+        ),
+        threads: threads(None),
+    };
+    let ending = headlong_bench::agree(&experiment, &cells, arguments.rate, &how, &options)?;
+    Ok(ending)
+}
+
+pub(crate) fn cell(
     experiment: &Experiment,
     server: Option<&str>,
     workload: Option<&str>,

@@ -23,7 +23,10 @@ mod simulate;
 mod simulate_chains;
 mod simulate_log;
 mod simulate_plan;
+mod simulated;
+mod sweep;
 mod trace;
+mod vanilla;
 mod verdict;
 mod workload;
 

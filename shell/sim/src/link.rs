@@ -80,6 +80,24 @@ impl Link {
         first.starts + self.time_for(mark.saturating_sub(first.from))
     }
 
+    /// When what the socket holds beyond its bounds, or more than two thirds of them, has left: a
+    /// kernel calls a socket writable again when a third of it is free.
+    pub(crate) fn writable_at(&self) -> Instant {
+        let mark = self.given.saturating_sub(self.socket_bytes / 3 * 2);
+        let part = self.leaving.iter().find(|part| part.to >= mark);
+        part.map_or(self.free_at, |part| {
+            part.starts + self.time_for(mark.saturating_sub(part.from))
+        })
+    }
+
+    /// Bytes that were given and that a socket of these bounds would not have taken yet.
+    pub(crate) fn excess_bytes(&self, now: Instant) -> u64 {
+        let unsent = self
+            .bandwidth
+            .map_or(0, |rate| rate.bytes_in(self.free_at.since(now)));
+        unsent.saturating_sub(self.socket_bytes)
+    }
+
     fn time_for(&self, bytes: u64) -> Duration {
         self.bandwidth
             .map_or(Duration::ZERO, |rate| rate.time_for(bytes))

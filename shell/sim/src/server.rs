@@ -10,39 +10,16 @@ use headlong_engine::{
     Command, Event, Extent, Failure, Hints, PartSpec, ReadOutcome, Refusal, Request, RequestId,
     Shard, Slot, StreamId, StreamSpec, ViewerId,
 };
-use headlong_player::{CallId, ObjectId};
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_player::ObjectId;
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::Layout;
-
-/// Bytes for a viewer, or the end of hope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The next bytes of a reply, to be handed to the viewer's socket.
-    Piece(Piece),
-    /// The reply will not be completed.
-    Failed(Asker),
-}
-
-/// Some bytes of a reply, in memory that is lent to a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) asker: Asker,
-    pub(crate) request: RequestId,
-    pub(crate) slot: Slot,
-    pub(crate) bytes: u64,
-    /// Length of the reply, with its first piece.
-    pub(crate) head: Option<u64>,
-    pub(crate) is_last: bool,
-}
-
-/// Who waits for a reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
-    pub(crate) session: u32,
-    pub(crate) call: CallId,
-}
+use crate::histogram::Histogram;
+use crate::layout::{Layout, Place};
+use crate::link::Link;
+use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::world::Setup;
 
 #[derive(Debug)]
 struct Reply {
@@ -60,61 +37,47 @@ pub(crate) struct Server {
     shard: Shard,
     disk: Disk,
     layout: Layout,
+    socket_bytes: u64,
     bit_rates_known: bool,
+    bit_rates_told: Vec<(BitRate, BitRate)>,
     registered: BTreeSet<StreamId>,
     replies: BTreeMap<RequestId, Reply>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there, and how many bytes had been asked for.
-    waits: Vec<(Instant, Duration)>,
+    /// From asking until the first piece was there.
+    waits: Histogram,
+    /// When time is to pass next, as of the last call of the shard or the disk.
+    next_at: Option<Instant>,
     checked: bool,
 }
 
 impl Server {
-    pub(crate) fn new(
-        shard: Shard,
-        disk: Disk,
-        layout: Layout,
-        bit_rates_known: bool,
-        checked: bool,
-    ) -> Self {
+    pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
+        let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
         Self {
+            next_at: timeouts.into_iter().flatten().min(),
             shard,
             disk,
             layout,
-            bit_rates_known,
+            socket_bytes: setup.socket_bytes,
+            bit_rates_known: setup.bit_rates_known,
+            bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeSet::new(),
             replies: BTreeMap::new(),
             next_id: 0,
             outcomes: VecDeque::new(),
-            waits: Vec::new(),
-            checked,
+            waits: Histogram::default(),
+            checked: setup.checked,
         }
     }
+}
 
-    pub(crate) fn shard(&self) -> &Shard {
-        &self.shard
+impl Origin for Server {
+    fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
+        self.socket_bytes
     }
 
-    pub(crate) fn disk(&self) -> &Disk {
-        &self.disk
-    }
-
-    /// Replies in progress.
-    pub(crate) fn reply_count(&self) -> usize {
-        self.replies.len()
-    }
-
-    /// When each first piece was there, and how long it had been waited for.
-    pub(crate) fn waits(&self) -> &[(Instant, Duration)] {
-        &self.waits
-    }
-
-    /// A request arrives.
-    ///
-    /// # Errors
-    /// The status of the reply that says no.
-    pub(crate) fn ask(
+    fn ask(
         &mut self,
         now: Instant,
         asker: Asker,
@@ -142,7 +105,7 @@ impl Server {
                     size_bytes: place.size_bytes,
                     extents: vec![extent],
                 }],
-                bit_rate: place.bit_rate.filter(|_| self.bit_rates_known),
+                bit_rate: self.bit_rate_told(place.bit_rate),
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
             self.registered.insert(stream);
@@ -175,8 +138,7 @@ impl Server {
         result.map(|()| id).map_err(status_of)
     }
 
-    /// The socket has taken a piece.
-    pub(crate) fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
+    fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
         let Some(reply) = self.replies.get_mut(&request) else {
             return;
         };
@@ -191,8 +153,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// The viewer has closed the connection that a reply was sent on.
-    pub(crate) fn gone(&mut self, now: Instant, request: RequestId) {
+    fn gone(&mut self, now: Instant, request: RequestId) {
         let Some(reply) = self.replies.remove(&request) else {
             return;
         };
@@ -205,8 +166,7 @@ impl Server {
         self.settle(now);
     }
 
-    /// Time passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         if self.disk.poll_timeout().is_some_and(|at| at <= now) {
             self.disk.handle_timeout(now);
             self.settle(now);
@@ -217,15 +177,58 @@ impl Server {
         }
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
-        timeouts.into_iter().flatten().min()
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.next_at
     }
 
-    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
+    fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
+    fn handed(&mut self, _: Instant, _: &Piece, _: &Link, taken: Instant) -> Instant {
+        taken
+    }
+
+    fn reply_count(&self) -> usize {
+        self.replies.len()
+    }
+
+    fn device(&self) -> &Device {
+        self.disk.device()
+    }
+
+    fn device_mut(&mut self) -> &mut Device {
+        self.disk.device_mut()
+    }
+
+    fn take_waits(&mut self) -> Histogram {
+        std::mem::take(&mut self.waits)
+    }
+
+    fn know(&mut self, object: ObjectId, place: Place) {
+        self.layout.know(object, place);
+    }
+
+    fn live(&self) -> usize {
+        self.replies.len() + self.outcomes.len() + self.disk.live()
+    }
+
+    fn state(&self) -> State {
+        State {
+            memory: self.shard.memory_use(),
+            queue: self.shard.queue_use(),
+            chains: self.shard.chain_count(),
+            stats: self.shard.stats(),
+            control: self.shard.control_view(),
+        }
+    }
+
+    fn cache(&self) -> Option<CacheUse> {
+        None
+    }
+}
+
+impl Server {
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
         loop {
@@ -239,9 +242,19 @@ impl Server {
                 break;
             }
         }
+        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
+        self.next_at = timeouts.into_iter().flatten().min();
         if self.checked {
             self.shard.check_invariants();
         }
+    }
+
+    /// What the shard is told of a title's bit rate.
+    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
+        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
+        let mut told = self.bit_rates_told.iter();
+        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
+        Some(told.map_or(bit_rate, |(_, told)| *told))
     }
 
     fn obey(&mut self, now: Instant, command: Command) {
@@ -272,7 +285,7 @@ impl Server {
                 };
                 let is_first = reply.bytes_left == reply.bytes;
                 if is_first {
-                    self.waits.push((now, now.since(reply.asked_at)));
+                    self.waits.add(now.since(reply.asked_at));
                 }
                 let bytes = u64::from(end - start);
                 reply.bytes_left -= bytes;

@@ -75,10 +75,14 @@ impl Place {
     }
 
     fn bench(&self, server: &str) -> Command {
+        self.does("run", server)
+    }
+
+    fn does(&self, what: &str, server: &str) -> Command {
         let path = |name: &str| self.scratch.path().join(name);
         let mut command = Command::new(binary());
         command
-            .args(["bench", "run"])
+            .args(["bench", what])
             .arg(path("small.toml"))
             .args(["--server", server, "--json"])
             .arg("--store")
@@ -120,6 +124,14 @@ impl Place {
             .flat_map(|text| text.lines())
             .map(PathBuf::from)
             .collect()
+    }
+}
+
+impl Place {
+    fn agree(&self, server: &str, rate: &str) -> Command {
+        let mut command = self.does("agree", server);
+        command.args(["--rate", rate]);
+        command
     }
 }
 
@@ -168,6 +180,44 @@ fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
     }
     let results = place.scratch.path().join("results");
     assert!(results.join("report.html").exists());
+    place.expect_nothing_left(&[]);
+}
+
+/// Both worlds at a small load, far from any limit: what is delivered and read does not depend on
+/// how fast this machine is.
+#[test]
+fn both_worlds_deliver_and_read_the_same_at_a_small_load() {
+    let test = "both_worlds_deliver_and_read_the_same_at_a_small_load";
+    if !can(test) {
+        return;
+    }
+    let place = Place::new();
+    for server in ["headlong", "nginx"] {
+        let output = place
+            .agree(server, "3MiB/s")
+            .output()
+            .expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            matches!(output.status.code(), Some(0 | 4)),
+            "{server}: {stderr}"
+        );
+        let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(result["schema"], "headlong-agree-1");
+        let pair = &result["pairs"][0];
+        assert_eq!(pair["server"], server);
+        // A machine that is too busy has its run refused, and says nothing.
+        let figure = |world: &str, name: &str| pair[world][name].as_f64().unwrap_or(0.0);
+        for (name, tolerance) in [("delivered", 0.1), ("disk", 0.25)] {
+            let (real, imagined) = (figure("real", name), figure("imagined", name));
+            assert!(real > 0.0 && imagined > 0.0, "{server}: {name}: {pair:#}");
+            let apart = (real - imagined).abs() / real;
+            assert!(
+                apart <= tolerance,
+                "{server}: {name}: {real} {imagined}: {pair:#}"
+            );
+        }
+    }
     place.expect_nothing_left(&[]);
 }
 

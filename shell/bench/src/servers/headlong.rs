@@ -10,6 +10,12 @@ const OWN_PART: u64 = 8;
 /// But at least this, or half of a small limit.
 const OWN_MIN: u64 = 64 * MIB;
 
+/// What the server has for pieces of files, of a limit on all of its memory.
+pub(crate) fn pool_memory(limit: u64) -> Bytes {
+    let own = (limit / OWN_PART).max(OWN_MIN).min(limit / 2);
+    Bytes((limit - own) / MIB * MIB)
+}
+
 pub(super) fn launch(config: &str, place: &Place) -> Launch {
     let file = place.folder.join("headlong.toml");
     let command = vec![
@@ -38,8 +44,7 @@ fn whole(config: &str, place: &Place) -> String {
     set("listen", vec![address(place.port)].into());
     set("admin", address(place.admin_port));
     if let Some(limit) = place.memory {
-        let own = (limit / OWN_PART).max(OWN_MIN).min(limit / 2);
-        let memory = toml::Value::from(Bytes((limit - own) / MIB * MIB).to_string());
+        let memory = toml::Value::from(pool_memory(limit).to_string());
         table.entry("memory").or_insert(memory);
     }
     // What was parsed can be printed.

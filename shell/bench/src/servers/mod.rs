@@ -10,6 +10,8 @@ mod apache;
 mod headlong;
 mod nginx;
 
+pub(crate) use self::headlong::pool_memory;
+
 use std::path::{Path, PathBuf};
 
 use crate::experiment::ServerKind;

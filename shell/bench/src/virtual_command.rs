@@ -1,0 +1,219 @@
+//! `headlong simulate EXPERIMENT`: what the bench does, in virtual time.
+//!
+//! The one idea: searches of different servers know nothing of one another, so they run on as many
+//! threads as there are; tables, pages and records are the bench's own.
+//!
+//! Invariant: what comes out, records and tables, does not depend on how many threads there are.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use headlong_units::Duration;
+
+use crate::command::{BenchError, Ending, Options, finish, print};
+use crate::compare::Compared;
+use crate::experiment::{Cell, Experiment};
+use crate::hunt::{Hunt, Limit};
+use crate::record::{OutcomeName, Records};
+use crate::rig::RigError;
+use crate::told::{run_page, runs_table};
+use crate::virtual_run::VirtualBench;
+
+/// How virtual runs are made.
+#[derive(Debug, Clone)]
+pub struct Virtual {
+    /// See [`VirtualBench::new`].
+    pub turnaround: Duration,
+    /// See [`VirtualBench::new`].
+    pub replay: String,
+    /// Searches at a time.
+    pub threads: NonZeroUsize,
+}
+
+impl Virtual {
+    fn bench(&self, experiment: &Experiment) -> VirtualBench {
+        VirtualBench::new(experiment, self.turnaround, &self.replay)
+    }
+}
+
+/// One run at one rate.
+///
+/// # Errors
+/// If it has no virtual form, or a result cannot be written.
+pub fn simulate_run(
+    experiment: &Experiment,
+    cell: &Cell,
+    (rate, seed): (f64, u64),
+    how: &Virtual,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let records = records(options)?;
+    let bench = how.bench(experiment);
+    let mut hunt = Hunt::new(experiment, bench, Some(records), options.resumes, 1);
+    let record = hunt.run(cell, rate, seed, false)?;
+    run_page(&record, &options.command_line).write(&options.report())?;
+    let table = || runs_table([&record]).to_markdown();
+    let value = serde_json::to_value(&record).unwrap_or_default();
+    print(options, &value, table);
+    Ok(match record.verdict.outcome {
+        OutcomeName::Refused => Ending::Refused,
+        _ => Ending::Done,
+    })
+}
+
+/// The limits of these servers, and their ratios.
+///
+/// # Errors
+/// If none of them has a virtual form, or a result cannot be written.
+pub fn simulate(
+    experiment: &Experiment,
+    cells: &[Cell],
+    how: &Virtual,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let compared = limits(experiment, cells, how, options)?;
+    finish(experiment, &compared, options)?;
+    let ratios = compared.ratios(experiment);
+    Ok(match ratios.iter().all(|ratio| ratio.holds()) {
+        true => Ending::Done,
+        false => Ending::Missed,
+    })
+}
+
+/// The limits of those that have a virtual form; the others are told of.
+pub(crate) fn limits(
+    experiment: &Experiment,
+    cells: &[Cell],
+    how: &Virtual,
+    options: &Options,
+) -> Result<Compared, BenchError> {
+    let records = records(options)?;
+    let lacks = how.bench(experiment).lacks(cells);
+    for lack in &lacks {
+        eprintln!("left out: {lack}");
+    }
+    let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
+    let cells: Vec<&Cell> = cells.iter().filter(lacking).collect();
+    if cells.is_empty() {
+        let reasons = lacks.iter().map(ToString::to_string).collect();
+        return Err(BenchError::Missing(reasons));
+    }
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<(usize, Result<Vec<Limit>, RigError>)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..how.threads.get().min(cells.len()) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(index) else {
+                        return;
+                    };
+                    let limits = limits_of(experiment, cell, how, (&records, options));
+                    let mut found = found.lock().unwrap_or_else(|e| e.into_inner());
+                    found.push((index, limits));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    found.sort_by_key(|(index, _)| *index);
+    let mut limits = Vec::new();
+    for (_, of_cell) in found {
+        limits.extend(of_cell?);
+    }
+    // As `compare` has them: repeat by repeat.
+    limits.sort_by_key(|limit| limit.repeat);
+    Ok(Compared { limits })
+}
+
+fn limits_of(
+    experiment: &Experiment,
+    cell: &Cell,
+    how: &Virtual,
+    (records, options): (&Records, &Options),
+) -> Result<Vec<Limit>, RigError> {
+    let bench = how.bench(experiment);
+    let records = Some(records.clone());
+    let hunt = Hunt::new(experiment, bench, records, options.resumes, 1);
+    let mut hunt = hunt.in_virtual_time();
+    let mut limits: Vec<Limit> = Vec::new();
+    for repeat in 0..experiment.repeats {
+        let known = limits.iter().rev().find_map(|limit| limit.found.rate);
+        let start = known.unwrap_or_else(|| cell.rate_start());
+        limits.push(hunt.search(cell, start, repeat)?);
+    }
+    Ok(limits)
+}
+
+fn records(options: &Options) -> Result<Records, BenchError> {
+    let failed = |error| BenchError::Result(options.results.display().to_string(), error);
+    Records::open(&options.results).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "small"
+time_scale = 10
+repeats = 2
+memory = "256MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "4GB"
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 60
+set.title.hd.count = 4
+[phases]
+ramp_up = "20s"
+measured = "40s"
+ramp_down = "10s"
+[search]
+resolution = "20%"
+probes_max = 3
+[workload.sd]
+preset = "youtube-sd"
+rate = "10MiB/s"
+[server.headlong]
+kind = "headlong"
+config = { admission = "accept" }
+[server.nginx]
+kind = "nginx"
+"#;
+
+    #[test]
+    fn what_is_found_does_not_depend_on_the_number_of_threads() {
+        let experiment = Experiment::from_text(Path::new("x.toml"), TEXT, false).expect("right");
+        let found = |threads| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let options = Options {
+                headlong: Path::new("").into(),
+                store: Path::new("").into(),
+                results: folder.path().into(),
+                resumes: false,
+                report: None,
+                markdown: None,
+                json: true,
+                command_line: String::new(),
+            };
+            let how = Virtual {
+                turnaround: Duration::ZERO,
+                replay: "headlong simulate x.toml".into(),
+                threads: NonZeroUsize::new(threads).expect("some"),
+            };
+            let compared = limits(&experiment, &experiment.cells(), &how, &options);
+            compared.expect("it runs").limits
+        };
+        let (one, two) = (found(1), found(2));
+        assert_eq!(one.len(), 4);
+        assert!(one == two, "{one:#?}\n{two:#?}");
+        let order: Vec<(&str, u32)> = one.iter().map(|l| (&*l.server, l.repeat)).collect();
+        let expected = [("headlong", 0), ("nginx", 0), ("headlong", 1), ("nginx", 1)];
+        assert_eq!(order, expected);
+    }
+}

@@ -1,0 +1,126 @@
+//! `headlong simulate EXPERIMENT`: an experiment of the bench in virtual time.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use headlong_bench::{Experiment, Options, Virtual, default_store, simulate, simulate_run};
+use headlong_units::Duration;
+
+use crate::bench::{cell, judge, rate};
+use crate::mistake::Mistakes;
+
+/// What `headlong simulate EXPERIMENT` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Simulated {
+    /// An experiment of `headlong bench`, in TOML: all its servers and workloads in virtual time, as
+    /// far as they can be imitated
+    #[arg(value_name = "EXPERIMENT", required = true)]
+    file: Option<PathBuf>,
+    /// Take what its table [quick] says
+    #[arg(long)]
+    quick: bool,
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only this workload
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// One run at this rate, such as 25MiB/s, instead of looking for the highest without failures
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Seed of the sessions [default: the experiment's]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Time on the wall that the machine adds to each request of the drive, such as 200us: none of a
+    /// real drive, some of an emulated one (`headlong bench agree` measures it)
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    turnaround: Duration,
+    /// Searches at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Folder for the records of runs [default: bench-results/NAME-virtual]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Do not make runs again whose records are there
+    #[arg(long)]
+    resume: bool,
+    /// The page with charts [default: report.html among the results]
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// How many searches run at a time if nobody says.
+pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
+    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    said.unwrap_or_else(all)
+}
+
+/// Does it.
+pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
+    let file = arguments.file.clone().unwrap_or_default();
+    let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
+    let experiment = Experiment::load(&file, arguments.quick);
+    let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
+    let checked = experiment.check_workloads(&file);
+    checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+    let quick = if arguments.quick { " --quick" } else { "" };
+    let how = Virtual {
+        turnaround: arguments.turnaround,
+        replay: format!(
+            "headlong simulate {}{quick} --turnaround {}",
+            file.display(),
+            arguments.turnaround
+        ),
+        threads: threads(arguments.threads),
+    };
+    let options = arguments.options(&experiment.name);
+    let names = (arguments.server.as_deref(), arguments.workload.as_deref());
+    if let Some(rate) = arguments.rate {
+        let cell = cell(&experiment, names.0, names.1)?;
+        let seed = arguments.seed.unwrap_or(experiment.seed);
+        let ending = simulate_run(&experiment, &cell, (rate, seed), &how, &options)?;
+        return judge(ending);
+    }
+    let mut experiment = experiment;
+    experiment.seed = arguments.seed.unwrap_or(experiment.seed);
+    let cells = chosen(&experiment, names)?;
+    judge(simulate(&experiment, &cells, &how, &options)?)
+}
+
+/// The pairs of these names, all if there is none.
+pub(crate) fn chosen(
+    experiment: &Experiment,
+    (server, workload): (Option<&str>, Option<&str>),
+) -> anyhow::Result<Vec<headlong_bench::Cell>> {
+    let is_chosen = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
+    let mut cells = experiment.cells();
+    cells.retain(|cell| {
+        is_chosen(&cell.server_name, server) && is_chosen(&cell.workload_name, workload)
+    });
+    if cells.is_empty() {
+        // One of the names is not there: say which, with those that are.
+        cells.push(cell(experiment, server, workload)?);
+    }
+    Ok(cells)
+}
+
+impl Simulated {
+    fn options(&self, name: &str) -> Options {
+        let quick = if self.quick { "-quick" } else { "" };
+        let results = || PathBuf::from("bench-results").join(format!("{name}{quick}-virtual"));
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        Options {
+            headlong: PathBuf::new(),
+            store: default_store(),
+            results: self.results.clone().unwrap_or_else(results),
+            resumes: self.resume,
+            report: self.report.clone(),
+            markdown: None,
+            json: self.json,
+            command_line: format!("headlong {}", words.join(" ")),
+        }
+    }
+}

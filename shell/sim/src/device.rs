@@ -1,0 +1,202 @@
+//! The drive of a world, with what has been handed to it and what it told.
+//!
+//! Whoever is above decides what is asked and in which order; here requests enter the drive in that
+//! order as soon as it has room, and their ends are told, if the way back takes time, a little later.
+
+use std::collections::VecDeque;
+
+use headlong_drive::{Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+use headlong_stats::{Access, Sequences};
+use headlong_units::{Duration, Instant};
+
+/// Requests that an excerpt of the drive's work shows: as many as libception Figures 2 to 5.
+const EXCERPT_REQUESTS: usize = 250;
+
+/// What the drive spent its time on, and how much it was asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DriveUse {
+    /// Block requests done.
+    pub requests: u64,
+    /// Of those, the ones that the drive had to go somewhere for.
+    pub repositions: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Time during which it had something to do.
+    pub busy: Duration,
+    /// Where their time went.
+    pub parts: Parts,
+}
+
+/// In what order the drive was read since the measured part began.
+#[derive(Debug, Clone, Default)]
+pub struct Pattern {
+    /// Sequences of adjacent requests.
+    pub sequences: Sequences,
+    /// First sectors and numbers of sectors of the last requests in a row.
+    pub excerpt: VecDeque<(u64, u64)>,
+}
+
+impl Pattern {
+    fn add(&mut self, request: &Request) {
+        self.sequences.add(Access {
+            start_bytes: request.sector * SECTOR_BYTES,
+            length_bytes: u64::from(request.sectors) * SECTOR_BYTES,
+            is_write: request.direction == Direction::Write,
+        });
+        if self.excerpt.len() == EXCERPT_REQUESTS {
+            self.excerpt.pop_front();
+        }
+        let place = (request.sector, u64::from(request.sectors));
+        self.excerpt.push_back(place);
+    }
+}
+
+/// A drive with what waits for room in it.
+#[derive(Debug)]
+pub(crate) struct Device {
+    drive: Box<dyn Drive>,
+    /// Requests in the drive at most.
+    depth: usize,
+    turnaround: Duration,
+    /// Handed over and not yet in the drive's queue.
+    waiting: VecDeque<(RequestId, Request)>,
+    in_drive: usize,
+    busy_since: Option<Instant>,
+    /// Ended, and when that is told.
+    ended: VecDeque<(Instant, RequestId)>,
+    used: DriveUse,
+    pattern: Pattern,
+}
+
+impl Device {
+    /// The end of a request is told `turnaround` after it. The drive's own queue is used up to
+    /// `depth`, if that is said.
+    pub(crate) fn new(drive: Box<dyn Drive>, depth: Option<usize>, turnaround: Duration) -> Self {
+        let own = drive.queue_depth().max(1);
+        Self {
+            depth: depth.map_or(own, |depth| depth.clamp(1, own)),
+            drive,
+            turnaround,
+            waiting: VecDeque::new(),
+            in_drive: 0,
+            busy_since: None,
+            ended: VecDeque::new(),
+            used: DriveUse::default(),
+            pattern: Pattern::default(),
+        }
+    }
+
+    pub(crate) fn used(&self) -> DriveUse {
+        self.used
+    }
+
+    pub(crate) fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+
+    /// Requests in the drive's queue and before it.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.in_drive + self.waiting.len()
+    }
+
+    /// From now on the pattern is looked at.
+    pub(crate) fn begin_pattern(&mut self) {
+        self.pattern = Pattern::default();
+    }
+
+    pub(crate) fn submit(&mut self, now: Instant, id: RequestId, request: Request) {
+        self.waiting.push_back((id, request));
+        self.feed(now);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.drive.poll_timeout().is_some_and(|at| at <= now) {
+            self.drive.handle_timeout(now);
+            self.collect(now);
+            self.feed(now);
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let told = self.ended.front().map(|(at, _)| *at);
+        [self.drive.poll_timeout(), told]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The next request whose end is known by now.
+    pub(crate) fn poll_done(&mut self, now: Instant) -> Option<RequestId> {
+        let (at, id) = *self.ended.front()?;
+        (at <= now).then(|| {
+            self.ended.pop_front();
+            id
+        })
+    }
+
+    fn feed(&mut self, now: Instant) {
+        while self.in_drive < self.depth
+            && let Some((id, request)) = self.waiting.pop_front()
+        {
+            match self.drive.handle_request(now, id, request) {
+                Ok(()) => {
+                    self.in_drive += 1;
+                    self.busy_since.get_or_insert(now);
+                }
+                Err(Refusal::QueueFull) => {
+                    self.waiting.push_front((id, request));
+                    return self.collect(now);
+                }
+                // The catalogue was checked against the capacity before anything began.
+                Err(Refusal::OutOfRange) => self.ended.push_back((now, id)),
+            }
+            self.collect(now);
+        }
+    }
+
+    fn collect(&mut self, now: Instant) {
+        while let Some(completion) = self.drive.poll_completion() {
+            self.in_drive -= 1;
+            let (sum, parts) = (&mut self.used.parts, completion.parts);
+            sum.overhead += parts.overhead;
+            sum.seek += parts.seek;
+            sum.rotation += parts.rotation;
+            sum.transfer += parts.transfer;
+            sum.cleaning += parts.cleaning;
+            self.used.requests += 1;
+            self.used.repositions += u64::from(!completion.is_sequential);
+            self.used.bytes += u64::from(completion.request.sectors) * SECTOR_BYTES;
+            self.pattern.add(&completion.request);
+            self.ended.push_back((now + self.turnaround, completion.id));
+        }
+        self.count_busy(now);
+    }
+
+    /// Counts the time since it was counted last, if the drive had something to do.
+    fn count_busy(&mut self, now: Instant) {
+        if let Some(since) = self.busy_since {
+            self.used.busy += now.since(since);
+            self.busy_since = (self.in_drive > 0).then_some(now);
+        }
+    }
+}
+
+impl DriveUse {
+    /// What came on top of an earlier state.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let (now, then) = (&self.parts, &earlier.parts);
+        Self {
+            requests: self.requests - earlier.requests,
+            repositions: self.repositions - earlier.repositions,
+            bytes: self.bytes - earlier.bytes,
+            busy: self.busy - earlier.busy,
+            parts: Parts {
+                overhead: now.overhead - then.overhead,
+                seek: now.seek - then.seek,
+                rotation: now.rotation - then.rotation,
+                transfer: now.transfer - then.transfer,
+                cleaning: now.cleaning - then.cleaning,
+            },
+        }
+    }
+}

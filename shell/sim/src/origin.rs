@@ -1,0 +1,125 @@
+//! What answers requests: the engine's server, or a vanilla one above a kernel's page cache.
+//!
+//! The one idea: both get requests, hand pieces of replies to sockets and hear when sockets have
+//! room again; the world and its viewers do not know which of them it is. Names of replies and
+//! pieces, counters and classes of memory are the engine's for both.
+
+use std::fmt::Debug;
+
+use headlong_engine::{ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
+use headlong_player::{CallId, ObjectId};
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
+
+use crate::device::Device;
+use crate::histogram::Histogram;
+use crate::layout::Place;
+use crate::link::Link;
+
+/// Bytes for a viewer, or the end of hope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The next bytes of a reply, to be handed to the viewer's socket.
+    Piece(Piece),
+    /// The reply will not be completed.
+    Failed(Asker),
+}
+
+/// Some bytes of a reply, on their way to a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) asker: Asker,
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) bytes: u64,
+    /// Length of the reply, with its first piece.
+    pub(crate) head: Option<u64>,
+    pub(crate) is_last: bool,
+}
+
+/// Who waits for a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) session: u32,
+    pub(crate) call: CallId,
+}
+
+/// Everything that is looked at regularly.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct State {
+    pub(crate) memory: MemoryUse,
+    pub(crate) queue: QueueUse,
+    pub(crate) chains: usize,
+    pub(crate) stats: Stats,
+    /// The prefetch size in use; of a vanilla server its kernel's read-ahead.
+    pub(crate) control: ControlView,
+}
+
+/// A kernel's page cache at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheUse {
+    /// All of it.
+    pub bytes: u64,
+    /// Of it, what the kernel would rather keep: its active list.
+    pub active_bytes: u64,
+}
+
+/// What answers requests.
+pub(crate) trait Origin: Debug {
+    /// Bytes that a socket takes beyond those that have left, for a line of that kind.
+    fn socket_bytes(&self, bandwidth: Option<BitRate>, delay: Duration) -> u64;
+
+    /// A request arrives.
+    ///
+    /// # Errors
+    /// The status of the reply that says no.
+    fn ask(
+        &mut self,
+        now: Instant,
+        asker: Asker,
+        object: ObjectId,
+        range: Option<ByteRange>,
+    ) -> Result<RequestId, u16>;
+
+    /// A piece was handed to its socket, which will have taken all of it at `taken`; answers when
+    /// [`Self::taken`] is to be called.
+    fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant;
+
+    /// The time that was asked for has come.
+    fn taken(&mut self, now: Instant, request: RequestId, slot: Slot);
+
+    /// The viewer has closed the connection that a reply was sent on.
+    fn gone(&mut self, now: Instant, request: RequestId);
+
+    /// Time passed.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When to call [`Self::handle_timeout`].
+    fn poll_timeout(&self) -> Option<Instant>;
+
+    /// The next thing that came of a call.
+    fn poll_outcome(&mut self) -> Option<Outcome>;
+
+    /// Replies in progress.
+    fn reply_count(&self) -> usize;
+
+    /// The drive.
+    fn device(&self) -> &Device;
+
+    /// The drive, to begin to look at it.
+    fn device_mut(&mut self) -> &mut Device;
+
+    /// Times from asking until the first piece was there, since this was last asked.
+    fn take_waits(&mut self) -> Histogram;
+
+    /// A file that will be asked for.
+    fn know(&mut self, object: ObjectId, place: Place);
+
+    /// Things that are kept while somebody waits for them.
+    fn live(&self) -> usize;
+
+    /// How things are.
+    fn state(&self) -> State;
+
+    /// The page cache, if it has one.
+    fn cache(&self) -> Option<CacheUse>;
+}

@@ -1,0 +1,520 @@
+//! A kernel's page cache: which folios of which files are in memory, and which goes next.
+//!
+//! The one idea (Linux 6.18, mm/vmscan.c, mm/swap.c, mm/workingset.c; the classic two lists): what
+//! is read in begins on the inactive list; touched twice, it goes to the active one; evicted is the
+//! end of the inactive list, which is refilled from the active one when it has become much the
+//! shorter of the two. What was evicted not long ago and is read again begins on the active list.
+//! Pages that are read ahead and not yet sent are nothing special.
+//!
+//! A folio is some pages that are allocated together. Where a file system allows large ones, as ext4
+//! since Linux 6.16, later windows of a stream are made of folios that are longer than what
+//! `sendfile` takes at a time, so that each is touched more than once although it is sent once: a
+//! cache that streams promotes what it will not need again, at the cost of what it will.
+//!
+//! Invariants: a page is in at most one folio; folios being read into stay; the cache is larger than
+//! its bounds only while everything in it is being read into.
+
+use std::collections::BTreeMap;
+
+/// Pages of a file that share an entry of the tree.
+const BLOCK_PAGES: u32 = 512;
+/// No folio: nothing, or a shadow.
+const ABSENT: u32 = 0;
+/// An entry with this bit says when a page was evicted, by the counter of evictions.
+const SHADOW: u32 = 1 << 31;
+/// After so many evictions the memory of what was evicted is cleared of what is too old.
+const SWEEP_INTERVAL: u64 = 1 << 18;
+/// The end of a list.
+const NOBODY: u32 = u32::MAX;
+
+/// How the cache divides its lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CacheKind {
+    /// Two lists, and large folios where windows are large: ext4 on Linux since 6.16.
+    #[default]
+    LargeFolios,
+    /// Two lists of single pages: earlier kernels.
+    Pages,
+    /// One list by last use: the textbook's.
+    Lru,
+}
+
+impl CacheKind {
+    /// Every kind, in the order of the manual.
+    pub const ALL: &[Self] = &[Self::LargeFolios, Self::Pages, Self::Lru];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LargeFolios => "large-folios",
+            Self::Pages => "pages",
+            Self::Lru => "lru",
+        }
+    }
+}
+
+/// A folio in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FolioId(u32);
+
+#[derive(Debug, Clone, Copy)]
+struct Folio {
+    file: u32,
+    first: u32,
+    pages: u32,
+    is_filling: bool,
+    is_marked: bool,
+    is_referenced: bool,
+    is_active: bool,
+    was_sent: bool,
+    before: u32,
+    behind: u32,
+}
+
+/// What left memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Evictions {
+    pub(super) unsent_pages: u64,
+    pub(super) sent_pages: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+    pages: u64,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        Self {
+            first: NOBODY,
+            last: NOBODY,
+            pages: 0,
+        }
+    }
+}
+
+type Block = Box<[u32; BLOCK_PAGES as usize]>;
+
+/// The cache. Files and pages by their numbers.
+#[derive(Debug)]
+pub(super) struct PageCache {
+    kind: CacheKind,
+    pages_max: u64,
+    blocks: BTreeMap<(u32, u32), Block>,
+    folios: Vec<Folio>,
+    unused: Vec<u32>,
+    inactive: List,
+    active: List,
+    filling_pages: u64,
+    unsent_pages: u64,
+    /// Pages evicted or promoted so far: the clock of shadows.
+    age: u64,
+    swept_at: u64,
+    evictions: Evictions,
+}
+
+impl PageCache {
+    pub(super) fn new(kind: CacheKind, pages_max: u64) -> Self {
+        Self {
+            kind,
+            pages_max: pages_max.max(1),
+            blocks: BTreeMap::new(),
+            folios: Vec::new(),
+            unused: Vec::new(),
+            inactive: List::default(),
+            active: List::default(),
+            filling_pages: 0,
+            unsent_pages: 0,
+            age: 0,
+            swept_at: 0,
+            evictions: Evictions::default(),
+        }
+    }
+
+    pub(super) fn kind(&self) -> CacheKind {
+        self.kind
+    }
+
+    /// Pages in memory: all, on the active list, being read into, read in and never sent.
+    pub(super) fn usage(&self) -> [u64; 4] {
+        let all = self.inactive.pages + self.active.pages;
+        let unsent = self.unsent_pages - self.filling_pages;
+        [all, self.active.pages, self.filling_pages, unsent]
+    }
+
+    pub(super) fn evictions(&self) -> Evictions {
+        self.evictions
+    }
+
+    /// The folio that holds a page.
+    pub(super) fn find(&self, file: u32, page: u32) -> Option<FolioId> {
+        let entry = self.entry(file, page);
+        (entry != ABSENT && entry & SHADOW == 0).then(|| FolioId(entry - 1))
+    }
+
+    fn entry(&self, file: u32, page: u32) -> u32 {
+        let block = self.blocks.get(&(file, page / BLOCK_PAGES));
+        block.map_or(ABSENT, |block| block[(page % BLOCK_PAGES) as usize])
+    }
+
+    pub(super) fn is_filling(&self, folio: FolioId) -> bool {
+        self.folios[folio.0 as usize].is_filling
+    }
+
+    /// Its first page, and how many it has.
+    pub(super) fn span(&self, folio: FolioId) -> (u32, u32) {
+        let folio = &self.folios[folio.0 as usize];
+        (folio.first, folio.pages)
+    }
+
+    /// Marks the folio as the one whose reader has more read ahead.
+    pub(super) fn mark(&mut self, folio: FolioId) {
+        self.folios[folio.0 as usize].is_marked = true;
+    }
+
+    /// Whether the folio is marked; it no longer is.
+    pub(super) fn take_mark(&mut self, folio: FolioId) -> bool {
+        core::mem::take(&mut self.folios[folio.0 as usize].is_marked)
+    }
+
+    /// Pages in memory directly before a page, up to a number.
+    pub(super) fn cached_before(&self, file: u32, page: u32, most: u32) -> u32 {
+        let mut count = 0;
+        while count < most.min(page)
+            && let Some(folio) = self.find(file, page - 1 - count)
+        {
+            let (first, _) = self.span(folio);
+            count = page - first;
+        }
+        count.min(most)
+    }
+
+    /// The first page that is not in memory, from a page on, no further than a number of pages.
+    pub(super) fn next_missing(&self, file: u32, page: u32, most: u32) -> Option<u32> {
+        let mut at = page;
+        while let Some(folio) = self.find(file, at) {
+            let (first, pages) = self.span(folio);
+            at = first + pages;
+            if at - page > most {
+                return None;
+            }
+        }
+        Some(at)
+    }
+
+    /// Memory for some pages that are not there, to be read into; evicts what has to go.
+    pub(super) fn insert(&mut self, file: u32, first: u32, pages: u32) -> FolioId {
+        self.make_room(u64::from(pages));
+        let is_active = self.kind != CacheKind::Lru && self.was_evicted_lately(file, first);
+        let folio = Folio {
+            file,
+            first,
+            pages,
+            is_filling: true,
+            is_marked: false,
+            is_referenced: false,
+            is_active,
+            was_sent: false,
+            before: NOBODY,
+            behind: NOBODY,
+        };
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.folios[id as usize] = folio;
+                id
+            }
+            None => {
+                self.folios.push(folio);
+                self.folios.len() as u32 - 1
+            }
+        };
+        self.set_entries(file, first, pages, id + 1);
+        self.filling_pages += u64::from(pages);
+        self.unsent_pages += u64::from(pages);
+        self.push_front(id);
+        FolioId(id)
+    }
+
+    /// The folio has been read.
+    pub(super) fn filled(&mut self, folio: FolioId) {
+        let folio = &mut self.folios[folio.0 as usize];
+        if core::mem::take(&mut folio.is_filling) {
+            self.filling_pages -= u64::from(folio.pages);
+        }
+    }
+
+    /// Something reads from the folio: `folio_mark_accessed`. Answers whether it was sent before.
+    pub(super) fn touch(&mut self, id: FolioId) -> bool {
+        let FolioId(id) = id;
+        let folio = &mut self.folios[id as usize];
+        let was_sent = core::mem::replace(&mut folio.was_sent, true);
+        let pages = u64::from(folio.pages);
+        if !was_sent {
+            self.unsent_pages -= pages;
+        }
+        let is_lru = self.kind == CacheKind::Lru;
+        if is_lru || (folio.is_referenced && !folio.is_active) {
+            self.unlink(id);
+            let folio = &mut self.folios[id as usize];
+            folio.is_active = !is_lru;
+            folio.is_referenced = false;
+            self.age += if is_lru { 0 } else { pages };
+            self.push_front(id);
+        } else {
+            folio.is_referenced = true;
+        }
+        was_sent
+    }
+
+    /// Whether a page that is read was evicted so lately that a cache as large as the active list
+    /// would still have had it: `workingset_refault`.
+    fn was_evicted_lately(&self, file: u32, page: u32) -> bool {
+        let entry = self.entry(file, page);
+        if entry & SHADOW == 0 {
+            return false;
+        }
+        let evicted_at = entry & !SHADOW;
+        let passed = (self.age as u32).wrapping_sub(evicted_at) & !SHADOW;
+        u64::from(passed) <= self.active.pages
+    }
+
+    fn make_room(&mut self, pages: u64) {
+        while self.inactive.pages + self.active.pages + pages > self.pages_max {
+            while self.is_inactive_low() && self.active.last != NOBODY {
+                self.deactivate();
+            }
+            if !self.evict_one() {
+                return;
+            }
+        }
+        if self.age - self.swept_at > SWEEP_INTERVAL {
+            self.sweep();
+        }
+    }
+
+    /// `inactive_is_low`: the more memory there is, the smaller the part that is inactive may be.
+    fn is_inactive_low(&self) -> bool {
+        let gib = (self.inactive.pages + self.active.pages) >> 18;
+        let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
+        self.inactive.pages * ratio < self.active.pages
+    }
+
+    /// The oldest of the active list becomes the newest of the inactive one.
+    fn deactivate(&mut self) {
+        let id = self.active.last;
+        if id != NOBODY {
+            self.unlink(id);
+            let folio = &mut self.folios[id as usize];
+            folio.is_active = false;
+            folio.is_referenced = false;
+            self.push_front(id);
+        }
+    }
+
+    /// Evicts the oldest folio that is not being read into; inactive ones first.
+    fn evict_one(&mut self) -> bool {
+        for list in [self.inactive, self.active] {
+            let mut id = list.last;
+            while id != NOBODY {
+                let folio = self.folios[id as usize];
+                if !folio.is_filling {
+                    self.evict(id);
+                    return true;
+                }
+                id = folio.before;
+            }
+        }
+        false
+    }
+
+    fn evict(&mut self, id: u32) {
+        self.unlink(id);
+        let folio = self.folios[id as usize];
+        let pages = u64::from(folio.pages);
+        if folio.was_sent {
+            self.evictions.sent_pages += pages;
+        } else {
+            self.evictions.unsent_pages += pages;
+            self.unsent_pages -= pages;
+        }
+        let shadow = self.age as u32 | SHADOW;
+        self.age += pages;
+        self.set_entries(folio.file, folio.first, folio.pages, shadow);
+        self.unused.push(id);
+    }
+
+    fn set_entries(&mut self, file: u32, first: u32, pages: u32, entry: u32) {
+        for page in first..first + pages {
+            let key = (file, page / BLOCK_PAGES);
+            let block = self
+                .blocks
+                .entry(key)
+                .or_insert_with(|| Box::new([ABSENT; BLOCK_PAGES as usize]));
+            block[(page % BLOCK_PAGES) as usize] = entry;
+        }
+    }
+
+    /// Forgets shadows that say nothing any more, so that memory does not grow with time.
+    fn sweep(&mut self) {
+        self.swept_at = self.age;
+        let (age, bound) = (self.age as u32, self.pages_max);
+        self.blocks.retain(|_, block| {
+            block.iter().any(|entry| {
+                let is_shadow = entry & SHADOW != 0;
+                let passed = age.wrapping_sub(entry & !SHADOW) & !SHADOW;
+                *entry != ABSENT && (!is_shadow || u64::from(passed) <= bound)
+            })
+        });
+    }
+
+    fn list(&mut self, is_active: bool) -> &mut List {
+        match is_active {
+            true => &mut self.active,
+            false => &mut self.inactive,
+        }
+    }
+
+    fn push_front(&mut self, id: u32) {
+        let Folio {
+            is_active, pages, ..
+        } = self.folios[id as usize];
+        let list = self.list(is_active);
+        let behind = core::mem::replace(&mut list.first, id);
+        list.pages += u64::from(pages);
+        if behind == NOBODY {
+            list.last = id;
+        } else {
+            self.folios[behind as usize].before = id;
+        }
+        let folio = &mut self.folios[id as usize];
+        folio.before = NOBODY;
+        folio.behind = behind;
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Folio {
+            is_active,
+            pages,
+            before,
+            behind,
+            ..
+        } = self.folios[id as usize];
+        let list = self.list(is_active);
+        list.pages -= u64::from(pages);
+        if before == NOBODY {
+            list.first = behind;
+        }
+        if behind == NOBODY {
+            list.last = before;
+        }
+        if before != NOBODY {
+            self.folios[before as usize].behind = behind;
+        }
+        if behind != NOBODY {
+            self.folios[behind as usize].before = before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(cache: &mut PageCache, page: u32) -> FolioId {
+        let folio = cache.insert(0, page, 1);
+        cache.filled(folio);
+        folio
+    }
+
+    fn send(cache: &mut PageCache, page: u32) -> Option<bool> {
+        let folio = cache.find(0, page)?;
+        Some(cache.touch(folio))
+    }
+
+    #[test]
+    fn what_was_touched_twice_outlives_what_was_touched_once() {
+        let mut cache = PageCache::new(CacheKind::Pages, 8);
+        for page in 0..8 {
+            read(&mut cache, page);
+            send(&mut cache, page);
+        }
+        assert_eq!(send(&mut cache, 0), Some(true));
+        for page in 8..14 {
+            read(&mut cache, page);
+        }
+        assert!(cache.find(0, 0).is_some());
+        assert_eq!(cache.find(0, 1), None);
+        assert_eq!(cache.evictions().sent_pages, 6);
+    }
+
+    #[test]
+    fn an_active_list_that_has_grown_too_long_gives_back() {
+        let mut cache = PageCache::new(CacheKind::Pages, 100);
+        for page in 0..1000 {
+            read(&mut cache, page);
+            send(&mut cache, page);
+            send(&mut cache, page);
+        }
+        let [all, active, ..] = cache.usage();
+        assert_eq!(all, 100);
+        assert!((45..=55).contains(&active), "{active}");
+    }
+
+    #[test]
+    fn what_was_evicted_unsent_and_is_read_again_begins_on_the_active_list() {
+        let mut cache = PageCache::new(CacheKind::Pages, 8);
+        for page in 0..4 {
+            read(&mut cache, page);
+            send(&mut cache, page);
+            send(&mut cache, page);
+        }
+        for page in 8..13 {
+            read(&mut cache, page);
+        }
+        assert_eq!(cache.evictions().unsent_pages, 1);
+        assert_eq!(cache.find(0, 8), None);
+        read(&mut cache, 8);
+        let folio = cache.find(0, 8).expect("there");
+        assert!(cache.folios[folio.0 as usize].is_active);
+    }
+
+    #[test]
+    fn a_single_list_goes_by_last_use() {
+        let mut cache = PageCache::new(CacheKind::Lru, 4);
+        for page in 0..4 {
+            read(&mut cache, page);
+        }
+        send(&mut cache, 0);
+        read(&mut cache, 4);
+        assert!(cache.find(0, 0).is_some() && cache.find(0, 1).is_none());
+        let [all, active, ..] = cache.usage();
+        assert_eq!((all, active), (4, 0));
+    }
+
+    #[test]
+    fn what_is_being_read_into_is_never_evicted() {
+        let mut cache = PageCache::new(CacheKind::LargeFolios, 4);
+        let folios: Vec<FolioId> = (0..3).map(|n| cache.insert(0, n * 4, 4)).collect();
+        assert_eq!(cache.usage(), [12, 0, 12, 0]);
+        cache.filled(folios[1]);
+        cache.insert(0, 100, 1);
+        assert_eq!(cache.find(0, 5), None);
+        assert!(cache.find(0, 1).is_some() && cache.find(0, 9).is_some());
+    }
+
+    #[test]
+    fn neighbours_are_counted_by_pages_whatever_their_folios() {
+        let mut cache = PageCache::new(CacheKind::LargeFolios, 100);
+        cache.insert(3, 8, 8);
+        cache.insert(3, 16, 2);
+        assert_eq!(cache.cached_before(3, 18, 32), 10);
+        assert_eq!(cache.cached_before(3, 18, 4), 4);
+        assert_eq!(cache.cached_before(3, 12, 32), 4);
+        assert_eq!(cache.cached_before(3, 8, 32), 0);
+        assert_eq!(cache.next_missing(3, 9, 32), Some(18));
+        assert_eq!(cache.next_missing(3, 9, 4), None);
+        assert_eq!(cache.next_missing(3, 30, 4), Some(30));
+    }
+}

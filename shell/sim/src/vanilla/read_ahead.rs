@@ -1,0 +1,266 @@
+//! On-demand read-ahead as Linux does it: how far to read beyond what is asked, and when.
+//!
+//! The one idea (mm/readahead.c of Linux 6.18): a window of pages is read with a mark in it, and
+//! whoever comes to the mark has the next window read, twice as large, up to `read_ahead_kb`. The
+//! state belongs to an open file, and a server opens a file anew for every request, so every
+//! request begins with a small window; but where the pages before it are still there, the kernel
+//! takes that for a reader who goes on.
+//!
+//! Invariants: pages only, no bytes; nothing is read here; a window holds the page asked for.
+
+/// Limits of the block device, in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// `read_ahead_kb`.
+    pub(super) window: u32,
+    /// `max_sectors_kb`: how far one large request may go beyond `window`.
+    pub(super) request: u32,
+}
+
+/// Pages to read, and the page whose reader has the next ones read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) from: u32,
+    pub(super) pages: u32,
+    pub(super) mark: Option<u32>,
+    /// Two to the power of this is how many pages the kernel tries to allocate at a time.
+    pub(super) order: u32,
+}
+
+/// Of one open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ReadAhead {
+    start: u32,
+    size: u32,
+    async_size: u32,
+    order: u32,
+    /// The page behind the last that was read; none yet.
+    previous: Option<u32>,
+}
+
+impl ReadAhead {
+    /// The reader has come to the end of the page before `next`.
+    pub(super) fn passed(&mut self, next: u32) {
+        self.previous = Some(next);
+    }
+
+    /// A page is missing, of `asked` from it on: `page_cache_sync_ra`. `cached_before` counts pages
+    /// in memory directly before it, up to a number.
+    pub(super) fn missing(
+        &mut self,
+        limits: Limits,
+        page: u32,
+        asked: u32,
+        cached_before: impl FnOnce(u32) -> u32,
+    ) -> Window {
+        if limits.window == 0 {
+            return Window::plain(page, 1);
+        }
+        let most = limits.most(asked);
+        let goes_on = self
+            .previous
+            .is_some_and(|previous| page.wrapping_sub(previous) <= 1);
+        if page == 0 || asked > most || goes_on {
+            self.size = initial(asked, most);
+            self.async_size = match self.size > asked {
+                true => self.size - asked,
+                false => self.size / 2,
+            };
+        } else {
+            let mut before = cached_before(most);
+            if before <= asked {
+                return Window::plain(page, asked);
+            }
+            if before >= page {
+                // In memory from the file's beginning: a strong sign.
+                before *= 2;
+            }
+            self.size = (before + asked).min(most);
+            self.async_size = 1;
+        }
+        self.start = page;
+        self.order = 0;
+        self.window()
+    }
+
+    /// A page is missing in a file that is mapped into memory: what lies around it is read
+    /// (`do_sync_mmap_readahead`).
+    pub(super) fn fault(&mut self, limits: Limits, page: u32) -> Window {
+        if limits.window == 0 {
+            return Window::plain(page, 1);
+        }
+        self.start = page.saturating_sub(limits.window / 2);
+        self.size = limits.window;
+        self.async_size = limits.window / 4;
+        self.order = 0;
+        self.window()
+    }
+
+    /// The reader is at a mark, which stands at the beginning of a folio of `folio_pages`, and wants
+    /// `asked` pages from it on: `page_cache_async_ra`. `next_missing` looks for the first page that
+    /// is not in memory, from a page on, no further than a number of pages.
+    pub(super) fn marked(
+        &mut self,
+        limits: Limits,
+        page: u32,
+        folio_pages: u32,
+        asked: u32,
+        next_missing: impl FnOnce(u32, u32) -> Option<u32>,
+    ) -> Option<Window> {
+        if limits.window == 0 {
+            return None;
+        }
+        let most = limits.most(asked);
+        let mark = (self.start + self.size).saturating_sub(self.async_size);
+        if self.size > 0 && page == mark / folio_pages * folio_pages {
+            self.start += self.size;
+            self.size = next(self.size, most);
+        } else {
+            // Somebody else's mark, or that of an earlier request.
+            let start = next_missing(page + 1, most)?;
+            self.start = start;
+            self.size = next(start - page + asked, most);
+        }
+        self.async_size = self.size;
+        self.order += 2;
+        Some(self.window())
+    }
+
+    fn window(&mut self) -> Window {
+        self.order = self.order.min(self.size.max(1).ilog2()).min(ORDER_MAX);
+        Window {
+            from: self.start,
+            pages: self.size,
+            mark: Some(self.start + self.size - self.async_size),
+            order: self.order,
+        }
+    }
+}
+
+/// The largest that the page cache allocates at once: 2 MiB.
+const ORDER_MAX: u32 = 9;
+
+impl Window {
+    fn plain(from: u32, pages: u32) -> Self {
+        Self {
+            from,
+            pages,
+            mark: None,
+            order: 0,
+        }
+    }
+}
+
+impl Limits {
+    /// `ractl_max_pages`.
+    fn most(self, asked: u32) -> u32 {
+        match asked > self.window && self.request > self.window {
+            true => asked.min(self.request),
+            false => self.window,
+        }
+    }
+}
+
+/// `get_init_ra_size`.
+fn initial(asked: u32, most: u32) -> u32 {
+    let size = asked.max(1).next_power_of_two();
+    if size <= most / 32 {
+        size * 4
+    } else if size <= most / 4 {
+        size * 2
+    } else {
+        most
+    }
+}
+
+/// `get_next_ra_size`.
+fn next(size: u32, most: u32) -> u32 {
+    if size < most / 16 {
+        size * 4
+    } else if size <= most / 2 {
+        size * 2
+    } else {
+        most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KB_128: Limits = Limits {
+        window: 32,
+        request: 320,
+    };
+    const KB_2048: Limits = Limits {
+        window: 512,
+        request: 320,
+    };
+
+    fn nothing_before(_: u32) -> u32 {
+        0
+    }
+
+    #[test]
+    fn windows_double_up_to_the_limit_while_the_reader_goes_on() {
+        let mut state = ReadAhead::default();
+        let first = state.missing(KB_2048, 0, 16, nothing_before);
+        assert_eq!((first.pages, first.mark), (64, Some(16)));
+        let mut sizes = Vec::new();
+        let mut mark = first.mark;
+        for _ in 0..5 {
+            let window = state.marked(KB_2048, mark.expect("marked"), 1, 16, |_, _| None);
+            let window = window.expect("the expected mark");
+            sizes.push((window.from, window.pages));
+            mark = window.mark;
+        }
+        let expected = [(64, 128), (192, 256), (448, 512), (960, 512), (1472, 512)];
+        assert_eq!(sizes, expected);
+    }
+
+    #[test]
+    fn a_request_into_the_middle_reads_what_it_asked_until_it_is_seen_to_go_on() {
+        let mut state = ReadAhead::default();
+        let first = state.missing(KB_128, 1000, 16, nothing_before);
+        assert_eq!((first.pages, first.mark), (16, None));
+        state.passed(1016);
+        let second = state.missing(KB_128, 1016, 16, nothing_before);
+        assert_eq!((second.pages, second.mark), (32, Some(1032)));
+    }
+
+    #[test]
+    fn pages_left_by_an_earlier_request_are_taken_for_a_reader_who_goes_on() {
+        let mut state = ReadAhead::default();
+        let window = state.missing(KB_2048, 1024, 16, |most| most.min(128));
+        assert_eq!((window.pages, window.mark), (144, Some(1024 + 143)));
+        // All from the beginning: twice as sure.
+        let window = ReadAhead::default().missing(KB_2048, 128, 16, |most| most.min(128));
+        assert_eq!(window.pages, 272);
+    }
+
+    #[test]
+    fn a_mark_of_an_earlier_request_goes_on_behind_what_is_there() {
+        let mut state = ReadAhead::default();
+        let window = state.marked(KB_128, 100, 1, 16, |from, most| {
+            assert_eq!((from, most), (101, 32));
+            Some(110)
+        });
+        let window = window.expect("a window");
+        assert_eq!((window.from, window.pages), (110, 32));
+        assert_eq!(state.marked(KB_128, 500, 1, 16, |_, _| None), None);
+    }
+
+    #[test]
+    fn without_read_ahead_a_page_at_a_time_is_read() {
+        let off = Limits {
+            window: 0,
+            request: 320,
+        };
+        let window = ReadAhead::default().missing(off, 7, 16, nothing_before);
+        assert_eq!((window.from, window.pages), (7, 1));
+        assert_eq!(
+            ReadAhead::default().marked(off, 7, 1, 16, |_, _| None),
+            None
+        );
+    }
+}

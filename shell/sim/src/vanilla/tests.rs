@@ -1,0 +1,239 @@
+//! Small vanilla servers whose reads are known.
+
+use headlong_drive::preset;
+use headlong_player::CallId;
+
+use super::*;
+use crate::layout::{File, Placement};
+
+const LINE: BitRate = BitRate(3_500_000);
+const DELAY: Duration = Duration::from_millis(50);
+
+struct Rig {
+    server: Vanilla,
+    link: Link,
+    now: Instant,
+    sent: u64,
+    wakes: Vec<(Instant, RequestId)>,
+}
+
+impl Rig {
+    fn new(setup: &VanillaSetup, line: Option<BitRate>) -> Self {
+        let drive = preset("wd-red-wd10efrx").expect("a preset").build();
+        let files: Vec<File> = (0..40)
+            .map(|index| File {
+                object: Some(ObjectId(index)),
+                size_bytes: 64 * MIB,
+                bit_rate: None,
+            })
+            .collect();
+        let layout = Layout::new(&files, 1 << 40, Placement::Packed).expect("it fits");
+        let server = Vanilla::new(setup, layout, Device::new(drive, None, Duration::ZERO));
+        let socket_bytes = server.socket_bytes(line, DELAY);
+        Self {
+            server,
+            link: Link::new(line, DELAY, socket_bytes),
+            now: Instant::ZERO,
+            sent: 0,
+            wakes: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, session: u32, object: u32, start: u64, length: u64) -> RequestId {
+        let call = CallId(0);
+        let range = ByteRange::new(start, start + length);
+        let asker = Asker { session, call };
+        let asked = self
+            .server
+            .ask(self.now, asker, ObjectId(object), Some(range));
+        self.pass_on();
+        asked.expect("taken on")
+    }
+
+    fn pass_on(&mut self) {
+        while let Some(outcome) = self.server.poll_outcome() {
+            let Outcome::Piece(piece) = outcome else {
+                panic!("nothing fails here");
+            };
+            let taken = self.link.give(self.now, piece.bytes).taken;
+            let told_at = self.server.handed(self.now, &piece, &self.link, taken);
+            self.sent += piece.bytes;
+            self.wakes.push((told_at, piece.request));
+        }
+    }
+
+    /// Until nothing more happens.
+    fn run(&mut self) {
+        for _ in 0..1_000_000 {
+            let wake = self.wakes.iter().map(|(at, _)| *at).min();
+            let Some(next) = [wake, self.server.poll_timeout()]
+                .into_iter()
+                .flatten()
+                .min()
+            else {
+                assert_eq!(self.server.reply_count(), 0, "everybody was served");
+                return;
+            };
+            self.now = self.now.max(next);
+            self.server.handle_timeout(self.now);
+            self.pass_on();
+            let due = self.wakes.iter().position(|(at, _)| *at <= self.now);
+            if let Some(index) = due {
+                let (_, request) = self.wakes.swap_remove(index);
+                self.server.taken(self.now, request, Slot(0));
+                self.pass_on();
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    fn disk(&self) -> (u64, u64) {
+        let stats = self.server.state().stats;
+        (stats.reads, stats.bytes_read)
+    }
+}
+
+#[test]
+fn a_file_is_read_in_windows_that_grow_and_a_little_beyond_what_was_asked() {
+    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    rig.ask(0, 0, 0, MIB);
+    rig.run();
+    assert_eq!(rig.sent, MIB);
+    // Windows of 128 KiB, each read when the one before is begun.
+    assert_eq!(rig.disk(), (9, MIB + 128 * KIB));
+    let state = rig.server.state();
+    assert_eq!(state.memory.unread_bytes, 128 * KIB);
+    assert_eq!(state.stats.bytes_sent, MIB);
+}
+
+#[test]
+fn the_next_request_finds_what_was_read_ahead_and_goes_on_from_there() {
+    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    rig.ask(0, 0, 0, MIB);
+    rig.run();
+    rig.ask(0, 0, MIB, MIB);
+    rig.run();
+    let (_, bytes) = rig.disk();
+    assert!(
+        (2 * MIB + 128 * KIB..=2 * MIB + 256 * KIB).contains(&bytes),
+        "{bytes}"
+    );
+    assert_eq!(
+        rig.server.state().stats.bytes_reused,
+        0,
+        "each byte was sent once"
+    );
+}
+
+#[test]
+fn what_is_in_memory_costs_the_disk_nothing() {
+    let mut rig = Rig::new(&VanillaSetup::default(), None);
+    rig.ask(0, 3, 0, MIB);
+    rig.run();
+    let before = rig.disk();
+    rig.ask(1, 3, 0, 512 * KIB);
+    rig.run();
+    assert_eq!(rig.disk(), before);
+    assert_eq!(rig.server.state().stats.bytes_reused, 512 * KIB);
+}
+
+#[test]
+fn a_socket_that_is_full_is_filled_again_when_a_third_is_free_and_holds_no_thread() {
+    let setup = VanillaSetup {
+        workers: 1,
+        threads: 1,
+        ..VanillaSetup::default()
+    };
+    let mut rig = Rig::new(&setup, Some(LINE));
+    rig.ask(0, 0, 0, 2 * MIB);
+    while rig.wakes.is_empty() || rig.wakes.iter().any(|(at, _)| *at <= rig.now) {
+        let at = rig.wakes.iter().map(|(at, _)| *at).min();
+        rig.now = [at, rig.server.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("it goes on");
+        rig.server.handle_timeout(rig.now);
+        rig.pass_on();
+        if let Some(index) = rig.wakes.iter().position(|(at, _)| *at <= rig.now) {
+            let (_, request) = rig.wakes.swap_remove(index);
+            rig.server.taken(rig.now, request, Slot(0));
+            rig.pass_on();
+        }
+    }
+    let socket = rig.server.socket_bytes(Some(LINE), DELAY);
+    assert!(
+        (socket..socket + 96 * KIB).contains(&rig.sent),
+        "{}",
+        rig.sent
+    );
+    assert_eq!(rig.server.workers[0].free, 1);
+    rig.run();
+    assert_eq!(rig.sent, 2 * MIB);
+}
+
+#[test]
+fn one_thread_reads_for_one_request_at_a_time_and_many_for_many() {
+    let outstanding = |threads| {
+        let setup = VanillaSetup {
+            workers: 1,
+            threads,
+            ..VanillaSetup::default()
+        };
+        let mut rig = Rig::new(&setup, Some(LINE));
+        for session in 0..16 {
+            rig.ask(session, session, 0, 64 * KIB);
+        }
+        let outstanding = rig.server.device().outstanding();
+        rig.run();
+        assert_eq!(rig.sent, 16 * 64 * KIB);
+        outstanding
+    };
+    assert_eq!((outstanding(1), outstanding(64)), (1, 16));
+}
+
+#[test]
+fn a_viewer_who_leaves_gives_back_its_thread() {
+    let setup = VanillaSetup {
+        workers: 1,
+        threads: 1,
+        ..VanillaSetup::default()
+    };
+    let mut rig = Rig::new(&setup, Some(LINE));
+    let first = rig.ask(0, 0, 0, 2 * MIB);
+    rig.ask(1, 1, 0, 64 * KIB);
+    rig.server.gone(rig.now, first);
+    rig.run();
+    assert_eq!(rig.sent, 64 * KIB);
+    assert_eq!(rig.server.workers[0].free, 1);
+}
+
+#[test]
+fn mapped_files_are_read_around_the_fault() {
+    let setup = VanillaSetup {
+        access: Access::Mapped,
+        ..VanillaSetup::default()
+    };
+    let mut rig = Rig::new(&setup, None);
+    rig.ask(0, 0, 4 * MIB, 32 * KIB);
+    rig.run();
+    assert_eq!(rig.disk(), (1, 128 * KIB));
+    assert!(rig.server.cache.find(0, 1008).is_some(), "before it too");
+}
+
+#[test]
+fn streams_of_large_folios_become_active_though_they_are_sent_once() {
+    let active = |cache| {
+        let setup = VanillaSetup {
+            cache,
+            ..VanillaSetup::default()
+        };
+        let mut rig = Rig::new(&setup, None);
+        rig.ask(0, 0, 0, 8 * MIB);
+        rig.run();
+        rig.server.cache().expect("one").active_bytes
+    };
+    assert!(active(CacheKind::LargeFolios) > 6 * MIB);
+    assert_eq!(active(CacheKind::Pages), 0);
+    assert_eq!(active(CacheKind::Lru), 0);
+}

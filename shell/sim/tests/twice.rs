@@ -1,0 +1,139 @@
+//! Every kind of world, run twice: the same to the last byte.
+//!
+//! A world that differs is told with everything that makes it, so that it can be made again.
+
+use headlong_drive::preset;
+use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
+use headlong_sim::{
+    Access, CacheKind, Experiment, Placement, Record, Scheduler, ServerKind, Setup, VanillaSetup,
+    Window,
+};
+use headlong_units::{Duration, Instant, KIB, MIB};
+use headlong_workload::Specification;
+
+/// Few titles on a small drive, viewers for a minute.
+fn experiment(setup: Setup) -> Experiment {
+    let changes = [("title.sd.count", "60"), ("title.hd.count", "4")];
+    let changes: Vec<(String, String)> = changes
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let workload = Specification::preset("youtube-sd", &changes).expect("a workload");
+    let drive = preset("wd-red-wd10efrx")
+        .expect("a drive")
+        .scaled_to(4_000_000_000);
+    Experiment {
+        workload,
+        drive,
+        setup: Setup {
+            window: Window {
+                from: Instant::ZERO + Duration::from_secs(20),
+                to: Instant::ZERO + Duration::from_secs(60),
+            },
+            ramp_down: Duration::from_secs(10),
+            ..setup
+        },
+        steps: Vec::new(),
+    }
+}
+
+/// Everything that is seen of a world, as text.
+fn bytes(setup: &Setup, rate: f64, seed: u64) -> String {
+    let seen = experiment(setup.clone())
+        .observe(rate, seed)
+        .expect("a world");
+    assert!(seen.calls.whole > 20, "something happens: {:?}", seen.calls);
+    let record = Record::new(rate, seed, &seen);
+    serde_json::to_string(&record).expect("JSON") + &format!("{seen:?}")
+}
+
+fn run_twice(setup: &Setup) {
+    let (rate, seed) = (6.0, 7);
+    let again = format!("experiment({setup:?}).observe({rate}, {seed})");
+    let first = bytes(setup, rate, seed);
+    assert!(
+        first == bytes(setup, rate, seed),
+        "not the same twice: {again}"
+    );
+    assert!(
+        first != bytes(setup, rate, seed + 1),
+        "seeds matter: {again}"
+    );
+}
+
+fn engine() -> EngineConfig {
+    EngineConfig {
+        memory_bytes: 128 * MIB,
+        admission: Admission::Accept,
+        ..EngineConfig::default()
+    }
+}
+
+#[test]
+fn worlds_of_the_engine_are_the_same_twice() {
+    for policy in Policy::ALL {
+        for (order, retention) in Order::ALL.iter().zip(Retention::ALL) {
+            let mut engine = engine();
+            engine.sizing.policy = *policy;
+            engine.order = *order;
+            engine.retention = *retention;
+            run_twice(&Setup {
+                engine,
+                ..Setup::default()
+            });
+        }
+    }
+}
+
+#[test]
+fn worlds_with_everything_else_changed_are_the_same_twice() {
+    run_twice(&Setup {
+        engine: EngineConfig {
+            outstanding_reads_max: 4,
+            ..engine()
+        },
+        placement: Placement::Spread,
+        turnaround: Duration::from_millis(2),
+        queue_depth: Some(2),
+        bit_rates_known: true,
+        stops_at_failed_session: true,
+        ..Setup::default()
+    });
+}
+
+#[test]
+fn worlds_of_vanilla_servers_are_the_same_twice() {
+    let usual = VanillaSetup {
+        memory_bytes: 64 * MIB,
+        ..VanillaSetup::default()
+    };
+    let mut kinds: Vec<VanillaSetup> = Vec::new();
+    for cache in CacheKind::ALL {
+        for access in [Access::Sendfile, Access::Read(32 * KIB), Access::Mapped] {
+            kinds.push(VanillaSetup {
+                cache: *cache,
+                access,
+                ..usual.clone()
+            });
+        }
+    }
+    kinds.push(VanillaSetup {
+        workers: 16,
+        threads: 1,
+        scheduler: Scheduler::None,
+        read_ahead_bytes: 2 * MIB,
+        ..usual.clone()
+    });
+    kinds.push(VanillaSetup {
+        tags: 1,
+        read_ahead_bytes: 0,
+        socket_bytes: Some(64 * KIB),
+        ..usual
+    });
+    for vanilla in kinds {
+        run_twice(&Setup {
+            server: ServerKind::Vanilla(vanilla),
+            ..Setup::default()
+        });
+    }
+}
