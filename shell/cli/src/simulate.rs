@@ -9,10 +9,12 @@ use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::simulate_chains::{self, SimulatingChains};
+use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
 use crate::vanilla::VanillaArgs;
 
-/// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+/// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
 ///
 /// With an experiment's file, everything in it: its servers (headlong as it is, nginx and Apache with
 /// an imitation of their kernel), its workloads and its drive; the highest rate of each without a
@@ -72,6 +74,8 @@ enum What {
         #[arg(long)]
         brief: bool,
     },
+    Chains(SimulatingChains),
+    Plan(Planning),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -248,24 +252,22 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
     let Some(what) = &simulating.what else {
         return simulate_experiment(&simulating.experiment);
     };
-    let (What::Run { world, .. } | What::Search { world, .. }) = what;
-    let mut experiment = world.experiment()?;
     match what {
-        What::Run { rate, seeds, .. } => {
-            let records = run(&experiment, world, rate, *seeds)?;
+        What::Run { world, rate, seeds } => {
+            let records = run(&world.experiment()?, world, rate, *seeds)?;
             if world.json {
                 print(&serde_json::to_string_pretty(&records)?)?;
             }
+            Ok(())
         }
         What::Search {
+            world,
             rate,
             seeds,
             resolution,
             threads,
             brief,
-            ..
         } => {
-            experiment.setup.stops_at_failure = true;
             let search = Search {
                 guess_mib_s: *rate,
                 resolution_mib_s: *resolution,
@@ -273,33 +275,41 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
                 seeds: (*seeds).max(1),
                 threads: *threads,
             };
-            let shows_probes = !world.json && !brief;
-            if shows_probes {
-                print(Record::heading())?;
-            }
-            let mut failed = None;
-            let found = search.run(
-                |rate, seed| experiment.run(rate, seed),
-                |record| {
-                    if record.failures > 0 {
-                        failed = Some((record.rate_mib_s, record.seed));
-                    }
-                    if shows_probes {
-                        // Whoever reads had enough; the end of the search says so.
-                        let _ = print(&record.line());
-                    }
-                },
-            )?;
-            if world.json {
-                print(&serde_json::to_string_pretty(&found)?)?;
-            } else {
-                print(&found.line())?;
-            }
-            if let Some((rate, seed)) = failed {
-                let again = replay(std::env::args(), rate, seed);
-                eprintln!("the last failure again: {again}");
-            }
+            find(world, &search, *brief)
         }
+        What::Chains(simulating) => simulate_chains::simulate(simulating),
+        What::Plan(planning) => simulate_plan::simulate(planning),
+    }
+}
+
+fn find(world: &WorldArgs, search: &Search, brief: bool) -> anyhow::Result<()> {
+    let mut experiment = world.experiment()?;
+    experiment.setup.stops_at_failure = true;
+    let shows_probes = !world.json && !brief;
+    if shows_probes {
+        print(Record::heading())?;
+    }
+    let mut failed = None;
+    let found = search.run(
+        |rate, seed| experiment.run(rate, seed),
+        |record| {
+            if record.failures > 0 {
+                failed = Some((record.rate_mib_s, record.seed));
+            }
+            if shows_probes {
+                // Whoever reads had enough; the end of the search says so.
+                let _ = print(&record.line());
+            }
+        },
+    )?;
+    if world.json {
+        print(&serde_json::to_string_pretty(&found)?)?;
+    } else {
+        print(&found.line())?;
+    }
+    if let Some((rate, seed)) = failed {
+        let again = replay(std::env::args(), rate, seed);
+        eprintln!("the last failure again: {again}");
     }
     Ok(())
 }
@@ -361,7 +371,7 @@ mod tests {
         };
         match simulating.what {
             Some(What::Run { world, .. } | What::Search { world, .. }) => world,
-            None => panic!("an experiment"),
+            other => panic!("no world in {other:?}"),
         }
     }
 

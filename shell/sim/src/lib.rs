@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+pub mod chains;
 mod device;
 mod disk;
 mod experiment;
@@ -18,6 +19,7 @@ mod layout;
 mod link;
 mod measure;
 mod origin;
+pub mod plan;
 mod record;
 mod search;
 mod server;

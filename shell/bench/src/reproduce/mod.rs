@@ -4,6 +4,7 @@
 //! with where, and what in the published figures is a shape that must come out again even where the
 //! numbers cannot, because drives, kernels and servers have changed.
 
+pub mod netflix;
 mod published;
 mod reading;
 
