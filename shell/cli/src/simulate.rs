@@ -202,7 +202,7 @@ impl Simulating {
     /// What a sweep is told, if it is one.
     pub(crate) fn sweeping(&self) -> Option<&Sweeping> {
         match &self.what {
-            What::Sweep(sweeping) => Some(sweeping),
+            Some(What::Sweep(sweeping)) => Some(sweeping),
             _ => None,
         }
     }
