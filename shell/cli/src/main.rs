@@ -8,16 +8,19 @@
 
 mod args;
 mod bench;
+mod characterise;
 mod check;
 mod describe;
 mod disk;
 mod fill;
 mod load;
 mod mistake;
+mod phased;
 mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod trace;
 mod verdict;
 mod workload;
 
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Trace(command) => trace::trace(&command),
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),

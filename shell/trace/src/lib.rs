@@ -8,6 +8,7 @@
 //! told before the work begins; same logs, same report, whatever the number of threads.
 #![forbid(unsafe_code)]
 
+mod chain_table;
 mod dropped;
 mod files;
 mod intake;
@@ -15,7 +16,11 @@ mod names;
 mod parquet;
 mod parts;
 mod read;
+pub mod told;
 
+pub use chain_table::{
+    CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
+};
 pub use dropped::{Dropped, DroppedLines, Sample};
 pub use files::FilesError;
 pub use intake::{
