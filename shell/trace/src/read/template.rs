@@ -113,7 +113,10 @@ impl Template {
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         row.escape = Escape::Backslash;
         let first = self.pieces.first().ok_or(Reason::Shape)?;
-        let mut rest = line.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        let mut rest = line;
+        if !first.before.is_empty() {
+            rest = rest.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        }
         for (index, piece) in self.pieces.iter().enumerate() {
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
