@@ -18,6 +18,9 @@ pub mod manifest_dash;
 pub mod manifest_hls;
 pub mod mp4_header;
 pub mod server_config;
+pub mod trace_format;
+pub mod trace_line;
+pub mod trace_recognise;
 pub mod units_quantity;
 pub mod workload_specification;
 pub mod workload_trace;
@@ -42,6 +45,9 @@ pub const TARGETS: &[Target] = &[
     target("manifest_hls", manifest_hls::run),
     target("mp4_header", mp4_header::run),
     target("server_config", server_config::run),
+    target("trace_format", trace_format::run),
+    target("trace_line", trace_line::run),
+    target("trace_recognise", trace_recognise::run),
     target("units_quantity", units_quantity::run),
     target("workload_specification", workload_specification::run),
     target("workload_trace", workload_trace::run),

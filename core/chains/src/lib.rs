@@ -13,8 +13,18 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod grouping;
+mod join;
+mod lengths;
+mod links;
+mod phases;
 mod request;
 mod rules;
+mod survival;
 
+pub use join::{Joiner, NO_CHAIN, chains};
+pub use lengths::Lengths;
+pub use phases::{Phase, PhaseKind, PhaseRules, PhaseTotals, SessionPhases, Successor, phases};
 pub use request::{Chain, FileInfo, Kind, Request};
 pub use rules::{Gap, Link, Rules};
+pub use survival::{Fit, FitPoints, GRID_POINTS, PowerLaw, SEGMENT_STARTS, Survival};

@@ -30,6 +30,12 @@ impl Request {
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.sent_bytes)
     }
+
+    /// Whether it is part of a chain at all: replies without a byte are not (A7), nor are such as
+    /// begin where no byte can be.
+    pub const fn takes_part(&self) -> bool {
+        self.end() > self.offset
+    }
 }
 
 /// Requests of one session for one file that continue each other.
@@ -53,8 +59,15 @@ pub struct Chain {
     pub is_mixed: bool,
     /// Requests in it.
     pub requests: u32,
-    /// The drive of its first request.
+    /// The drive of the request at its lowest offset.
     pub disk: u16,
+}
+
+impl Chain {
+    /// From its first arrival to its last completion, ms (A10).
+    pub const fn duration_ms(&self) -> i64 {
+        self.end_ms.saturating_sub(self.start_ms)
+    }
 }
 
 /// What is in a file.

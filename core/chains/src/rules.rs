@@ -16,14 +16,17 @@ pub struct Rules {
 pub enum Gap {
     /// Arrival to arrival, in either order.
     Received,
-    /// Completion to arrival.
+    /// Completion to arrival: from the end of the one that is over first to the arrival of the
+    /// other, and none at all if they overlap.
     Idle,
 }
 
 /// How requests that touch are joined (A6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Link {
-    /// Each has at most one successor and one predecessor; a retry is a chain of its own.
+    /// Each has at most one successor and one predecessor; a retry is a chain of its own. At each
+    /// byte those that end there, in order of arrival, take the first that starts there and is
+    /// still free, in order of arrival.
     OneToOne,
     /// All that touch are one chain.
     Component,

@@ -45,5 +45,6 @@ pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use opening::Opening;
 pub use request::{Hints, Request};
 pub use shard::{ChainView, Shard};
+pub use sizing::{ChainGrowth, ChainShape, prefetch_bytes, prefetch_bytes_with};
 pub use stats::{MemoryUse, QueueUse, Stats};
 pub use stream::{Extent, PartSpec, StreamSpec};

@@ -2,9 +2,10 @@
 //!
 //! The one idea: a size is the answer of a rule to (chain, bit rate), scaled by one reference
 //! size. Whatever steers that reference (a person, or a controller) does not change the rules.
+//! The prefetch simulation asks the same functions, so that what it finds is true of the server.
 //!
-//! Invariants: pure integer arithmetic, so that a size is the same on every machine; a size is
-//! never zero.
+//! Invariants: pure integer arithmetic, rounded half up, so that a size is the same on every
+//! machine; a size is never zero; the sizes of a chain never shrink.
 
 use headlong_units::BitRate;
 
@@ -12,72 +13,102 @@ use crate::config::{Policy, SizingConfig};
 
 /// What a rule may know of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChainShape {
+pub struct ChainShape {
     /// Where the chain began, bytes from the start of the stream.
-    pub(crate) start_offset: u64,
+    pub start_offset: u64,
     /// Whether it began with an open-ended request.
-    pub(crate) open_ended: bool,
+    pub open_ended: bool,
     /// Bytes prefetched for it so far; zero before its first prefetch.
-    pub(crate) prefetched_bytes: u64,
+    pub prefetched_bytes: u64,
 }
 
-/// First prefetch of a chain of open-ended requests from offset zero (thesis Table 5.6).
-const FIRST_OPEN_AT_ZERO_BYTES: u64 = 1_049_212;
-/// First prefetch of a chain of chunk requests from offset zero (thesis Table 5.6).
-const FIRST_CHUNK_AT_ZERO_BYTES: u64 = 131_073;
-/// First prefetch of a chain that starts later (thesis Table 5.6).
-const FIRST_LATER_BYTES: u64 = 2_936_037;
-/// A chain that has reached length x has a 45 % chance to go on for 3.35 x more (thesis 5.3.3,
-/// Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
-const GROWTH: (u64, u64) = (67, 20);
+/// What FirstGrow and FirstGrowSr know of a workload: how much a new chain is worth, and how much
+/// farther one goes that has come so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainGrowth {
+    /// First prefetch of a chain of open-ended requests from offset zero, bytes.
+    pub first_open_at_zero_bytes: u64,
+    /// First prefetch of a chain of chunk requests from offset zero, bytes.
+    pub first_chunk_at_zero_bytes: u64,
+    /// First prefetch of a chain that starts later, bytes.
+    pub first_later_bytes: u64,
+    /// The next prefetch is this many times what was prefetched so far, as a fraction.
+    pub times: (u64, u64),
+}
+
+impl ChainGrowth {
+    /// The first sizes of thesis Table 5.6. A chain that has reached length x has a 45 % chance to
+    /// go on for 3.35 x more (thesis 5.3.3, Eq. 5.3 with P = 0.45): 3.35 = 67 / 20.
+    pub const NETFLIX: Self = Self {
+        first_open_at_zero_bytes: 1_049_212,
+        first_chunk_at_zero_bytes: 131_073,
+        first_later_bytes: 2_936_037,
+        times: (67, 20),
+    };
+}
 
 /// Bytes of the next prefetch of a chain, before the end of the stream or memory cut it.
 ///
-/// `asked_bytes` is what its viewer has asked for and not been given. A rule that begins small does
-/// so because it does not know whether the viewer will go on; of bytes that were asked for it does,
-/// and a second seek for them would be for nothing. Never more than the rule's largest size.
+/// `asked_bytes` is what its viewer has asked for and not been given; a simulation of chains alone
+/// has none. A rule that begins small does so because it does not know whether the viewer will go
+/// on; of bytes that were asked for it does, and a second seek for them would be for nothing. Never
+/// more than the rule's largest size.
 ///
 /// A chain whose bit rate nobody knows is sized as if it had the reference bit rate.
-pub(crate) fn prefetch_bytes(
+pub fn prefetch_bytes(
     sizing: &SizingConfig,
     chain: ChainShape,
     asked_bytes: u64,
     bit_rate: Option<BitRate>,
 ) -> u64 {
+    prefetch_bytes_with(sizing, &ChainGrowth::NETFLIX, chain, asked_bytes, bit_rate)
+}
+
+/// [`prefetch_bytes`] where FirstGrow and FirstGrowSr know another workload.
+pub fn prefetch_bytes_with(
+    sizing: &SizingConfig,
+    growth: &ChainGrowth,
+    chain: ChainShape,
+    asked_bytes: u64,
+    bit_rate: Option<BitRate>,
+) -> u64 {
+    let first_grow = |bytes_max| first_grow(growth, chain, asked_bytes, bytes_max);
     let bytes = match sizing.policy {
         Policy::Fixed => sizing.reference_bytes,
         Policy::Proportional => proportional(sizing, bit_rate),
         Policy::SquareRoot => square_root(sizing, bit_rate),
-        Policy::FirstGrow => first_grow(chain, asked_bytes, sizing.reference_bytes),
-        Policy::FirstGrowSr => first_grow(chain, asked_bytes, square_root(sizing, bit_rate)),
+        Policy::FirstGrow => first_grow(sizing.reference_bytes),
+        Policy::FirstGrowSr => first_grow(square_root(sizing, bit_rate)),
     };
     bytes.max(1)
 }
 
 fn proportional(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {
     let (rate, reference) = rates(sizing, bit_rate);
-    narrow(u128::from(sizing.reference_bytes) * rate / reference)
+    let bytes = u128::from(sizing.reference_bytes);
+    narrow(half_up(bytes.saturating_mul(rate), reference))
 }
 
-/// `reference * sqrt(rate / reference_rate)`, as an integer root of the squares so that it is
-/// exact to the byte.
+/// `reference * sqrt(rate / reference_rate)`. Twice the size is an integer root of four times the
+/// squares, so that rounding half up is exact to the byte.
 fn square_root(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> u64 {
     let (rate, reference) = rates(sizing, bit_rate);
-    let bytes = u128::from(sizing.reference_bytes);
+    let bytes = u128::from(sizing.reference_bytes).saturating_mul(2);
     let square = bytes.saturating_mul(bytes).saturating_mul(rate) / reference;
-    narrow(square.isqrt())
+    narrow(square.isqrt().div_ceil(2))
 }
 
-fn first_grow(chain: ChainShape, asked_bytes: u64, bytes_max: u64) -> u64 {
+fn first_grow(growth: &ChainGrowth, chain: ChainShape, asked_bytes: u64, bytes_max: u64) -> u64 {
     let bytes = if chain.prefetched_bytes > 0 {
-        let grown = u128::from(chain.prefetched_bytes) * u128::from(GROWTH.0);
-        narrow((grown + u128::from(GROWTH.1) / 2) / u128::from(GROWTH.1))
+        let (times, of) = growth.times;
+        let grown = u128::from(chain.prefetched_bytes) * u128::from(times);
+        narrow(half_up(grown, u128::from(of.max(1))))
     } else if chain.start_offset > 0 {
-        FIRST_LATER_BYTES
+        growth.first_later_bytes
     } else if chain.open_ended {
-        FIRST_OPEN_AT_ZERO_BYTES
+        growth.first_open_at_zero_bytes
     } else {
-        FIRST_CHUNK_AT_ZERO_BYTES
+        growth.first_chunk_at_zero_bytes
     };
     bytes.max(asked_bytes).min(bytes_max)
 }
@@ -86,6 +117,10 @@ fn rates(sizing: &SizingConfig, bit_rate: Option<BitRate>) -> (u128, u128) {
     let reference = sizing.reference_bit_rate.0.max(1);
     let rate = bit_rate.map_or(reference, |rate| rate.0.max(1));
     (u128::from(rate), u128::from(reference))
+}
+
+fn half_up(dividend: u128, divisor: u128) -> u128 {
+    dividend.saturating_add(divisor / 2) / divisor
 }
 
 fn narrow(bytes: u128) -> u64 {
@@ -159,6 +194,61 @@ mod tests {
         assert_eq!(size(Policy::FirstGrow, grown(131_073), 2_000), 439_095);
         assert_eq!(size(Policy::FirstGrow, grown(100 * MIB), 2_000), 8 * MIB);
         assert_eq!(size(Policy::FirstGrowSr, grown(100 * MIB), 500), 4 * MIB);
+    }
+
+    #[test]
+    fn sizes_are_rounded_half_up_to_bytes() {
+        let sizing = |policy, reference_bytes| SizingConfig {
+            policy,
+            reference_bytes,
+            ..SizingConfig::default()
+        };
+        let size = |policy, bytes, kbps| {
+            let rate = Some(BitRate::from_kbps(kbps));
+            prefetch_bytes(&sizing(policy, bytes), NEW, 0, rate)
+        };
+        // 3 * 1000 / 2000 = 1.5, 5 * 1000 / 2000 = 2.5, 7 * 999 / 2000 = 3.4965.
+        assert_eq!(size(Policy::Proportional, 3, 1_000), 2);
+        assert_eq!(size(Policy::Proportional, 5, 1_000), 3);
+        assert_eq!(size(Policy::Proportional, 7, 999), 3);
+        // 5 * sqrt(500 / 2000) = 2.5; 10 * sqrt(419 / 2000) = 4.577; 10 * sqrt(405 / 2000) = 4.5;
+        // 10 * sqrt(404 / 2000) = 4.494.
+        assert_eq!(size(Policy::SquareRoot, 5, 500), 3);
+        assert_eq!(size(Policy::SquareRoot, 10, 419), 5);
+        assert_eq!(size(Policy::SquareRoot, 10, 405), 5);
+        assert_eq!(size(Policy::SquareRoot, 10, 404), 4);
+        // 3.35 * 10 = 33.5.
+        let grown = ChainShape {
+            prefetched_bytes: 10,
+            ..NEW
+        };
+        assert_eq!(
+            prefetch_bytes(&sizing(Policy::FirstGrow, 100), grown, 0, None),
+            34
+        );
+    }
+
+    #[test]
+    fn another_workload_has_other_first_sizes_and_another_growth() {
+        let growth = ChainGrowth {
+            first_open_at_zero_bytes: 1,
+            first_chunk_at_zero_bytes: 2,
+            first_later_bytes: 3,
+            times: (5, 2),
+        };
+        let sizing = SizingConfig {
+            policy: Policy::FirstGrow,
+            ..SizingConfig::default()
+        };
+        let size = |chain| prefetch_bytes_with(&sizing, &growth, chain, 0, None);
+        assert_eq!(size(NEW), 2);
+        assert_eq!(
+            size(ChainShape {
+                prefetched_bytes: 3,
+                ..NEW
+            }),
+            8
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod catalogue;
 pub mod content;
 mod curves;
 mod generate;
+pub mod phased;
 pub mod preset;
 pub mod specification;
 pub mod summary;

@@ -22,3 +22,20 @@ pub fn text(name: &str) -> Option<&'static str> {
     let (_, text) = PRESETS.iter().find(|(known, _)| *known == name)?;
     Some(text)
 }
+
+/// The same of specifications of phases ([`crate::phased`]).
+const PHASED: &[(&str, &str)] = &[(
+    "netflix-2014-catalog",
+    include_str!("presets/netflix-2014-catalog.toml"),
+)];
+
+/// Names of all presets of phases.
+pub fn phased_names() -> impl Iterator<Item = &'static str> {
+    PHASED.iter().map(|(name, _)| *name)
+}
+
+/// The TOML text of a preset of phases.
+pub fn phased_text(name: &str) -> Option<&'static str> {
+    let (_, text) = PHASED.iter().find(|(known, _)| *known == name)?;
+    Some(text)
+}

@@ -100,7 +100,7 @@ pub(crate) fn limits(
         return Err(BenchError::Missing(reasons));
     }
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, Result<Vec<Limit>, RigError>)>> = Mutex::default();
+    let found: Mutex<Vec<(usize, Found)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..how.threads.get().min(cells.len()) {
             scope.spawn(|| {
@@ -127,12 +127,15 @@ pub(crate) fn limits(
     Ok(Compared { limits })
 }
 
+/// The limits of one server, repeat by repeat.
+type Found = Result<Vec<Limit>, RigError>;
+
 fn limits_of(
     experiment: &Experiment,
     cell: &Cell,
     how: &Virtual,
     (records, options): (&Records, &Options),
-) -> Result<Vec<Limit>, RigError> {
+) -> Found {
     let bench = how.bench(experiment);
     let records = Some(records.clone());
     let hunt = Hunt::new(experiment, bench, records, options.resumes, 1);

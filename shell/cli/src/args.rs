@@ -10,6 +10,7 @@ use crate::disk::DiskCommand;
 use crate::load::Load;
 use crate::reproduce::Reproduce;
 use crate::simulate::Simulating;
+use crate::trace::Trace;
 use crate::workload::Workload;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Bench(Bench),
     #[command(subcommand)]
     Reproduce(Reproduce),
+    #[command(subcommand)]
+    Trace(Trace),
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -153,6 +153,10 @@ pub(crate) struct Agree {
     /// One run of each at this rate, in both worlds, instead of looking for limits
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
+    /// Time on the wall that this machine adds to each request of the drive, such as 200us [default:
+    /// measured, where a server has one read outstanding at a time; else 200us]
+    #[arg(long, value_name = "TIME")]
+    turnaround: Option<headlong_units::Duration>,
 }
 
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
@@ -266,8 +270,14 @@ fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
         ),
         threads: threads(None),
     };
-    let ending = headlong_bench::agree(&experiment, &cells, arguments.rate, &how, &options)?;
-    Ok(ending)
+    let told = (arguments.rate, arguments.turnaround);
+    Ok(headlong_bench::agree(
+        &experiment,
+        &cells,
+        told,
+        &how,
+        &options,
+    )?)
 }
 
 pub(crate) fn cell(

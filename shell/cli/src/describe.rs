@@ -12,6 +12,7 @@ use headlong_workload::{Curve, Trace, generate, preset};
 use serde_json::json;
 
 use crate::mistake::Mistakes;
+use crate::phased;
 use crate::plot::plot;
 use crate::workload::{Changes, print};
 
@@ -29,6 +30,9 @@ pub(crate) struct Describe {
     /// One JSON object instead of tables and plots
     #[arg(long)]
     json: bool,
+    /// So many viewers, of a specification of phases
+    #[arg(long, value_name = "COUNT")]
+    sessions: Option<u64>,
     /// Print the text of a preset, to start a specification of one's own from
     #[arg(long, conflicts_with = "json")]
     text: bool,
@@ -47,8 +51,10 @@ struct Subject {
 /// Does it.
 pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
     if arguments.text {
-        let text = preset::text(&arguments.name).ok_or_else(|| {
-            let names: Vec<&str> = preset::names().collect();
+        let text = preset::text(&arguments.name);
+        let text = text.or_else(|| preset::phased_text(&arguments.name));
+        let text = text.ok_or_else(|| {
+            let names: Vec<&str> = preset::names().chain(preset::phased_names()).collect();
             Mistakes(vec![format!(
                 "--text: {} is no preset; they are {}",
                 arguments.name,
@@ -56,6 +62,22 @@ pub(crate) fn describe(arguments: &Describe) -> anyhow::Result<()> {
             )])
         })?;
         return print(text);
+    }
+    if let Some(specification) = phased::read(&arguments.name, &arguments.changes.overrides()?)? {
+        let (sessions, seed) = (arguments.sessions, arguments.seed);
+        return print(&phased::describe(
+            specification,
+            sessions,
+            seed,
+            arguments.json,
+        )?);
+    }
+    if arguments.sessions.is_some() {
+        let text = format!(
+            "--sessions: {} is no workload of phases; write --set sessions.count=100",
+            arguments.name
+        );
+        return Err(Mistakes(vec![text]).into());
     }
     let subject = Subject::read(arguments)?;
     print(&if arguments.json {

@@ -11,6 +11,8 @@ use headlong_workload::Catalogue;
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
+use crate::mistake::Mistakes;
+use crate::phased;
 use crate::workload::{Changes, print};
 
 /// Files of a sample.
@@ -29,6 +31,10 @@ pub(crate) struct Fill {
     spec: String,
     #[command(flatten)]
     changes: Changes,
+    /// For so many viewers of a specification of phases, as for generate: its titles are in
+    /// proportion
+    #[arg(long, value_name = "COUNT")]
+    sessions: Option<u64>,
     /// Cut titles into chunk files of this size, such as 512KiB
     #[arg(long, value_name = "BYTES")]
     chunked: Option<String>,
@@ -39,10 +45,7 @@ pub(crate) struct Fill {
 
 /// Does it.
 pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
-    let chunked = arguments.chunked.iter().cloned();
-    let changes: Vec<_> = chunked.map(|bytes| ("catalogue.chunk", bytes)).collect();
-    let specification = arguments.changes.read(&arguments.spec, &changes)?;
-    let catalogue = Catalogue::of(&specification);
+    let (name, catalogue) = arguments.catalogue()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // The first asks to stop, a second one does not ask.
@@ -54,7 +57,7 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     } else {
         "written"
     });
-    let (folder, name) = (&arguments.folder, &specification.name);
+    let (folder, name) = (&arguments.folder, &name);
     let mut progress = |progress| teller.tell(progress);
     let told = match arguments.verify.as_deref() {
         None => {
@@ -84,6 +87,35 @@ pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     };
     teller.end();
     print(&told?)
+}
+
+impl Fill {
+    /// Name of the specification, and what it says there is.
+    fn catalogue(&self) -> anyhow::Result<(String, Catalogue)> {
+        let refused = |text: String| Err(Mistakes(vec![text]).into());
+        if let Some(specification) = phased::read(&self.spec, &self.changes.overrides()?)? {
+            if self.chunked.is_some() {
+                return refused(format!(
+                    "--chunked: {} has one file for each bit rate of a title; remove it",
+                    self.spec
+                ));
+            }
+            let specification = phased::scaled(specification, self.sessions)?;
+            let catalogue = headlong_workload::phased::Catalogue::of(&specification.catalogue);
+            return Ok((specification.name, catalogue.to_files()));
+        }
+        if self.sessions.is_some() {
+            return refused(format!(
+                "--sessions: {} is no workload of phases, its catalogue has its own size; remove it",
+                self.spec
+            ));
+        }
+        let chunked = self.chunked.iter().cloned();
+        let changes: Vec<_> = chunked.map(|bytes| ("catalogue.chunk", bytes)).collect();
+        let specification = self.changes.read(&self.spec, &changes)?;
+        let catalogue = Catalogue::of(&specification);
+        Ok((specification.name, catalogue))
+    }
 }
 
 /// Says how far it is: a bar on a terminal, lines elsewhere.

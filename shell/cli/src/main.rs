@@ -8,18 +8,24 @@
 
 mod args;
 mod bench;
+mod characterise;
 mod check;
 mod describe;
 mod disk;
 mod fill;
 mod load;
 mod mistake;
+mod phased;
 mod plot;
 mod reproduce;
 mod serve;
 mod simulate;
+mod simulate_chains;
+mod simulate_log;
+mod simulate_plan;
 mod simulated;
 mod sweep;
+mod trace;
 mod vanilla;
 mod verdict;
 mod workload;
@@ -54,6 +60,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::disk(&command),
         Command::Simulate(simulating) => simulate::simulate(&simulating),
         Command::Workload(command) => workload::workload(&command),
+        Command::Trace(command) => trace::trace(&command),
         Command::Reproduce(command) => reproduce::again(&command),
         Command::Bench(command) => bench::bench(&command),
         Command::Load(command) => load::load(&command),

@@ -10,11 +10,13 @@ use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use crate::mistake::Mistakes;
+use crate::simulate_chains::{self, SimulatingChains};
+use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
 use crate::vanilla::VanillaArgs;
 
-/// Runs the server's own engine against generated viewers and a modelled drive, in virtual time
+/// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
 ///
 /// With an experiment's file, everything in it: its servers (headlong as it is, nginx and Apache with
 /// an imitation of their kernel), its workloads and its drive; the highest rate of each without a
@@ -83,6 +85,8 @@ enum What {
     /// Say what no server could beat, whatever it knew of the future
     #[command(after_help = BOUND_EXAMPLES)]
     Bound(Bounding),
+    Chains(SimulatingChains),
+    Plan(Planning),
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -269,39 +273,22 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let Some(what) = &simulating.what else {
-        return simulate_experiment(&simulating.experiment);
-    };
-    let world = match what {
-        What::Run { world, .. } | What::Search { world, .. } => world,
-        What::Sweep(sweeping) => return crate::sweep::sweep(sweeping),
-        What::Bound(bounding) => return crate::sweep::bound(bounding),
-    };
-    let mut experiment = world.experiment()?;
-    match what {
-        What::Run {
-            rate, seeds, html, ..
-        } => {
-            let records = run(&experiment, world, rate, *seeds)?;
-            if let Some(file) = html {
-                let command = std::env::args().collect::<Vec<_>>().join(" ");
-                let title = format!("{} in virtual time", world.workload);
-                charts::run_page(&title, &records, &command).write(file)?;
-            }
-            if world.json {
-                print(&serde_json::to_string_pretty(&records)?)?;
-            }
-        }
-        What::Sweep(_) | What::Bound(_) => {}
-        What::Search {
+    match &simulating.what {
+        None => simulate_experiment(&simulating.experiment),
+        Some(What::Run {
+            world,
+            rate,
+            seeds,
+            html,
+        }) => run_each(world, rate, *seeds, html.as_deref()),
+        Some(What::Search {
+            world,
             rate,
             seeds,
             resolution,
             threads,
             brief,
-            ..
-        } => {
-            experiment.setup.stops_at_failure = true;
+        }) => {
             let search = Search {
                 guess_mib_s: *rate,
                 resolution_mib_s: *resolution,
@@ -309,33 +296,61 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
                 seeds: (*seeds).max(1),
                 threads: *threads,
             };
-            let shows_probes = !world.json && !brief;
-            if shows_probes {
-                print(Record::heading())?;
-            }
-            let mut failed = None;
-            let found = search.run(
-                |rate, seed| experiment.run(rate, seed),
-                |record| {
-                    if record.failures > 0 {
-                        failed = Some((record.rate_mib_s, record.seed));
-                    }
-                    if shows_probes {
-                        // Whoever reads had enough; the end of the search says so.
-                        let _ = print(&record.line());
-                    }
-                },
-            )?;
-            if world.json {
-                print(&serde_json::to_string_pretty(&found)?)?;
-            } else {
-                print(&found.line())?;
-            }
-            if let Some((rate, seed)) = failed {
-                let again = replay(std::env::args(), rate, seed);
-                eprintln!("the last failure again: {again}");
-            }
+            find(world, &search, *brief)
         }
+        Some(What::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
+        Some(What::Bound(bounding)) => crate::sweep::bound(bounding),
+        Some(What::Chains(simulating)) => simulate_chains::simulate(simulating),
+        Some(What::Plan(planning)) => simulate_plan::simulate(planning),
+    }
+}
+
+fn run_each(
+    world: &WorldArgs,
+    rates: &[f64],
+    seeds: u64,
+    html: Option<&std::path::Path>,
+) -> anyhow::Result<()> {
+    let records = run(&world.experiment()?, world, rates, seeds)?;
+    if let Some(file) = html {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let title = format!("{} in virtual time", world.workload);
+        charts::run_page(&title, &records, &command).write(file)?;
+    }
+    if world.json {
+        print(&serde_json::to_string_pretty(&records)?)?;
+    }
+    Ok(())
+}
+
+fn find(world: &WorldArgs, search: &Search, brief: bool) -> anyhow::Result<()> {
+    let mut experiment = world.experiment()?;
+    experiment.setup.stops_at_failure = true;
+    let shows_probes = !world.json && !brief;
+    if shows_probes {
+        print(Record::heading())?;
+    }
+    let mut failed = None;
+    let found = search.run(
+        |rate, seed| experiment.run(rate, seed),
+        |record| {
+            if record.failures > 0 {
+                failed = Some((record.rate_mib_s, record.seed));
+            }
+            if shows_probes {
+                // Whoever reads had enough; the end of the search says so.
+                let _ = print(&record.line());
+            }
+        },
+    )?;
+    if world.json {
+        print(&serde_json::to_string_pretty(&found)?)?;
+    } else {
+        print(&found.line())?;
+    }
+    if let Some((rate, seed)) = failed {
+        let again = replay(std::env::args(), rate, seed);
+        eprintln!("the last failure again: {again}");
     }
     Ok(())
 }

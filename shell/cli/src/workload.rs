@@ -9,11 +9,12 @@ use headlong_workload::{Dialect, Specification, Trace, generate, preset};
 use crate::describe::{Describe, describe};
 use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
+use crate::phased::{self, LogFiles};
 
 /// Generated viewers: traces of what they ask for, and the files that they ask for.
 ///
-/// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream) or a TOML
-/// file; docs/manual/workload.md lists its keys.
+/// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream,
+/// netflix-2014-catalog) or a TOML file; docs/manual/workload.md lists its keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Workload {
     /// Write a trace: who comes when, and asks for what
@@ -22,6 +23,8 @@ pub(crate) enum Workload {
     ///
     ///   headlong workload generate youtube-sd --rate 60MiB/s --length 15min -o sd.trace
     ///   headlong workload generate youtube-2011 --set catalogue.chunk=512KiB -o chunks.trace
+    ///   headlong workload generate netflix-2014-catalog --sessions 1000 -o netflix.trace
+    ///   headlong workload generate netflix-2014-catalog --log log.csv --files files.csv
     #[command(verbatim_doc_comment)]
     Generate(Generate),
     /// Say what a specification or a trace is like, beside what papers say of theirs
@@ -32,6 +35,7 @@ pub(crate) enum Workload {
     ///   headlong workload describe youtube-2011
     ///   headlong workload describe youtube-sd --text > mine.toml
     ///   headlong workload describe sd.trace --json
+    ///   headlong workload describe netflix-2014-catalog --sessions 126064
     #[command(verbatim_doc_comment)]
     Describe(Describe),
     /// Create the files that a trace asks for
@@ -41,6 +45,7 @@ pub(crate) enum Workload {
     ///
     ///   headlong workload fill /mnt/videos --spec youtube-sd
     ///   headlong workload fill /mnt/videos --spec youtube-sd --verify sample
+    ///   headlong workload fill /mnt/videos --spec netflix-2014-catalog --sessions 20
     #[command(verbatim_doc_comment)]
     Fill(Fill),
 }
@@ -100,6 +105,8 @@ pub(crate) struct Generate {
     /// Where to; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    #[command(flatten)]
+    log: LogFiles,
 }
 
 fn dialects() -> clap::builder::PossibleValuesParser {
@@ -123,11 +130,8 @@ impl Spec {
 }
 
 impl Changes {
-    pub(crate) fn read(
-        &self,
-        name: &str,
-        changes: &[(&str, String)],
-    ) -> anyhow::Result<Specification> {
+    /// What `--set` says, as keys and values.
+    pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
         let mut overrides = Vec::new();
         for set in &self.sets {
             let Some((key, value)) = set.split_once('=') else {
@@ -136,6 +140,15 @@ impl Changes {
             };
             overrides.push((key.trim().to_string(), value.trim().to_string()));
         }
+        Ok(overrides)
+    }
+
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        changes: &[(&str, String)],
+    ) -> anyhow::Result<Specification> {
+        let mut overrides = self.overrides()?;
         overrides.extend(
             changes
                 .iter()
@@ -146,7 +159,8 @@ impl Changes {
             false => Specification::preset(name, &overrides),
             true => {
                 let text = std::fs::read_to_string(name).map_err(|error| {
-                    let presets: Vec<&str> = preset::names().collect();
+                    let presets = preset::names().chain(preset::phased_names());
+                    let presets: Vec<&str> = presets.collect();
                     let presets = presets.join(", ");
                     Mistakes(vec![format!(
                         "{name}: cannot be read: {error}; name a file, or one of {presets}"
@@ -162,7 +176,52 @@ impl Changes {
 }
 
 impl Generate {
+    /// The specification of phases that is meant, if one is.
+    fn phased(&self) -> anyhow::Result<Option<headlong_workload::phased::Specification>> {
+        let overrides = self.spec.changes.overrides()?;
+        let Some(specification) = phased::read(&self.spec.name, &overrides)? else {
+            return Ok(None);
+        };
+        let mut wrong = Vec::new();
+        for (is_given, flag, remedy) in [
+            (
+                self.rate.is_some(),
+                "--rate",
+                "it has --sessions in the time of sessions.length",
+            ),
+            (
+                self.length.is_some(),
+                "--length",
+                "write --set sessions.length=1h",
+            ),
+            (
+                self.no_pacing,
+                "--no-pacing",
+                "its devices fill a buffer; remove it",
+            ),
+            (
+                self.unthrottled,
+                "--unthrottled",
+                "write --set network.headroom=1000",
+            ),
+        ] {
+            if is_given {
+                wrong.push(format!(
+                    "{flag}: {} is a workload of phases; {remedy}",
+                    self.spec.name
+                ));
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Mistakes(wrong).into());
+        }
+        phased::scaled(specification, self.sessions).map(Some)
+    }
+
     fn trace(&self) -> anyhow::Result<Trace> {
+        if let Some(specification) = self.phased()? {
+            return phased::trace(&specification, self.seed);
+        }
         let mut changes = Vec::new();
         let mut change =
             |key, value: Option<String>| changes.extend(value.map(|value| (key, value)));
@@ -185,6 +244,16 @@ impl Generate {
 }
 
 fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
+    if arguments.log.is_asked() {
+        let Some(specification) = arguments.phased()? else {
+            let text = format!(
+                "--log, --files: {} is no workload of phases and makes no log; try netflix-2014-catalog",
+                arguments.spec.name
+            );
+            return Err(Mistakes(vec![text]).into());
+        };
+        return arguments.log.write(&specification, arguments.seed);
+    }
     let trace = arguments.trace()?;
     let dialect = Dialect::ALL
         .iter()

@@ -127,3 +127,103 @@ fn the_text_of_a_preset_is_a_specification() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout).matches("#headlong session").count(), 2);
 }
+
+#[test]
+fn a_workload_of_phases_becomes_a_log_with_its_table_of_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = folder.path().join("files.csv");
+    let preset = "netflix-2014-catalog";
+    let arguments = [
+        "generate",
+        preset,
+        "--sessions",
+        "40",
+        "--log",
+        "-",
+        "--files",
+    ];
+    let mut arguments = arguments.to_vec();
+    arguments.push(files.to_str().expect("a path"));
+    let output = workload(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let log = text(&output.stdout);
+    let mut lines = log.lines();
+    assert_eq!(
+        lines.next(),
+        Some("ts,service_ms,session,device,file,offset,size,bytes,disk")
+    );
+    let column = |line: &str, number: usize| -> u64 {
+        let word = line.split(',').nth(number).expect("a column");
+        word.parse().expect("a number")
+    };
+    let times: Vec<u64> = lines.clone().map(|line| column(line, 0)).collect();
+    assert!(times.len() > 1000 && times.is_sorted());
+    let table = fs::read_to_string(&files).expect("a table of files");
+    assert!(table.starts_with("file,title,kind,kbps,size,disk,duration_s\n"));
+    let sizes: Vec<u64> = table.lines().skip(1).map(|line| column(line, 4)).collect();
+    for line in lines {
+        let (file, offset, bytes) = (column(line, 4), column(line, 5), column(line, 7));
+        assert!(offset + bytes <= sizes[file as usize], "{line}");
+    }
+}
+
+#[test]
+fn what_a_workload_of_phases_cannot_do_is_told_with_a_remedy() {
+    for (arguments, part) in [
+        (
+            &[
+                "generate",
+                "netflix-2014-catalog",
+                "--rate",
+                "2/s",
+                "--no-pacing",
+            ][..],
+            "--rate: netflix-2014-catalog is a workload of phases; it has --sessions",
+        ),
+        (
+            &["generate", "netflix-2014-catalog"],
+            "does not fit in memory; write --sessions 1000",
+        ),
+        (
+            &["generate", "youtube-sd", "--log", "-"],
+            "youtube-sd is no workload of phases and makes no log",
+        ),
+        (
+            &[
+                "describe",
+                "netflix-2014-catalog",
+                "--set",
+                "catalogue.zipf_alfa=1",
+            ],
+            "did you mean catalogue.zipf_alpha?",
+        ),
+        (
+            &["describe", "netflix-2014-catalogue"],
+            "netflix-2014-catalog",
+        ),
+    ] {
+        let output = workload(arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {told}");
+        assert!(told.contains(part), "{part}\nis missing in\n{told}");
+    }
+}
+
+#[test]
+fn a_workload_of_phases_is_described_beside_what_was_published() {
+    let output = workload(&[
+        "describe",
+        "netflix-2014-catalog",
+        "--sessions",
+        "60",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["sessions"], 60);
+    let figures = json["figures"].as_array().expect("figures");
+    let requests = figures
+        .iter()
+        .find(|row| row["figure"] == "requests, million");
+    assert_eq!(requests.expect("one")["published"], 64.99);
+}

@@ -15,7 +15,7 @@ mod html;
 mod page;
 mod table;
 
-pub use chart::{Axis, Bar, Bars, Chart, Figure, Point, Series};
+pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
 pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
 pub use figures::{
     disk_layout, divergence_by_size, failures_over_rate, latency_cdf, lba_over_transactions,

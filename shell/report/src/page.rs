@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::chart::{Figure, STYLE};
+use crate::chart::{Figure, STYLE, percent_encoded};
 use crate::html::escape;
 use crate::table::Table;
 
 const PAGE_STYLE: &str = include_str!("page.css");
+/// Zoom, logarithmic axes and values under the pointer, for whoever lets scripts run.
+const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A file that could not be written.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ enum Block {
     Text(String),
     Note(String),
     Command(String),
+    Tiles(Vec<(String, String)>),
     Table(Table),
     Figure(Box<Figure>),
 }
@@ -82,6 +85,17 @@ impl Section {
         self.with(Block::Command(text.into()))
     }
 
+    /// With a few numbers that say most, each with its name.
+    pub fn tiles(
+        self,
+        tiles: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) -> Self {
+        let tiles = tiles
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()));
+        self.with(Block::Tiles(tiles.collect()))
+    }
+
     /// With a table.
     pub fn table(self, table: Table) -> Self {
         self.with(Block::Table(table))
@@ -100,6 +114,8 @@ pub struct Page {
     lead: String,
     sections: Vec<Section>,
     footer: String,
+    has_contents: bool,
+    is_interactive: bool,
 }
 
 impl Page {
@@ -110,7 +126,23 @@ impl Page {
             lead: String::new(),
             sections: Vec::new(),
             footer: String::new(),
+            has_contents: false,
+            is_interactive: false,
         }
+    }
+
+    /// With links to its sections under the title.
+    pub fn contents(mut self) -> Self {
+        self.has_contents = true;
+        self
+    }
+
+    /// With charts that can be zoomed and asked for values, and with the numbers of every figure
+    /// as a file. The script is part of the page; without it the charts are what they are otherwise,
+    /// and the numbers are there all the same.
+    pub fn interactive(mut self) -> Self {
+        self.is_interactive = true;
+        self
     }
 
     /// With a paragraph under the title that says the result.
@@ -144,18 +176,32 @@ impl Page {
         if !self.lead.is_empty() {
             let _ = writeln!(html, "<p class=\"lead\">{}</p>", escape(&self.lead));
         }
+        if self.has_contents {
+            html.push_str("<nav><ol>\n");
+            for (index, section) in self.sections.iter().enumerate() {
+                let heading = escape(&section.heading);
+                let _ = writeln!(html, "<li><a href=\"#section-{index}\">{heading}</a></li>");
+            }
+            html.push_str("</ol></nav>\n");
+        }
         let mut figures = 0;
-        for section in &self.sections {
+        for (index, section) in self.sections.iter().enumerate() {
             let heading = escape(&section.heading);
-            let _ = writeln!(html, "<section>\n<h2>{heading}</h2>");
+            let _ = match self.has_contents {
+                true => writeln!(html, "<section id=\"section-{index}\">\n<h2>{heading}</h2>"),
+                false => writeln!(html, "<section>\n<h2>{heading}</h2>"),
+            };
             for block in &section.blocks {
-                write_block(&mut html, block, &mut figures);
+                write_block(&mut html, block, &mut figures, self.is_interactive);
             }
             html.push_str("</section>\n");
         }
         html.push_str("</main>\n");
         if !self.footer.is_empty() {
             let _ = writeln!(html, "<footer>{}</footer>", escape(&self.footer));
+        }
+        if self.is_interactive {
+            let _ = write!(html, "<script>\n{PAGE_SCRIPT}</script>\n");
         }
         html.push_str("</body>\n</html>\n");
         html
@@ -190,28 +236,48 @@ impl Page {
     }
 }
 
-fn write_block(html: &mut String, block: &Block, figures: &mut usize) {
+fn write_block(html: &mut String, block: &Block, figures: &mut usize, is_interactive: bool) {
     let _ = match block {
         Block::Text(text) => writeln!(html, "<p>{}</p>", escape(text)),
         Block::Note(text) => writeln!(html, "<p class=\"note\">{}</p>", escape(text)),
         Block::Command(text) => writeln!(html, "<pre>{}</pre>", escape(text)),
+        Block::Tiles(tiles) => {
+            html.push_str("<dl class=\"tiles\">\n");
+            for (name, value) in tiles {
+                let (name, value) = (escape(name), escape(value));
+                let _ = writeln!(html, "<div><dt>{name}</dt><dd>{value}</dd></div>");
+            }
+            writeln!(html, "</dl>")
+        }
         Block::Table(table) => {
             html.push_str(&table.to_html());
             Ok(())
         }
         Block::Figure(figure) => {
             *figures += 1;
-            write_figure(html, figure, &format!("figure-{figures}"));
+            write_figure(html, figure, &format!("figure-{figures}"), is_interactive);
             Ok(())
         }
     };
 }
 
-fn write_figure(html: &mut String, figure: &Figure, id: &str) {
-    let _ = writeln!(html, "<figure id=\"{id}\">\n{}", figure.draw(id));
+fn write_figure(html: &mut String, figure: &Figure, id: &str, is_interactive: bool) {
+    let plan = figure.plan().filter(|_| is_interactive);
+    let plan = plan.map_or(String::new(), |plan| {
+        format!(" data-chart=\"{}\"", escape(&plan))
+    });
+    let _ = writeln!(html, "<figure id=\"{id}\"{plan}>\n{}", figure.draw(id));
     let caption = figure.caption();
     if !caption.is_empty() {
         let _ = writeln!(html, "<figcaption>{}</figcaption>", escape(&caption));
+    }
+    if is_interactive {
+        let _ = writeln!(
+            html,
+            "<div class=\"tools\"><a class=\"data\" download=\"{id}.csv\" \
+             href=\"data:text/csv;charset=utf-8,{}\">data (CSV)</a></div>",
+            percent_encoded(&figure.to_csv())
+        );
     }
     if let Some(table) = figure.table() {
         let _ = writeln!(
@@ -253,6 +319,22 @@ mod tests {
         let addresses: Vec<_> = html.matches("http").collect();
         let namespaces = html.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
         assert_eq!(addresses.len(), namespaces);
+    }
+
+    #[test]
+    fn an_interactive_page_needs_nothing_from_elsewhere_either() {
+        let html = page().interactive().contents().to_html();
+        assert_eq!(html.matches("<script").count(), 1);
+        assert!(!html.contains("src=") && !html.contains("url(") && !html.contains("import"));
+        let links = html.matches("href=\"").count();
+        let inside =
+            html.matches("href=\"#section-").count() + html.matches("href=\"data:").count();
+        assert_eq!((links, links), (inside, 3));
+        assert_eq!(
+            html.matches("data-chart=\"{&quot;kind&quot;:&quot;lines&quot;")
+                .count(),
+            2
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod agenda;
 mod bound;
+pub mod chains;
 pub mod charts;
 mod device;
 mod disk;
@@ -21,6 +22,7 @@ mod layout;
 mod link;
 mod measure;
 mod origin;
+pub mod plan;
 mod record;
 mod search;
 mod series;

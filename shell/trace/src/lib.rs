@@ -7,3 +7,34 @@
 //! Invariants: a bad line is counted and sampled, never fatal; memory is bounded, and the bound is
 //! told before the work begins; same logs, same report, whatever the number of threads.
 #![forbid(unsafe_code)]
+
+mod chain_table;
+mod dropped;
+mod files;
+mod intake;
+mod names;
+mod parquet;
+mod parts;
+mod read;
+pub mod told;
+
+pub use chain_table::{
+    CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
+};
+pub use dropped::{Dropped, DroppedLines, Sample};
+pub use files::FilesError;
+pub use intake::{
+    Intake, IntakeError, LogError, LogTold, MemoryBound, Progress, SessionsBy, Silent, TakenIn,
+    take_in,
+};
+pub use names::{Name, Names};
+pub use parquet::{
+    Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableRow,
+    TableWriter,
+};
+pub use parts::{Parts, PartsError};
+pub use read::recognise::Tried;
+pub use read::{
+    FieldMap, FieldMapError, Format, FormatError, NotUnderstood, Reason, TemplateError, Understood,
+    understand,
+};

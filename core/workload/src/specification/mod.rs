@@ -20,6 +20,8 @@ use headlong_units::{Bytes, Duration};
 use crate::{Curve, NetworkClass};
 pub(crate) use check::request_bytes;
 pub use error::{SpecificationError, SpecificationErrors};
+pub(crate) use read::number;
+pub(crate) use table::{Table, Value};
 
 /// Most sessions that a trace may have.
 pub const SESSIONS_MAX: u64 = 10_000_000;

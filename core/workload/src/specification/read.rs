@@ -46,14 +46,19 @@ impl Specification {
             Some(text) => Self::read(name, text, overrides),
             None => {
                 let mut table = Table::read(name, "", &[]);
-                let meant = nearest(name, preset::names());
-                let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
-                let names: Vec<&str> = preset::names().collect();
+                let all = || preset::names().chain(preset::phased_names());
+                let names: Vec<&str> = all().collect();
                 let names = names.join(", ");
-                table.wrong(
-                    "",
-                    format!("no such preset; {meant}the presets are {names}"),
-                );
+                let text = if preset::phased_text(name).is_some() {
+                    "is a workload of phases, which cannot be used here; generate a trace of it"
+                        .to_owned()
+                } else {
+                    let meant = nearest(name, all());
+                    let meant =
+                        meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
+                    format!("no such preset; {meant}the presets are {names}")
+                };
+                table.wrong("", text);
                 Err(table.errors)
             }
         }
@@ -237,7 +242,7 @@ impl FromStr for RequestSize {
 /// Typed values. Each returns `None` for a key that was not written, and for one that was written
 /// wrongly, after complaining.
 impl Table {
-    fn take_as<T>(
+    pub(crate) fn take_as<T>(
         &mut self,
         key: &str,
         read: impl FnOnce(&Value) -> Result<T, String>,
@@ -252,14 +257,14 @@ impl Table {
         }
     }
 
-    fn text(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         self.take_as(key, |value| match value {
             Value::Text(text) => Ok(text.clone()),
             other => Err(format!("is {}; write a text", other.kind())),
         })
     }
 
-    fn parsed<T: FromStr>(&mut self, key: &str) -> Option<T>
+    pub(crate) fn parsed<T: FromStr>(&mut self, key: &str) -> Option<T>
     where
         T::Err: Display,
     {
@@ -276,7 +281,7 @@ impl Table {
         })
     }
 
-    fn whole(&mut self, key: &str, max: u64) -> Option<u64> {
+    pub(crate) fn whole(&mut self, key: &str, max: u64) -> Option<u64> {
         self.take_as(key, |value| match value {
             Value::Whole(number) => u64::try_from(*number)
                 .ok()
@@ -286,7 +291,11 @@ impl Table {
         })
     }
 
-    fn number(&mut self, key: &str, bounds: core::ops::RangeInclusive<f64>) -> Option<f64> {
+    pub(crate) fn number(
+        &mut self,
+        key: &str,
+        bounds: core::ops::RangeInclusive<f64>,
+    ) -> Option<f64> {
         self.take_as(key, |value| {
             let number = number(value)?;
             let (from, to) = (bounds.start(), bounds.end());
@@ -304,7 +313,7 @@ impl Table {
         })
     }
 
-    fn one_of<T: Copy>(&mut self, key: &str, names: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn one_of<T: Copy>(&mut self, key: &str, names: &[(&str, T)]) -> Option<T> {
         self.take_as(key, |value| {
             let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
             let all = all.join(" or ");
@@ -363,7 +372,7 @@ impl Table {
     }
 
     /// A curve by name, by its points, or a constant: `120s` (if `is_time`) or a number.
-    fn curve(&mut self, key: &str, is_time: bool) -> Option<Curve> {
+    pub(crate) fn curve(&mut self, key: &str, is_time: bool) -> Option<Curve> {
         self.take_as(key, |value| match value {
             Value::Text(text) => {
                 if let Some(curve) = Curve::named(text) {
@@ -423,7 +432,7 @@ impl Table {
     }
 }
 
-fn number(value: &Value) -> Result<f64, String> {
+pub(crate) fn number(value: &Value) -> Result<f64, String> {
     match value {
         Value::Number(number) if number.is_finite() => Ok(*number),
         Value::Whole(number) => Ok(*number as f64),

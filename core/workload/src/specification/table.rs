@@ -16,7 +16,7 @@ use headlong_units::nearest;
 
 /// A value as it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(String),
     Number(f64),
     /// A whole number, exactly.
@@ -29,7 +29,7 @@ pub(super) enum Value {
 
 impl Value {
     /// What it is, for an error about it.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
             Self::Number(_) | Self::Whole(_) => "a number",
@@ -69,7 +69,7 @@ struct Place {
 
 /// The table, and what is wrong so far.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Name of the whole text in errors.
     source: String,
     values: BTreeMap<String, (Place, Value)>,
@@ -77,14 +77,14 @@ pub(super) struct Table {
     /// In which order groups and classes were written: by the place of their first key.
     order: Vec<String>,
     known: BTreeSet<String>,
-    pub(super) errors: SpecificationErrors,
+    pub(crate) errors: SpecificationErrors,
     /// Lines that are not TOML: what was made of them is not worth a second complaint.
     unreadable: Vec<usize>,
 }
 
 impl Table {
     /// Reads `text`; each of `overrides` replaces what the text says about its key.
-    pub(super) fn read(source: &str, text: &str, overrides: &[(String, String)]) -> Self {
+    pub(crate) fn read(source: &str, text: &str, overrides: &[(String, String)]) -> Self {
         let mut table = Self {
             source: source.to_owned(),
             values: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl Table {
     }
 
     /// Names of the tables below `parent` (`title` has `sd` in `title.sd.count`), as written.
-    pub(super) fn children(&self, parent: &str) -> Vec<String> {
+    pub(crate) fn children(&self, parent: &str) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for key in &self.order {
             let below = key
@@ -140,14 +140,14 @@ impl Table {
     }
 
     /// The value of `key`, if it was written; nobody else gets it.
-    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.known.insert(key.to_owned());
         self.values.remove(key).map(|(_, value)| value)
     }
 
     /// Of two keys that exclude each other, whether the first was written over the second on the
     /// command line. Complains if both were written in the same place.
-    pub(super) fn wins(&mut self, key: &str, rival: &str) -> bool {
+    pub(crate) fn wins(&mut self, key: &str, rival: &str) -> bool {
         let line = |key: &str| self.places.get(key).map(|place| place.line);
         match (line(key), line(rival)) {
             (Some(one), Some(other)) if (one == 0) == (other == 0) => {
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// Notes that something is wrong with what was, or was not, written for `key`.
-    pub(super) fn wrong(&mut self, key: &str, text: impl Into<String>) {
+    pub(crate) fn wrong(&mut self, key: &str, text: impl Into<String>) {
         let place = self.places.get(key).cloned();
         let (line, name) = match place {
             Some(place) => (place.line, place.name),
@@ -179,7 +179,7 @@ impl Table {
     }
 
     /// Complains about every key that nobody took.
-    pub(super) fn reject_unknown(&mut self) {
+    pub(crate) fn reject_unknown(&mut self) {
         let left: Vec<String> = self.values.keys().cloned().collect();
         for key in left {
             let meant = nearest(&key, self.known.iter().map(String::as_str));

@@ -5,6 +5,7 @@
 //! numbers cannot, because drives, kernels and servers have changed.
 
 mod automated;
+pub mod netflix;
 mod published;
 mod reading;
 

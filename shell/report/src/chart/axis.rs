@@ -157,7 +157,7 @@ fn nice_step(least: f64) -> f64 {
 /// An axis laid over pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
-    is_log: bool,
+    pub(crate) is_log: bool,
     pub(crate) from: f64,
     pub(crate) to: f64,
     near: f64,

@@ -25,7 +25,7 @@ const VALUE_ROOM: f64 = 96.0;
 /// One bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bar {
-    value: f64,
+    pub(crate) value: f64,
     interval: Option<(f64, f64)>,
 }
 
@@ -59,10 +59,10 @@ impl From<ConfidenceInterval> for Bar {
 pub struct Bars {
     title: String,
     pub(crate) caption: String,
-    axis: Axis,
+    pub(crate) axis: Axis,
     /// Name, and whether it is what others published.
-    series: Vec<(String, bool)>,
-    groups: Vec<(String, Vec<Option<Bar>>)>,
+    pub(crate) series: Vec<(String, bool)>,
+    pub(crate) groups: Vec<(String, Vec<Option<Bar>>)>,
 }
 
 impl Bars {

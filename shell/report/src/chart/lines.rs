@@ -17,7 +17,8 @@ const COARSE_DOTS_MAX: usize = 3000;
 /// Most points of a series that get a symbol each.
 const SYMBOLS_MAX: usize = 60;
 
-pub(crate) fn draw(chart: &Chart, id: &str) -> String {
+/// Where the data go, and the axes laid over it.
+pub(crate) fn layout(chart: &Chart) -> (Area, Scale, Scale) {
     let entries: Vec<Entry<'_>> = chart.series.iter().map(entry).collect();
     let top = head_height(&entries) + 8.0;
     let bottom = top + PLOT_HEIGHT;
@@ -35,6 +36,18 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
         right,
         bottom,
     };
+    (area, x, y)
+}
+
+pub(crate) fn draw(chart: &Chart, id: &str) -> String {
+    let entries: Vec<Entry<'_>> = chart.series.iter().map(entry).collect();
+    let (area, x, y) = layout(chart);
+    let Area {
+        left,
+        top,
+        right,
+        bottom,
+    } = area;
 
     let mut svg = Svg::new(id, WIDTH, bottom + 50.0, &chart.title, &describe(chart));
     let few = |series: &Series| series.points.len() <= SYMBOLS_MAX;
@@ -44,6 +57,7 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
         _ => Key::Line,
     };
     draw_head(&mut svg, &chart.title, &entries, key);
+    svg.open_group("plot");
     draw_axes(&mut svg, area, (&chart.x, &x), (&chart.y, &y));
     // A little wider than the area, for the symbols on its edge.
     let (width, height) = (right - left + 12.0, bottom - top + 12.0);
@@ -67,6 +81,7 @@ pub(crate) fn draw(chart: &Chart, id: &str) -> String {
             "nothing was measured",
         );
     }
+    svg.close_group();
     svg.finish()
 }
 

@@ -2,6 +2,9 @@
 
 mod axis;
 mod bars;
+mod boxes;
+mod bubbles;
+mod data;
 mod frame;
 mod lines;
 mod svg;
@@ -10,6 +13,10 @@ use headlong_stats::{Cdf, ConfidenceInterval};
 
 pub use axis::Axis;
 pub use bars::{Bar, Bars};
+pub use boxes::Boxes;
+pub use bubbles::Bubbles;
+
+pub(crate) use data::percent_encoded;
 
 use crate::table::Table;
 
@@ -217,6 +224,10 @@ pub enum Figure {
     Chart(Chart),
     /// Bars.
     Bars(Bars),
+    /// Rectangles.
+    Boxes(Boxes),
+    /// A matrix of circles.
+    Bubbles(Bubbles),
 }
 
 impl From<Chart> for Figure {
@@ -228,6 +239,18 @@ impl From<Chart> for Figure {
 impl From<Bars> for Figure {
     fn from(bars: Bars) -> Self {
         Self::Bars(bars)
+    }
+}
+
+impl From<Boxes> for Figure {
+    fn from(boxes: Boxes) -> Self {
+        Self::Boxes(boxes)
+    }
+}
+
+impl From<Bubbles> for Figure {
+    fn from(bubbles: Bubbles) -> Self {
+        Self::Bubbles(bubbles)
     }
 }
 
@@ -246,6 +269,8 @@ impl Figure {
         match self {
             Self::Chart(chart) => lines::draw(chart, id),
             Self::Bars(bars) => bars.draw(id),
+            Self::Boxes(boxes) => boxes.draw(id),
+            Self::Bubbles(bubbles) => bubbles.draw(id),
         }
     }
 
@@ -262,6 +287,8 @@ impl Figure {
                 }
             }
             Self::Bars(bars) => bars.caption.clone(),
+            Self::Boxes(boxes) => boxes.caption.clone(),
+            Self::Bubbles(bubbles) => bubbles.caption.clone(),
         }
     }
 
@@ -269,6 +296,8 @@ impl Figure {
         match self {
             Self::Chart(chart) => chart.table(),
             Self::Bars(bars) => bars.table(),
+            Self::Boxes(boxes) => boxes.table(),
+            Self::Bubbles(bubbles) => bubbles.table(),
         }
     }
 }

@@ -67,6 +67,25 @@ impl Svg {
         );
     }
 
+    /// The label of a tick that reads upwards and ends here.
+    pub(crate) fn upright_tick(&mut self, x: f64, y: f64, text: &str) {
+        let _ = writeln!(
+            self.text,
+            "<text class=\"tick\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" \
+             text-anchor=\"end\">{}</text>",
+            escape(text)
+        );
+    }
+
+    /// What follows until [`Self::close_group`] belongs together.
+    pub(crate) fn open_group(&mut self, class: &str) {
+        let _ = writeln!(self.text, "<g class=\"{class}\">");
+    }
+
+    pub(crate) fn close_group(&mut self) {
+        self.text.push_str("</g>\n");
+    }
+
     pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = writeln!(
             self.text,

@@ -1,10 +1,13 @@
 //! Small vanilla servers whose reads are known.
 
 use headlong_drive::preset;
-use headlong_player::CallId;
+use headlong_player::{CallId, ObjectId};
+use headlong_units::{BitRate, ByteRange, MIB};
 
 use super::*;
 use crate::layout::{File, Placement};
+use crate::link::Link;
+use crate::origin::Origin;
 
 const LINE: BitRate = BitRate(3_500_000);
 const DELAY: Duration = Duration::from_millis(50);

@@ -1,0 +1,205 @@
+//! From requests to chains: rules A1 to A10, exactly and in nearly linear time.
+//!
+//! Requests are grouped by session and file, and within a group sorted by offset. Nearly always
+//! they then lie one behind another without overlap, so that only neighbours can touch; where
+//! content was read again, [`links`](crate::links) matches them by byte position.
+
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::grouping::{Place, Places};
+use crate::links::{Item, Links, NONE, are_near};
+use crate::{Chain, Request, Rules};
+
+/// What [`Joiner::join_telling`] says of a request that is in no chain (A7).
+pub const NO_CHAIN: u32 = NONE;
+
+/// Appends nothing, replaces everything: `out` holds the chains of `requests` by session, start in
+/// time, file, start, and the longest first. The order of `requests` does not matter; their lines
+/// must differ where that is to decide between equals (A9).
+pub fn chains(requests: &[Request], rules: &Rules, out: &mut Vec<Chain>) {
+    Joiner::new(*rules).join(requests, out);
+}
+
+/// Joins requests to chains, one part of a log after another, in the same memory: about 32 bytes
+/// for each request of the largest part.
+#[derive(Debug)]
+pub struct Joiner {
+    rules: Rules,
+    places: Places,
+    items: Vec<Item>,
+    links: Links,
+    /// The chain of each item of a group.
+    chain_of_item: Vec<u32>,
+    order: Vec<u32>,
+    unordered: Vec<Chain>,
+}
+
+impl Joiner {
+    /// One that joins by these rules.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            places: Places::default(),
+            items: Vec::new(),
+            links: Links::default(),
+            chain_of_item: Vec::new(),
+            order: Vec::new(),
+            unordered: Vec::new(),
+        }
+    }
+
+    /// As [`chains`]. Sessions must be whole: all requests of a session in one call.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 2^32 - 1 requests.
+    pub fn join(&mut self, requests: &[Request], out: &mut Vec<Chain>) {
+        self.join_groups(requests, |_, _| ());
+        self.put_in_order(out);
+    }
+
+    /// As [`join`](Self::join), and tells for each request which chain of `out` it is in, or
+    /// [`NO_CHAIN`].
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 2^32 - 1 requests.
+    pub fn join_telling(
+        &mut self,
+        requests: &[Request],
+        out: &mut Vec<Chain>,
+        chain_of: &mut Vec<u32>,
+    ) {
+        chain_of.clear();
+        chain_of.resize(requests.len(), NO_CHAIN);
+        self.join_groups(requests, |request, chain| {
+            chain_of[request as usize] = chain
+        });
+        self.put_in_order(out);
+        let mut rank = core::mem::take(&mut self.chain_of_item);
+        rank.clear();
+        rank.resize(self.order.len(), 0);
+        for (&chain, place) in self.order.iter().zip(0..) {
+            rank[chain as usize] = place;
+        }
+        for chain in chain_of.iter_mut().filter(|chain| **chain != NO_CHAIN) {
+            *chain = rank[*chain as usize];
+        }
+        self.chain_of_item = rank;
+    }
+
+    /// Leaves the chains in `unordered`: by session and file, in order of their heads.
+    fn join_groups(&mut self, requests: &[Request], mut tell: impl FnMut(u32, u32)) {
+        assert!(u32::try_from(requests.len()).is_ok_and(|count| count < NONE));
+        self.unordered.clear();
+        let places = self.places.sort(requests);
+        for group in places.chunk_by(|one, other| one.group == other.group) {
+            let is_in_order = gather(requests, group, &mut self.items);
+            let is_in_order = is_in_order || sort(&mut self.items);
+            let head = &requests[group[0].request as usize];
+            if is_in_order {
+                for place in 0..self.items.len() {
+                    let item = &self.items[place];
+                    let is_joined = place.checked_sub(1).is_some_and(|before| {
+                        let before = &self.items[before];
+                        before.end == item.offset && are_near(before, item, &self.rules)
+                    });
+                    match self.unordered.last_mut() {
+                        Some(chain) if is_joined => add(chain, item),
+                        _ => self.unordered.push(begin(head, item)),
+                    }
+                    tell(item.request, self.unordered.len() as u32 - 1);
+                }
+                continue;
+            }
+            let before = self.links.join(&self.items, &self.rules);
+            self.chain_of_item.clear();
+            for (item, place) in self.items.iter().zip(0..) {
+                let before = before[place as usize];
+                let chain = if before == place {
+                    self.unordered.push(begin(head, item));
+                    self.unordered.len() as u32 - 1
+                } else {
+                    let chain = self.chain_of_item[before as usize];
+                    add(&mut self.unordered[chain as usize], item);
+                    chain
+                };
+                self.chain_of_item.push(chain);
+                tell(item.request, chain);
+            }
+        }
+    }
+
+    /// Sorts the chains of each session. What differs in nothing that is compared keeps its order.
+    fn put_in_order(&mut self, out: &mut Vec<Chain>) {
+        self.order.clear();
+        self.order.extend(0..self.unordered.len() as u32);
+        let chains = &self.unordered;
+        let session = |place: &u32| chains[*place as usize].session;
+        for same in self
+            .order
+            .chunk_by_mut(|one, other| session(one) == session(other))
+        {
+            same.sort_unstable_by_key(|&place| (rank(&chains[place as usize]), place));
+        }
+        out.clear();
+        out.extend(self.order.iter().map(|&place| chains[place as usize]));
+    }
+}
+
+/// What the chains of a session are sorted by.
+fn rank(chain: &Chain) -> impl Ord + use<> {
+    (
+        chain.start_ms,
+        chain.file,
+        chain.start,
+        Reverse(chain.length),
+        chain.end_ms,
+        chain.is_open,
+        chain.requests,
+    )
+}
+
+/// Collects the items of a group; answers whether each begins where or after the one before ends.
+fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool {
+    items.clear();
+    let mut is_in_order = true;
+    let mut end = 0;
+    for place in group {
+        let item = Item::new(&requests[place.request as usize], place.request);
+        is_in_order &= item.offset >= end;
+        end = item.end;
+        items.push(item);
+    }
+    is_in_order
+}
+
+/// Sorts by offset; answers as [`gather`].
+fn sort(items: &mut [Item]) -> bool {
+    items.sort_unstable_by_key(Item::by_start);
+    items.windows(2).all(|pair| pair[0].end <= pair[1].offset)
+}
+
+fn begin(of: &Request, head: &Item) -> Chain {
+    Chain {
+        session: of.session,
+        file: of.file,
+        start: head.offset,
+        length: head.end - head.offset,
+        start_ms: head.received_ms,
+        end_ms: head.completed_ms,
+        is_open: head.is_open,
+        is_mixed: false,
+        requests: 1,
+        disk: head.disk,
+    }
+}
+
+fn add(chain: &mut Chain, item: &Item) {
+    chain.length = chain.length.max(item.end - chain.start);
+    chain.start_ms = chain.start_ms.min(item.received_ms);
+    chain.end_ms = chain.end_ms.max(item.completed_ms);
+    chain.is_mixed |= chain.is_open != item.is_open;
+    chain.requests += 1;
+}

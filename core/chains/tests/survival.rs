@@ -1,0 +1,152 @@
+//! Survival functions, counted and fitted, beside the same counted by hand.
+
+use headlong_chains::{Fit, FitPoints, Lengths, PowerLaw, Survival};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn survival(lengths: impl IntoIterator<Item = u64>) -> Survival {
+    Survival::of(Lengths::from_iter(lengths).counted())
+}
+
+/// Lengths whose survival is exactly `(x / from)^-c` at every length but the last.
+fn pareto(from: f64, c: f64, count: u32) -> impl Iterator<Item = u64> {
+    (1..=count).map(move |rank| {
+        let longer = f64::from(count - rank).max(0.5) / f64::from(count);
+        (from * longer.powf(-1.0 / c)).round() as u64
+    })
+}
+
+fn close(one: f64, other: f64, within: f64) -> bool {
+    (one - other).abs() <= within * other.abs()
+}
+
+/// A14 by hand: the slope through all pairs of points, each weighed by its distance in x squared.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let (mut over, mut under) = (0.0, 0.0);
+    for one in points {
+        for other in points {
+            over += (one.0 - other.0) * (one.1 - other.1);
+            under += (one.0 - other.0) * (one.0 - other.0);
+        }
+    }
+    over / under
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_survival_function_is_the_share_of_longer_chains(
+        lengths in vec(0_u64..50, 1..100),
+        at in 0_u64..60,
+    ) {
+        let longer = lengths.iter().filter(|&&length| length > at).count();
+        let found = survival(lengths.iter().copied());
+        prop_assert_eq!(found.at(at), longer as f64 / lengths.len() as f64);
+    }
+
+    #[test]
+    fn lengths_add_up_however_they_are_parted(
+        one in vec(0_u64..30, 0..200),
+        other in vec(0_u64..30, 0..200),
+    ) {
+        let mut merged = Lengths::from_iter(one.iter().copied());
+        merged.merge(Lengths::from_iter(other.iter().copied()));
+        let mut whole = Lengths::from_iter(one.iter().chain(&other).copied());
+        prop_assert_eq!(merged.total(), whole.total());
+        prop_assert_eq!(merged.counted(), whole.counted());
+    }
+
+    #[test]
+    fn each_segment_is_fitted_to_its_own_points(lengths in vec(1_u64..400, 3..80)) {
+        // Lengths of one to four hundred times one million, and as many bytes.
+        let all = || lengths.iter().flat_map(|&length| [length, length * 1_000_000]);
+        let found = survival(all());
+        let fit = found.fit(FitPoints::Distinct);
+        let largest = all().max().expect("there are some");
+        for (segment, (from, to)) in fit.segments.iter().zip([
+            (0, 1_000_000),
+            (1_000_000, 200_000_000),
+            (200_000_000, u64::MAX),
+        ]) {
+            let mut inside: Vec<u64> = all()
+                .filter(|&length| length >= from && length < to && length != largest)
+                .collect();
+            inside.sort_unstable();
+            inside.dedup();
+            let points: Vec<_> = inside
+                .iter()
+                .map(|&length| ((length as f64).ln(), found.at(length).ln()))
+                .collect();
+            match segment {
+                None => prop_assert!(points.len() < 2),
+                Some(law) => {
+                    prop_assert_eq!(law.points, points.len());
+                    prop_assert!(close(law.c, -slope(&points), 1e-9), "{:?} {}", law, slope(&points));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_lengths_are_counted_as_few() {
+    let mut lengths = Lengths::from_iter((0..200_000).map(|chain| chain % 1000));
+    assert_eq!(lengths.total(), 200_000);
+    assert_eq!(lengths.counted().len(), 1000);
+    assert!(lengths.counted().iter().all(|&(_, count)| count == 200));
+}
+
+#[test]
+fn a_power_law_is_found_again_on_either_kind_of_points() {
+    let found = survival(pareto(1.1e6, 0.543, 5_000));
+    for points in [FitPoints::Distinct, FitPoints::Grid] {
+        let law = found.fit(points).segments[1].expect("most lengths lie there");
+        assert!(close(law.c, 0.543, 0.01), "{law:?}");
+        assert!(close(law.at(10e6), found.at(10_000_000), 0.02), "{law:?}");
+        assert!(law.r_squared > 0.999);
+    }
+    let law = found.fit(FitPoints::Grid).segments[1].expect("most lengths lie there");
+    assert_eq!(law.points, 200);
+}
+
+#[test]
+fn the_published_law_multiplies_by_3_35() {
+    let law = PowerLaw {
+        a: 1.0,
+        c: 0.543,
+        points: 2,
+        r_squared: 1.0,
+    };
+    assert!(close(law.multiplier(0.45), 3.35, 0.001));
+    assert!(close(law.surviving(5e6, 3.35 * 5e6), 0.45, 0.001));
+    let fit = Fit {
+        segments: [None, Some(law), None],
+    };
+    assert_eq!(fit.growth(0.45), Some(law.multiplier(0.45)));
+    let distance = fit
+        .survival_distance(2_000_000, 0.45)
+        .expect("it has a law");
+    assert!(close(distance, 6.7e6, 0.001));
+    assert_eq!(fit.survival_distance(999_999, 0.45), None);
+    assert_eq!(fit.survival_distance(200_000_000, 0.45), None);
+}
+
+#[test]
+fn what_survives_is_counted_among_those_that_came_so_far() {
+    let found = survival([10, 20, 20, 30, 40]);
+    assert_eq!(found.surviving(10, 10), Some(0.5));
+    assert_eq!(found.surviving(40, 1), None);
+    let points: Vec<_> = found.points().collect();
+    assert_eq!(points, [(10, 0.8), (20, 0.4), (30, 0.2), (40, 0.0)]);
+}
+
+#[test]
+fn there_is_no_law_where_there_are_no_two_points() {
+    for few in [vec![], vec![5], vec![5, 5, 9], vec![0, 0, 3]] {
+        let found = survival(few);
+        assert_eq!(found.fit(FitPoints::Distinct).segments, [None; 3]);
+        assert_eq!(found.fit(FitPoints::Grid).segments, [None; 3]);
+    }
+    assert_eq!(survival([]).at(0), 0.0);
+}

@@ -1,0 +1,413 @@
+//! From chains to requests: how a device reads a run of segments of one file.
+//!
+//! The one idea: a chunk device has so many connections, and asks for the next piece on the first
+//! that is free, once there is room for it in its buffer; an open-ended device asks once, takes as
+//! fast as it can until its buffer is full, and then at the pace of watching, by flow control.
+
+use alloc::vec::Vec;
+
+use headlong_random::Generator;
+
+use super::Kind;
+use super::catalogue::Catalogue;
+use super::specification::{Device, Form};
+
+/// What the server has handed to its socket of an open-ended reply before a client that wants
+/// little can close it (thesis 5.3.2: 84 % of open-ended chains at offset zero are exactly so long).
+pub const SOCKET_BYTES: u64 = 768 * 1024;
+/// A chunk request takes between 1 - this and 1 + this of what its bandwidth makes it take.
+const SERVICE_VARIATION: f64 = 0.3;
+/// A wait of a full buffer is between 1 - this and 1 + this of the device's spacing.
+const SPACING_VARIATION: f64 = 0.3;
+/// Most connections of one device.
+const CONNECTIONS_MAX: usize = 16;
+
+/// One request as a log has it, but for its names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// When it was received, ms from the start of the log.
+    pub received_ms: i64,
+    /// When the last byte was sent, ms.
+    pub completed_ms: i64,
+    /// Which file: a place in [`Catalogue::files`].
+    pub file: u32,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes asked for; `None` if it is open-ended.
+    pub asked_bytes: Option<u64>,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+}
+
+/// A stretch of watching without skips or pauses: what is on the screen follows from the clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Screen {
+    /// When it begins, s.
+    pub(super) start_s: f64,
+    /// What is on the screen then, s of the title.
+    pub(super) position_s: f64,
+}
+
+impl Screen {
+    /// What a buffer of `buffer_s` ahead of the screen reaches to at `now`, s of the title.
+    fn reach(&self, now: f64, buffer_s: f64) -> f64 {
+        self.position_s + (now - self.start_s) + buffer_s
+    }
+
+    /// When it reaches to `position`.
+    fn reached(&self, position: f64, buffer_s: f64) -> f64 {
+        self.start_s + position - self.position_s - buffer_s
+    }
+}
+
+/// How one kind of content is read by a device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) form: Form,
+    request_s: f64,
+    part_bytes_max: u64,
+    connections: usize,
+    buffer_s: f64,
+    spacing_s: f64,
+    table_bytes: u64,
+    resume_share: f64,
+    /// Of the session's bandwidth.
+    speed: f64,
+}
+
+impl Manner {
+    /// The same in a transient phase: one connection, which is young.
+    pub(super) fn trying(self, speed: f64) -> Self {
+        Self {
+            connections: 1,
+            speed,
+            ..self
+        }
+    }
+
+    pub(super) fn of(device: &Device, kind: Kind) -> Self {
+        let is_audio = kind == Kind::Audio;
+        Self {
+            form: if is_audio {
+                device.audio_form
+            } else {
+                device.form
+            },
+            request_s: if is_audio {
+                device.audio_request_s
+            } else {
+                device.request_s
+            },
+            part_bytes_max: device.part_bytes_max.max(1),
+            connections: if is_audio {
+                1
+            } else {
+                device.connections as usize
+            }
+            .clamp(1, CONNECTIONS_MAX),
+            buffer_s: if is_audio {
+                device.audio_buffer_s
+            } else {
+                device.buffer_s
+            },
+            spacing_s: if is_audio {
+                device.audio_spacing_s
+            } else {
+                device.spacing_s
+            },
+            table_bytes: device.table_bytes,
+            resume_share: device.resume_share,
+            speed: 1.0,
+        }
+    }
+}
+
+/// A run of one file that is to be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    pub(super) file: u32,
+    /// First segment.
+    pub(super) from: u32,
+    /// The segment to stop before, whatever the time; the file's end at the latest.
+    pub(super) to: u32,
+    /// From when, s.
+    pub(super) now: f64,
+    /// No longer than until then, s.
+    pub(super) until: f64,
+    /// What paces it; nothing if it is to be read as fast as can be.
+    pub(super) screen: Option<Screen>,
+}
+
+/// Where a run came to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    /// The next segment.
+    pub(super) head: u32,
+    /// When, s.
+    pub(super) now: f64,
+}
+
+/// Makes requests of runs.
+pub(super) struct Asker<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    /// Bytes a second.
+    pub(super) bandwidth: f64,
+    /// Between a request and its first byte, s.
+    pub(super) delay_s: f64,
+    pub(super) generator: Generator,
+    /// Files whose tables were read.
+    tables: Vec<u32>,
+    pub(super) requests: Vec<Request>,
+}
+
+impl<'a> Asker<'a> {
+    pub(super) fn new(
+        catalogue: &'a Catalogue,
+        bandwidth: f64,
+        delay_s: f64,
+        generator: Generator,
+        requests: Vec<Request>,
+    ) -> Self {
+        let bandwidth = libm::fmax(bandwidth, 1.0);
+        Self {
+            catalogue,
+            bandwidth,
+            delay_s,
+            generator,
+            tables: Vec::new(),
+            requests,
+        }
+    }
+
+    /// Reads the table of segments at the start of a file, if it was not read before. Returns when
+    /// it is there.
+    pub(super) fn read_table(&mut self, file: u32, manner: &Manner, now: f64, until: f64) -> f64 {
+        if self.tables.contains(&file) || now >= until {
+            return now;
+        }
+        self.tables.push(file);
+        let size = self.catalogue.files[file as usize].size;
+        let table = self.catalogue.files[file as usize].table_bytes;
+        match manner.form {
+            Form::Open => {
+                let end = now + self.delay_s + table as f64 / (self.bandwidth * manner.speed);
+                self.push(file, 0, None, SOCKET_BYTES.min(size), (now, end));
+                end
+            }
+            Form::Chunk => {
+                let asked = match manner.table_bytes {
+                    // A KiB more than the table keeps content at the title's start apart from it.
+                    0 => (table / 1024 + 1) * 1024,
+                    fixed => fixed,
+                };
+                self.chunk(file, 0, asked.min(size), (now, until), 1.0 / manner.speed)
+            }
+        }
+    }
+
+    /// Reads a run.
+    pub(super) fn read(&mut self, run: Run, manner: &Manner) -> Read {
+        if run.now >= run.until || run.from >= run.to {
+            return Read {
+                head: run.from,
+                now: run.now,
+            };
+        }
+        match manner.form {
+            Form::Open => self.read_open(run, manner),
+            Form::Chunk => self.read_chunks(run, manner),
+        }
+    }
+
+    fn read_chunks(&mut self, run: Run, manner: &Manner) -> Read {
+        let segment_s = self.catalogue.segment_s();
+        let step = (libm::round(manner.request_s / segment_s) as u32).max(1);
+        let mut free = [run.now; CONNECTIONS_MAX];
+        let free = &mut free[..manner.connections];
+        let (mut head, mut last, mut release) = (run.from, run.now, run.now);
+        // A request that begins before this position need not wait: there is room for it.
+        let mut room_to = f64::INFINITY;
+        if let Some(screen) = run.screen {
+            room_to = screen.reach(run.now, manner.buffer_s);
+        }
+        while head < run.to {
+            let next = head.saturating_add(step).min(run.to);
+            let start_s = f64::from(head) * segment_s;
+            if let Some(screen) = run.screen.filter(|_| start_s >= room_to) {
+                let earliest = free.iter().copied().fold(f64::INFINITY, libm::fmin);
+                let full = screen.reached(start_s, manner.buffer_s);
+                if full < earliest {
+                    // The network is slower than watching, or the buffer is still being filled.
+                    room_to = screen.reach(earliest, manner.buffer_s);
+                } else {
+                    let vary = 1.0 + SPACING_VARIATION * (2.0 * self.generator.unit() - 1.0);
+                    release = full + manner.spacing_s * vary;
+                    room_to = start_s + manner.spacing_s * vary;
+                }
+            }
+            let (start, end) = (
+                self.catalogue.offset(run.file, head),
+                self.catalogue.offset(run.file, next),
+            );
+            let bytes = end.saturating_sub(start);
+            let parts = bytes.div_ceil(manner.part_bytes_max).max(1);
+            let share = free.len().min(if parts > 1 {
+                parts as usize
+            } else {
+                free.len()
+            });
+            let mut is_over = false;
+            for part in 0..parts {
+                let (from, to) = (
+                    start + bytes * part / parts,
+                    start + bytes * (part + 1) / parts,
+                );
+                let slot = first_free(free);
+                let begin = libm::fmax(free[slot], release);
+                if begin >= run.until {
+                    is_over = true;
+                    break;
+                }
+                let done = self.chunk(
+                    run.file,
+                    from,
+                    to - from,
+                    (begin, run.until),
+                    share as f64 / manner.speed,
+                );
+                free[slot] = done;
+                last = libm::fmax(last, done);
+            }
+            if is_over {
+                return Read {
+                    head,
+                    now: run.until,
+                };
+            }
+            head = next;
+        }
+        Read { head, now: last }
+    }
+
+    /// One chunk request at `times.0`, cut off at `times.1`; its bandwidth is one of `sharing` equal
+    /// parts. Returns when it ends.
+    fn chunk(
+        &mut self,
+        file: u32,
+        offset: u64,
+        bytes: u64,
+        times: (f64, f64),
+        sharing: f64,
+    ) -> f64 {
+        let vary = 1.0 + SERVICE_VARIATION * (2.0 * self.generator.unit() - 1.0);
+        let (begin, until) = times;
+        let transfer = bytes as f64 * sharing / self.bandwidth * vary;
+        let end = begin + self.delay_s + transfer;
+        if end <= until {
+            self.push(file, offset, Some(bytes), bytes, (begin, end));
+            return end;
+        }
+        let share = (until - begin - self.delay_s) / libm::fmax(transfer, 1e-9);
+        let sent = libm::floor(bytes as f64 * share.clamp(0.0, 1.0)) as u64;
+        self.push(file, offset, Some(bytes), sent, (begin, until));
+        until
+    }
+
+    fn read_open(&mut self, run: Run, manner: &Manner) -> Read {
+        let file = self.catalogue.files[run.file as usize];
+        let title = &self.catalogue.titles[file.title as usize];
+        let segment_s = self.catalogue.segment_s();
+        // Whoever starts at the beginning gets the table on the way.
+        let at_start = run.from == 0 && !self.tables.contains(&run.file);
+        if at_start {
+            self.tables.push(run.file);
+        }
+        let offset = if at_start {
+            0
+        } else {
+            self.catalogue.offset(run.file, run.from)
+        };
+        let from_s = f64::from(run.from) * segment_s;
+        let to_s = libm::fmin(f64::from(run.to) * segment_s, title.duration_s);
+        let rate = self.bandwidth * manner.speed / file.bytes_per_s;
+        let filled = run.now + self.delay_s + (to_s - from_s) / rate;
+        let done = match run.screen {
+            Some(screen) => libm::fmax(filled, screen.reached(to_s, manner.buffer_s)),
+            None => filled,
+        };
+        let end = libm::fmin(done, run.until);
+        let read_s = if done <= run.until {
+            to_s
+        } else {
+            let by_speed = from_s + libm::fmax(end - run.now - self.delay_s, 0.0) * rate;
+            let by_room = run
+                .screen
+                .map_or(by_speed, |screen| screen.reach(end, manner.buffer_s));
+            libm::fmax(libm::fmin(by_speed, by_room), from_s)
+        };
+        let head = libm::floor(read_s / segment_s) as u32;
+        let head = if read_s >= to_s {
+            run.to
+        } else {
+            head.min(run.to)
+        };
+        let wanted = if head >= title.segments {
+            file.size
+        } else {
+            let within = read_s / segment_s - f64::from(head);
+            let (low, high) = (
+                self.catalogue.offset(run.file, head),
+                self.catalogue.offset(run.file, head + 1),
+            );
+            let within = if head >= run.to {
+                0.0
+            } else {
+                within.clamp(0.0, 1.0)
+            };
+            low + libm::round((high - low) as f64 * within) as u64
+        };
+        let sent = wanted
+            .saturating_sub(offset)
+            .max(SOCKET_BYTES)
+            .min(file.size - offset);
+        let resumes = sent > 2 * SOCKET_BYTES && self.generator.unit() < manner.resume_share;
+        if resumes {
+            let between = libm::fmin(
+                run.now + self.delay_s + SOCKET_BYTES as f64 / self.bandwidth,
+                (run.now + end) / 2.0,
+            );
+            self.push(run.file, offset, None, SOCKET_BYTES, (run.now, between));
+            let rest = (offset + SOCKET_BYTES, sent - SOCKET_BYTES);
+            self.push(run.file, rest.0, None, rest.1, (between, end));
+        } else {
+            self.push(run.file, offset, None, sent, (run.now, end));
+        }
+        Read {
+            head: head.max(run.from),
+            now: end,
+        }
+    }
+
+    fn push(&mut self, file: u32, offset: u64, asked: Option<u64>, sent: u64, times: (f64, f64)) {
+        let ms = |seconds: f64| libm::round(seconds * 1000.0) as i64;
+        let received_ms = ms(times.0);
+        self.requests.push(Request {
+            received_ms,
+            completed_ms: ms(times.1).max(received_ms),
+            file,
+            offset,
+            asked_bytes: asked,
+            sent_bytes: sent,
+        });
+    }
+}
+
+fn first_free(free: &[f64]) -> usize {
+    let (mut slot, mut earliest) = (0, f64::INFINITY);
+    for (index, at) in free.iter().enumerate() {
+        if *at < earliest {
+            (slot, earliest) = (index, *at);
+        }
+    }
+    slot
+}

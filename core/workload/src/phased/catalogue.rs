@@ -1,0 +1,208 @@
+//! Titles, their files, and where in a file which second lies.
+//!
+//! The one idea: a file's layout is a formula, not a table: segment k ends where a constant bit
+//! rate would end it, moved a little by a number that follows from the title and k. So any offset
+//! is told at once, files of a title vary alike, and a hundred thousand files take no memory to
+//! speak of.
+
+use alloc::vec::Vec;
+
+use headlong_random::Generator;
+use headlong_units::Duration;
+
+use super::Kind;
+use super::specification::Titles;
+use crate::Title;
+use crate::catalogue::Catalogue as FileCatalogue;
+
+/// One title.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhasedTitle {
+    /// How long it plays, s.
+    pub duration_s: f64,
+    /// Whole segments, the last perhaps shorter.
+    pub segments: u32,
+    /// Its first file; the others follow, by kind and bit rate.
+    pub first_file: u32,
+    /// How many files it has.
+    pub files: u32,
+}
+
+/// One file: one bit rate of one kind of one title.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PhasedFile {
+    /// Its title.
+    pub title: u32,
+    /// What is in it.
+    pub kind: Kind,
+    /// Its nominal bit rate.
+    pub kbps: u32,
+    /// What a second takes, bytes, on average.
+    pub bytes_per_s: f64,
+    /// Bytes of the table of segments at its start.
+    pub table_bytes: u64,
+    /// Its size.
+    pub size: u64,
+    /// The drive it lies on.
+    pub disk: u16,
+}
+
+/// All titles and files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalogue {
+    /// By popularity.
+    pub titles: Vec<PhasedTitle>,
+    /// By title, kind and bit rate; a file's number is its place here.
+    pub files: Vec<PhasedFile>,
+    segment_s: f64,
+    variation: f64,
+    seed: u64,
+    /// Share of sessions on titles up to and with this one.
+    popularity: Vec<f64>,
+}
+
+impl Catalogue {
+    /// The catalogue of a specification; it depends on nothing else.
+    pub fn of(titles: &Titles) -> Self {
+        let root = Generator::new(titles.seed).fork("phased catalogue");
+        let mut catalogue = Self {
+            titles: Vec::with_capacity(titles.count as usize),
+            files: Vec::new(),
+            segment_s: titles.segment_s,
+            variation: titles.segment_variation,
+            seed: titles.seed,
+            popularity: popularity(titles),
+        };
+        for number in 0..titles.count as u32 {
+            catalogue.add(titles, number, root.fork_at(u64::from(number)));
+        }
+        catalogue
+    }
+
+    fn add(&mut self, titles: &Titles, number: u32, mut generator: Generator) {
+        let duration_s = libm::fmax(titles.durations.sample(&mut generator), titles.segment_s);
+        let segments = libm::ceil(duration_s / titles.segment_s) as u32;
+        let factor = 1.0 + titles.rate_variation * (2.0 * generator.unit() - 1.0);
+        let table = libm::ceil(titles.table_entry_bytes * f64::from(segments)) as u64;
+        // One draw for all kinds: a title that was made in high quality has all high bit rates.
+        let quality = generator.unit();
+        let first_file = self.files.len() as u32;
+        for kind in Kind::ALL {
+            for (index, rendition) in titles.of_kind(kind).iter().enumerate() {
+                // The lowest is always there: nobody could start without it.
+                if index > 0 && quality >= rendition.titles_share {
+                    continue;
+                }
+                let bytes_per_s = f64::from(rendition.kbps) * 125.0 * factor;
+                self.files.push(PhasedFile {
+                    title: number,
+                    kind,
+                    kbps: rendition.kbps,
+                    bytes_per_s,
+                    table_bytes: table,
+                    size: table + libm::ceil(bytes_per_s * duration_s) as u64,
+                    disk: generator.below(titles.drives) as u16,
+                });
+            }
+        }
+        let files = self.files.len() as u32 - first_file;
+        self.titles.push(PhasedTitle {
+            duration_s,
+            segments,
+            first_file,
+            files,
+        });
+    }
+
+    /// Length of a segment, s.
+    pub const fn segment_s(&self) -> f64 {
+        self.segment_s
+    }
+
+    /// Where `segment` of a file begins. Its last one ends where the file does.
+    pub fn offset(&self, file: u32, segment: u32) -> u64 {
+        let Some(file) = self.files.get(file as usize) else {
+            return 0;
+        };
+        let whole = self.titles[file.title as usize].segments;
+        if segment == 0 {
+            return file.table_bytes;
+        }
+        if segment >= whole {
+            return file.size;
+        }
+        let moved = self.variation * (2.0 * self.noise(file.title, segment) - 1.0);
+        let seconds = (f64::from(segment) + moved) * self.segment_s;
+        let at = file.table_bytes + libm::round(file.bytes_per_s * seconds) as u64;
+        at.min(file.size)
+    }
+
+    /// A number from 0 to 1 that follows from the title and the segment: complex scenes are large
+    /// in every file.
+    fn noise(&self, title: u32, segment: u32) -> f64 {
+        let word = self.seed ^ (u64::from(title) << 32 | u64::from(segment));
+        // The mixing of splitmix64.
+        let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((word ^ (word >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// The title that a number from 0 to 1 picks by popularity.
+    pub fn pick(&self, unit: f64) -> u32 {
+        let rank = self.popularity.partition_point(|share| *share <= unit);
+        rank.min(self.popularity.len().saturating_sub(1)) as u32
+    }
+
+    /// Numbers of a title's files of one kind, bit rates ascending.
+    pub fn files_of(&self, title: u32, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+        let title = &self.titles[title as usize];
+        let all = title.first_file..title.first_file + title.files;
+        all.filter(move |file| self.files[*file as usize].kind == kind)
+    }
+
+    /// The same files as titles of a plain catalogue, each in a file of its own in the folder of its
+    /// kind: what `fill` creates and a server serves.
+    pub fn to_files(&self) -> FileCatalogue {
+        let titles = self.files.iter().enumerate().map(|(number, file)| Title {
+            number: number as u32,
+            group: u32::from(file.kind.number()),
+            rank: number as u32,
+            duration: Duration::from_millis(libm::round(
+                self.titles[file.title as usize].duration_s * 1000.0,
+            ) as u64),
+            segment_time: Duration::from_millis(libm::round(self.segment_s * 1000.0) as u64),
+            segment_bytes: libm::round(file.bytes_per_s * self.segment_s).max(1.0) as u64,
+            segment_ends: Vec::new(),
+            bytes: file.size,
+            file_bytes: file.size,
+        });
+        let mut creation_order: Vec<u32> = (0..self.files.len() as u32).collect();
+        Generator::new(self.seed)
+            .fork("creation order")
+            .shuffle(&mut creation_order);
+        FileCatalogue {
+            groups: Kind::ALL.iter().map(|kind| kind.name().into()).collect(),
+            titles: titles.collect(),
+            creation_order,
+            chunk_bytes: None,
+        }
+    }
+}
+
+fn popularity(titles: &Titles) -> Vec<f64> {
+    let mut sum = 0.0;
+    let weights = (0..titles.count).map(|rank| {
+        let head = if rank < titles.head_titles {
+            titles.head_factor
+        } else {
+            1.0
+        };
+        sum += head * libm::pow(rank as f64 + 1.0, -titles.zipf_alpha);
+        sum
+    });
+    let mut cumulative: Vec<f64> = weights.collect();
+    if sum > 0.0 {
+        cumulative.iter_mut().for_each(|share| *share /= sum);
+    }
+    cumulative
+}

@@ -1,0 +1,649 @@
+//! The keys of a phased specification, each told once, for reading and for writing.
+//!
+//! The one idea: [`visit`] goes through all of them with bounds; whoever is passed along reads each
+//! from TOML or writes it there, so the two cannot disagree.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use headlong_random::Empirical;
+use headlong_units::{Bytes, Duration, nearest};
+
+use super::specification::{
+    Device, Form, Network, Rendition, Specification, Titles, Viewing, Visits,
+};
+use crate::specification::{
+    SESSIONS_MAX, SpecificationErrors, TITLES_MAX, Table, Value, number as as_number,
+};
+use crate::{Curve, preset};
+
+/// What `model` says in a specification of this kind.
+pub const MODEL: &str = "phases";
+/// Most files of a kind that a title may have.
+const RENDITIONS_MAX: usize = 64;
+/// Most types of devices; a log has a number for each.
+const DEVICES_MAX: usize = 1000;
+
+impl Specification {
+    /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`
+    /// (`sessions.count`, `1000`) replaces what it says about that key. Keys that are not written
+    /// are as in `netflix-2014-catalog`; devices, if any are written, replace that one's.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn read(
+        source: &str,
+        text: &str,
+        overrides: &[(String, String)],
+    ) -> Result<Self, SpecificationErrors> {
+        let base = preset::phased_text(BASE).map(|text| overlay(empty(), BASE, text, &[]));
+        let base = base.unwrap_or_else(|| Ok(empty()))?;
+        overlay(base, source, text, overrides)
+    }
+
+    /// The preset of that name, with overrides.
+    ///
+    /// # Errors
+    /// If there is none, with the nearest that there is; or if an override is wrong.
+    pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, SpecificationErrors> {
+        if let Some(text) = preset::phased_text(name) {
+            return Self::read(name, text, overrides);
+        }
+        let mut table = Table::read(name, "", &[]);
+        let meant = nearest(name, preset::phased_names());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
+        let names: Vec<&str> = preset::phased_names().collect();
+        let names = names.join(", ");
+        table.wrong(
+            "",
+            format!("no such preset of phases; {meant}they are {names}"),
+        );
+        Err(table.errors)
+    }
+
+    /// Whether a TOML text says that it is a specification of this kind: `model = "phases"`.
+    pub fn is_meant(text: &str) -> bool {
+        let mut table = Table::read("", text, &[]);
+        table.text("model").as_deref() == Some(MODEL)
+    }
+
+    /// The specification as TOML, which reads back as it was.
+    pub fn to_toml(&self) -> String {
+        let mut writer = Writer {
+            text: String::new(),
+            section: String::new(),
+        };
+        let _ = writeln!(writer.text, "model = \"{MODEL}\"");
+        visit(&mut self.clone(), &mut writer);
+        writer.text
+    }
+}
+
+/// What is in a specification before anything was read.
+const BASE: &str = "netflix-2014-catalog";
+
+fn overlay(
+    mut specification: Specification,
+    source: &str,
+    text: &str,
+    overrides: &[(String, String)],
+) -> Result<Specification, SpecificationErrors> {
+    let mut table = Table::read(source, text, overrides);
+    let model = table.text("model");
+    if model.is_some_and(|model| model != MODEL) {
+        table.wrong("model", format!("is of another kind; write `{MODEL}`"));
+    }
+    take_devices(&mut specification, &mut table, text);
+    visit(&mut specification, &mut table);
+    check(&specification, &mut table);
+    table.reject_unknown();
+    table.errors.or(specification)
+}
+
+/// Devices that the text itself tells about replace those of the base; a device of the same name
+/// lends the keys that are not written.
+fn take_devices(specification: &mut Specification, table: &mut Table, text: &str) {
+    let names = table.children("device");
+    let own = Table::read("", text, &[]).children("device");
+    let known = |name: &String, devices: &[Device]| devices.iter().any(|d| d.name == *name);
+    if own.is_empty() && names.iter().all(|name| known(name, &specification.devices)) {
+        return;
+    }
+    if names.len() > DEVICES_MAX {
+        table.wrong(
+            "device",
+            format!("has too many entries; at most {DEVICES_MAX}"),
+        );
+    }
+    let old = core::mem::take(&mut specification.devices);
+    specification.devices = names
+        .into_iter()
+        .take(DEVICES_MAX)
+        .map(|name| {
+            let model = old
+                .iter()
+                .find(|device| device.name == name)
+                .or(old.first());
+            let mut device = model.cloned().unwrap_or_else(unknown_device);
+            device.name = name;
+            device
+        })
+        .collect();
+}
+
+fn check(specification: &Specification, table: &mut Table) {
+    if specification.devices.is_empty() {
+        table.wrong(
+            "device",
+            "is missing; write at least one table like [device.tv]",
+        );
+    } else if specification
+        .devices
+        .iter()
+        .all(|device| device.share <= 0.0)
+    {
+        table.wrong("device", "has no share above 0; nobody would watch");
+    }
+    let viewing = &specification.viewing;
+    if viewing.up_share + viewing.down_share > 1.0 {
+        table.wrong(
+            "viewing.up_share",
+            "is more than 1 together with viewing.down_share",
+        );
+    }
+    for device in &specification.devices {
+        let mut needed = vec![device.content()];
+        if device.is_separate {
+            needed.push(super::Kind::Audio);
+        }
+        for kind in needed {
+            let lowest = specification.catalogue.of_kind(kind).first();
+            let is_content = kind == device.content();
+            let key = format!("device.{}.kbps_max", device.name);
+            match lowest {
+                None => table.wrong(
+                    &format!("catalogue.{}", kind.name()),
+                    format!("is empty, but device {} reads such files", device.name),
+                ),
+                Some(lowest) if is_content && u64::from(lowest.kbps) > device.kbps_max => {
+                    table.wrong(
+                        &key,
+                        format!("is below the lowest bit rate, {}", lowest.kbps),
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Where values come from, or go to.
+trait Keys {
+    fn text(&mut self, key: &str, value: &mut String);
+    fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
+    fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
+    fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64);
+    fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64);
+    fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64);
+    fn form(&mut self, key: &str, value: &mut Form);
+    fn content(&mut self, key: &str, is_separate: &mut bool);
+    fn weights(&mut self, key: &str, value: &mut Vec<f64>);
+    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>);
+}
+
+/// All keys, in the order of the manual.
+fn visit(specification: &mut Specification, keys: &mut impl Keys) {
+    keys.text("name", &mut specification.name);
+    let Titles {
+        seed,
+        count,
+        zipf_alpha,
+        head_titles,
+        head_factor,
+        durations,
+        drives,
+        segment_s,
+        segment_variation,
+        rate_variation,
+        table_entry_bytes,
+        renditions,
+    } = &mut specification.catalogue;
+    keys.whole("catalogue.seed", seed, 0, u64::MAX);
+    keys.whole("catalogue.titles", count, 1, TITLES_MAX);
+    keys.number("catalogue.zipf_alpha", zipf_alpha, 0.0, 10.0);
+    keys.whole("catalogue.head_titles", head_titles, 0, TITLES_MAX);
+    keys.number("catalogue.head_factor", head_factor, 0.0, 1e6);
+    keys.curve("catalogue.durations", durations, 1.0, 1e6);
+    keys.whole("catalogue.drives", drives, 1, 65_535);
+    keys.seconds("catalogue.segment_time", segment_s, 0.1, 3600.0);
+    keys.number("catalogue.segment_variation", segment_variation, 0.0, 0.49);
+    keys.number("catalogue.rate_variation", rate_variation, 0.0, 0.99);
+    keys.number("catalogue.table_entry_bytes", table_entry_bytes, 0.0, 1e6);
+    for (kind, renditions) in super::Kind::ALL.iter().zip(renditions) {
+        keys.renditions(&format!("catalogue.{}", kind.name()), renditions);
+    }
+    let Visits {
+        count,
+        length_s,
+        arrivals,
+    } = &mut specification.sessions;
+    keys.whole("sessions.count", count, 1, SESSIONS_MAX);
+    keys.seconds("sessions.length", length_s, 60.0, 1e8);
+    keys.weights("sessions.arrivals", arrivals);
+    let Viewing {
+        start,
+        glance_share,
+        glance_s,
+        stay,
+        skips_per_hour,
+        skip_s,
+        pauses_per_hour,
+        pause_at_start,
+        pause_s,
+        changes_per_hour,
+        up_share,
+        down_share,
+        cautious_share,
+    } = &mut specification.viewing;
+    keys.curve("viewing.start", start, 0.0, 1.0);
+    keys.number("viewing.glance_share", glance_share, 0.0, 1.0);
+    keys.curve("viewing.glance_time", glance_s, 0.0, 40.0);
+    keys.curve("viewing.stay", stay, 0.0, 10.0);
+    keys.number("viewing.skips_per_hour", skips_per_hour, 0.0, 3600.0);
+    keys.curve("viewing.skip_time", skip_s, -1e6, 1e6);
+    keys.number("viewing.pauses_per_hour", pauses_per_hour, 0.0, 3600.0);
+    keys.number("viewing.pause_at_start", pause_at_start, 0.0, 1.0);
+    keys.curve("viewing.pause_time", pause_s, 0.0, 1e7);
+    keys.number("viewing.changes_per_hour", changes_per_hour, 0.0, 3600.0);
+    keys.number("viewing.up_share", up_share, 0.0, 1.0);
+    keys.number("viewing.down_share", down_share, 0.0, 1.0);
+    keys.number("viewing.cautious_share", cautious_share, 0.0, 1.0);
+    let Network {
+        headroom,
+        delay_s,
+        transient_share,
+    } = &mut specification.network;
+    keys.curve("network.headroom", headroom, 0.01, 1e4);
+    keys.seconds("network.delay", delay_s, 0.0, 60.0);
+    keys.number("network.transient_share", transient_share, 0.01, 1.0);
+    for device in &mut specification.devices {
+        visit_device(device, keys);
+    }
+}
+
+fn visit_device(device: &mut Device, keys: &mut impl Keys) {
+    let Device {
+        name,
+        share,
+        is_separate,
+        form,
+        audio_form,
+        both_share,
+        kbps_max,
+        request_s,
+        part_bytes_max,
+        connections,
+        audio_request_s,
+        buffer_s,
+        audio_buffer_s,
+        spacing_s,
+        audio_spacing_s,
+        table_bytes,
+        probes_first,
+        probes_next,
+        probe_s,
+        audio_probes,
+        resume_share,
+    } = device;
+    let key = |key: &str| format!("device.{name}.{key}");
+    keys.number(&key("share"), share, 0.0, 1e9);
+    keys.content(&key("content"), is_separate);
+    keys.form(&key("requests"), form);
+    keys.form(&key("audio_requests"), audio_form);
+    keys.number(&key("both_share"), both_share, 0.0, 1.0);
+    keys.whole(&key("kbps_max"), kbps_max, 1, 10_000_000);
+    keys.seconds(&key("request_time"), request_s, 0.1, 3600.0);
+    keys.bytes(&key("part_max"), part_bytes_max, 1024, 1 << 40);
+    keys.whole(&key("connections"), connections, 1, 16);
+    keys.seconds(&key("audio_request_time"), audio_request_s, 0.1, 3600.0);
+    keys.seconds(&key("buffer"), buffer_s, 1.0, 36_000.0);
+    keys.seconds(&key("audio_buffer"), audio_buffer_s, 1.0, 36_000.0);
+    keys.seconds(&key("spacing"), spacing_s, 0.0, 3600.0);
+    keys.seconds(&key("audio_spacing"), audio_spacing_s, 0.0, 3600.0);
+    keys.bytes(&key("table"), table_bytes, 0, 1 << 30);
+    keys.number(&key("probes_first"), probes_first, 0.0, 100.0);
+    keys.number(&key("probes_next"), probes_next, 0.0, 100.0);
+    keys.seconds(&key("probe_time"), probe_s, 0.1, 3600.0);
+    keys.number(&key("audio_probes"), audio_probes, 0.0, 100.0);
+    keys.number(&key("resume_share"), resume_share, 0.0, 1.0);
+}
+
+const FORMS: [(&str, Form); 2] = [("chunk", Form::Chunk), ("open", Form::Open)];
+const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
+
+impl Table {
+    /// Complains unless `value` is within bounds.
+    fn bounded<T: PartialOrd + core::fmt::Display>(
+        &mut self,
+        key: &str,
+        value: T,
+        (from, to): (T, T),
+    ) -> Option<T> {
+        if value >= from && value <= to {
+            return Some(value);
+        }
+        self.wrong(
+            key,
+            format!("{value} is out of bounds; write {from} to {to}"),
+        );
+        None
+    }
+}
+
+impl Keys for Table {
+    fn text(&mut self, key: &str, value: &mut String) {
+        if let Some(text) = Table::text(self, key) {
+            *value = text;
+        }
+    }
+
+    fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
+        if let Some(number) = Table::number(self, key, from..=to) {
+            *value = number;
+        }
+    }
+
+    fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
+        let whole = Table::whole(self, key, u64::MAX);
+        if let Some(whole) = whole.and_then(|whole| self.bounded(key, whole, (from, to))) {
+            *value = whole;
+        }
+    }
+
+    fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
+        let bytes: Option<Bytes> = self.parsed(key);
+        if let Some(bytes) = bytes.and_then(|bytes| self.bounded(key, bytes.0, (from, to))) {
+            *value = bytes;
+        }
+    }
+
+    fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
+        let time: Option<Duration> = self.parsed(key);
+        let time = time.map(|time| time.0 as f64 / 1e9);
+        if let Some(time) = time.and_then(|time| self.bounded(key, time, (from, to))) {
+            *value = time;
+        }
+    }
+
+    fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64) {
+        let curve: Option<Curve> = Table::curve(self, key, true);
+        let Some(law) = curve.map(|curve| curve.law) else {
+            return;
+        };
+        let (least, most) = (law.quantile(0.0), law.quantile(1.0));
+        if least < from || most > to {
+            self.wrong(
+                key,
+                format!("goes from {least} to {most}; values lie from {from} to {to}"),
+            );
+            return;
+        }
+        *value = law;
+    }
+
+    fn form(&mut self, key: &str, value: &mut Form) {
+        if let Some(form) = self.one_of(key, &FORMS) {
+            *value = form;
+        }
+    }
+
+    fn content(&mut self, key: &str, is_separate: &mut bool) {
+        if let Some(content) = self.one_of(key, &CONTENTS) {
+            *is_separate = content;
+        }
+    }
+
+    fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
+        let weights = self.take_as(key, |value| {
+            let wrong =
+                || "write weights like [1, 0.5, 2], one for each part of the time".to_owned();
+            let Value::List(items) = value else {
+                return Err(format!("is {}; {}", value.kind(), wrong()));
+            };
+            let weights: Vec<f64> = items.iter().map(as_number).collect::<Result<_, _>>()?;
+            let sum: f64 = weights.iter().sum();
+            let is_good = sum > 0.0 && sum.is_finite() && weights.iter().all(|w| *w >= 0.0);
+            if is_good && weights.len() <= 100_000 {
+                Ok(weights)
+            } else {
+                Err(wrong())
+            }
+        });
+        if let Some(weights) = weights {
+            *value = weights;
+        }
+    }
+
+    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
+        if let Some(renditions) = self.take_as(key, renditions) {
+            *value = renditions;
+        }
+    }
+}
+
+/// `[[kbps, share of titles, weight], ...]`.
+fn renditions(value: &Value) -> Result<Vec<Rendition>, String> {
+    let wrong = || {
+        "write [[kbps, share of titles that have it, weight], ...], bit rates ascending".to_owned()
+    };
+    let Value::List(items) = value else {
+        return Err(format!("is {}; {}", value.kind(), wrong()));
+    };
+    if items.len() > RENDITIONS_MAX {
+        return Err(format!(
+            "has {} bit rates; at most {RENDITIONS_MAX}",
+            items.len()
+        ));
+    }
+    let one = |item: &Value| match item {
+        Value::List(parts) if parts.len() == 3 => {
+            let (kbps, share) = (as_number(&parts[0])?, as_number(&parts[1])?);
+            let weight = as_number(&parts[2])?;
+            let is_good = (1.0..=1e7).contains(&kbps)
+                && (0.0..=1.0).contains(&share)
+                && (0.0..=1e9).contains(&weight);
+            let kbps = kbps as u32;
+            is_good
+                .then_some(Rendition {
+                    kbps,
+                    titles_share: share,
+                    weight,
+                })
+                .ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    };
+    let all: Vec<Rendition> = items.iter().map(one).collect::<Result<_, _>>()?;
+    let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
+    if is_ascending { Ok(all) } else { Err(wrong()) }
+}
+
+/// Writes TOML.
+struct Writer {
+    text: String,
+    section: String,
+}
+
+impl Writer {
+    fn put(&mut self, key: &str, value: &str) {
+        // Writing to a String does not fail.
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+        if section != self.section {
+            self.section = section.to_owned();
+            let _ = match section.split_once('.') {
+                Some((group, name)) => writeln!(self.text, "\n[{group}.{}]", quoted(name)),
+                None => writeln!(self.text, "\n[{section}]"),
+            };
+        }
+        let _ = writeln!(self.text, "{name} = {value}");
+    }
+
+    fn list<T>(&mut self, key: &str, items: &[T], one: impl Fn(&T) -> String) {
+        let items: Vec<String> = items.iter().map(one).collect();
+        let joined = items.join(", ");
+        if joined.len() < 80 {
+            self.put(key, &format!("[{joined}]"));
+        } else {
+            self.put(key, &format!("[\n    {}\n]", items.join(",\n    ")));
+        }
+    }
+}
+
+/// A TOML text.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+impl Keys for Writer {
+    fn text(&mut self, key: &str, value: &mut String) {
+        self.put(key, &quoted(value));
+    }
+
+    fn number(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
+        self.put(key, &value.to_string());
+    }
+
+    fn whole(&mut self, key: &str, value: &mut u64, _: u64, _: u64) {
+        self.put(key, &value.to_string());
+    }
+
+    fn bytes(&mut self, key: &str, value: &mut u64, _: u64, _: u64) {
+        self.put(key, &quoted(&format!("{value}B")));
+    }
+
+    fn seconds(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
+        self.put(
+            key,
+            &quoted(&format!("{}s", libm::round(*value * 1e6) / 1e6)),
+        );
+    }
+
+    fn curve(&mut self, key: &str, value: &mut Empirical, _: f64, _: f64) {
+        self.list(key, value.points(), |(value, share)| {
+            format!("[{value}, {share}]")
+        });
+    }
+
+    fn form(&mut self, key: &str, value: &mut Form) {
+        let name = FORMS.iter().find(|(_, form)| form == value);
+        self.put(key, &quoted(name.map_or("chunk", |(name, _)| name)));
+    }
+
+    fn content(&mut self, key: &str, is_separate: &mut bool) {
+        let name = CONTENTS.iter().find(|(_, content)| content == is_separate);
+        self.put(key, &quoted(name.map_or("separate", |(name, _)| name)));
+    }
+
+    fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
+        self.list(key, value, ToString::to_string);
+    }
+
+    fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
+        self.list(key, value, |one| {
+            format!("[{}, {}, {}]", one.kbps, one.titles_share, one.weight)
+        });
+    }
+}
+
+/// A curve of one value, which a constant always is.
+fn constant(value: f64) -> Empirical {
+    Curve::constant(value).law
+}
+
+/// What a specification is before the first text was read: every value is in its bounds.
+fn empty() -> Specification {
+    Specification {
+        name: "unnamed".to_owned(),
+        catalogue: Titles {
+            seed: 1,
+            count: 1,
+            zipf_alpha: 0.0,
+            head_titles: 0,
+            head_factor: 1.0,
+            durations: constant(3600.0),
+            drives: 1,
+            segment_s: 2.0,
+            segment_variation: 0.0,
+            rate_variation: 0.0,
+            table_entry_bytes: 0.0,
+            renditions: [Vec::new(), Vec::new(), Vec::new()],
+        },
+        sessions: Visits {
+            count: 1,
+            length_s: 86_400.0,
+            arrivals: vec![1.0],
+        },
+        viewing: Viewing {
+            start: constant(0.0),
+            glance_share: 0.0,
+            glance_s: constant(10.0),
+            stay: constant(1.0),
+            skips_per_hour: 0.0,
+            skip_s: constant(60.0),
+            pauses_per_hour: 0.0,
+            pause_at_start: 0.0,
+            pause_s: constant(60.0),
+            changes_per_hour: 0.0,
+            up_share: 0.0,
+            down_share: 0.0,
+            cautious_share: 0.0,
+        },
+        network: Network {
+            headroom: constant(4.0),
+            delay_s: 0.05,
+            transient_share: 1.0,
+        },
+        devices: Vec::new(),
+    }
+}
+
+fn unknown_device() -> Device {
+    Device {
+        name: String::new(),
+        share: 1.0,
+        is_separate: true,
+        form: Form::Chunk,
+        audio_form: Form::Chunk,
+        both_share: 0.0,
+        kbps_max: 10_000_000,
+        request_s: 2.0,
+        part_bytes_max: 512 * 1024,
+        connections: 1,
+        audio_request_s: 16.0,
+        buffer_s: 120.0,
+        audio_buffer_s: 120.0,
+        spacing_s: 4.0,
+        audio_spacing_s: 16.0,
+        table_bytes: 0,
+        probes_first: 4.0,
+        probes_next: 2.0,
+        probe_s: 6.0,
+        audio_probes: 0.0,
+        resume_share: 0.0,
+    }
+}

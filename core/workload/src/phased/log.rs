@@ -1,0 +1,232 @@
+//! Sessions merged into a log, in the order of completion.
+//!
+//! The one idea: a session completes nothing before it arrives. So once the next session's arrival
+//! is known, everything that completes before it can be written; only what sessions under way have
+//! yet to complete is kept.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::asking::Request;
+use super::catalogue::Catalogue;
+use super::session::{Arrivals, Director, Session};
+use super::specification::Specification;
+
+/// One line of a request log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Its session's number.
+    pub session: u64,
+    /// Its session's device: a place in [`Specification::devices`].
+    pub device: u16,
+    /// What was asked and sent.
+    pub request: Request,
+}
+
+/// The heading of a log as CSV, without a line's end.
+pub const LOG_HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk";
+/// The heading of a table of files as CSV.
+pub const FILES_HEADER: &str = "file,title,kind,kbps,size,disk,duration_s";
+
+impl Entry {
+    /// When it was completed, as logs say it: in whole seconds, rounded down.
+    pub const fn ts(&self) -> i64 {
+        self.request.completed_ms.div_euclid(1000)
+    }
+
+    /// How long it was served, ms.
+    pub const fn service_ms(&self) -> i64 {
+        self.request.completed_ms - self.request.received_ms
+    }
+
+    /// Appends it as a line of CSV (see [`LOG_HEADER`]): sessions and devices count from 1, `size`
+    /// is empty if it was open-ended.
+    pub fn write_csv(&self, catalogue: &Catalogue, line: &mut Vec<u8>) {
+        let request = &self.request;
+        let disk = catalogue
+            .files
+            .get(request.file as usize)
+            .map_or(0, |file| file.disk);
+        put(line, self.ts().max(0).unsigned_abs(), b',');
+        put(line, self.service_ms().max(0).unsigned_abs(), b',');
+        put(line, self.session + 1, b',');
+        put(line, u64::from(self.device) + 1, b',');
+        put(line, u64::from(request.file), b',');
+        put(line, request.offset, b',');
+        match request.asked_bytes {
+            Some(bytes) => put(line, bytes, b','),
+            None => line.push(b','),
+        }
+        put(line, request.sent_bytes, b',');
+        put(line, u64::from(disk), b'\n');
+    }
+}
+
+impl Catalogue {
+    /// Appends a file's line of the table of files as CSV (see [`FILES_HEADER`]).
+    pub fn write_file_csv(&self, number: u32, line: &mut Vec<u8>) {
+        let Some(file) = self.files.get(number as usize) else {
+            return;
+        };
+        put(line, u64::from(number), b',');
+        put(line, u64::from(file.title), b',');
+        put(line, u64::from(file.kind.number()), b',');
+        put(line, u64::from(file.kbps), b',');
+        put(line, file.size, b',');
+        put(line, u64::from(file.disk), b',');
+        let ms = libm::round(self.titles[file.title as usize].duration_s * 1000.0) as u64;
+        put(line, ms / 1000, b'.');
+        line.extend([100, 10, 1].map(|unit| b'0' + (ms % 1000 / unit % 10) as u8));
+        line.push(b'\n');
+    }
+}
+
+fn put(line: &mut Vec<u8>, mut number: u64, end: u8) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at..]);
+    line.push(end);
+}
+
+/// Sessions in order of arrival, one at a time.
+pub struct Sessions<'a> {
+    director: Director<'a>,
+    arrivals: Arrivals,
+    next: u64,
+    end_ms: i64,
+    spare: Vec<Request>,
+}
+
+impl<'a> Sessions<'a> {
+    /// The sessions of a specification and a seed; `catalogue` is that of the specification.
+    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+        Self {
+            director: Director::new(specification, catalogue, seed),
+            arrivals: Arrivals::new(specification, seed),
+            next: 0,
+            end_ms: libm::round(specification.sessions.length_s * 1000.0) as i64,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes back a session that is done with, for its memory.
+    pub fn recycle(&mut self, session: Session) {
+        self.spare = session.requests;
+    }
+}
+
+impl Iterator for Sessions<'_> {
+    type Item = Session;
+
+    /// What is not complete at the end of the log is left out, as it is in a log.
+    fn next(&mut self) -> Option<Session> {
+        let arrival = self.arrivals.next()?;
+        let spare = core::mem::take(&mut self.spare);
+        let mut session = self.director.session(self.next, arrival, spare);
+        session
+            .requests
+            .retain(|request| request.completed_ms < self.end_ms);
+        self.next += 1;
+        Some(session)
+    }
+}
+
+/// The log: requests of all sessions by completion.
+pub struct Log<'a> {
+    sessions: Sessions<'a>,
+    /// What completes in the second `first_s`, and in those after it.
+    pending: VecDeque<Vec<Entry>>,
+    first_s: i64,
+    /// The second at hand, in order, last first.
+    ready: Vec<Entry>,
+    waiting: Option<Session>,
+    empty: Vec<Vec<Entry>>,
+}
+
+impl<'a> Log<'a> {
+    /// The log of a specification and a seed; `catalogue` is that of the specification.
+    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+        Self {
+            sessions: Sessions::new(specification, catalogue, seed),
+            pending: VecDeque::new(),
+            first_s: 0,
+            ready: Vec::new(),
+            waiting: None,
+            empty: Vec::new(),
+        }
+    }
+
+    fn take_in(&mut self, session: Session) {
+        for request in &session.requests {
+            let entry = Entry {
+                session: session.number,
+                device: session.device,
+                request: *request,
+            };
+            let place = (entry.ts() - self.first_s).max(0) as usize;
+            while self.pending.len() <= place {
+                self.pending.push_back(self.empty.pop().unwrap_or_default());
+            }
+            self.pending[place].push(entry);
+        }
+        self.sessions.recycle(session);
+    }
+
+    /// Makes the next second ready that has something; false at the end.
+    fn advance(&mut self) -> bool {
+        loop {
+            let session = self.waiting.take().or_else(|| self.sessions.next());
+            let is_over = session.is_none();
+            if let Some(session) = session {
+                if libm::floor(session.arrival_s) as i64 <= self.first_s || self.pending.is_empty()
+                {
+                    self.take_in(session);
+                    continue;
+                }
+                self.waiting = Some(session);
+            }
+            let Some(mut second) = self.pending.pop_front() else {
+                return !is_over;
+            };
+            self.first_s += 1;
+            if second.is_empty() {
+                self.empty.push(second);
+                continue;
+            }
+            second.sort_unstable_by_key(|entry| {
+                let request = &entry.request;
+                let place = (request.received_ms, request.file, request.offset);
+                core::cmp::Reverse((request.completed_ms, entry.session, place))
+            });
+            let mut done = core::mem::replace(&mut self.ready, second);
+            done.clear();
+            if self.empty.len() < 64 {
+                self.empty.push(done);
+            }
+            return true;
+        }
+    }
+}
+
+impl Iterator for Log<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        loop {
+            if let Some(entry) = self.ready.pop() {
+                return Some(entry);
+            }
+            if !self.advance() {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Workloads of players that adapt: sessions, phases, chains, requests (thesis 5.5).
+//!
+//! The one idea: a session is a person (which title, from where, until when, with which skips and
+//! pauses) and a device (how it asks). The person's doings and the network cut the session into
+//! phases: *transient* ones, in which the device tries several bit rates, *stable* ones, in which it
+//! reads one file at the pace of watching, and *inactive* ones. Phases are made of chains, chains
+//! of requests. Chains of the right lengths are not drawn: they come of what people and devices do.
+//!
+//! Invariants: same specification and seed, same bytes; a session's requests depend on its number
+//! and the seed alone; memory grows with the sessions under way, not with the length of the log;
+//! requests come in the order of their completion, as in a log.
+
+mod asking;
+mod catalogue;
+mod chaining;
+mod fit;
+mod keys;
+mod log;
+mod measure;
+mod observed;
+mod play;
+mod published;
+mod session;
+mod specification;
+mod survival;
+
+pub use asking::{Request, SOCKET_BYTES};
+pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
+pub use fit::fit;
+pub use keys::MODEL;
+pub use log::{Entry, FILES_HEADER, LOG_HEADER, Log, Sessions};
+pub use measure::{Measure, observe};
+pub use observed::{
+    ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
+    RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
+};
+pub use play::{PIECE_S, trace};
+pub use published::{Figure, figures};
+pub use session::Session;
+pub use specification::{
+    Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, Visits,
+};
+
+/// What is in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Sound alone: 0 in a table of files.
+    Audio,
+    /// Pictures alone: 1.
+    Video,
+    /// Both: 2.
+    Combined,
+}
+
+impl Kind {
+    /// All of them, in order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Combined];
+
+    /// Its number in a table of files.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name, which is its folder's too.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Combined => "combined",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

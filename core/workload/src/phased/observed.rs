@@ -1,0 +1,328 @@
+//! What was measured on a log: all that a specification is fitted from, and what it is judged by.
+//!
+//! The one idea: this is the meeting place of whoever measures logs and whoever generates them.
+//! Plain values, no behaviour beyond summing up; every field says how it is measured, so that two
+//! who measure one log fill in the same numbers.
+//!
+//! Words: *chain*, *short* (up to 40 s), *long*, *cluster*, *stable* and *inactive* are those of
+//! thesis 5.3 and 5.4, formed by their default (literal) rules. *Content* is what is not sound
+//! alone: video and combined files. A *header* chain begins at offset 0 and is shorter than 1 MiB.
+//! *Nominal seconds* are bytes * 8 / (kbps * 1000). A distribution is a list of points
+//! `(value, share at or below it)` with straight lines between them, as
+//! [`headlong_random::Empirical`] takes it; [`distribution`] makes one of measured values. An empty
+//! list says that nothing was measured.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Points `(value, share of values at or below it)`, from share 0 to share 1.
+pub type Points = Vec<(f64, f64)>;
+
+/// All of it. Fields at their defaults say "not measured": the fit then keeps what the default
+/// specification says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Observed {
+    /// What the specification shall be called.
+    pub name: String,
+    /// From the first arrival to the last completion, s.
+    pub length_s: f64,
+    /// Sessions in the log.
+    pub sessions: u64,
+    /// Sessions by the part of the log in which their first request arrived: so many equal parts
+    /// of [`length_s`](Self::length_s), usually hours.
+    pub arrivals: Vec<u64>,
+    /// What was watched.
+    pub titles: TitlesSeen,
+    /// In which encodings, one entry for each kind and bit rate.
+    pub renditions: Vec<RenditionSeen>,
+    /// How people watched.
+    pub viewing: ViewingSeen,
+    /// On what, one entry for each type of device.
+    pub devices: Vec<DeviceSeen>,
+    /// Phases of thesis 5.4.
+    pub phases: PhasesSeen,
+    /// Chains of thesis 5.3: nothing is fitted from them, but a fit is judged by them.
+    pub chains: ChainsSeen,
+}
+
+/// Titles and files (thesis 5.2.1).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TitlesSeen {
+    /// Titles in the table of files, asked for or not; 0 if there is no table.
+    pub listed: u64,
+    /// Titles that somebody asked for.
+    pub requested: u64,
+    /// Files that somebody asked for.
+    pub files_requested: u64,
+    /// Drives that files lie on.
+    pub drives: u16,
+    /// How sessions spread over titles: [`Popularity::of`] of the sessions of each title.
+    pub popularity: Popularity,
+    /// Durations of the titles that were asked for, s, each title once (Figure 5.3).
+    pub durations_s: Points,
+}
+
+/// Zipf's law with a head (thesis Figure 5.4: "an unusual peak in the number of sessions that
+/// access the 20 most popular titles").
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Popularity {
+    /// Sessions of the title of rank r fall as 1 / r^slope, beyond the head.
+    pub slope: f64,
+    /// So many titles at the head ...
+    pub head_titles: u64,
+    /// ... have so many times the sessions that the slope alone would give them; 1 for no head.
+    pub head_factor: f64,
+}
+
+/// One bit rate of one kind (thesis Figure 5.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RenditionSeen {
+    /// What is in such a file.
+    pub kind: super::Kind,
+    /// Its nominal bit rate.
+    pub kbps: u32,
+    /// Share of titles that have such a file: of the listed, or else of the requested ones.
+    pub titles_share: f64,
+    /// Bytes sent from such files.
+    pub bytes: u64,
+    /// Nominal seconds sent in long chains, or in all chains for sound.
+    pub seconds: f64,
+}
+
+/// What people do (thesis 5.2.2). All positions are those of content, not of sound.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ViewingSeen {
+    /// Where a session starts: offset of its first content read that is no header, over the
+    /// file's size (Figure 5.7, rule A18).
+    pub start_share: Points,
+    /// From the first arrival of a session to its last completion, s.
+    pub session_s: Points,
+    /// Sessions of at most 40 s, as a share of all (5.4.3: about 33 %).
+    pub glance_share: f64,
+    /// Their lengths, s.
+    pub glance_s: Points,
+    /// For the other sessions: (length - inactive time) / (duration of the title * (1 - start)),
+    /// at most 1.2. Near 1 for who watches to the end.
+    pub stay_share: Points,
+    /// Nominal content seconds of a session over the duration of its title (Figure 5.5).
+    pub fraction_downloaded: Points,
+    /// Skips per hour of activity (session length less inactive time, summed): a cluster after the
+    /// first whose first content read lies more than 30 s of title time from where the content
+    /// read before it ended, however long the break.
+    pub skips_per_hour: f64,
+    /// By how far, seconds of title time, backwards negative.
+    pub skip_s: Points,
+    /// Inactive phases per hour of activity, those of the first minute of a session left out.
+    pub pauses_per_hour: f64,
+    /// Share of sessions with an inactive phase that begins in their first minute.
+    pub pause_at_start: f64,
+    /// Lengths of inactive phases, s, none below 40.
+    pub pause_s: Points,
+    /// Clusters after the first that are neither at a skip nor begin within 10 s of the end of an
+    /// inactive phase, per hour of activity: adaptations.
+    pub changes_per_hour: f64,
+    /// Of the clusters between two stable phases, those after which the bit rate is higher (5.4.3:
+    /// 29 %).
+    pub up_share: f64,
+    /// The same of lower (17 %).
+    pub down_share: f64,
+}
+
+/// How one type of device asks (thesis 5.2.4).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct DeviceSeen {
+    /// Its name in the log.
+    pub name: String,
+    /// Sessions on it.
+    pub sessions: u64,
+    /// Share of them that read separate video files, not combined ones.
+    pub separate_share: f64,
+    /// Share of its content chains whose first request is open-ended.
+    pub open_content_share: f64,
+    /// The same of sound.
+    pub open_audio_share: f64,
+    /// Share of its sessions whose content chains are of both kinds (5.2.4: about 10 % of all).
+    pub both_share: f64,
+    /// Highest bit rate that more than 0.1 % of its stable content is in, kbps.
+    pub kbps_max: u32,
+    /// Nominal seconds of a content chunk request that is in a long chain: the 95 % quantile.
+    pub request_s: f64,
+    /// Bytes of such a request: the 95 % quantile.
+    pub request_bytes: f64,
+    /// Most such requests under way at once for one file: median over long chains.
+    pub connections: u32,
+    /// Nominal seconds of a sound chunk request that is no header: median.
+    pub audio_request_s: f64,
+    /// Longest gap between arrivals of successive requests in the second half of a long content
+    /// chunk chain, s: median over chains.
+    pub spacing_s: f64,
+    /// Nominal seconds less duration of a session's first long content chain, if it is longer than
+    /// 200 s: median. What the buffer holds when it is full.
+    pub ahead_s: f64,
+    /// The same of sound.
+    pub audio_ahead_s: f64,
+    /// Bytes of a header chain of chunk requests for each two seconds of the title: median. The
+    /// table at the start of a file has one entry for each segment.
+    pub header_bytes_per_segment: f64,
+    /// Content chains that are no headers in a session's first cluster, if a stable phase follows:
+    /// mean.
+    pub probes_first: f64,
+    /// The same of clusters after the first.
+    pub probes_next: f64,
+    /// Nominal seconds of such chains: mean.
+    pub probe_s: f64,
+    /// Sound chains of a session that are no headers, per stretch between skips and inactive
+    /// phases: mean.
+    pub audio_chains: f64,
+    /// Bandwidth of a session over the bit rate of its first stable phase: bandwidth is the
+    /// highest, over its chunk requests of at least 64 KiB or its short open-ended chains, of bytes
+    /// sent in a whole second of completions. Sessions with a stable phase.
+    pub headroom: Points,
+}
+
+/// Phases (thesis 5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PhasesSeen {
+    /// Clusters of short chains, of content only.
+    pub clusters: u64,
+    /// Long chains, of content only.
+    pub stable: u64,
+    /// Mean duration of a long chain of content, s (5.4.4: 8.5 min).
+    pub stable_s_mean: f64,
+    /// Clusters and long chains of all files, sound included.
+    pub clusters_all: u64,
+    /// See [`clusters_all`](Self::clusters_all).
+    pub stable_all: u64,
+    /// See [`clusters_all`](Self::clusters_all); s.
+    pub stable_all_s_mean: f64,
+    /// Sessions with a long chain of content, as a share of all (5.4.3: 56 %).
+    pub sessions_with_stable: f64,
+    /// Time in clusters over the sum of session lengths (5.4.6: 5.2 %).
+    pub transient_share: f64,
+    /// Time in stable phases (79.1 %).
+    pub stable_share: f64,
+    /// Time in inactive phases (16.4 %).
+    pub inactive_share: f64,
+    /// Stable time if sound counts too.
+    pub stable_all_share: f64,
+    /// Transient time if sound counts too.
+    pub transient_all_share: f64,
+    /// Bytes in short chains over all bytes (7.6 %).
+    pub transient_bytes_share: f64,
+}
+
+/// Chains of one kind and form: a row of thesis Tables 5.2 and 5.4.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ChainRow {
+    /// Chains.
+    pub chains: u64,
+    /// Requests in them.
+    pub requests: u64,
+    /// Bytes sent in them.
+    pub bytes: u64,
+    /// Nominal seconds.
+    pub seconds: f64,
+}
+
+/// Chains (thesis 5.3).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChainsSeen {
+    /// Open-ended (by the request at the lowest offset): sound, video, combined.
+    pub open: [ChainRow; 3],
+    /// Chunk: sound, video, combined.
+    pub chunk: [ChainRow; 3],
+    /// Single requests by their own form, with their bytes; `chains` and `seconds` are 0.
+    pub open_requests: [ChainRow; 3],
+    /// The same of chunk requests.
+    pub chunk_requests: [ChainRow; 3],
+    /// Share of chains longer than a length, `(bytes, share)`, at the lengths of [`LENGTHS`].
+    pub survival: Points,
+    /// Share of bytes in chains longer than a length, at the same lengths.
+    pub bytes_survival: Points,
+    /// Exponents c of S(x) = A x^-c below 1 MB, from 1 MB to 200 MB, and beyond (rule A14).
+    pub slopes: [f64; 3],
+    /// Chains from offset zero, as a share of all (5.3.2: 24 %).
+    pub at_zero: f64,
+    /// Of open-ended chains at zero: exactly 768 KiB long (84 %), and shorter (0.4 %).
+    pub open_zero_lump: [f64; 2],
+    /// Of chunk chains at zero: shorter than 16 KiB (49 %), and than 128 KiB (98 %).
+    pub chunk_zero_below: [f64; 2],
+    /// Of the other chains: shorter than 768 KiB (33 %).
+    pub later_below: f64,
+    /// Files of a session by the most requests under way at once: 1, 2, 3, 4, 5, more (Table 5.3).
+    pub parallel: [f64; 6],
+}
+
+/// Lengths at which [`ChainsSeen::survival`] is told: four to a decade, from 1 kB to 10 GB.
+pub const LENGTHS: usize = 29;
+
+/// The `index`-th of the [`LENGTHS`] lengths, bytes.
+pub fn length_at(index: usize) -> f64 {
+    libm::pow(10.0, 3.0 + index as f64 / 4.0)
+}
+
+/// Points of the distribution of `values` (which it sorts): all of them if they are few, else their
+/// percentiles, and finer ones at the ends, where a few values may carry much of the sum. Empty if
+/// there are no values.
+pub fn distribution(values: &mut [f64]) -> Points {
+    values.sort_unstable_by(f64::total_cmp);
+    let Some((first, last)) = values.first().zip(values.last()) else {
+        return Points::new();
+    };
+    let count = values.len();
+    let mut points = Points::from([(*first, 0.0)]);
+    if count <= 100 {
+        let shares = (1..count).map(|step| step as f64 / count as f64);
+        points.extend(values[1..].iter().copied().zip(shares));
+    } else {
+        let ends = [0.001, 0.002, 0.005];
+        let percents = (1..100).map(|percent| f64::from(percent) / 100.0);
+        let upper = ends.iter().rev().map(|share| 1.0 - share);
+        let shares = ends.iter().copied().chain(percents).chain(upper);
+        points.extend(shares.map(|share| (values[(count as f64 * share) as usize], share)));
+    }
+    points.push((*last, 1.0));
+    points
+}
+
+impl Popularity {
+    /// The law that `sessions` (of each title, in any order; sorted here) follow: least squares of
+    /// the logarithm of sessions on that of the rank, at ranks a tenth of a decade apart, from
+    /// beyond the head to the last title of at least five sessions. The head is the
+    /// `head_titles` most popular; its factor is the sessions it has over those that the line gives.
+    pub fn of(sessions: &mut [u64], head_titles: u64) -> Self {
+        sessions.sort_unstable_by(|a, b| b.cmp(a));
+        let enough = sessions.partition_point(|count| *count >= 5);
+        let head = (head_titles as usize).min(enough);
+        let (mut n, mut sx, mut sy, mut sxx, mut sxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        let mut rank = head as f64 + 1.0;
+        while (rank as usize) <= enough {
+            let x = libm::log(rank);
+            let y = libm::log(sessions[rank as usize - 1] as f64);
+            (n, sx, sy, sxx, sxy) = (n + 1.0, sx + x, sy + y, sxx + x * x, sxy + x * y);
+            rank = libm::fmax(rank + 1.0, libm::floor(rank * 1.258_925));
+        }
+        let spread = n * sxx - sx * sx;
+        if n < 3.0 || spread <= 0.0 {
+            return Self {
+                slope: 0.0,
+                head_titles: 0,
+                head_factor: 1.0,
+            };
+        }
+        let slope = (n * sxy - sx * sy) / spread;
+        let level = (sy - slope * sx) / n;
+        let seen: u64 = sessions[..head].iter().sum();
+        let line = |rank: usize| libm::exp(level + slope * libm::log(rank as f64));
+        let expected: f64 = (1..=head).map(line).sum();
+        Self {
+            slope: -slope,
+            head_titles: head as u64,
+            head_factor: if expected > 0.0 {
+                seen as f64 / expected
+            } else {
+                1.0
+            },
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Sessions as a trace that can be played against a server.
+//!
+//! The one idea: a script asks one burst after another, so requests that were under way together
+//! become a burst, and each burst keeps its distance from the start of the one before. An
+//! open-ended transfer that its client paces by flow control, and closes in the end, is asked for in
+//! ranges of what it takes in [`PIECE_S`] (thesis 5.5: "it might be sufficiently accurate to use
+//! chunk requests for all chains"); the range that reaches the end of a file is open-ended.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_player::{Call, ObjectId, Plan, Script};
+use headlong_units::{BitRate, ByteRange, Duration};
+
+use super::asking::Request;
+use super::catalogue::Catalogue;
+use super::log::Sessions;
+use super::specification::Specification;
+use crate::trace::{About, NetworkClass, Session as Played, Trace};
+
+/// Time of a piece of an open-ended transfer, s.
+pub const PIECE_S: f64 = 10.0;
+/// Most requests of one burst: connections that a viewer opens.
+const BURST_MAX: usize = 6;
+/// An answer that is not whole by then ends the session (thesis 3.4: 10 s).
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Steps of bandwidth to a doubling: sessions of one step are one class.
+const CLASS_STEPS: f64 = 2.0;
+
+/// The trace of a specification and a seed. All of it is in memory: about 60 bytes a request.
+pub fn trace(specification: &Specification, catalogue: &Catalogue, seed: u64) -> Trace {
+    let mut trace = Trace {
+        about: About {
+            name: specification.name.clone(),
+            seed: Some(seed),
+            catalogue: Some(catalogue.to_files().fingerprint()),
+            has_arrivals: true,
+            ..About::default()
+        },
+        ..Trace::default()
+    };
+    let mut objects: BTreeMap<u32, ObjectId> = BTreeMap::new();
+    let mut classes: BTreeMap<i32, (u32, u64)> = BTreeMap::new();
+    let mut sessions = Sessions::new(specification, catalogue, seed);
+    while let Some(session) = sessions.next() {
+        let pieces = pieces(&session.requests, catalogue, session.bandwidth);
+        if let Some(first) = pieces.first() {
+            let step = libm::round(libm::log2(session.bandwidth) * CLASS_STEPS) as i32;
+            let next = classes.len() as u32;
+            let class = classes.entry(step).or_insert((next, 0));
+            class.1 += 1;
+            let mut object = |file: u32| {
+                *objects.entry(file).or_insert_with(|| {
+                    trace.objects.push(path(catalogue, file));
+                    ObjectId(trace.objects.len() as u32 - 1)
+                })
+            };
+            let arrival = Duration::from_millis(first.received_ms.max(0).unsigned_abs());
+            let calls = calls(&pieces, catalogue, &mut object);
+            let plan = Plan::Script(Script::new(calls));
+            trace.sessions.push(Played {
+                arrival,
+                class: class.0,
+                plan,
+            });
+        }
+        sessions.recycle(session);
+    }
+    let delay = Duration(libm::round(specification.network.delay_s * 0.5e9) as u64);
+    let count = trace.sessions.len().max(1) as f64;
+    let mut all: Vec<(u32, i32, u64)> = classes
+        .into_iter()
+        .map(|(step, (number, sessions))| (number, step, sessions))
+        .collect();
+    all.sort_unstable();
+    trace.classes = all
+        .into_iter()
+        .map(|(_, step, sessions)| {
+            let bits = libm::round(8.0 * libm::exp2(f64::from(step) / CLASS_STEPS) / 1000.0);
+            NetworkClass {
+                name: format!("{bits}kbps"),
+                bandwidth: Some(BitRate((bits as u64).max(1) * 1000)),
+                delay,
+                share: sessions as f64 / count,
+            }
+        })
+        .collect();
+    if trace.classes.is_empty() {
+        trace.classes.push(NetworkClass::unlimited());
+    }
+    // Sessions are by arrival of the viewer; a log's first request may come a little later.
+    trace.sessions.sort_by_key(|session| session.arrival);
+    trace
+}
+
+/// The path of a file, as [`Catalogue::to_files`] has it.
+fn path(catalogue: &Catalogue, file: u32) -> String {
+    let kind = catalogue.files[file as usize].kind;
+    format!("{}/{file:06}.bin", kind.name())
+}
+
+/// Requests in order of receipt, open-ended ones cut.
+fn pieces(requests: &[Request], catalogue: &Catalogue, bandwidth: f64) -> Vec<Request> {
+    let mut pieces = Vec::with_capacity(requests.len());
+    for request in requests.iter().filter(|request| request.sent_bytes > 0) {
+        if request.asked_bytes.is_some() {
+            // A request that its viewer broke off is asked for as far as it went.
+            pieces.push(Request {
+                asked_bytes: Some(request.sent_bytes),
+                ..*request
+            });
+            continue;
+        }
+        let lasted = (request.completed_ms - request.received_ms) as f64 / 1000.0;
+        let count = (libm::ceil(lasted / PIECE_S) as u64).clamp(1, request.sent_bytes);
+        let size = catalogue.files[request.file as usize].size;
+        for piece in 0..count {
+            let at = |piece: u64| {
+                (u128::from(request.sent_bytes) * u128::from(piece) / u128::from(count)) as u64
+            };
+            let (from, to) = (at(piece), at(piece + 1));
+            let received_ms = request.received_ms
+                + (request.completed_ms - request.received_ms) * piece as i64 / count as i64;
+            let takes = libm::ceil((to - from) as f64 / bandwidth * 1000.0) as i64;
+            let reaches_end = request.offset + to >= size;
+            pieces.push(Request {
+                received_ms,
+                completed_ms: received_ms + takes,
+                file: request.file,
+                offset: request.offset + from,
+                asked_bytes: (!reaches_end).then_some(to - from),
+                sent_bytes: to - from,
+            });
+        }
+    }
+    pieces.sort_by_key(|piece| (piece.received_ms, piece.file, piece.offset));
+    pieces
+}
+
+fn calls(
+    pieces: &[Request],
+    catalogue: &Catalogue,
+    object: &mut impl FnMut(u32) -> ObjectId,
+) -> Vec<Call> {
+    let mut calls = Vec::with_capacity(pieces.len());
+    // When the burst at hand began, when its first request ends, and how many it has.
+    let mut burst: Option<(i64, i64, usize)> = None;
+    for piece in pieces {
+        let end = match piece.asked_bytes {
+            Some(bytes) => piece.offset + bytes,
+            None => u64::MAX,
+        };
+        let rest = catalogue.files[piece.file as usize].size - piece.offset;
+        let joins =
+            burst.filter(|(_, ends, count)| piece.received_ms < *ends && *count < BURST_MAX);
+        let pace = match (joins, burst) {
+            (None, Some((began, ..))) => Some(Duration::from_millis(
+                (piece.received_ms - began).max(0).unsigned_abs(),
+            )),
+            _ => None,
+        };
+        burst = match joins {
+            Some((began, ends, count)) => Some((began, ends.min(piece.completed_ms), count + 1)),
+            None => Some((piece.received_ms, piece.completed_ms, 1)),
+        };
+        calls.push(Call {
+            object: object(piece.file),
+            range: Some(ByteRange::new(piece.offset, end)),
+            expected_bytes: Some(piece.asked_bytes.unwrap_or(rest)),
+            timeout: Some(TIMEOUT),
+            pace,
+            think: None,
+            with_previous: joins.is_some(),
+        });
+    }
+    calls
+}

@@ -1,0 +1,421 @@
+//! What a log must be, and what comes back from one.
+
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use super::chaining::chains;
+use super::*;
+
+fn preset(sessions: u64) -> Specification {
+    let preset = Specification::preset("netflix-2014-catalog", &[]);
+    preset.expect("the preset is well formed").scaled(sessions)
+}
+
+fn csv(specification: &Specification, seed: u64) -> Vec<u8> {
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut text = Vec::new();
+    for entry in Log::new(specification, &catalogue, seed) {
+        entry.write_csv(&catalogue, &mut text);
+    }
+    text
+}
+
+#[test]
+fn a_seed_gives_the_same_bytes_and_another_seed_gives_others() {
+    let specification = preset(60);
+    let text = csv(&specification, 7);
+    assert!(text.len() > 10_000);
+    assert_eq!(text, csv(&specification, 7));
+    assert_ne!(text, csv(&specification, 8));
+}
+
+#[test]
+fn a_log_has_every_request_of_every_session_in_order_of_completion() {
+    let specification = preset(120);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut expected: Vec<(i64, u64, Request)> = Vec::new();
+    for session in Sessions::new(&specification, &catalogue, 3) {
+        let of = |request: &Request| (request.completed_ms, session.number, *request);
+        expected.extend(session.requests.iter().map(of));
+    }
+    let got: Vec<(i64, u64, Request)> = Log::new(&specification, &catalogue, 3)
+        .map(|entry| (entry.request.completed_ms, entry.session, entry.request))
+        .collect();
+    assert!(got.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    let by = |one: &(i64, u64, Request)| {
+        (
+            one.0,
+            one.1,
+            one.2.received_ms,
+            one.2.file,
+            one.2.offset,
+            one.2.sent_bytes,
+        )
+    };
+    expected.sort_by_key(by);
+    let mut sorted = got;
+    sorted.sort_by_key(by);
+    assert_eq!(sorted, expected);
+}
+
+#[test]
+fn no_request_reaches_beyond_its_file_or_the_log() {
+    let specification = preset(300);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let end = (specification.sessions.length_s * 1000.0) as i64;
+    for entry in Log::new(&specification, &catalogue, 5) {
+        let request = entry.request;
+        let size = catalogue.files[request.file as usize].size;
+        assert!(
+            request.offset + request.sent_bytes <= size,
+            "{request:?} of {size}"
+        );
+        assert!(
+            request
+                .asked_bytes
+                .is_none_or(|asked| request.sent_bytes <= asked)
+        );
+        assert!(
+            request.received_ms >= 0 && request.completed_ms < end,
+            "{request:?}"
+        );
+        assert!(request.completed_ms >= request.received_ms, "{request:?}");
+    }
+}
+
+#[test]
+fn a_title_s_segments_follow_each_other_to_the_end_of_the_file() {
+    let catalogue = Catalogue::of(&preset(2000).catalogue);
+    for (number, file) in catalogue.files.iter().enumerate().step_by(97) {
+        let title = &catalogue.titles[file.title as usize];
+        let mut before = file.table_bytes;
+        assert_eq!(catalogue.offset(number as u32, 0), before);
+        for segment in 1..=title.segments {
+            let offset = catalogue.offset(number as u32, segment);
+            assert!(
+                offset > before || segment == title.segments,
+                "segment {segment}"
+            );
+            before = offset;
+        }
+        assert_eq!(before, file.size);
+    }
+}
+
+#[test]
+fn files_are_those_that_fill_creates_and_a_trace_asks_for() {
+    let specification = preset(40);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let files = catalogue.to_files();
+    let trace = trace(&specification, &catalogue, 1);
+    assert_eq!(trace.about.catalogue, Some(files.fingerprint()));
+    let mut paths: alloc::collections::BTreeMap<String, u64> = Default::default();
+    for title in &files.titles {
+        paths.extend(files.files(title).map(|file| (file.path, title.file_bytes)));
+    }
+    assert_eq!(paths.len(), catalogue.files.len());
+    for session in &trace.sessions {
+        assert!(!session.calls()[0].with_previous && session.calls()[0].pace.is_none());
+        for call in session.calls() {
+            let path = &trace.objects[call.object.0 as usize];
+            let size = paths.get(path).copied().expect("a file of the catalogue");
+            let range = call.range.expect("every call is for a range");
+            let end = range.start + call.expected_bytes.expect("and knows its bytes");
+            assert!(
+                end <= size && (range.end == u64::MAX || range.end == end),
+                "{call:?}"
+            );
+            assert_eq!(
+                crate::locate(path, None).map(|(title, _)| title < 1 << 32),
+                Some(true)
+            );
+        }
+    }
+    let text = trace
+        .to_text(crate::Dialect::Headlong)
+        .expect("it can be said");
+    let read = crate::Trace::read(text.as_bytes()).expect("and read");
+    assert_eq!(read.sessions, trace.sessions);
+}
+
+#[test]
+fn a_trace_asks_for_the_bytes_of_the_log() {
+    let specification = preset(80);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let sent: u64 = Log::new(&specification, &catalogue, 2)
+        .map(|entry| entry.request.sent_bytes)
+        .sum();
+    let trace = trace(&specification, &catalogue, 2);
+    let calls = trace.sessions.iter().flat_map(|session| session.calls());
+    assert_eq!(
+        calls.filter_map(|call| call.expected_bytes).sum::<u64>(),
+        sent
+    );
+}
+
+#[test]
+fn a_specification_is_written_as_it_is_read() {
+    let specification = preset(1000);
+    let text = specification.to_toml();
+    assert!(Specification::is_meant(&text));
+    let read = Specification::read("written", &text, &[]).expect("it is well formed");
+    assert_eq!(read, specification);
+    assert!(!Specification::is_meant(
+        crate::preset::text("youtube-2011").expect("a preset")
+    ));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_its_line() {
+    let text = "model = \"phases\"\n[catalogue]\nzipf_alfa = 1\ndrives = 0\nvideo = [[500, 1, 1], \
+                [400, 1, 1]]\n[viewing]\nup_share = 0.9\ndown_share = 0.9\n[device.x]\nrequests = \
+                \"lazy\"\nbuffer = \"0s\"\n";
+    let errors = Specification::read("mine.toml", text, &[]).expect_err("it is full of mistakes");
+    let told = errors.to_string();
+    for part in [
+        "mine.toml:3: catalogue.zipf_alfa: unknown key; did you mean catalogue.zipf_alpha?",
+        "mine.toml:4: catalogue.drives: 0 is out of bounds; write 1 to 65535",
+        "mine.toml:5: catalogue.video: write [[kbps, share of titles that have it, weight], ...]",
+        "mine.toml:7: viewing.up_share: is more than 1 together with viewing.down_share",
+        "mine.toml:10: device.x.requests: `lazy` is unknown; write chunk or open",
+        "mine.toml:11: device.x.buffer: 0 is out of bounds; write 1 to 36000",
+    ] {
+        assert!(told.contains(part), "{part}\nis missing in\n{told}");
+    }
+    let errors = Specification::preset("netflix-2014-catalogue", &[]).expect_err("no such preset");
+    assert!(
+        errors
+            .to_string()
+            .contains("did you mean netflix-2014-catalog?"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn a_device_of_its_own_takes_what_it_does_not_say_from_its_namesake() {
+    let text = "model = \"phases\"\n[device.console]\nbuffer = \"60s\"\n";
+    let read = Specification::read("mine.toml", text, &[]).expect("it is well formed");
+    let preset = preset(SESSIONS_FULL);
+    let model = preset
+        .devices
+        .iter()
+        .find(|device| device.name == "console")
+        .expect("one");
+    assert_eq!(
+        read.devices,
+        [Device {
+            buffer_s: 60.0,
+            ..model.clone()
+        }]
+    );
+    assert_eq!(read.viewing, preset.viewing);
+}
+
+/// Chains by trying every pair, as a check of the quick way (rule A6).
+fn naive_chains(lines: &[Request]) -> Vec<(u32, u64, u64, u32)> {
+    let lines: Vec<&Request> = lines.iter().filter(|line| line.sent_bytes > 0).collect();
+    let end = |line: &Request| line.offset + line.sent_bytes;
+    let key = |index: &usize| (end(lines[*index]), lines[*index].received_ms, *index);
+    let mut enders: Vec<usize> = (0..lines.len()).collect();
+    enders.sort_by_key(key);
+    let mut next = alloc::vec![None; lines.len()];
+    for ender in enders {
+        let mut best: Option<usize> = None;
+        for (starter, line) in lines.iter().enumerate() {
+            let fits = line.file == lines[ender].file
+                && line.offset == end(lines[ender])
+                && (line.received_ms - lines[ender].received_ms).abs() <= 40_000
+                && !next.contains(&Some(starter));
+            if fits && best.is_none_or(|best| line.received_ms < lines[best].received_ms) {
+                best = Some(starter);
+            }
+        }
+        next[ender] = best;
+    }
+    let mut found = Vec::new();
+    for first in (0..lines.len()).filter(|index| !next.contains(&Some(*index))) {
+        let (mut length, mut count, mut at) = (0, 0, Some(first));
+        while let Some(index) = at {
+            (length, count) = (length + lines[index].sent_bytes, count + 1);
+            at = next[index];
+        }
+        found.push((lines[first].file, lines[first].offset, length, count));
+    }
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn chains_are_those_that_trying_every_pair_gives() {
+    let specification = preset(60);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut compared = 0;
+    for session in Sessions::new(&specification, &catalogue, 11) {
+        if session.requests.len() > 400 {
+            continue;
+        }
+        let mut lines = session.requests.clone();
+        let found = chains(&mut lines, &mut |_| {});
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|chain| (chain.file, chain.start, chain.length, chain.requests))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, naive_chains(&lines));
+        compared += found.len();
+    }
+    assert!(compared > 100, "{compared}");
+}
+
+#[test]
+fn the_preset_has_the_shapes_that_the_thesis_prints() {
+    let specification = preset(3000);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let seen = observe(&specification, &catalogue, 1);
+    let figures = figures(&seen);
+    // The generator is one of plausible viewers, not of percentages: bounds are wide on purpose.
+    for (name, least, most) in [
+        ("data sent, TiB", 24.0, 34.0),
+        ("requests, million", 52.0, 72.0),
+        ("chains, million", 1.9, 2.6),
+        ("chains from offset zero, %", 20.0, 32.0),
+        ("chunk at zero < 16 KiB, %", 42.0, 58.0),
+        ("open at zero of 768 KiB, %", 78.0, 95.0),
+        ("chains longer than 1 MB, %", 25.0, 45.0),
+        ("chains longer than 10 MB, %", 9.0, 17.0),
+        ("chains longer than 20 MB, %", 7.0, 12.0),
+        ("bytes in chains beyond 10 MB, %", 90.0, 96.0),
+        ("exponent 1-200 MB", 0.4, 0.6),
+        ("start in the first 1 %, %", 33.0, 39.0),
+        ("download up to 20 %, %", 45.0, 55.0),
+        ("sessions up to 40 s, %", 30.0, 37.0),
+        ("sessions with a stable phase, %", 52.0, 62.0),
+        ("stable time, %", 74.0, 84.0),
+        ("inactive time, %", 13.0, 20.0),
+        ("transient time, %", 3.0, 6.0),
+        ("stable phase, content, mean min", 7.5, 9.5),
+    ] {
+        let figure = figures.iter().find(|figure| figure.name == name);
+        let ours = figure.expect("it is one of the figures").ours;
+        assert!(
+            (least..=most).contains(&ours),
+            "{name}: {ours}, not {least} to {most}"
+        );
+    }
+}
+
+fn distance(one: &Points, other: &Points) -> f64 {
+    let law = |points: &Points| headlong_random::Empirical::new(points.clone()).expect("a curve");
+    let (one, other) = (law(one), law(other));
+    let values = one
+        .points()
+        .iter()
+        .chain(other.points())
+        .map(|point| point.0);
+    let apart = values.map(|value| libm::fabs(one.share_below(value) - other.share_below(value)));
+    apart.fold(0.0, f64::max)
+}
+
+#[test]
+fn a_log_gives_a_specification_that_gives_such_a_log() {
+    // A workload unlike the preset, so that nothing can come back by standing still.
+    let changes = [
+        ("catalogue.zipf_alpha", "0.9"),
+        ("catalogue.titles", "400"),
+        ("catalogue.head_titles", "0"),
+        ("sessions.count", "3000"),
+        ("viewing.glance_share", "0.2"),
+        ("viewing.stay", "[[0, 0], [0.3, 0.5], [0.9, 0.9], [1, 1]]"),
+        ("viewing.pauses_per_hour", "3"),
+        ("viewing.changes_per_hour", "5"),
+        ("device.tv.probes_first", "3"),
+        ("device.tv.buffer", "60s"),
+        ("device.browser.share", "40"),
+    ];
+    let changes: Vec<(String, String)> = changes
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let meant = Specification::preset("netflix-2014-catalog", &changes).expect("well formed");
+    let seen = observe(&meant, &Catalogue::of(&meant.catalogue), 21);
+    let fitted = fit(&seen);
+    assert_eq!(
+        fit(&seen),
+        fitted,
+        "the same measurements give the same specification"
+    );
+    let again = observe(&fitted, &Catalogue::of(&fitted.catalogue), 22);
+
+    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    assert!(
+        libm::fabs(slope(&seen) - slope(&again)) < 0.1,
+        "{} {}",
+        slope(&seen),
+        slope(&again)
+    );
+    let apart = distance(&seen.viewing.session_s, &again.viewing.session_s);
+    assert!(apart < 0.06, "session lengths: {apart}");
+    for (one, other) in seen.chains.survival.iter().zip(&again.chains.survival) {
+        let apart = libm::fabs(one.1 - other.1);
+        assert!(
+            apart < 0.06,
+            "survival at {} bytes: {} and {}",
+            one.0,
+            one.1,
+            other.1
+        );
+    }
+    for (name, of) in [
+        (
+            "transient",
+            (|phases| phases.transient_share) as fn(&PhasesSeen) -> f64,
+        ),
+        ("stable", |phases| phases.stable_share),
+        ("inactive", |phases| phases.inactive_share),
+    ] {
+        let (one, other) = (of(&seen.phases), of(&again.phases));
+        assert!(
+            libm::fabs(one - other) < 0.04,
+            "{name}: {one} and {other}; {:?} and {:?}",
+            seen.phases,
+            again.phases
+        );
+    }
+    let default = preset(2000);
+    let default = observe(&default, &Catalogue::of(&default.catalogue), 22);
+    assert!(
+        default.phases.stable_share - seen.phases.stable_share > 0.06,
+        "the preset itself must not pass this test"
+    );
+}
+
+#[test]
+fn nothing_measured_gives_the_preset() {
+    let fitted = fit(&Observed::default());
+    let preset = preset(SESSIONS_FULL);
+    assert_eq!(fitted.viewing, preset.viewing);
+    assert_eq!(fitted.catalogue, preset.catalogue);
+    let names = |devices: &[Device]| {
+        devices
+            .iter()
+            .map(|one| one.name.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&fitted.devices), names(&preset.devices));
+}
+
+#[test]
+fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
+    let mut sessions: Vec<u64> = (1..=5000u64)
+        .map(|rank| {
+            let level = 40_000.0 * libm::pow(rank as f64, -0.7);
+            libm::round(if rank <= 20 { level * 3.0 } else { level }) as u64
+        })
+        .collect();
+    let popularity = Popularity::of(&mut sessions, 20);
+    assert!(libm::fabs(popularity.slope - 0.7) < 0.01, "{popularity:?}");
+    assert!(
+        libm::fabs(popularity.head_factor - 3.0) < 0.1,
+        "{popularity:?}"
+    );
+}

@@ -1,0 +1,4 @@
+//! `cargo +nightly fuzz run trace_format --features libfuzzer`
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| headlong_fuzz::trace_format::run(data));

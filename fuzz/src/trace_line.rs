@@ -1,0 +1,29 @@
+//! Lines of a request log, in any format.
+
+use headlong_trace::{Format, understand};
+
+use crate::split_line;
+
+/// The first line names the format (`nginx:$remote_addr ...`), the rest is the log. Every line is a
+/// request or is dropped, and what is believed is within reason.
+pub fn run(data: &[u8]) {
+    let (name, log) = split_line(data);
+    let Some(Ok(format)) = str::from_utf8(name).ok().map(str::parse::<Format>) else {
+        return;
+    };
+    let Ok(understood) = understand(log, Some(&format)) else {
+        return;
+    };
+    let lines = log.split(|byte| *byte == b'\n').count() as u64;
+    let dropped: u64 = understood
+        .dropped
+        .by_reason()
+        .iter()
+        .map(|of| of.count)
+        .sum();
+    assert!(understood.requests + dropped <= lines);
+    assert!(
+        understood.bytes <= understood.requests << 50,
+        "no more than a pebibyte each"
+    );
+}

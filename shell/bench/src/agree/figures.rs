@@ -1,0 +1,73 @@
+//! What a run was like, from the record of either world.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::record::RunRecord;
+
+/// What one world did at a rate. Rates in bytes a second of model time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Figures {
+    /// What viewers got in steady state.
+    pub delivered: f64,
+    /// What the drive read in steady state.
+    pub disk: f64,
+    /// Bytes of a sequence of adjacent requests.
+    pub bytes_per_seek: f64,
+    /// Block requests a second.
+    pub requests_per_second: f64,
+    /// Share of the whole run in which the drive had something to do.
+    pub disk_busy: Option<f64>,
+    /// Reads of the server a second, over the whole run.
+    pub reads_per_second: Option<f64>,
+    /// Mean bytes of a prefetch.
+    pub prefetch_bytes: Option<f64>,
+    /// Bytes sent that had been read before, of bytes sent.
+    pub hit_ratio: Option<f64>,
+    /// Bytes prefetched and evicted unread, of bytes read.
+    pub evicted_ratio: Option<f64>,
+    /// Share of sessions in steady state that failed.
+    pub failure_share: f64,
+}
+
+impl Figures {
+    /// From a record of either world.
+    pub fn of(record: &RunRecord) -> Self {
+        let pattern = &record.disk.pattern;
+        let drive = |path: &str| record.disk.counters.pointer(path).and_then(Value::as_f64);
+        let elapsed = drive("/counters/elapsed_ns").filter(|ns| *ns > 0.0);
+        let served = |name: &str| {
+            let path = format!("/devices/0/counters/{name}");
+            let counter = record.server_facts.status.pointer(&path)?;
+            counter.as_f64()
+        };
+        let ratio = |part: &str, whole: &str| {
+            let whole = served(whole).filter(|whole| *whole > 0.0)?;
+            Some(served(part)? / whole)
+        };
+        let seconds = pattern.seconds.max(1e-9);
+        let is_counted = served("jobs").is_some_and(|jobs| jobs > 0.0);
+        // Of a server that counts nothing: what the drive did not read for it.
+        let delivered = record.verdict.delivered;
+        let kept = || (delivered > 0.0).then(|| (1.0 - pattern.rate() / delivered).max(0.0));
+        let of_engine = |value: Option<f64>| value.filter(|_| is_counted);
+        Self {
+            delivered,
+            disk: pattern.rate(),
+            bytes_per_seek: pattern.bytes_per_sequence,
+            requests_per_second: pattern.requests as f64 / seconds,
+            disk_busy: drive("/counters/busy_ns")
+                .zip(elapsed)
+                .map(|(busy, elapsed)| busy / elapsed),
+            reads_per_second: of_engine(
+                served("reads_done")
+                    .zip(elapsed)
+                    .map(|(reads, elapsed)| reads / (elapsed / 1e9)),
+            ),
+            prefetch_bytes: ratio("job_bytes", "jobs"),
+            hit_ratio: of_engine(ratio("bytes_reused", "bytes_sent")).or_else(kept),
+            evicted_ratio: of_engine(ratio("prefetch_evicted_bytes", "bytes_read")),
+            failure_share: record.verdict.failure_share,
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Whether virtual time tells the truth: the same experiment in both worlds, side by side.
+//!
+//! The one idea: the failure-free rate of each server is looked for on the emulated drive and in
+//! virtual time, with the same sessions; and at the rate that was found on the drive, what the two
+//! worlds did for it is put beside each other.
+//!
+//! What the machine adds on the way from the drive to the server is told to the virtual runs: at a
+//! time scale of ten, a tenth of a millisecond is a millisecond. Where a real run of
+//! `headlong serve` has one read outstanding at a time, it is measured: how long its reads took
+//! beyond what the drive was busy. Several reads at a time hide most of it.
+//!
+//! Invariants: a figure that one side does not have is missing, not zero; a pair counts only if both
+//! sides found a rate.
+
+mod figures;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use headlong_report::{Page, Section};
+use headlong_units::Duration;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use self::figures::Figures;
+use crate::command::{BenchError, Ending, Options, print};
+use crate::experiment::{Cell, Experiment, ServerKind};
+use crate::hunt::{Hunt, Limit, Runner};
+use crate::record::{OutcomeName, RunRecord};
+use crate::virtual_command::{Virtual, limits};
+use crate::virtual_run::VirtualBench;
+
+/// Name and version of the result's form.
+const SCHEMA: &str = "headlong-agree-1";
+/// What the machine adds to a request of the drive, if nobody says and no run can tell.
+const TURNAROUND_USUAL: Duration = Duration::from_micros(200);
+
+/// How far rates may lie apart, as a share of the real one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Tolerance {
+    /// Of the engine.
+    pub headlong: f64,
+    /// Of the servers that are imitated with their kernel.
+    pub vanilla: f64,
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self {
+            headlong: 0.10,
+            vanilla: 0.20,
+        }
+    }
+}
+
+/// One server under one workload in both worlds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// Name of the workload.
+    pub workload: String,
+    /// Name of the server.
+    pub server: String,
+    /// Mean failure-free rate on the emulated drive, bytes a second; `None` if none was found.
+    pub real_rate: Option<f64>,
+    /// The same in virtual time.
+    pub virtual_rate: Option<f64>,
+    /// Virtual by real.
+    pub ratio: Option<f64>,
+    /// How far it may be from 1.
+    pub tolerance: f64,
+    /// Whether the machine ended a real search, not the drive: then a higher virtual rate says
+    /// nothing against it.
+    pub is_machine_limited: bool,
+    /// Whether the two agree.
+    pub agrees: bool,
+    /// The rate at which figures are put beside each other.
+    pub rate: Option<f64>,
+    /// What happened on the emulated drive at that rate.
+    pub real: Option<Figures>,
+    /// What happened in virtual time at that rate, with the same sessions.
+    pub imagined: Option<Figures>,
+    /// The command that repeats the virtual run.
+    pub replay: Option<String>,
+}
+
+/// All of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Agreement {
+    /// Always `headlong-agree-1`.
+    pub schema: String,
+    /// Name of the experiment.
+    pub experiment: String,
+    /// What the machine adds to a request of the drive, in microseconds on the wall.
+    pub turnaround_us: f64,
+    /// One for each server and workload.
+    pub pairs: Vec<Pair>,
+}
+
+impl Agreement {
+    /// Whether all agree.
+    pub fn holds(&self) -> bool {
+        self.pairs.iter().all(|pair| pair.agrees)
+    }
+}
+
+/// Looks for every limit in both worlds. With a rate, makes one run of each server there instead; with
+/// a turnaround (see [`VirtualBench::new`]), takes it instead of measuring it.
+///
+/// # Errors
+/// If the machine failed, or a result cannot be written.
+pub fn agree(
+    experiment: &Experiment,
+    cells: &[Cell],
+    (rate, said): (Option<f64>, Option<Duration>),
+    how: &Virtual,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let cells = &imitable(experiment, cells, how)?;
+    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
+    let real = match rate {
+        Some(rate) => runs(experiment, cells, rate, &mut hunt)?,
+        None => searches(experiment, cells, &mut hunt)?,
+    };
+    drop(hunt);
+    let serial = serial(experiment, cells, how);
+    let measured = || turnaround(&real, &serial, experiment.time_scale);
+    let turnaround = said.or_else(measured).unwrap_or(TURNAROUND_USUAL);
+    let how = Virtual {
+        turnaround,
+        replay: format!("{} --turnaround {turnaround}", how.replay),
+        ..how.clone()
+    };
+    let virtual_options = Options {
+        results: options.results.join("virtual"),
+        ..options.clone()
+    };
+    let imagined = match rate {
+        Some(_) => Vec::new(),
+        None => limits(experiment, cells, &how, &virtual_options)?.limits,
+    };
+    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
+    let pairs = cells
+        .iter()
+        .map(|cell| pair(cell, &real, &imagined, &bench, rate.is_some()))
+        .collect::<Result<Vec<Pair>, BenchError>>()?;
+    let agreement = Agreement {
+        schema: SCHEMA.to_owned(),
+        experiment: experiment.name.clone(),
+        turnaround_us: how.turnaround.as_secs_f64() * 1e6,
+        pairs,
+    };
+    tell(experiment, &agreement, options)?;
+    Ok(match agreement.holds() {
+        true => Ending::Done,
+        false => Ending::Missed,
+    })
+}
+
+/// Those that have a form in virtual time; the others are told of, before anything is run.
+fn imitable(
+    experiment: &Experiment,
+    cells: &[Cell],
+    how: &Virtual,
+) -> Result<Vec<Cell>, BenchError> {
+    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
+    let lacks = bench.lacks(cells);
+    for lack in &lacks {
+        eprintln!("left out: {lack}");
+    }
+    let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
+    let left: Vec<Cell> = cells.iter().filter(lacking).cloned().collect();
+    match left.is_empty() {
+        true => Err(BenchError::Missing(
+            lacks.iter().map(ToString::to_string).collect(),
+        )),
+        false => Ok(left),
+    }
+}
+
+fn searches<R: Runner>(
+    experiment: &Experiment,
+    cells: &[Cell],
+    hunt: &mut Hunt<'_, R>,
+) -> Result<Vec<Limit>, BenchError> {
+    let mut limits = Vec::new();
+    for repeat in 0..experiment.repeats {
+        for cell in cells {
+            limits.push(hunt.search(cell, cell.rate_start(), repeat)?);
+        }
+    }
+    Ok(limits)
+}
+
+/// One run of each, as limits that nobody looked for.
+fn runs<R: Runner>(
+    experiment: &Experiment,
+    cells: &[Cell],
+    rate: f64,
+    hunt: &mut Hunt<'_, R>,
+) -> Result<Vec<Limit>, BenchError> {
+    let mut limits = Vec::new();
+    for cell in cells {
+        let record = hunt.run(cell, rate, experiment.seed, false)?;
+        limits.push(Limit::of_run(cell, record));
+    }
+    Ok(limits)
+}
+
+fn pair(
+    cell: &Cell,
+    real: &[Limit],
+    imagined: &[Limit],
+    bench: &VirtualBench,
+    is_one_run: bool,
+) -> Result<Pair, BenchError> {
+    let is_of =
+        |limit: &&Limit| limit.workload == cell.workload_name && limit.server == cell.server_name;
+    let mean = |limits: &[Limit]| {
+        let rates: Vec<f64> = limits
+            .iter()
+            .filter(is_of)
+            .filter_map(|l| l.found.rate)
+            .collect();
+        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+    };
+    let best = real
+        .iter()
+        .filter(is_of)
+        .rev()
+        .find_map(|limit| limit.best.as_ref());
+    let at_the_rate = match best {
+        Some(best) => Some(bench.clone().run(cell, best.rate, best.seed, false)?),
+        None => None,
+    };
+    let (real_rate, virtual_rate) = match is_one_run {
+        true => (None, None),
+        false => (mean(real), mean(imagined)),
+    };
+    let ratio = real_rate
+        .zip(virtual_rate)
+        .map(|(real, imagined)| imagined / real);
+    let tolerance = Tolerance::default();
+    let tolerance = match cell.server.kind {
+        ServerKind::Headlong { .. } => tolerance.headlong,
+        _ => tolerance.vanilla,
+    };
+    let is_machine_limited = real
+        .iter()
+        .filter(is_of)
+        .any(|limit| limit.found.is_machine_limited());
+    let agrees = match (is_one_run, ratio) {
+        (true, _) => both_pass(best, at_the_rate.as_ref(), tolerance),
+        (false, Some(ratio)) => {
+            ratio >= 1.0 - tolerance && (is_machine_limited || ratio <= 1.0 + tolerance)
+        }
+        (false, None) => false,
+    };
+    Ok(Pair {
+        workload: cell.workload_name.clone(),
+        server: cell.server_name.clone(),
+        real_rate,
+        virtual_rate,
+        ratio,
+        tolerance,
+        is_machine_limited,
+        agrees,
+        rate: best.map(|best| best.rate),
+        real: best.map(Figures::of),
+        imagined: at_the_rate.as_ref().map(Figures::of),
+        replay: best.map(|best| bench.replay_line(cell, best.rate, best.seed)),
+    })
+}
+
+/// Of single runs: both come to the same end, and deliver and read about the same.
+fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: f64) -> bool {
+    let (Some(real), Some(imagined)) = (real, imagined) else {
+        return false;
+    };
+    let is_near = |a: f64, b: f64| (a - b).abs() <= tolerance * a.max(b);
+    let (r, i) = (Figures::of(real), Figures::of(imagined));
+    real.verdict.outcome == imagined.verdict.outcome
+        && is_near(r.delivered, i.delivered)
+        && is_near(r.disk, i.disk)
+}
+
+/// Those with one read outstanding at a time.
+fn serial(experiment: &Experiment, cells: &[Cell], how: &Virtual) -> Vec<Cell> {
+    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
+    let is_serial = |cell: &&Cell| bench.reads_at_a_time(cell) == Some(1);
+    cells.iter().filter(is_serial).cloned().collect()
+}
+
+/// What the machine adds to a read of these, on the wall: how long their reads were under way beyond
+/// what the drive was busy.
+fn turnaround(real: &[Limit], serial: &[Cell], time_scale: u32) -> Option<Duration> {
+    let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for limit in real {
+        let is_serial =
+            |cell: &Cell| cell.server_name == limit.server && cell.workload_name == limit.workload;
+        let Some(best) = limit.best.as_ref() else {
+            continue;
+        };
+        if best.verdict.outcome == OutcomeName::Refused || !serial.iter().any(is_serial) {
+            continue;
+        }
+        let served = |name: &str| {
+            let path = format!("/devices/0/counters/{name}");
+            best.server_facts.status.pointer(&path)?.as_f64()
+        };
+        let drive = best.disk.counters.pointer("/counters/busy_ns");
+        let busy = drive.and_then(Value::as_f64);
+        if let (Some(server), Some(drive), Some(reads)) =
+            (served("busy_seconds"), busy, served("reads_done"))
+        {
+            *sums.entry("added").or_default() += (server - drive / 1e9).max(0.0);
+            *sums.entry("reads").or_default() += reads;
+        }
+    }
+    let reads = sums.get("reads").copied().filter(|reads| *reads > 0.0)?;
+    let seconds = sums.get("added")? / reads / f64::from(time_scale);
+    Some(Duration((seconds * 1e9) as u64))
+}
+
+fn tell(
+    experiment: &Experiment,
+    agreement: &Agreement,
+    options: &Options,
+) -> Result<(), BenchError> {
+    let lead = format!(
+        "The emulated drive beside virtual time. What the machine adds to a request: {:.0} us on \
+         the wall.",
+        agreement.turnaround_us
+    );
+    let section = Section::new("Rates without a failure")
+        .command(&options.command_line)
+        .table(agreement.rates_table());
+    let figures = Section::new("At the same rate, real / virtual").table(agreement.figures_table());
+    let page = Page::new(format!("{}: both worlds", experiment.name)).lead(lead.as_str());
+    page.section(section)
+        .section(figures)
+        .write(&options.report())?;
+    let value = serde_json::to_value(agreement).unwrap_or_default();
+    print(options, &value, || {
+        let mut text = agreement.rates_table().to_markdown() + "\n";
+        text += &agreement
+            .figures_table()
+            .caption("Real / virtual")
+            .to_markdown();
+        for pair in agreement.pairs.iter().filter(|pair| !pair.agrees) {
+            if let Some(replay) = &pair.replay {
+                text += &format!("\n{}, {}: again: {replay}", pair.server, pair.workload);
+            }
+        }
+        text + &format!("\nThe page: {}\n", options.report().display())
+    });
+    Ok(())
+}

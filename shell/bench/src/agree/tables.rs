@@ -1,0 +1,98 @@
+//! Both worlds beside each other, for people.
+
+use headlong_report::{Cell, Table};
+
+use super::{Agreement, Figures, Pair};
+
+const MIB: f64 = 1_048_576.0;
+
+impl Agreement {
+    /// Rates of both worlds.
+    pub fn rates_table(&self) -> Table {
+        let heads = [
+            "Workload",
+            "Server",
+            "Real (MiB/s)",
+            "Virtual (MiB/s)",
+            "Ratio",
+            "Within",
+            "Agrees",
+        ];
+        let mut table = Table::new(heads);
+        for pair in &self.pairs {
+            let rate = |rate: Option<f64>| number(rate.map(|rate| rate / MIB), 1);
+            let agrees = match (pair.agrees, pair.is_machine_limited) {
+                (true, false) => "yes",
+                (true, true) => "as far as the machine can tell",
+                (false, _) => "no",
+            };
+            table.push([
+                pair.workload.as_str().into(),
+                pair.server.as_str().into(),
+                rate(pair.real_rate),
+                rate(pair.virtual_rate),
+                number(pair.ratio, 2),
+                format!("{:.0} %", pair.tolerance * 100.0).into(),
+                agrees.into(),
+            ]);
+        }
+        table
+    }
+
+    /// What both worlds did at the same rate: each figure twice, the real one first.
+    pub fn figures_table(&self) -> Table {
+        let mut heads = vec!["Figure".to_owned()];
+        let both: Vec<(&Pair, Figures, Figures)> = self
+            .pairs
+            .iter()
+            .filter_map(|pair| Some((pair, pair.real?, pair.imagined?)))
+            .collect();
+        for (pair, ..) in &both {
+            let rate = pair.rate.unwrap_or(0.0) / MIB;
+            heads.push(format!("{} {} at {rate:.1}", pair.workload, pair.server));
+        }
+        let mut table = Table::new(heads);
+        for (name, figure, scale, decimals) in FIGURES {
+            let mut row = vec![Cell::from(*name)];
+            for (_, real, imagined) in &both {
+                let told = |figures: &Figures| match figure(figures) {
+                    Some(value) => format!("{:.1$}", value * scale, decimals),
+                    None => "-".to_owned(),
+                };
+                row.push(format!("{} / {}", told(real), told(imagined)).into());
+            }
+            table.push(row);
+        }
+        table
+    }
+}
+
+type Figure = fn(&Figures) -> Option<f64>;
+
+/// Name, value, scale and decimals of each row.
+const FIGURES: &[(&str, Figure, f64, usize)] = &[
+    ("Delivered (MiB/s)", |f| Some(f.delivered), 1.0 / MIB, 1),
+    ("Drive (MiB/s)", |f| Some(f.disk), 1.0 / MIB, 1),
+    ("KiB a seek", |f| Some(f.bytes_per_seek), 1.0 / 1024.0, 0),
+    (
+        "Block requests a second",
+        |f| Some(f.requests_per_second),
+        1.0,
+        1,
+    ),
+    ("Drive busy (%)", |f| f.disk_busy, 100.0, 1),
+    ("Reads a second", |f| f.reads_per_second, 1.0, 1),
+    ("Mean prefetch (KiB)", |f| f.prefetch_bytes, 1.0 / 1024.0, 0),
+    (
+        "Sent from what was read before (%)",
+        |f| f.hit_ratio,
+        100.0,
+        1,
+    ),
+    ("Evicted unread (%)", |f| f.evicted_ratio, 100.0, 2),
+    ("Sessions failed (%)", |f| Some(f.failure_share), 100.0, 2),
+];
+
+fn number(value: Option<f64>, decimals: usize) -> Cell {
+    value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
+}

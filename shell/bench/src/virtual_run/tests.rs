@@ -1,0 +1,109 @@
+//! Virtual runs of a small experiment.
+
+use std::path::Path;
+
+use super::*;
+use crate::record::tests::differences;
+
+const TEXT: &str = r#"
+name = "small"
+time_scale = 10
+memory = "256MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "4GB"
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 60
+set.title.hd.count = 4
+[phases]
+ramp_up = "30s"
+measured = "60s"
+ramp_down = "20s"
+[workload.sd]
+preset = "youtube-sd"
+rate = "6MiB/s"
+[server.headlong]
+kind = "headlong"
+config = { admission = "accept", prefetch = "3MiB" }
+[server.nginx]
+kind = "nginx"
+kernel.read_ahead_kb = 512
+[server.blocking]
+kind = "nginx"
+aio = "off"
+[server.apache]
+kind = "apache"
+[server.past-the-cache]
+kind = "nginx"
+directio = "1MiB"
+[server.anything]
+kind = "command"
+command = ["serve", "{port}"]
+"#;
+
+fn experiment() -> Experiment {
+    Experiment::from_text(Path::new("small.toml"), TEXT, false).expect("right")
+}
+
+fn bench() -> VirtualBench {
+    let turnaround = Duration::from_micros(100);
+    VirtualBench::new(&experiment(), turnaround, "headlong simulate small.toml")
+}
+
+fn cell(server: &str) -> Cell {
+    experiment().cell(Some(server), None).expect("there is one")
+}
+
+#[test]
+fn what_decides_a_real_run_decides_a_virtual_one() {
+    let world = bench().world(&cell("headlong")).expect("imitable");
+    assert_eq!(world.setup.engine.sizing.reference_bytes, 3 << 20);
+    assert_eq!(world.setup.engine.memory_bytes, 192 << 20);
+    assert_eq!(world.setup.turnaround, Duration::from_millis(1));
+    assert_eq!(world.drive.capacity_bytes(), 4_000_000_000);
+    let world = bench().world(&cell("nginx")).expect("imitable");
+    let Origin::Vanilla(vanilla) = world.setup.server else {
+        panic!("nginx is vanilla");
+    };
+    assert_eq!(vanilla.read_ahead_bytes, 512 * KIB);
+    assert_eq!((vanilla.workers, vanilla.threads), (2, 64));
+    assert_eq!(vanilla.expires, Duration::from_secs(5));
+    let world = bench().world(&cell("blocking")).expect("imitable");
+    let Origin::Vanilla(vanilla) = world.setup.server else {
+        panic!("nginx is vanilla");
+    };
+    assert_eq!((vanilla.workers, vanilla.threads), (64, 1));
+}
+
+#[test]
+fn what_cannot_be_imitated_is_named_with_the_reason() {
+    let lacks = bench().lacks(&experiment().cells());
+    let told: Vec<String> = lacks.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("anything, sd") && told[0].contains("command"));
+    assert!(told[1].contains("past-the-cache") && told[1].contains("directio"));
+}
+
+#[test]
+fn a_virtual_run_has_the_record_of_a_real_one_and_is_the_same_twice() {
+    let schema = include_str!("../../../../docs/schemas/bench-1.json");
+    let schema: Value = serde_json::from_str(schema).expect("JSON");
+    for server in ["headlong", "nginx", "blocking", "apache"] {
+        let made = || {
+            let record = bench().run(&cell(server), 6.0 * MIB, 3, false);
+            serde_json::to_value(record.expect("imitable")).expect("JSON")
+        };
+        let record = made();
+        let mut found = Vec::new();
+        differences(&schema, &record, "record", &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+        let delivered = record["verdict"]["delivered"].as_f64().expect("a number");
+        assert!(delivered > 2.0 * MIB, "{server}: {delivered}");
+        let again = record["setup"]["commands"][0].as_str().expect("a command");
+        assert!(again.ends_with(&format!(
+            "--server {server} --workload sd --rate 6291456B/s --seed 3"
+        )));
+        assert!(record == made(), "again: {again}");
+    }
+}

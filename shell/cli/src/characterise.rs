@@ -1,0 +1,153 @@
+//! `headlong trace characterise`: what viewers did, told from the server's logs.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use headlong_trace::take_in;
+use headlong_trace::told::{
+    Characterisation, Telling, characterise as tell, page, telling_bytes_max,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::trace::{Bar, Joining, Logs, mistake, taking_in};
+
+/// Tell what viewers did: tables and figures of a log
+///
+/// Reads access logs of any common server (its format is recognised by its first lines), cuts them
+/// into sessions, chains and phases, and tells what operators and planners ask: how popular titles
+/// are, which bit rates viewers choose, how much of a title they fetch, how sequential they read,
+/// how long they stay, where they pause. Tables and figures have the numbers of their counterparts
+/// in chapter 5 of J. Summers' thesis. For example:
+///
+///   headlong trace characterise access.log.*.gz --html report.html
+///   headlong trace characterise requests.csv --files files.csv --json > told.json
+///   zcat old.gz | headlong trace characterise - --tables parquet/ --spec mine.toml
+///
+/// A line that cannot be read is counted and shown in the report, never fatal.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Characterise {
+    #[command(flatten)]
+    logs: Logs,
+    /// One page with all tables and figures, to be opened in a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Everything as JSON on standard output (docs/schemas/characterisation-1.json)
+    #[arg(long)]
+    json: bool,
+    /// Tables requests, chains, phases and sessions as Parquet, for DuckDB, Polars or Spark
+    #[arg(long, value_name = "DIR")]
+    tables: Option<PathBuf>,
+    /// A workload specification fitted to the log, for `headlong workload generate`
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// Published numbers beside those of the log
+    #[arg(long, value_name = "WHOSE", value_parser = ["thesis"])]
+    beside: Option<String>,
+    #[command(flatten)]
+    joining: Joining,
+    /// What the report is called
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    title: String,
+}
+
+/// Does it.
+pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
+    let intake = arguments.logs.intake()?;
+    let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
+    eprintln!("headlong: memory for the log: {bound}");
+    let bar = Bar::new();
+    let taken = take_in(&intake, &bar).map_err(taking_in)?;
+    bar.0.finish_and_clear();
+    let more = telling_bytes_max(&taken, intake.threads);
+    eprintln!(
+        "headlong: {} requests of {} sessions; memory for sums: at most {} MiB",
+        taken.requests,
+        taken.sessions,
+        more.div_ceil(1 << 20)
+    );
+    if let Some(folder) = &arguments.tables {
+        std::fs::create_dir_all(folder).with_context(|| {
+            format!(
+                "{}: no such folder, and it cannot be made",
+                folder.display()
+            )
+        })?;
+    }
+    let telling = Telling {
+        rules: arguments.joining.rules(),
+        threads: intake.threads,
+        tables: arguments.tables.clone(),
+        title: arguments.title.clone(),
+        command: command(),
+    };
+    let bar = counting(taken.requests);
+    let mut told = tell(&taken, &telling, |done| bar.set_position(done))?;
+    bar.finish_and_clear();
+    if arguments.beside.is_some() {
+        told = told.beside_thesis();
+    }
+    if let Some(path) = &arguments.html {
+        page(&told).write(path)?;
+        eprintln!("headlong: the report is {}", path.display());
+    }
+    if let Some(path) = &arguments.spec {
+        let text = headlong_workload::phased::fit(&told.observed).to_toml();
+        std::fs::write(path, text).with_context(|| {
+            format!("{}: the specification could not be written", path.display())
+        })?;
+        eprintln!("headlong: the specification is {}", path.display());
+    }
+    print(&told, arguments.json)
+}
+
+/// The command as it was given, so that a report can be made again.
+fn command() -> String {
+    let words = std::env::args()
+        .enumerate()
+        .map(|(place, word)| match place {
+            0 => "headlong".to_string(),
+            _ if word.contains([' ', '"', '$', '\'']) => {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+            _ => word,
+        });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn print(told: &Characterisation, as_json: bool) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        serde_json::to_writer_pretty(&mut out, told)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    for id in ["table-5.1", "table-5.2", "table-5.4", "table-phases"] {
+        for table in told.tables().filter(|table| table.id == id) {
+            writeln!(out, "{}", headlong_trace::told::text(table))?;
+        }
+    }
+    let dropped: u64 = told.about.dropped.iter().map(|dropped| dropped.count).sum();
+    writeln!(out, "{dropped} lines were dropped.")?;
+    for dropped in &told.about.dropped {
+        writeln!(
+            out,
+            "  {} {}; such as {}",
+            dropped.count, dropped.reason, dropped.sample
+        )?;
+    }
+    Ok(())
+}
+
+/// How far telling is, if somebody is looking.
+fn counting(requests: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(requests);
+    if let Ok(style) = ProgressStyle::with_template("telling {wide_bar} {pos}/{len} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,252 @@
+//! Workloads of phases on the command line: logs, traces, files and figures of specifications like
+//! `netflix-2014-catalog`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use headlong_workload::phased::{
+    self, Catalogue, Entry, FILES_HEADER, Form, LOG_HEADER, Log, Specification, observe,
+};
+use headlong_workload::{Trace, preset};
+use serde_json::json;
+
+use crate::mistake::Mistakes;
+
+/// Sessions that are generated and measured to describe a specification, if nobody says how many.
+const DESCRIBED_SESSIONS: u64 = 10_000;
+/// Most sessions of a trace: it is in memory as a whole.
+const PLAYED_SESSIONS_MAX: u64 = 20_000;
+
+/// The specification of phases that `name` means: a preset, or a file that says so. `None` if it
+/// means another kind, or nothing.
+///
+/// # Errors
+/// If it is one and has mistakes.
+pub(crate) fn read(
+    name: &str,
+    overrides: &[(String, String)],
+) -> anyhow::Result<Option<Specification>> {
+    let read = match preset::phased_text(name) {
+        Some(text) => Specification::read(name, text, overrides),
+        None if preset::text(name).is_some() => return Ok(None),
+        None => match std::fs::read_to_string(name) {
+            Ok(text) if Specification::is_meant(&text) => {
+                Specification::read(name, &text, overrides)
+            }
+            // Whoever reads specifications of the other kind says what is wrong.
+            _ => return Ok(None),
+        },
+    };
+    read.map(Some)
+        .map_err(|errors| Mistakes(errors.to_string().lines().map(String::from).collect()).into())
+}
+
+/// With so many sessions, and a catalogue to match.
+pub(crate) fn scaled(
+    specification: Specification,
+    sessions: Option<u64>,
+) -> anyhow::Result<Specification> {
+    match sessions {
+        Some(0) => Err(Mistakes(vec!["--sessions 0: nobody comes; write 1 or more".into()]).into()),
+        Some(sessions) => Ok(specification.scaled(sessions)),
+        None => Ok(specification),
+    }
+}
+
+/// Where a log and its table of files go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogFiles {
+    /// Write a request log instead of a trace, as CSV: what a server would have logged. - is
+    /// standard output. Only of specifications of phases
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "output"])]
+    pub(crate) log: Option<PathBuf>,
+    /// Write the table of files that goes with the log, as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) files: Option<PathBuf>,
+}
+
+impl LogFiles {
+    /// Whether any was asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.log.is_some() || self.files.is_some()
+    }
+
+    /// Writes what was asked for.
+    pub(crate) fn write(&self, specification: &Specification, seed: u64) -> anyhow::Result<()> {
+        let catalogue = Catalogue::of(&specification.catalogue);
+        if let Some(path) = &self.files {
+            written(path, |out| {
+                writeln!(out, "{FILES_HEADER}")?;
+                let mut line = Vec::new();
+                for number in 0..catalogue.files.len() as u32 {
+                    line.clear();
+                    catalogue.write_file_csv(number, &mut line);
+                    out.write_all(&line)?;
+                }
+                Ok(())
+            })?;
+        }
+        let Some(path) = &self.log else {
+            return Ok(());
+        };
+        written(path, |out| {
+            writeln!(out, "{LOG_HEADER}")?;
+            write_log(Log::new(specification, &catalogue, seed), &catalogue, out)
+        })
+    }
+}
+
+fn write_log(
+    log: impl Iterator<Item = Entry>,
+    catalogue: &Catalogue,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let mut line = Vec::with_capacity(128);
+    for entry in log {
+        line.clear();
+        entry.write_csv(catalogue, &mut line);
+        out.write_all(&line)?;
+    }
+    Ok(())
+}
+
+/// Opens `path` (`-` is standard output) and has it written; a reader that had enough is no failure.
+fn written(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let failed = |error| anyhow::anyhow!("{}: cannot be written: {error}", path.display());
+    let result = if path == Path::new("-") {
+        let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+        write(&mut out).and_then(|()| out.flush())
+    } else {
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(path).map_err(failed)?);
+        write(&mut out).and_then(|()| out.flush())
+    };
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe && path == Path::new("-") => Ok(()),
+        other => other.map_err(failed),
+    }
+}
+
+/// The trace that `headlong load` plays.
+pub(crate) fn trace(specification: &Specification, seed: u64) -> anyhow::Result<Trace> {
+    let count = specification.sessions.count;
+    if count > PLAYED_SESSIONS_MAX {
+        let text = format!(
+            "{}: a trace of {count} sessions does not fit in memory; write --sessions 1000 (at most \
+             {PLAYED_SESSIONS_MAX}), or a log with --log",
+            specification.name
+        );
+        return Err(Mistakes(vec![text]).into());
+    }
+    let catalogue = Catalogue::of(&specification.catalogue);
+    Ok(phased::trace(specification, &catalogue, seed))
+}
+
+/// `workload describe` of a specification of phases: its parameters, and what a log of it shows
+/// beside what the thesis prints.
+pub(crate) fn describe(
+    specification: Specification,
+    sessions: Option<u64>,
+    seed: u64,
+    as_json: bool,
+) -> anyhow::Result<String> {
+    let count = sessions.unwrap_or(DESCRIBED_SESSIONS.min(specification.sessions.count));
+    let full = specification.sessions.count;
+    let specification = scaled(specification, Some(count))?;
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let seen = observe(&specification, &catalogue, seed);
+    let figures = phased::figures(&seen);
+    let is_published = preset::phased_text(&specification.name).is_some();
+    if as_json {
+        let rows: Vec<_> = figures
+            .iter()
+            .map(|figure| {
+                let published = figure.published.filter(|_| is_published);
+                json!({
+                    "figure": figure.name,
+                    "ours": figure.ours,
+                    "published": published,
+                    "source": figure.source,
+                })
+            })
+            .collect();
+        let value = json!({
+            "version": 1,
+            "name": specification.name,
+            "model": phased::MODEL,
+            "sessions": seen.sessions,
+            "seed": seed,
+            "figures": rows,
+        });
+        return Ok(format!("{value:#}\n"));
+    }
+    let mut page = String::new();
+    let bytes: u64 = catalogue.files.iter().map(|file| file.size).sum();
+    let _ = writeln!(
+        page,
+        "{}: {count} sessions of {full}, seed {seed}\n",
+        specification.name
+    );
+    let _ = writeln!(
+        page,
+        "  {} titles in {} files, {:.1} TB on {} drives",
+        catalogue.titles.len(),
+        catalogue.files.len(),
+        bytes as f64 / 1e12,
+        specification.catalogue.drives
+    );
+    for (number, device) in specification.devices.iter().enumerate() {
+        let form = |form| {
+            if form == Form::Open {
+                "open-ended"
+            } else {
+                "chunk"
+            }
+        };
+        let _ = writeln!(
+            page,
+            "  device {}: {:<14} {:>5.1} %, {} {}{}",
+            number + 1,
+            device.name,
+            100.0 * device.share
+                / specification
+                    .devices
+                    .iter()
+                    .map(|one| one.share)
+                    .sum::<f64>()
+                    .max(1e-9),
+            form(device.form),
+            device.content().name(),
+            if device.is_separate {
+                format!(", {} audio", form(device.audio_form))
+            } else {
+                String::new()
+            }
+        );
+    }
+    let head = if is_published { "published" } else { "" };
+    let _ = writeln!(
+        page,
+        "\n  {:<38} {:>12} {head:>10}",
+        "counts and bytes as of 126,064 sessions", "ours"
+    );
+    for figure in figures {
+        let published = figure.published.filter(|_| is_published);
+        let source = if published.is_some() {
+            figure.source
+        } else {
+            ""
+        };
+        let published = published.map_or(String::new(), |value| value.to_string());
+        let line = format!(
+            "  {:<38} {:>12.3} {published:>10}  {source}",
+            figure.name, figure.ours
+        );
+        let _ = writeln!(page, "{}", line.trim_end());
+    }
+    Ok(page)
+}

@@ -1,0 +1,338 @@
+//! `headlong simulate chains`: what a rule for prefetch sizes costs on chains that were logged.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use headlong_engine::Policy;
+use headlong_sim::chains::{
+    Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
+    Wanted, page, read_chains, read_files, text,
+};
+use headlong_units::{Duration, nearest_three};
+
+use crate::mistake::Mistakes;
+use crate::simulate_log;
+
+/// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
+///
+/// Each chain of the table is read with the server's own rules for prefetch sizes, as in thesis
+/// 5.6: one seek for each prefetch, a drive busy for bytes / t_max + seeks / s_max, a buffer as
+/// large as the latest prefetch, freed 40 s after the chain's end. There is no queue and no cache.
+///
+/// One line for each rule and size: prefetches, bytes read, utilisation of the worst drive in its
+/// worst minute (a noisy maximum), of the drives together in the busiest minute, and over all time;
+/// highest memory as a minute's mean, as all that a minute touches, and as a second's mean.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SimulatingChains {
+    #[command(flatten)]
+    pub(crate) table: TableArgs,
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
+    /// Also try first-grow and first-grow-sr with first sizes and growth fitted to this table
+    #[arg(long)]
+    fit: bool,
+    /// Also tell what a rule that knows the end of every chain would cost, and the least that any
+    /// could; --html always does
+    #[arg(long)]
+    frontier: bool,
+    /// Write the report as one HTML page
+    #[arg(long, value_name = "REPORT.html")]
+    html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  headlong simulate chains chains.csv
+  headlong simulate chains chains.csv --algorithm fixed --algorithm square-root --size 4,6,8 --json
+  headlong simulate chains --log access.log.gz --files files.csv --leave-out-last 1h --fit
+  headlong simulate chains chains.csv --files files.csv --drive wd-red-wd10efrx --html report.html";
+
+/// Which chains.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TableArgs {
+    /// Chains as CSV; the first line names the columns: start,length,t_start,t_end,open and, if
+    /// known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are
+    /// passed over
+    #[arg(
+        value_name = "CHAINS.csv",
+        required_unless_present = "log",
+        conflicts_with = "log"
+    )]
+    chains: Option<PathBuf>,
+    /// Take the chains straight from a request log, as `headlong trace chains` would join them; may
+    /// be given several times, and any format of its will do
+    #[arg(long, value_name = "LOG")]
+    log: Vec<PathBuf>,
+    /// Leave out sessions that begin in the last TIME of the log, whose chains are cut (the thesis:
+    /// 1h)
+    #[arg(long, value_name = "TIME", default_value = "0s", requires = "log")]
+    leave_out_last: Duration,
+    /// Files as CSV: file and, if known, kbps,disk,size; for what the chains do not say themselves
+    #[arg(long, value_name = "FILES.csv")]
+    files: Option<PathBuf>,
+}
+
+/// What to try on them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SweepArgs {
+    /// Rule for the size of a prefetch; may be given several times, all if not at all
+    #[arg(long, value_name = "NAME", value_parser = algorithm)]
+    algorithm: Vec<Policy>,
+    /// Sizes in MB: 7, or 4,6,8, or 1..16, or 0.5..4:0.5; may be given several times
+    #[arg(long, value_name = "MB", value_parser = sizes, default_value = "1..16")]
+    size: Vec<Sizes>,
+    /// Bytes of a MB, for sizes, --tmax and memory in GB: 1048576 or 1000000
+    #[arg(long, value_name = "BYTES", value_parser = megabyte, default_value = "1048576")]
+    mb: Megabyte,
+    /// Rate of a drive that does not seek; the default is of thesis 5.6.2, a Deskstar 5K3000
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "125.5MB/s")]
+    tmax: f64,
+    /// Seeks per second of a drive that moves no bytes; the default as before
+    #[arg(long, value_name = "SEEKS", value_parser = rate, default_value = "39.4/s")]
+    smax: f64,
+    /// Take both from a modelled drive instead (Eq. 5.4)
+    #[arg(long, value_name = "PRESET", value_parser = drive, conflicts_with_all = ["tmax", "smax"])]
+    drive: Option<DriveRates>,
+    /// How many drives count for utilisation; those numbered higher are SSDs, which do not. All of
+    /// the table's by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    disks: Option<u16>,
+    /// Threads; the figures do not depend on it
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+/// Sizes in MB.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sizes(pub(crate) Vec<f64>);
+
+pub(crate) fn algorithm(name: &str) -> Result<Policy, String> {
+    Policy::from_name(name).ok_or_else(|| {
+        let known = Policy::ALL.iter().map(|policy| policy.name());
+        let nearest = nearest_three(name, known).join(", ");
+        format!("there is no rule \"{name}\"; the nearest names are {nearest}")
+    })
+}
+
+pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+    const FORM: &str = "write it like 7, 4,6,8, 1..16 or 0.5..4:0.5, in MB";
+    const SIZES_MAX: usize = 1_000;
+    let number = |text: &str| {
+        let number = text.trim().parse::<f64>().ok();
+        number
+            .filter(|mb| (0.001..=100_000.0).contains(mb))
+            .ok_or_else(|| format!("`{text}` is no size between 0.001 and 100000; {FORM}"))
+    };
+    let Some((from, to)) = text.split_once("..") else {
+        return text
+            .split(',')
+            .map(number)
+            .collect::<Result<_, _>>()
+            .map(Sizes);
+    };
+    let (to, step) = match to.split_once(':') {
+        Some((to, step)) => (number(to)?, number(step)?),
+        None => (number(to)?, 1.0),
+    };
+    let from = number(from)?;
+    // Half a step more, so that 0.1 + 0.1 + 0.1 still ends where 0.3 is.
+    let count = ((to - from) / step + 1.0 + 1e-9).floor();
+    if count < 1.0 || count > SIZES_MAX as f64 {
+        return Err(format!(
+            "`{text}` is none or more than {SIZES_MAX} sizes; {FORM}"
+        ));
+    }
+    let sizes = (0..count as usize).map(|index| from + index as f64 * step);
+    Ok(Sizes(sizes.collect()))
+}
+
+fn megabyte(text: &str) -> Result<Megabyte, String> {
+    match text {
+        "1048576" => Ok(Megabyte::Binary),
+        "1000000" => Ok(Megabyte::Decimal),
+        _ => Err("a MB has 1048576 or 1000000 bytes".to_owned()),
+    }
+}
+
+/// `125.5MB/s`, `39.4/s` or the bare number.
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix("/s").unwrap_or(text);
+    let number = number.strip_suffix("MB").unwrap_or(number).trim();
+    let number = number.parse::<f64>().ok();
+    number
+        .filter(|rate| rate.is_finite() && *rate > 0.0)
+        .ok_or_else(|| format!("`{text}` is no rate; write it like 125.5MB/s or 39.4/s"))
+}
+
+fn drive(name: &str) -> Result<DriveRates, String> {
+    let spec = headlong_drive::preset(name).map_err(|error| error.to_string())?;
+    Ok(DriveRates::of(&spec))
+}
+
+fn open(path: &Path) -> anyhow::Result<File> {
+    File::open(path).map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
+}
+
+/// Simulates what was asked for.
+pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
+    let (read, _) = simulating.table.read()?;
+    let settings = simulating.sweep.settings();
+    let source = source(&simulating.table.name(), &read, &settings);
+    let wanted = Wanted {
+        fitted: simulating.fit,
+        frontier: simulating.frontier || simulating.html.is_some(),
+    };
+    let sweep = simulating.sweep.sweep();
+    let mut progress = Progress::new(sweep.points(wanted));
+    let report = Report::make(source, &read.table, &sweep, &settings, wanted, |point| {
+        progress.step(point);
+    })?;
+    drop(progress);
+    if let Some(path) = &simulating.html {
+        page(&report).write(path)?;
+    }
+    let told = match simulating.json {
+        true => serde_json::to_string_pretty(&report)?,
+        false => text(&report),
+    };
+    writeln!(std::io::stdout(), "{}", told.trim_end())?;
+    if report.source.dropped.lines > 0 && !simulating.json {
+        let (lines, samples) = (report.source.dropped.lines, &report.source.dropped.samples);
+        eprintln!(
+            "headlong: {lines} lines were left out: {}",
+            samples.join("; ")
+        );
+    }
+    Ok(())
+}
+
+/// What a table that was read is.
+pub(crate) fn source(name: &str, read: &Read, settings: &Settings) -> Source {
+    Source {
+        unlisted: read.unlisted,
+        dropped: read.dropped.clone(),
+        ..Source::of(name, &read.table, settings)
+    }
+}
+
+/// A line on a terminal that says how far it is.
+struct Progress(indicatif::ProgressBar);
+
+impl Progress {
+    fn new(points: usize) -> Self {
+        // Draws nothing where standard error is no terminal.
+        Self(indicatif::ProgressBar::new(points as u64))
+    }
+
+    fn step(&mut self, point: &Point) {
+        self.0.set_message(point.algorithm.clone());
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl TableArgs {
+    /// What they are called in a report.
+    fn name(&self) -> String {
+        let all = self.chains.iter().chain(&self.log);
+        let names: Vec<String> = all.map(|path| path.display().to_string()).collect();
+        names.join(", ")
+    }
+
+    /// Reads them.
+    pub(crate) fn read(&self) -> anyhow::Result<(Read, Option<FilesTable>)> {
+        if !self.log.is_empty() {
+            let (read, files) = simulate_log::read(&self.log, &self.files, self.leave_out_last)?;
+            return Ok((read, Some(files)));
+        }
+        let name = |path: &Path| path.display().to_string();
+        // One of them is there, as the command line makes sure.
+        let path = self.chains.clone().unwrap_or_default();
+        let mistake = |error: headlong_sim::chains::ReadError| Mistakes(vec![error.to_string()]);
+        let files = match &self.files {
+            None => None,
+            Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
+        };
+        let chains = open(&path)?;
+        let read = read_chains(&name(&path), chains, files.as_ref()).map_err(mistake)?;
+        Ok((read, files))
+    }
+}
+
+impl SweepArgs {
+    /// Against what.
+    pub(crate) fn settings(&self) -> Settings {
+        let plain = DriveRates {
+            bytes_per_s: self.tmax * self.mb.bytes() as f64,
+            seeks_per_s: self.smax,
+        };
+        let default = Settings::default();
+        Settings {
+            megabyte: self.mb,
+            drive: self.drive.unwrap_or(plain),
+            disks: self.disks,
+            threads: self.threads.unwrap_or(default.threads),
+        }
+    }
+
+    /// What.
+    pub(crate) fn sweep(&self) -> Sweep {
+        let mut sizes_mb: Vec<f64> = self.size.iter().flat_map(|sizes| sizes.0.clone()).collect();
+        sizes_mb.sort_by(f64::total_cmp);
+        sizes_mb.dedup();
+        let mut policies: Vec<Policy> = Vec::new();
+        let asked = match self.algorithm.as_slice() {
+            [] => Policy::ALL,
+            some => some,
+        };
+        for policy in asked {
+            if !policies.contains(policy) {
+                policies.push(*policy);
+            }
+        }
+        Sweep {
+            algorithms: policies.into_iter().map(Algorithm::plain).collect(),
+            sizes_mb,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{megabyte, rate, sizes};
+
+    #[test]
+    fn sizes_are_one_or_several_or_from_one_to_another() {
+        let of = |text| sizes(text).map(|sizes| sizes.0);
+        assert_eq!(of("7"), Ok(vec![7.0]));
+        assert_eq!(of("4, 6.5"), Ok(vec![4.0, 6.5]));
+        assert_eq!(of("1..4"), Ok(vec![1.0, 2.0, 3.0, 4.0]));
+        assert_eq!(of("0.1..0.3:0.1").map(|sizes| sizes.len()), Ok(3));
+        for wrong in [
+            "", "0", "-1", "4..1", "1..1e9", "1..2:0", "a", "1,,2", "nan",
+        ] {
+            of(wrong).expect_err(wrong);
+        }
+    }
+
+    #[test]
+    fn rates_are_written_as_the_thesis_writes_them() {
+        assert_eq!(rate("125.5MB/s"), Ok(125.5));
+        assert_eq!(rate("39.4/s"), Ok(39.4));
+        assert_eq!(rate("39.4"), Ok(39.4));
+        for wrong in ["", "0", "-1/s", "fast", "inf"] {
+            rate(wrong).expect_err(wrong);
+        }
+        megabyte("1000").expect_err("no megabyte");
+    }
+}

@@ -1,0 +1,292 @@
+//! `headlong trace`: what request logs tell.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headlong_chains::{Gap, Link, Rules};
+use headlong_trace::{
+    ChainSettings, ChainSums, ChainTable, DroppedLines, Format, Intake, IntakeError, Progress,
+    Reason, TableFile, TableForm, TakenIn, take_in,
+};
+use headlong_units::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::characterise::{Characterise, characterise};
+use crate::mistake::Mistakes;
+
+/// Read request logs of any server, and tell what viewers did
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Trace {
+    Chains(Box<Chains>),
+    Characterise(Box<Characterise>),
+}
+
+/// Join the requests of logs to chains: readings in sequence (thesis 5.3)
+///
+/// A chain is requests of one session for one file that touch byte to byte, each received within
+/// 40 s of the next, in whatever order and on whatever connections. The table has the columns
+/// session,file,start,length,t_start,t_end,open,nreq (times in ms, sizes in bytes), sorted by
+/// session, t_start, file, start, and the longest first. docs/manual/trace-chains.md has the rules.
+///
+///   headlong trace chains requests.csv --files files.csv --out chains.csv
+///   headlong trace chains access.log.*.gz --out chains.parquet --gap idle
+///   zcat old.gz | headlong trace chains - --out - --link component | head
+///
+/// A line that cannot be read is counted and told, never fatal.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Chains {
+    #[command(flatten)]
+    logs: Logs,
+    /// Where the table goes: comma-separated values, or Parquet if the name ends with .parquet;
+    /// - is standard output
+    #[arg(long, value_name = "CHAINS")]
+    out: PathBuf,
+    #[command(flatten)]
+    joining: Joining,
+    /// What was done, as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which logs, and how they are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logs {
+    /// Logs, plain or packed (gz, zst): access logs, CSV, JSON lines or Parquet; - is standard
+    /// input
+    #[arg(value_name = "LOG", required = true)]
+    logs: Vec<PathBuf>,
+    /// What files are: file,title,kind,kbps,size,disk,duration_s (kind 0 audio, 1 video, 2
+    /// combined)
+    #[arg(long, value_name = "FILES")]
+    files: Option<PathBuf>,
+    /// Format of the logs if it is not recognised: a name, or nginx's log_format or Apache's
+    /// LogFormat word for word
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Column, key or variable that names the session
+    #[arg(long, value_name = "NAME")]
+    session_field: Option<String>,
+    /// A viewer without a session's name begins a new one after so many seconds without a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    session_idle: u64,
+    /// Memory for reading and for requests that wait; what does not fit waits in a file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: Bytes,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Folder for requests that do not fit in memory [default: that for temporary files]
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+}
+
+/// Which requests are one chain.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Joining {
+    /// Between which moments the 40 s are counted: arrivals, in either order, as the thesis says;
+    /// or from the completion of the one to the arrival of the other
+    #[arg(long, visible_alias = "gap-from", value_name = "HOW", default_value = "received",
+          value_parser = ["received", "idle"])]
+    gap: String,
+    /// One successor and one predecessor each, so that reading again is another chain; or all that
+    /// touch are one
+    #[arg(long, value_name = "HOW", default_value = "one-to-one",
+          value_parser = ["one-to-one", "component"])]
+    link: String,
+}
+
+impl Joining {
+    /// The rules that are meant.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            gap: match self.gap.as_str() {
+                "idle" => Gap::Idle,
+                _ => Gap::Received,
+            },
+            link: match self.link.as_str() {
+                "component" => Link::Component,
+                _ => Link::OneToOne,
+            },
+            ..Rules::default()
+        }
+    }
+}
+
+impl Logs {
+    /// What is to be taken in.
+    pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
+        let format = self.format.as_ref().map(|text| text.parse::<Format>());
+        let usual = Intake::default();
+        Ok(Intake {
+            logs: self.logs.clone(),
+            files: self.files.clone(),
+            format: format.transpose().map_err(|error| mistake(&error))?,
+            session_field: self.session_field.clone(),
+            session_idle: Duration::from_secs(self.session_idle),
+            memory_bytes_max: self.memory.0,
+            threads: self.threads.unwrap_or(usual.threads).max(1),
+            spill: self.spill.clone(),
+        })
+    }
+}
+
+/// Does what was asked for.
+pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
+    match command {
+        Trace::Chains(arguments) => chains(arguments),
+        Trace::Characterise(arguments) => characterise(arguments),
+    }
+}
+
+fn chains(arguments: &Chains) -> anyhow::Result<()> {
+    let intake = arguments.logs.intake()?;
+    let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
+    eprintln!("headlong: memory: {bound}");
+    let is_stream = arguments.out == Path::new("-");
+    let table = (!is_stream)
+        .then(|| TableFile::begin(&arguments.out))
+        .transpose()
+        .map_err(|error| mistake(&error))?;
+    let log = taken_in(&intake)?;
+    let settings = ChainSettings {
+        rules: arguments.joining.rules(),
+        threads: intake.threads,
+        // What requests waited in is not given back yet; rows are fewer, and smaller.
+        keep_bytes_max: intake.memory_bytes_max / 4,
+    };
+    let sums = match table {
+        Some(table) => table.finish(&log, &settings)?,
+        None => {
+            let folder = intake.spill.clone().unwrap_or_else(std::env::temp_dir);
+            let table = ChainTable::join(&log, &settings, TableForm::Text, &folder)?;
+            match table.write(std::io::stdout().lock()) {
+                // Whoever reads it has read enough.
+                Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written?,
+            }
+            table.sums
+        }
+    };
+    let told = if arguments.json {
+        json(&sums, &log)
+    } else {
+        text(&sums)
+    };
+    if is_stream {
+        eprint!("{told}");
+        return Ok(());
+    }
+    Ok(std::io::stdout().lock().write_all(told.as_bytes())?)
+}
+
+/// Takes logs in, and tells what was left out of them.
+pub(crate) fn taken_in(intake: &Intake) -> anyhow::Result<TakenIn> {
+    let bar = Bar::new();
+    let log = take_in(intake, &bar).map_err(taking_in)?;
+    bar.0.finish_and_clear();
+    tell_dropped(&log);
+    Ok(log)
+}
+
+fn text(sums: &ChainSums) -> String {
+    let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    let per_chain = |sum: u64| sum as f64 / sums.chains.max(1) as f64;
+    let mut text = format!(
+        "{} chains of {} requests in {} sessions\n",
+        sums.chains, sums.joined, sums.sessions
+    );
+    let _ = writeln!(
+        text,
+        "a chain has {:.1} requests and {:.2} MB (10^6 bytes) on average; {:.1} % are open-ended",
+        per_chain(sums.joined),
+        per_chain(sums.bytes) / 1e6,
+        share(sums.open, sums.chains),
+    );
+    let without = sums.requests - sums.joined;
+    if without > 0 {
+        let _ = writeln!(text, "{without} requests got no byte and are in no chain");
+    }
+    text
+}
+
+fn json(sums: &ChainSums, log: &TakenIn) -> String {
+    let dropped: serde_json::Map<_, _> = dropped(log)
+        .map(|lines| (lines.reason.to_string(), lines.count.into()))
+        .collect();
+    let told = serde_json::json!({
+        "requests": sums.requests,
+        "joined": sums.joined,
+        "sessions": sums.sessions,
+        "chains": sums.chains,
+        "bytes": sums.bytes,
+        "open": sums.open,
+        "dropped": dropped,
+    });
+    format!("{told:#}\n")
+}
+
+/// What was dropped, but for headers and the like, which are rightly no requests.
+fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
+    let lines = log.dropped.by_reason().iter();
+    lines.filter(|lines| lines.reason != Reason::NotARequest)
+}
+
+fn tell_dropped(log: &TakenIn) {
+    for note in &log.notes {
+        eprintln!("headlong: {note}");
+    }
+    for lines in dropped(log) {
+        eprint!("headlong: {} lines dropped: {}", lines.count, lines.reason);
+        match lines.samples.first() {
+            Some(first) => eprintln!("; first {}:{}: {}", first.file, first.line, first.text),
+            None => eprintln!(),
+        }
+    }
+}
+
+pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
+    Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
+}
+
+/// What one can do something about before it begins is a mistake, the rest a failure.
+pub(crate) fn taking_in(error: IntakeError) -> anyhow::Error {
+    match error {
+        IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
+            error.into()
+        }
+        _ => mistake(&error),
+    }
+}
+
+/// How far reading is, if somebody is looking.
+pub(crate) struct Bar(pub(crate) ProgressBar);
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(0);
+        let shape = "reading {wide_bar} {bytes}/{total_bytes} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(shape) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn read(&self, bytes: u64, of: Option<u64>) {
+        if let Some(of) = of {
+            self.0.set_length(of);
+        }
+        self.0.set_position(bytes);
+    }
+
+    fn note(&self, note: &str) {
+        self.0.suspend(|| eprintln!("headlong: {note}"));
+    }
+}

@@ -1,0 +1,69 @@
+//! Names in the order a table is sorted by: by value if all are numbers, else by bytes.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use crate::names::{Name, Names};
+
+/// Places of names in a table, and back.
+#[derive(Debug)]
+pub(super) struct Order<'a> {
+    names: &'a Names,
+    /// By number its place, and by place its number; none if they are the same.
+    moved: Option<(Vec<u32>, Vec<u32>)>,
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn of(names: &'a Names) -> Self {
+        let is_number = |name| matches!(name, Name::Number(_));
+        let count = names.len() as u32;
+        // Numbers come first among names, by value; all others follow by bytes. So only a mixture
+        // is in another order than it should be.
+        let is_mixed = count > 0 && is_number(names.get(0)) && !is_number(names.get(count - 1));
+        let moved = is_mixed.then(|| {
+            let mut order: Vec<u32> = (0..count).collect();
+            order.sort_by(|&one, &other| compare(names.get(one), names.get(other)));
+            let mut places = vec![0; order.len()];
+            for (&number, place) in order.iter().zip(0..) {
+                places[number as usize] = place;
+            }
+            (places, order)
+        });
+        Self { names, moved }
+    }
+
+    /// Whether every name is a whole number that has room in 64 bits with a sign.
+    pub(super) fn is_of_numbers(&self) -> bool {
+        let greatest = self.names.as_numbers().and_then(<[u64]>::last);
+        greatest.is_some_and(|number| i64::try_from(*number).is_ok())
+    }
+
+    /// Where the name with this number comes.
+    pub(super) fn place(&self, number: u32) -> u32 {
+        match &self.moved {
+            Some((places, _)) => places.get(number as usize).copied().unwrap_or(number),
+            None => number,
+        }
+    }
+
+    /// The name that comes at this place.
+    pub(super) fn name(&self, place: u32) -> Name<'a> {
+        let number = match &self.moved {
+            Some((_, order)) => order.get(place as usize).copied().unwrap_or(place),
+            None => place,
+        };
+        self.names.get(number)
+    }
+}
+
+/// By bytes; what is part of one name in the order of the parts.
+fn compare(one: Name<'_>, other: Name<'_>) -> Ordering {
+    fn key(name: Name<'_>) -> (Cow<'_, [u8]>, u32) {
+        match name {
+            Name::Text(text) => (text.into(), 0),
+            Name::Part(text, part) => (text.into(), part),
+            Name::Number(_) | Name::Unknown(_) => (name.to_string().into_bytes().into(), 0),
+        }
+    }
+    key(one).cmp(&key(other))
+}

@@ -1,0 +1,269 @@
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use headlong_chains::{Gap, Link, Rules};
+
+use super::*;
+use crate::intake::{Intake, Silent, TakenIn, take_in};
+
+const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
+
+fn taken(folder: &Path, log: &str) -> TakenIn {
+    let path = folder.join("log.csv");
+    fs::write(&path, format!("{HEADER}{log}")).expect("the folder is there");
+    let intake = Intake {
+        logs: vec![path],
+        threads: 2,
+        memory_bytes_max: 256 << 20,
+        spill: Some(folder.to_owned()),
+        ..Intake::default()
+    };
+    take_in(&intake, &Silent).expect("it is a log")
+}
+
+fn settings() -> ChainSettings {
+    ChainSettings {
+        rules: Rules::default(),
+        threads: 2,
+        keep_bytes_max: 1 << 20,
+    }
+}
+
+fn text(log: &TakenIn, settings: &ChainSettings, folder: &Path) -> String {
+    let table = ChainTable::join(log, settings, TableForm::Text, folder).expect("it fits");
+    let mut text = Vec::new();
+    table.write(&mut text).expect("memory takes it");
+    String::from_utf8(text).expect("it is text")
+}
+
+fn table(log: &str) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = taken(folder.path(), log);
+    let text = text(&log, &settings(), folder.path());
+    text.strip_prefix("session,file,start,length,t_start,t_end,open,nreq\n")
+        .expect("it has its header")
+        .to_owned()
+}
+
+#[test]
+fn requests_become_rows_as_the_rules_say() {
+    let log = "\
+        1,1500,7,tv,9,0,1000,1000,3\n\
+        3,1000,7,tv,9,1000,1000,400,3\n\
+        4,500,7,tv,9,1400,,600,3\n\
+        5,500,7,tv,9,1400,600,600,3\n\
+        5,0,7,tv,9,2000,600,0,3\n\
+        60,100,7,tv,9,2000,,50,3\n";
+    assert_eq!(
+        table(log),
+        "7,9,0,2000,-500,4000,0,3\n\
+         7,9,1400,600,4500,5000,0,1\n\
+         7,9,2000,50,59900,60000,1,1\n"
+    );
+}
+
+#[test]
+fn sessions_and_files_are_sorted_by_value_if_all_are_numbers() {
+    let log = "5,0,10,,10,0,,1,0\n5,0,9,,10,0,,1,0\n5,0,9,,9,0,,1,0\n5,0,100,,1,0,,1,0\n";
+    assert_eq!(
+        table(log),
+        "9,9,0,1,5000,5000,1,1\n9,10,0,1,5000,5000,1,1\n\
+         10,10,0,1,5000,5000,1,1\n100,1,0,1,5000,5000,1,1\n"
+    );
+}
+
+#[test]
+fn sessions_and_files_are_sorted_by_bytes_if_one_is_a_name() {
+    let log = "5,0,10,,/b,0,,1,0\n5,0,9,,/b,0,,1,0\n5,0,9,,/a,0,,1,0\n5,0,!,,10,0,,1,0\n\
+               5,0,!,,9,0,,1,0\n5,0,!,,/c,0,,1,0\n";
+    assert_eq!(
+        table(log),
+        "!,/c,0,1,5000,5000,1,1\n!,10,0,1,5000,5000,1,1\n!,9,0,1,5000,5000,1,1\n\
+         10,/b,0,1,5000,5000,1,1\n9,/a,0,1,5000,5000,1,1\n9,/b,0,1,5000,5000,1,1\n"
+    );
+}
+
+#[test]
+fn rows_of_a_session_are_in_order_of_time_file_start_and_the_longest_first() {
+    let log =
+        "5,0,1,,2,0,,1,0\n5,0,1,,1,7,,1,0\n5,0,1,,1,0,,1,0\n5,0,1,,1,0,,2,0\n4,0,1,,3,0,,1,0\n";
+    assert_eq!(
+        table(log),
+        "1,3,0,1,4000,4000,1,1\n1,1,0,2,5000,5000,1,1\n1,1,0,1,5000,5000,1,1\n\
+         1,1,7,1,5000,5000,1,1\n1,2,0,1,5000,5000,1,1\n"
+    );
+}
+
+#[test]
+fn names_with_commas_are_quoted() {
+    assert_eq!(
+        table("5,0,\"a,b\",,x,0,,1,0\n"),
+        "\"a,b\",x,0,1,5000,5000,1,1\n"
+    );
+}
+
+#[test]
+fn a_quote_in_a_name_is_doubled() {
+    let mut row = b"1,".to_vec();
+    rows::put_name(&mut row, crate::names::Name::Text(b"a \"b\""));
+    assert_eq!(String::from_utf8_lossy(&row), "1,\"a \"\"b\"\"\"");
+}
+
+/// A log of many sessions, some by name, that is different each time the seed is.
+fn many(names: bool) -> String {
+    let mut log = String::new();
+    let mut state = 1_u64;
+    let mut below = |bound: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % bound
+    };
+    for line in 0..5000 {
+        let session = below(300);
+        let is_open = below(4) == 0;
+        let size = below(3) * 10;
+        let prefix = if names && session.is_multiple_of(3) {
+            "s"
+        } else {
+            ""
+        };
+        let asked = if is_open {
+            String::new()
+        } else {
+            size.to_string()
+        };
+        let (file, offset, service_ms) = (below(3), below(4) * 10, below(3000));
+        let ts = 100 + line / 50;
+        writeln!(
+            log,
+            "{ts},{service_ms},{prefix}{session},,{file},{offset},{asked},{size},0"
+        )
+        .expect("memory takes it");
+    }
+    log
+}
+
+#[test]
+fn threads_and_memory_change_nothing() {
+    for names in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = taken(folder.path(), &many(names));
+        for (gap, link) in [
+            (Gap::Received, Link::OneToOne),
+            (Gap::Idle, Link::Component),
+        ] {
+            let rules = Rules {
+                gap,
+                link,
+                ..Rules::default()
+            };
+            let with = |threads, keep_bytes_max| {
+                let settings = ChainSettings {
+                    rules,
+                    threads,
+                    keep_bytes_max,
+                };
+                let path = folder.path();
+                let table = ChainTable::join(&log, &settings, TableForm::Text, path);
+                let table = table.expect("it fits");
+                assert_eq!(table.sums.spilled_bytes > 0, keep_bytes_max < 100_000);
+                text(&log, &settings, path)
+            };
+            let plain = with(1, 1 << 20);
+            assert_eq!(plain.lines().count() as u64, 1 + sums(&log, rules).chains);
+            assert_eq!(plain, with(3, 1 << 20));
+            assert_eq!(plain, with(2, 0));
+            assert_eq!(plain, with(2, 30_000));
+        }
+    }
+}
+
+fn sums(log: &TakenIn, rules: Rules) -> ChainSums {
+    let mut sums = ChainSums::default();
+    let chains = log.parts.each(1, |_, requests| {
+        let mut chains = Vec::new();
+        headlong_chains::chains(requests, &rules, &mut chains);
+        chains
+    });
+    for chain in chains.expect("it fits").into_iter().flatten() {
+        sums.chains += 1;
+        sums.joined += u64::from(chain.requests);
+    }
+    sums
+}
+
+#[test]
+fn a_table_has_its_name_only_when_it_is_complete() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = taken(folder.path(), "5,0,1,,2,0,,1,0\n");
+    let path = folder.path().join("chains.csv");
+    fs::write(&path, "what was there before").expect("the folder is there");
+    let file = TableFile::begin(&path).expect("the folder may be written to");
+    assert_eq!(
+        fs::read_to_string(&path).expect("it is there"),
+        "what was there before"
+    );
+    let sums = file.finish(&log, &settings()).expect("there is room");
+    assert_eq!(
+        (sums.requests, sums.joined, sums.chains, sums.sessions),
+        (1, 1, 1, 1)
+    );
+    assert!(
+        fs::read_to_string(&path)
+            .expect("it is there")
+            .ends_with("1,2,0,1,5000,5000,1,1\n")
+    );
+
+    drop(TableFile::begin(&path).expect("the folder may be written to"));
+    let names = fs::read_dir(folder.path()).expect("the folder is there");
+    assert_eq!(
+        names.count(),
+        2,
+        "the log and the table, and nothing temporary"
+    );
+}
+
+#[test]
+fn a_place_where_no_table_can_be_is_told_before_the_work() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(TableFile::begin(&folder.path().join("missing/chains.csv")).is_err());
+    let error = TableFile::begin(folder.path()).expect_err("it is a folder");
+    assert!(
+        error
+            .to_string()
+            .contains(&folder.path().display().to_string())
+    );
+}
+
+#[test]
+fn parquet_tells_what_the_text_tells() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+
+    for names in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = taken(folder.path(), &many(names));
+        let path = folder.path().join("chains.parquet");
+        let file = TableFile::begin(&path).expect("the folder may be written to");
+        file.finish(&log, &settings()).expect("there is room");
+        let file = fs::File::open(&path).expect("it is there");
+        let reader = SerializedFileReader::new(file).expect("it is a table");
+        let mut lines = format!("{}\n", CHAIN_COLUMNS.join(","));
+        for row in reader.get_row_iter(None).expect("it has rows") {
+            let row = row.expect("it is a row");
+            let cells: Vec<String> = row
+                .get_column_iter()
+                .map(|(_, field)| match field {
+                    Field::Long(number) => number.to_string(),
+                    Field::Bool(flag) => u8::from(*flag).to_string(),
+                    Field::Str(text) => text.clone(),
+                    other => panic!("unexpected {other:?}"),
+                })
+                .collect();
+            writeln!(lines, "{}", cells.join(",")).expect("memory takes it");
+        }
+        assert_eq!(lines, text(&log, &settings(), folder.path()));
+    }
+}

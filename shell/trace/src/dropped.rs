@@ -1,0 +1,164 @@
+//! What did not become a request, how much of it and why, with the first of each kind.
+
+use crate::read::Reason;
+
+/// Lines shown of each kind.
+pub(crate) const SAMPLES_MAX: usize = 5;
+
+/// Longest piece of a line that is shown, bytes.
+const SHOWN_BYTES_MAX: usize = 160;
+
+/// A line that was dropped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sample {
+    /// Place among all lines, for sorting.
+    pub(crate) order: u64,
+    /// The file it is in, as it was given.
+    pub file: String,
+    /// Which line of it, from 1.
+    pub line: u64,
+    /// Its beginning, with what cannot be shown as `\x00`.
+    pub text: String,
+}
+
+/// Lines of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedLines {
+    /// Why.
+    pub reason: Reason,
+    /// How many.
+    pub count: u64,
+    /// The first few.
+    pub samples: Vec<Sample>,
+}
+
+/// Everything that was dropped, by reason.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dropped {
+    by_reason: Vec<DroppedLines>,
+}
+
+impl Dropped {
+    /// Each reason that occurred, in the order of [`Reason::ALL`].
+    pub fn by_reason(&self) -> &[DroppedLines] {
+        &self.by_reason
+    }
+
+    /// All lines dropped; those that are rightly no requests are not among them.
+    pub fn count(&self) -> u64 {
+        let lines = self.by_reason.iter();
+        lines
+            .filter(|lines| lines.reason != Reason::NotARequest)
+            .map(|lines| lines.count)
+            .sum()
+    }
+
+    /// Lines dropped for that reason.
+    pub fn count_of(&self, reason: Reason) -> u64 {
+        let found = self.by_reason.iter().find(|lines| lines.reason == reason);
+        found.map_or(0, |lines| lines.count)
+    }
+
+    /// Counts a line; `text` makes the sample if it is among the first.
+    pub(crate) fn add(&mut self, reason: Reason, file: &str, line: u64, order: u64, text: &[u8]) {
+        let lines = self.lines(reason);
+        lines.count += 1;
+        let is_first = lines.samples.len() < SAMPLES_MAX
+            || lines.samples.last().is_some_and(|last| order < last.order);
+        if is_first {
+            lines.samples.push(Sample {
+                order,
+                file: file.to_owned(),
+                line,
+                text: shown(text),
+            });
+            lines.samples.sort_unstable();
+            lines.samples.truncate(SAMPLES_MAX);
+        }
+    }
+
+    /// Adds what somebody else counted.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for theirs in other.by_reason {
+            let ours = self.lines(theirs.reason);
+            ours.count += theirs.count;
+            ours.samples.extend(theirs.samples);
+            ours.samples.sort_unstable();
+            ours.samples.truncate(SAMPLES_MAX);
+        }
+    }
+
+    /// Counts lines whose text is gone.
+    pub(crate) fn add_samples(&mut self, reason: Reason, count: u64, samples: Vec<Sample>) {
+        self.merge(Self {
+            by_reason: vec![DroppedLines {
+                reason,
+                count,
+                samples,
+            }],
+        });
+    }
+
+    fn lines(&mut self, reason: Reason) -> &mut DroppedLines {
+        let place = self
+            .by_reason
+            .binary_search_by_key(&reason, |lines| lines.reason);
+        let place = place.unwrap_or_else(|place| {
+            let lines = DroppedLines {
+                reason,
+                count: 0,
+                samples: Vec::new(),
+            };
+            self.by_reason.insert(place, lines);
+            place
+        });
+        &mut self.by_reason[place]
+    }
+}
+
+/// The beginning of a line as text that any terminal can bear.
+pub(crate) fn shown(line: &[u8]) -> String {
+    let end = line.len().min(SHOWN_BYTES_MAX);
+    let mut text = String::from_utf8_lossy(&line[..end])
+        .chars()
+        .flat_map(|c| {
+            let is_odd = c.is_control() || c == char::REPLACEMENT_CHARACTER;
+            let escaped = is_odd.then(|| c.escape_default());
+            let plain = (!is_odd).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect::<String>();
+    if end < line.len() {
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_lines_of_a_kind_are_shown_whoever_came_first() {
+        let mut forth = Dropped::default();
+        let mut back = Dropped::default();
+        for line in 1..=9 {
+            forth.add(Reason::Shape, "a.log", line, line, b"x");
+            back.add(Reason::Shape, "a.log", 10 - line, 10 - line, b"x");
+        }
+        assert_eq!(forth, back);
+        let samples = &forth.by_reason()[0].samples;
+        let lines: Vec<u64> = samples.iter().map(|sample| sample.line).collect();
+        assert_eq!(lines, [1, 2, 3, 4, 5]);
+        forth.merge(back);
+        assert_eq!(forth.count_of(Reason::Shape), 18);
+        assert_eq!(forth.count(), 18);
+    }
+
+    #[test]
+    fn a_line_is_shown_without_what_a_terminal_would_obey() {
+        assert_eq!(shown(b"a\x1b[2Jb\0"), "a\\u{1b}[2Jb\\u{0}");
+        assert_eq!(shown(b"\xff"), "\\u{fffd}");
+        assert!(shown(&[b'x'; 500]).ends_with("x..."));
+    }
+}

@@ -1,0 +1,496 @@
+//! What is known of files: from a table, else from their names and how they were used.
+
+use std::path::Path;
+
+use headlong_chains::{FileInfo, Kind};
+
+use crate::dropped::Dropped;
+use crate::names::{Interner, Names, QuickMap, Renumber};
+use crate::parts::settle::FileUse;
+use crate::read::{Reason, csv, number, trimmed};
+
+/// Columns of a files table; only `file` must be there.
+const COLUMNS: [&str; 7] = [
+    "file",
+    "title",
+    "kind",
+    "kbps",
+    "size",
+    "disk",
+    "duration_s",
+];
+
+/// A files table whose names are provisional numbers.
+#[derive(Debug, Default)]
+pub(crate) struct FilesTable {
+    pub(crate) rows: Vec<FileRow>,
+}
+
+/// A line of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FileRow {
+    pub(crate) file: u32,
+    title: Option<u32>,
+    kind: Option<Kind>,
+    kbps: u32,
+    pub(crate) size_bytes: u64,
+    disk: Option<u32>,
+    duration_s: f64,
+}
+
+/// Who gives numbers to names.
+pub(crate) struct Interners {
+    pub(crate) sessions: Interner,
+    pub(crate) viewers: Interner,
+    pub(crate) files: Interner,
+    pub(crate) titles: Interner,
+    pub(crate) devices: Interner,
+    pub(crate) disks: Interner,
+}
+
+impl Interners {
+    pub(crate) fn new() -> Self {
+        Self {
+            sessions: Interner::new(24),
+            viewers: Interner::new(6),
+            files: Interner::new(24),
+            titles: Interner::new(20),
+            devices: Interner::new(12),
+            disks: Interner::new(16),
+        }
+    }
+
+    /// Memory that names take, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let all = [
+            &self.sessions,
+            &self.viewers,
+            &self.files,
+            &self.titles,
+            &self.devices,
+            &self.disks,
+        ];
+        all.iter().map(|interner| interner.bytes()).sum()
+    }
+}
+
+/// Why a files table could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FilesError {
+    /// It could not be read.
+    #[error("the files table {path} cannot be read: {source}")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It has no column `file`.
+    #[error(
+        "the files table {path} has no column `file`; its first line must name the columns, such \
+         as file,title,kind,kbps,size,disk,duration_s, but is: {line}"
+    )]
+    NoHeader {
+        /// Which.
+        path: String,
+        /// Its first line.
+        line: String,
+    },
+}
+
+impl FilesTable {
+    /// Reads a table; lines that cannot be read are counted in `dropped`.
+    pub(crate) fn open(
+        path: &Path,
+        names: &Interners,
+        dropped: &mut Dropped,
+    ) -> Result<Self, FilesError> {
+        let told = path.display().to_string();
+        let read = || -> std::io::Result<Vec<u8>> {
+            let mut text = Vec::new();
+            let read_bytes = std::sync::Arc::default();
+            let head = crate::read::source::look(path, &read_bytes)?;
+            let mut blocks = crate::read::source::Blocks::open(
+                &path.to_path_buf(),
+                head.packing,
+                head.input,
+                &read_bytes,
+            )?;
+            let mut block = crate::read::source::Block::default();
+            while blocks.next(&mut block) {
+                text.extend_from_slice(&block.bytes);
+            }
+            blocks.trouble.map_or(Ok(text), Err)
+        };
+        let text = read().map_err(|source| FilesError::Read {
+            path: told.clone(),
+            source,
+        })?;
+        Self::from_text(&text, &told, names, dropped)
+    }
+
+    /// Reads the text of a table.
+    pub(crate) fn from_text(
+        text: &[u8],
+        told: &str,
+        names: &Interners,
+        dropped: &mut Dropped,
+    ) -> Result<Self, FilesError> {
+        let mut lines = text.split(|byte| *byte == b'\n').map(trimmed).enumerate();
+        let (_, header) = lines.next().unwrap_or_default();
+        let columns = columns(header).ok_or_else(|| FilesError::NoHeader {
+            path: told.to_owned(),
+            line: crate::dropped::shown(header),
+        })?;
+        let mut table = Self::default();
+        for (index, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            match row(line, &columns, names) {
+                Ok(row) => table.rows.push(row),
+                Err(reason) => {
+                    let number = index as u64 + 1;
+                    dropped.add(reason, told, number, number, line);
+                }
+            }
+        }
+        Ok(table)
+    }
+}
+
+struct Columns {
+    separator: u8,
+    /// By column of the table: which of [`COLUMNS`].
+    places: Vec<Option<usize>>,
+}
+
+fn columns(header: &[u8]) -> Option<Columns> {
+    let header = header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header);
+    let counts = [b',', b'\t', b';'].map(|byte| (memchr::memchr_iter(byte, header).count(), byte));
+    let separator = counts.into_iter().max_by_key(|(count, _)| *count)?.1;
+    let places: Vec<Option<usize>> = header
+        .split(|byte| *byte == separator)
+        .map(|name| {
+            let name = name.trim_ascii();
+            COLUMNS.iter().position(|known| known.as_bytes() == name)
+        })
+        .collect();
+    let has_file = places.contains(&Some(0));
+    has_file.then_some(Columns { separator, places })
+}
+
+fn row(line: &[u8], columns: &Columns, names: &Interners) -> Result<FileRow, Reason> {
+    let mut texts: [&[u8]; COLUMNS.len()] = [&[]; COLUMNS.len()];
+    let mut rest = Some(line);
+    for place in &columns.places {
+        let (piece, after) =
+            csv::piece(rest.ok_or(Reason::Shape)?, columns.separator).ok_or(Reason::Shape)?;
+        if let Some(place) = place {
+            texts[*place] = piece.trim_ascii();
+        }
+        rest = after;
+    }
+    let [file, title, kind, kbps, size, disk, duration] = texts;
+    if file.is_empty() {
+        return Err(Reason::NoFile);
+    }
+    let kind = match kind {
+        b"0" | b"audio" => Some(Kind::Audio),
+        b"1" | b"video" => Some(Kind::Video),
+        b"2" | b"combined" => Some(Kind::Combined),
+        b"" | b"-" => None,
+        _ => return Err(Reason::BadNumber),
+    };
+    let kbps = match kbps {
+        b"" | b"-" => 0,
+        text => number::thousandths(text, 0).ok_or(Reason::BadNumber)?,
+    };
+    let duration_ms = number::service_ms(duration, 3)?.unwrap_or(0);
+    let known =
+        |text: &[u8], names: &Interner| (!matches!(text, b"" | b"-")).then(|| names.intern(text).0);
+    Ok(FileRow {
+        size_bytes: number::amount(size)?.unwrap_or(0),
+        kbps: u32::try_from(kbps).map_err(|_| Reason::Negative)?,
+        duration_s: duration_ms as f64 / 1000.0,
+        kind,
+        file: names.files.intern(file).0,
+        title: known(title, &names.titles),
+        disk: known(disk, &names.disks),
+    })
+}
+
+/// What a log itself said of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FileHint {
+    /// Its size, if a reply told it; 0 otherwise.
+    pub(crate) size_bytes: u64,
+    /// The highest bit rate that was asked for; 0 if none was told.
+    pub(crate) kbps: u32,
+}
+
+/// What the table and the log say of a file, in final numbers, before anything is estimated.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct FileFacts {
+    pub(crate) row: Option<FileRow>,
+    pub(crate) hint: FileHint,
+}
+
+impl FileFacts {
+    /// Whether anything of the file can only be told from how it was used.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.row
+            .is_none_or(|row| row.size_bytes == 0 || (row.kbps == 0 && row.duration_s == 0.0))
+    }
+}
+
+/// The title of each file that no table gives one: by its name.
+///
+/// A folder of few files is a title with its renditions. In a folder of many, files that differ
+/// only in words for renditions (`-1080p`, `_audio`, `.2000k`) are one title.
+pub(crate) fn titles_by_name(files: &Names, facts: &[FileFacts], titles: &Interner) -> Vec<u32> {
+    use std::collections::HashMap;
+    const RENDITIONS_MAX: u32 = 32;
+    let folder_of = |name: &[u8]| memchr::memrchr(b'/', name).map(|slash| name[..slash].to_vec());
+    let mut folders: HashMap<Vec<u8>, u32> = HashMap::new();
+    for number in 0..files.len() as u32 {
+        if let Some(folder) = folder_of(&files.bytes(number)) {
+            *folders.entry(folder).or_default() += 1;
+        }
+    }
+    (0..files.len() as u32)
+        .map(|number| {
+            let row = facts.get(number as usize).and_then(|facts| facts.row);
+            if let Some(title) = row.and_then(|row| row.title) {
+                return title;
+            }
+            let name = files.bytes(number);
+            let folder = folder_of(&name).filter(|folder| !folder.is_empty());
+            match folder {
+                Some(folder) if (2..=RENDITIONS_MAX).contains(&folders[&folder]) => {
+                    titles.intern(&folder).0
+                }
+                _ => titles.intern(stem(&name)).0,
+            }
+        })
+        .collect()
+}
+
+/// A file's name without its ending and words for renditions.
+fn stem(name: &[u8]) -> &[u8] {
+    let start = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
+    let cut = |end: usize| {
+        let at = name[start..end]
+            .iter()
+            .rposition(|byte| matches!(byte, b'.' | b'-' | b'_'));
+        at.filter(|at| *at > 0).map(|at| start + at)
+    };
+    let Some(ending) = cut(name.len()).filter(|at| name[*at] == b'.' && name.len() - at <= 6)
+    else {
+        return name;
+    };
+    let mut end = ending;
+    while let Some(at) = cut(end).filter(|at| is_rendition(&name[at + 1..end])) {
+        end = at;
+    }
+    &name[..end]
+}
+
+fn is_rendition(word: &[u8]) -> bool {
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit = word[digits..].to_ascii_lowercase();
+    match unit.as_slice() {
+        b"p" | b"k" | b"kbps" | b"kbit" => digits > 0,
+        b"audio" | b"video" | b"sd" | b"hd" | b"uhd" => digits == 0,
+        _ => false,
+    }
+}
+
+/// What there is to say of each file, some of it estimated and then marked so.
+pub(crate) fn infos(
+    files: &Names,
+    facts: &[FileFacts],
+    uses: &QuickMap<u32, FileUse>,
+    titles: &[u32],
+    file_disks: &[u16],
+) -> Vec<FileInfo> {
+    (0..files.len() as u32)
+        .map(|number| {
+            let place = number as usize;
+            let used = uses.get(&number).copied().unwrap_or_default();
+            let facts = facts.get(place).copied().unwrap_or_default();
+            let title = titles.get(place).copied().unwrap_or_default();
+            let disk = file_disks.get(place).copied().unwrap_or_default();
+            info(&files.bytes(number), &facts, used, title, disk)
+        })
+        .collect()
+}
+
+fn info(name: &[u8], facts: &FileFacts, used: FileUse, title: u32, disk: u16) -> FileInfo {
+    let row = facts.row;
+    let told_kbps = row.map_or(0, |row| row.kbps);
+    let told_s = row.map_or(0.0, |row| row.duration_s);
+    let size_bytes = row
+        .map(|row| row.size_bytes)
+        .filter(|size| *size > 0)
+        .unwrap_or(facts.hint.size_bytes.max(used.end));
+    let kbps = match (told_kbps, facts.hint.kbps) {
+        (0, 0) if told_s > 0.0 => (size_bytes as f64 * 8.0 / told_s / 1000.0).round() as u32,
+        (0, 0) => (used.long_bytes.saturating_mul(8) / used.long_ms.max(1)) as u32,
+        (0, asked) => asked,
+        (told, _) => told,
+    };
+    let duration_s = match (told_s, kbps) {
+        (0.0, 0) => 0.0,
+        (0.0, kbps) => size_bytes as f64 * 8.0 / (f64::from(kbps) * 1000.0),
+        (told, _) => told,
+    };
+    let kind = row.and_then(|row| row.kind);
+    FileInfo {
+        title,
+        kind: kind.unwrap_or_else(|| kind_by_name(name)),
+        kbps,
+        size_bytes,
+        disk,
+        duration_s,
+        is_estimated: told_kbps == 0 || kind.is_none(),
+    }
+}
+
+fn kind_by_name(name: &[u8]) -> Kind {
+    let name = name.to_ascii_lowercase();
+    let has = |word: &[u8]| memchr::memmem::find(&name, word).is_some();
+    let ends = |ending: &&[u8]| name.ends_with(ending);
+    const AUDIO: [&[u8]; 6] = [b".m4a", b".aac", b".mp3", b".ogg", b".opus", b".flac"];
+    if AUDIO.iter().any(ends) || has(b"audio") {
+        Kind::Audio
+    } else if name.ends_with(b".m4v") || has(b"video") {
+        Kind::Video
+    } else {
+        Kind::Combined
+    }
+}
+
+/// What a drive is called by a number: the number itself if all drives are numbers, else its place
+/// among their names.
+pub(crate) fn disk_numbers(disks: &Names) -> Vec<u16> {
+    let count = disks.len() as u32;
+    match disks.as_numbers() {
+        Some(numbers) if numbers.iter().all(|number| *number <= u64::from(u16::MAX)) => {
+            numbers.iter().map(|number| *number as u16).collect()
+        }
+        _ => (0..count)
+            .map(|place| place.min(u32::from(u16::MAX)) as u16)
+            .collect(),
+    }
+}
+
+/// By file: the drive its table says it lies on, 0 if none.
+pub(crate) fn file_disks(facts: &[FileFacts], disks: &Renumber, numbers: &[u16]) -> Vec<u16> {
+    let disk = |facts: &FileFacts| {
+        let place = disks.of(facts.row?.disk?)?;
+        numbers.get(place as usize).copied()
+    };
+    facts.iter().map(|facts| disk(facts).unwrap_or(0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_by_its_header_and_its_bad_lines_are_counted() {
+        let names = Interners::new();
+        let mut dropped = Dropped::default();
+        let text = b"kind,file,kbps,size,title,extra,disk,duration_s\r\n\
+            1,10,3000,1000,7,x,3,60.5\n0,11,96,,7,x,,\nvideo,12,-5,1,7,x,3,1\n\
+            9,13,1,1,7,x,3,1\n1,14,1\n\n2,,1,1,1,1,1,1\n";
+        let table = FilesTable::from_text(text, "files.csv", &names, &mut dropped).expect("read");
+        assert_eq!(table.rows.len(), 2);
+        let first = table.rows[0];
+        assert_eq!(
+            (first.file, first.kind, first.kbps),
+            (10, Some(Kind::Video), 3000)
+        );
+        assert_eq!((first.size_bytes, first.duration_s), (1000, 60.5));
+        assert_eq!((table.rows[1].size_bytes, table.rows[1].disk), (0, None));
+        let reasons: Vec<Reason> = dropped
+            .by_reason()
+            .iter()
+            .map(|lines| lines.reason)
+            .collect();
+        assert_eq!(
+            reasons,
+            [
+                Reason::Shape,
+                Reason::NoFile,
+                Reason::BadNumber,
+                Reason::Negative
+            ]
+        );
+        assert_eq!(dropped.by_reason()[0].samples[0].line, 6);
+    }
+
+    #[test]
+    fn a_table_without_a_header_is_refused_with_its_first_line() {
+        let names = Interners::new();
+        let outcome = FilesTable::from_text(b"1,2,3\n", "f.csv", &names, &mut Dropped::default());
+        let error = outcome.expect_err("no header").to_string();
+        assert!(error.contains("f.csv has no column `file`") && error.ends_with("but is: 1,2,3"));
+    }
+
+    #[test]
+    fn a_title_is_a_folder_of_few_files_or_a_name_without_its_rendition() {
+        let given: [&[u8]; 5] = [
+            b"/t/1/audio.mp4",
+            b"/t/1/video.mp4",
+            b"plain",
+            b"/film17-1080p.mp4",
+            b"/film17_audio.m4a",
+        ];
+        let files = Names::from_names(given);
+        let titles = Interner::new(6);
+        let of = titles_by_name(&files, &[], &titles);
+        let (names, renumber) = titles.finish();
+        let told = |file: &str| {
+            let number = files.find(file).expect("a file");
+            names
+                .get(renumber.of(of[number as usize]).expect("a title"))
+                .to_string()
+        };
+        assert_eq!(told("/t/1/audio.mp4"), "/t/1");
+        assert_eq!(told("/t/1/video.mp4"), "/t/1");
+        assert_eq!(told("plain"), "plain");
+        assert_eq!(told("/film17-1080p.mp4"), "/film17");
+        assert_eq!(told("/film17_audio.m4a"), "/film17");
+    }
+
+    #[test]
+    fn what_no_table_tells_is_estimated_and_marked() {
+        let used = FileUse {
+            end: 3_000_000,
+            long_bytes: 2_500_000,
+            long_ms: 10_000,
+        };
+        let guess = info(b"/a/audio.mp4", &FileFacts::default(), used, 4, 2);
+        assert_eq!(
+            (guess.kind, guess.kbps, guess.size_bytes),
+            (Kind::Audio, 2000, 3_000_000)
+        );
+        assert!(guess.is_estimated && (guess.duration_s - 12.0).abs() < 1e-9);
+        let nothing = info(b"x", &FileFacts::default(), FileUse::default(), 0, 0);
+        assert_eq!((nothing.kbps, nothing.duration_s), (0, 0.0));
+        let row = FileRow {
+            file: 0,
+            title: None,
+            kind: Some(Kind::Video),
+            kbps: 0,
+            size_bytes: 1_000_000,
+            disk: None,
+            duration_s: 8.0,
+        };
+        let facts = FileFacts {
+            row: Some(row),
+            hint: FileHint::default(),
+        };
+        let by_size = info(b"x", &facts, used, 0, 0);
+        assert_eq!((by_size.kbps, by_size.is_estimated), (1000, true));
+    }
+}

@@ -1,0 +1,240 @@
+//! When all is read: numbers become final, sessions of viewers are counted, files get what is known
+//! of them.
+
+use super::logs::Logs;
+use super::worker::{Read, Told};
+use super::{Intake, IntakeError, LogTold, MemoryBound, SOURCE_SHIFT, SessionsBy, TakenIn};
+use crate::dropped::Sample;
+use crate::files::{self, FileFacts, FilesTable};
+use crate::names::{Names, Renumber};
+use crate::parts::Parts;
+use crate::parts::settle::{Maps, Settled};
+use crate::read::Reason;
+
+/// Makes of what was read what others work on.
+pub(super) fn finish(
+    intake: &Intake,
+    memory: MemoryBound,
+    logs: Logs,
+    read: Read,
+) -> Result<TakenIn, IntakeError> {
+    let Read {
+        names,
+        table,
+        store,
+        mut told,
+        troubles,
+    } = read;
+    let (file_names, file_numbers) = names.files.finish();
+    let (ids, sessions) = names.sessions.finish();
+    let (viewer_names, viewers) = names.viewers.finish();
+    let (devices, device_numbers) = names.devices.finish();
+    let (disks, disk_places) = names.disks.finish();
+    let facts = facts(&file_names, &file_numbers, &table, &told);
+    let titles = files::titles_by_name(&file_names, &facts, &names.titles);
+    let (title_names, title_numbers) = names.titles.finish();
+    let titles: Vec<u32> = titles
+        .into_iter()
+        .map(|title| title_numbers.of(title).unwrap_or_default())
+        .collect();
+    let disk_numbers = files::disk_numbers(&disks);
+    let file_disks = files::file_disks(&facts, &disk_places, &disk_numbers);
+    let has_viewers = viewer_names.whole_len() > 0;
+    let idle_ms = i64::try_from(intake.session_idle.as_millis()).unwrap_or(i64::MAX);
+    let maps = Maps {
+        sessions,
+        viewers,
+        sessions_named: ids.whole_len() as u32,
+        bases: has_viewers.then(Vec::new),
+        files: file_numbers,
+        devices: device_numbers,
+        disks: disk_places,
+        disk_numbers,
+        titles: titles.clone(),
+        file_disks: file_disks.clone(),
+        idle_ms,
+        drop_repeated: do_logs_overlap(&told),
+    };
+    let mut parts = Parts::new(store.finish(), maps, memory.loaded);
+    let with_files = is_anything_unknown(&facts);
+    let settled = if has_viewers || with_files || parts.maps.drop_repeated {
+        parts.settle(intake.threads, with_files)?
+    } else {
+        Settled::default()
+    };
+    note_repeated(&mut told, &settled, &logs);
+    let counts: Option<Vec<u32>> = has_viewers.then(|| {
+        let whole = ids.whole_len() + viewer_names.whole_len();
+        (0..whole as u32)
+            .map(|key| settled.counts.get(&key).copied().unwrap_or(1))
+            .collect()
+    });
+    let session_names = ids.joined(&viewer_names, counts.as_deref());
+    parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
+    let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
+    let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
+    let logs = logs_told(logs, &told, &troubles);
+    let sessions_by = sessions_by(intake, &told);
+    let span_ms = span(&told);
+    Ok(TakenIn {
+        sessions: session_names.len() as u32,
+        notes: notes(&told, &parts, files_estimated, &logs),
+        told_format: formats(&logs),
+        requests: told.requests,
+        bytes: told.bytes,
+        untimed: told.untimed,
+        dropped: told.dropped,
+        parts,
+        files,
+        files_estimated,
+        file_names,
+        session_names,
+        title_names,
+        devices,
+        disks,
+        span_ms,
+        sessions_by,
+        logs,
+        memory,
+    })
+}
+
+fn facts(names: &Names, numbers: &Renumber, table: &FilesTable, told: &Told) -> Vec<FileFacts> {
+    let mut facts = vec![FileFacts::default(); names.len()];
+    let mut of = |file: u32, change: &dyn Fn(&mut FileFacts)| {
+        let place = numbers.of(file).map(|number| number as usize);
+        if let Some(facts) = place.and_then(|place| facts.get_mut(place)) {
+            change(facts);
+        }
+    };
+    for row in &table.rows {
+        of(row.file, &|facts| facts.row = Some(*row));
+    }
+    for (file, hint) in &told.hints {
+        of(*file, &|facts| facts.hint = *hint);
+    }
+    facts
+}
+
+/// Whether anything of a file can only be told from how it was used.
+fn is_anything_unknown(facts: &[FileFacts]) -> bool {
+    facts.iter().any(FileFacts::is_incomplete)
+}
+
+/// Whether two logs tell of the same time, so that a request may be in both.
+fn do_logs_overlap(told: &Told) -> bool {
+    let mut spans: Vec<(i64, i64)> = told
+        .logs
+        .values()
+        .map(|(_, first, last)| (*first, *last))
+        .collect();
+    spans.sort_unstable();
+    spans.windows(2).any(|pair| pair[1].0 <= pair[0].1)
+}
+
+fn note_repeated(told: &mut Told, settled: &Settled, logs: &Logs) {
+    if settled.repeated == 0 {
+        return;
+    }
+    told.requests -= settled.repeated;
+    told.bytes -= settled.repeated_bytes;
+    let name = |number: u64| {
+        let log = logs.logs.iter().find(|log| u64::from(log.number) == number);
+        log.map_or_else(String::new, |log| log.name.clone())
+    };
+    let samples = settled.repeated_lines.iter().map(|place| Sample {
+        order: *place,
+        file: name(place >> SOURCE_SHIFT),
+        line: place & ((1 << SOURCE_SHIFT) - 1),
+        text: String::new(),
+    });
+    told.dropped
+        .add_samples(Reason::Repeated, settled.repeated, samples.collect());
+}
+
+fn logs_told(logs: Logs, told: &Told, troubles: &[(u32, String)]) -> Vec<LogTold> {
+    let mut all: Vec<(u32, LogTold)> = logs
+        .logs
+        .into_iter()
+        .map(|log| {
+            let found = told.logs.get(&log.number);
+            let trouble: Vec<&str> = troubles
+                .iter()
+                .filter(|(number, _)| *number == log.number)
+                .map(|(_, trouble)| trouble.as_str())
+                .collect();
+            let of_log = LogTold {
+                name: log.name,
+                format: log.format,
+                requests: found.map_or(0, |(count, _, _)| *count),
+                span_ms: found.map(|(_, first, last)| (*first, *last)),
+                note: (!trouble.is_empty()).then(|| trouble.join("; ")),
+            };
+            (log.number, of_log)
+        })
+        .chain(logs.left_out)
+        .collect();
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, log)| log).collect()
+}
+
+fn formats(logs: &[LogTold]) -> String {
+    let mut formats: Vec<&str> = Vec::new();
+    for log in logs.iter().filter(|log| !log.format.is_empty()) {
+        if !formats.contains(&log.format.as_str()) {
+            formats.push(&log.format);
+        }
+    }
+    formats.join(", ")
+}
+
+fn sessions_by(intake: &Intake, told: &Told) -> SessionsBy {
+    let idle = intake.session_idle;
+    match told.unnamed {
+        0 => SessionsBy::Id,
+        // Requests that were dropped later do not matter here.
+        unnamed if unnamed >= told.requests => SessionsBy::AddressAgentTitle { idle },
+        unnamed => SessionsBy::Both { unnamed, idle },
+    }
+}
+
+fn span(told: &Told) -> (i64, i64) {
+    let first = told.logs.values().map(|(_, first, _)| *first).min();
+    let last = told.logs.values().map(|(_, _, last)| *last).max();
+    (first.unwrap_or(0), last.unwrap_or(0))
+}
+
+fn notes(told: &Told, parts: &Parts, files_estimated: u32, logs: &[LogTold]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let counted = [
+        (
+            told.untimed,
+            "requests do not say how long they took and count as done at once",
+        ),
+        (
+            told.clocks_back,
+            "times the clock of a log went back by more than a minute",
+        ),
+        (
+            told.unended,
+            "last lines have no end but could be read, and were taken as they are",
+        ),
+        (
+            u64::from(files_estimated),
+            "files have no kind or bit rate in a files table; these were estimated",
+        ),
+        (
+            parts.spilled_bytes(),
+            "bytes of requests did not fit in memory and went to a file",
+        ),
+    ];
+    for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
+        notes.push(format!("{count} {what}"));
+    }
+    for log in logs {
+        if let Some(note) = &log.note {
+            notes.push(format!("{}: {note}", log.name));
+        }
+    }
+    notes
+}

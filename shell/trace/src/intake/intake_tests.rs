@@ -1,0 +1,534 @@
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+
+use headlong_chains::{Kind, Request};
+use proptest::prelude::*;
+
+use super::*;
+use crate::read::Reason;
+
+const HEADER: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n";
+
+fn put(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("written");
+    path
+}
+
+fn intake(logs: &[PathBuf]) -> Intake {
+    Intake {
+        logs: logs.to_vec(),
+        threads: 2,
+        memory_bytes_max: 128 << 20,
+        ..Intake::default()
+    }
+}
+
+fn taken(logs: &[PathBuf]) -> TakenIn {
+    take_in(&intake(logs), &Silent).expect("taken in")
+}
+
+fn all(taken: &TakenIn) -> Vec<Request> {
+    let parts = taken.parts.each(2, |_, requests| requests.clone());
+    let mut requests = parts.expect("parts").concat();
+    requests.sort_by_key(|request| (request.session, request.line));
+    requests
+}
+
+/// What of a request can be told without numbers of names.
+fn told(taken: &TakenIn) -> Vec<String> {
+    let tell = |request: &Request| {
+        format!(
+            "{} {} {}..{} {} {:?} {}",
+            taken.session_names.get(request.session),
+            taken.file_names.get(request.file),
+            request.received_ms,
+            request.completed_ms,
+            request.offset,
+            request.asked_bytes,
+            request.sent_bytes,
+        )
+    };
+    all(taken).iter().map(tell).collect()
+}
+
+#[test]
+fn a_plain_request_log_is_taken_in_with_its_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        "{HEADER}100,500,20,3,7,0,1000,1000,5\n101,2500,3,1,8,0,,50,6\n102,0,20,3,7,1000,1000,400,5\n"
+    );
+    let log = put(folder.path(), "a.csv", text);
+    let files =
+        "file,title,kind,kbps,size,disk,duration_s\n7,1,1,3000,5000,5,13.3\n9,2,0,96,10,6,1\n";
+    let mut intake = intake(&[log]);
+    intake.files = Some(put(folder.path(), "files.csv", files));
+    let taken = take_in(&intake, &Silent).expect("taken in");
+    assert_eq!(
+        told(&taken),
+        [
+            "3 8 98500..101000 0 None 50",
+            "20 7 99500..100000 0 Some(1000) 1000",
+            "20 7 102000..102000 1000 Some(1000) 400",
+        ]
+    );
+    assert_eq!((taken.sessions, taken.requests, taken.bytes), (2, 3, 1450));
+    assert_eq!(taken.span_ms, (98_500, 102_000));
+    assert_eq!(taken.sessions_by, SessionsBy::Id);
+    assert_eq!(taken.told_format, "csv");
+    let seven = taken.files[taken.file_names.find("7").expect("a file") as usize];
+    assert_eq!((seven.kind, seven.kbps, seven.disk), (Kind::Video, 3000, 5));
+    assert!(!seven.is_estimated);
+    let eight = taken.files[taken.file_names.find("8").expect("a file") as usize];
+    assert!(eight.is_estimated && eight.size_bytes == 50);
+    assert_eq!((taken.files.len(), taken.files_estimated), (3, 1));
+    let requests = all(&taken);
+    let devices: Vec<String> = requests
+        .iter()
+        .map(|request| taken.devices.get(u32::from(request.device)).to_string())
+        .collect();
+    assert_eq!(devices, ["1", "3", "3"]);
+    assert_eq!(requests[0].disk, 6);
+}
+
+#[test]
+fn a_bad_line_is_counted_and_shown_and_hurts_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut text = HEADER.as_bytes().to_vec();
+    text.extend_from_slice(b"100,0,1,1,1,0,10,10,1\r\n");
+    text.extend_from_slice(b"101,0,1,1,1,-5,10,10,1\n");
+    text.extend_from_slice(b"102,0,1,1,1,0,10,99999999999999999999,1\n");
+    text.extend_from_slice(b"rubbish\n\n");
+    text.extend_from_slice(b"103,0,1,1,1,0,10\x001,1,1\n");
+    text.extend_from_slice(b"\0\0\0\x00104,0,1,1,1,10,10,10,1\n");
+    text.extend_from_slice(HEADER.as_bytes());
+    text.extend_from_slice(b"yesterday,0,1,1,1,0,10,10,1\n");
+    text.extend_from_slice(
+        b"1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"\n",
+    );
+    text.extend_from_slice(
+        b"1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"PUT /a HTTP/1.1\" 200 490 \"-\" \"x\"\n",
+    );
+    text.extend_from_slice(b"10,0,1,1,1,0,10,10,1\n");
+    text.extend_from_slice(b"105,0,1,1,1,2");
+    let taken = taken(&[put(folder.path(), "a.csv", text)]);
+    assert_eq!(taken.requests, 4);
+    assert_eq!(taken.sessions, 2);
+    let dropped: Vec<(Reason, u64, u64)> = taken
+        .dropped
+        .by_reason()
+        .iter()
+        .map(|lines| (lines.reason, lines.count, lines.samples[0].line))
+        .collect();
+    assert_eq!(
+        dropped,
+        [
+            (Reason::NotARequest, 2, 1),
+            (Reason::Shape, 1, 5),
+            (Reason::Truncated, 1, 14),
+            (Reason::Nul, 1, 7),
+            (Reason::BadTime, 1, 10),
+            (Reason::Negative, 1, 3),
+            (Reason::Absurd, 1, 4),
+            (Reason::NotGet, 1, 12),
+        ]
+    );
+    assert_eq!(taken.dropped.count(), 7);
+    assert!(matches!(
+        taken.sessions_by,
+        SessionsBy::Both { unnamed: 1, .. }
+    ));
+    assert!(
+        taken.notes.iter().any(|note| note.contains("clock")),
+        "{:?}",
+        taken.notes
+    );
+}
+
+fn combined(seconds: u32, address: &str, path: &str, agent: &str) -> String {
+    format!(
+        "{address} - - [17/May/2015:08:{:02}:{:02} +0000] \"GET {path} HTTP/1.1\" 200 490 \"-\" \
+         \"{agent}\"\n",
+        seconds / 60,
+        seconds % 60
+    )
+}
+
+#[test]
+fn viewers_without_a_name_are_told_apart_by_address_agent_title_and_silence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = [
+        combined(0, "10.0.0.1", "/a.mp4", "x"),
+        combined(5, "10.0.0.1", "/a.mp4", "y"),
+        combined(10, "10.0.0.2", "/a.mp4", "x"),
+        combined(20, "10.0.0.1", "/b.mp4", "x"),
+        combined(30, "10.0.0.1", "/a.mp4", "x"),
+        combined(100, "10.0.0.1", "/a.mp4", "x"),
+        combined(159, "10.0.0.1", "/a.mp4", "x"),
+    ]
+    .concat();
+    let mut intake = intake(&[put(folder.path(), "a.log", text)]);
+    intake.session_idle = Duration::from_secs(60);
+    let taken = take_in(&intake, &Silent).expect("taken in");
+    assert_eq!(taken.sessions, 5);
+    assert!(matches!(
+        taken.sessions_by,
+        SessionsBy::AddressAgentTitle { .. }
+    ));
+    let requests = all(&taken);
+    let sessions: Vec<u32> = requests.iter().map(|request| request.session).collect();
+    let lines: Vec<u64> = requests.iter().map(|request| request.line).collect();
+    let mut groups: Vec<Vec<u64>> = vec![Vec::new(); 5];
+    for (session, line) in sessions.iter().zip(lines) {
+        groups[*session as usize].push(line);
+    }
+    groups.sort();
+    assert_eq!(groups, [vec![1, 5], vec![2], vec![3], vec![4], vec![6, 7]]);
+    let names: Vec<String> = (0..5)
+        .map(|number| taken.session_names.get(number).to_string())
+        .collect();
+    assert_eq!(
+        names.iter().filter(|name| name.contains('#')).count(),
+        3,
+        "{names:?}"
+    );
+    assert_eq!(taken.untimed, 7);
+}
+
+#[test]
+fn copies_are_read_once_also_if_packed_or_grown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String = (0..9000)
+        .map(|i| format!("{},0,{},1,1,{},10,10,1\n", 100 + i, i % 7, i * 10))
+        .collect();
+    let text = format!("{HEADER}{lines}");
+    let old = put(folder.path(), "old.csv", &text);
+    let grown = put(
+        folder.path(),
+        "grown.csv",
+        format!("{text}99999,0,1,1,1,0,10,10,1\n"),
+    );
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(text.as_bytes()).expect("packed");
+    let packed = put(
+        folder.path(),
+        "old.csv.gz",
+        packed.finish().expect("packed"),
+    );
+    let expected = told(&taken(std::slice::from_ref(&grown)));
+    let given = [old.clone(), packed, grown, old];
+    let taken = taken(&given);
+    assert_eq!(told(&taken), expected);
+    let notes: Vec<bool> = taken.logs.iter().map(|log| log.note.is_some()).collect();
+    assert_eq!(notes, [true, true, false, true]);
+    let note = taken.logs[0].note.as_deref().unwrap_or_default();
+    assert!(note.contains("grown.csv"), "{note}");
+}
+
+#[test]
+fn a_request_that_two_overlapping_logs_tell_counts_once_and_a_retry_twice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |second: u32| format!("{second},0,s,1,f,0,10,10,1\n");
+    let a = format!("{HEADER}{}{}{}", line(1), line(2), line(2));
+    let b = format!("{HEADER}{}{}{}", line(2), line(2), line(3));
+    let logs = [
+        put(folder.path(), "a.csv", a),
+        put(folder.path(), "b.csv", b),
+    ];
+    let taken = taken(&logs);
+    assert_eq!((taken.requests, taken.bytes), (4, 40));
+    assert_eq!(all(&taken).len(), 4);
+    assert_eq!(taken.dropped.count_of(Reason::Repeated), 2);
+    let lines = &taken.dropped.by_reason();
+    let repeated = lines.iter().find(|lines| lines.reason == Reason::Repeated);
+    let sample = &repeated.expect("they are told").samples[0];
+    assert!(
+        sample.file.ends_with("b.csv") && sample.line == 2,
+        "{sample:?}"
+    );
+}
+
+#[test]
+fn packed_logs_give_what_they_held() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n101,0,2,1,1,0,10,10,1\n");
+    let expected = told(&taken(&[put(folder.path(), "a.csv", &text)]));
+    let zstd = zstd::encode_all(text.as_bytes(), 3).expect("packed");
+    let log = put(folder.path(), "a.csv.zst", zstd);
+    assert_eq!(told(&taken(&[log])), expected);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).expect("packed");
+    let gzip = gzip.finish().expect("packed");
+    let log = put(folder.path(), "b.csv.gz", &gzip);
+    assert_eq!(told(&taken(&[log])), expected);
+    let cut = put(folder.path(), "c.csv.gz", &gzip[..gzip.len() - 9]);
+    let taken = taken(&[cut]);
+    assert!(
+        taken.notes.iter().any(|note| note.contains("ends early")),
+        "{:?}",
+        taken.notes
+    );
+}
+
+#[test]
+fn an_empty_log_is_said_to_be_and_leaves_an_empty_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let taken = taken(&[
+        put(folder.path(), "a.csv", ""),
+        put(folder.path(), "b.csv", HEADER),
+    ]);
+    assert_eq!(
+        (taken.requests, taken.sessions, taken.parts.len()),
+        (0, 0, 0)
+    );
+    assert_eq!(taken.span_ms, (0, 0));
+    assert!(
+        taken
+            .notes
+            .iter()
+            .any(|note| note.ends_with("a.csv: it is empty"))
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let logs = [
+        put(folder.path(), "good.csv", HEADER),
+        put(folder.path(), "hello.txt", "hello world\n"),
+        put(folder.path(), "a.bz2", "BZh9xxxx"),
+        folder.path().join("none"),
+    ];
+    let error = take_in(&intake(&logs), &Silent)
+        .expect_err("no log")
+        .to_string();
+    let error = error.replace(&folder.path().display().to_string(), "F");
+    assert_eq!(
+        error,
+        "F/none cannot be read: No such file or directory (os error 2)\n\
+         F/hello.txt is in no format that is known. Tried:\n  \
+         headlong: line 1 is not the shape of a recognised format: hello world\n  \
+         combined: line 1 is not the shape of a recognised format: hello world\n  \
+         csv: its header is not there: hello world\n  \
+         w3c: its header is not there: hello world\n  \
+         squid: line 1 is not the shape of a recognised format: hello world\n  \
+         json: line 1 is not the shape of a recognised format: hello world\n\
+         Say what it is by --format, or leave it out\n\
+         F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2"
+    );
+    let error = take_in(&intake(&[]), &Silent)
+        .expect_err("no logs")
+        .to_string();
+    assert!(error.starts_with("no logs were given"));
+    let mut small = intake(&logs);
+    small.memory_bytes_max = 1 << 20;
+    let error = take_in(&small, &Silent)
+        .expect_err("too little")
+        .to_string();
+    assert!(error.starts_with("1 MiB are too little memory for 2 threads; allow at least"));
+}
+
+#[test]
+fn columns_may_change_within_a_w3c_log_that_several_threads_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut text = Vec::new();
+    for round in 0..40 {
+        let names = if round % 2 == 0 {
+            "#Fields: date time c-ip cs-method cs-uri-stem sc-status sc-bytes time-taken\n"
+        } else {
+            "#Fields: time date sc-bytes sc-status cs-uri-stem cs-method c-ip time-taken\n"
+        };
+        text.extend_from_slice(names.as_bytes());
+        for line in 0..2000 {
+            let second = line % 60;
+            let line = if round % 2 == 0 {
+                format!("2020-01-01 00:00:{second:02} 10.0.0.1 GET /a.mp4 200 1000 0.5\n")
+            } else {
+                format!("00:00:{second:02} 2020-01-01 1000 200 /a.mp4 GET 10.0.0.1 0.5\n")
+            };
+            text.extend_from_slice(line.as_bytes());
+        }
+    }
+    assert!(text.len() > 4 << 20, "several blocks");
+    let taken = taken(&[put(folder.path(), "a.log", text)]);
+    assert_eq!((taken.requests, taken.bytes), (80_000, 80_000_000));
+    assert_eq!(taken.dropped.count(), 0);
+    assert_eq!(taken.files.len(), 1);
+}
+
+fn generated(lines: usize) -> String {
+    let mut text = HEADER.to_owned();
+    let mut state = 1_u64;
+    for line in 0..lines {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let (session, file) = ((state >> 40) % 997, (state >> 20) % 101);
+        let ts = line / 3;
+        text.push_str(&format!(
+            "{ts},{},s{session},1,{file},{line},,{},1\n",
+            ts % 700,
+            line % 5
+        ));
+    }
+    text
+}
+
+#[test]
+fn neither_threads_nor_memory_change_what_comes_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = put(folder.path(), "a.csv", generated(120_000));
+    let mut one = intake(std::slice::from_ref(&log));
+    one.threads = 1;
+    let mut four = intake(std::slice::from_ref(&log));
+    four.threads = 4;
+    let (one, four) = (take_in(&one, &Silent), take_in(&four, &Silent));
+    let (one, four) = (one.expect("taken in"), four.expect("taken in"));
+    assert_eq!(all(&one), all(&four));
+    let parts = |taken: &TakenIn, threads| {
+        let parts = taken
+            .parts
+            .each(threads, |part, requests| (part, requests.clone()));
+        parts.expect("parts")
+    };
+    assert_eq!(parts(&one, 1), parts(&four, 3));
+    for (_, requests) in parts(&one, 1) {
+        assert!(requests.is_sorted_by_key(|request| (request.session, request.line)));
+    }
+}
+
+#[test]
+fn what_does_not_fit_in_memory_waits_in_a_file_and_large_parts_are_divided() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = put(folder.path(), "a.csv", generated(60_000));
+    let intake = intake(&[log]);
+    let whole = take_in(&intake, &Silent).expect("taken in");
+    let memory = MemoryBound {
+        kept: 100_000,
+        loaded: 8 * 100 * 72,
+        ..intake.memory_bound().expect("a bound")
+    };
+    let logs = logs::open(&intake).expect("logs");
+    let read = worker::read_all(&intake, &memory, &logs, &Silent).expect("read");
+    let spilled = finish::finish(&intake, memory, logs, read).expect("finished");
+    assert!(spilled.parts.spilled_bytes() > 0);
+    assert!(spilled.parts.len() > whole.parts.len());
+    assert_eq!(all(&spilled), all(&whole));
+    let sessions = spilled.parts.each(2, |_, requests| {
+        let mut sessions: Vec<u32> = requests.iter().map(|request| request.session).collect();
+        sessions.dedup();
+        sessions
+    });
+    let mut sessions = sessions.expect("parts").concat();
+    let count = sessions.len();
+    sessions.sort_unstable();
+    sessions.dedup();
+    assert_eq!(sessions.len(), count, "no session is in two parts");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut intake = intake(&[put(folder.path(), "a.csv", generated(5000))]);
+    intake.spill = Some(folder.path().join("none"));
+    let memory = MemoryBound {
+        kept: 0,
+        ..intake.memory_bound().expect("a bound")
+    };
+    let logs = logs::open(&intake).expect("logs");
+    let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
+    let error = outcome.map(|_| ()).expect_err("no folder").to_string();
+    assert!(
+        error.contains("cannot be written to") && error.contains("/none"),
+        "{error}"
+    );
+}
+
+#[test]
+fn names_beyond_their_share_of_memory_are_an_error_that_says_what_to_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut text = HEADER.to_owned();
+    for line in 0..3000 {
+        text.push_str(&format!(
+            "1,0,{},1,1,0,1,1,1\n",
+            format!("s{line}").repeat(100)
+        ));
+    }
+    let intake = intake(&[put(folder.path(), "a.csv", text)]);
+    let memory = MemoryBound {
+        names: 12 << 20,
+        ..intake.memory_bound().expect("a bound")
+    };
+    let logs = logs::open(&intake).expect("logs");
+    let outcome = worker::read_all(&intake, &memory, &logs, &Silent);
+    let error = outcome.map(|_| ()).expect_err("too many names").to_string();
+    assert!(
+        error.contains("more than the 12 MiB of memory they may"),
+        "{error}"
+    );
+}
+
+#[test]
+fn progress_is_told_up_to_the_end() {
+    struct Last(Mutex<(u64, Option<u64>)>);
+    impl Progress for Last {
+        fn read(&self, bytes: u64, of: Option<u64>) {
+            let mut last = self.0.lock().expect("nobody panicked");
+            *last = (last.0.max(bytes), of);
+        }
+        fn note(&self, _: &str) {}
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = generated(50_000);
+    let progress = Last(Mutex::default());
+    take_in(&intake(&[put(folder.path(), "a.csv", &text)]), &progress).expect("taken in");
+    let last = progress.0.into_inner().expect("nobody panicked");
+    assert_eq!(last, (text.len() as u64, Some(text.len() as u64)));
+}
+
+#[test]
+fn our_own_log_tells_bit_rates_and_drives_without_a_table() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |start: u64, offset: u64| {
+        format!(
+            "{{\"start_unix_ms\":{start},\"service_seconds\":1.5,\"remote\":\"127.0.0.1:1\",\
+             \"method\":\"GET\",\"target\":\"/t/a.mp4\",\"range\":\"bytes={offset}-\",\
+             \"status\":206,\"bytes_sent\":1000,\"session\":\"x\",\"session_from\":\"cmcd\",\
+             \"device\":\"sdb\",\"bit_rate_bps\":2500000}}\n"
+        )
+    };
+    let summary = "{\"session\":\"x\",\"start_unix_ms\":1,\"ended\":\"idle\",\"requests\":2}\n";
+    let text = format!("{}{}{summary}", line(1000, 0), line(3000, 1000));
+    let taken = taken(&[put(folder.path(), "a.log", text)]);
+    assert_eq!(
+        told(&taken),
+        [
+            "x /t/a.mp4 1000..2500 0 None 1000",
+            "x /t/a.mp4 3000..4500 1000 None 1000"
+        ]
+    );
+    assert_eq!(
+        (taken.files[0].kbps, taken.files[0].is_estimated),
+        (2500, true)
+    );
+    assert_eq!(
+        taken.disks.get(u32::from(all(&taken)[0].disk)).to_string(),
+        "sdb"
+    );
+    assert_eq!(taken.dropped.count(), 0);
+    assert_eq!(taken.dropped.count_of(Reason::NotARequest), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_bytes_behind_a_good_line_leave_it_good(rubbish: Vec<u8>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut text = format!("{HEADER}100,0,1,1,1,0,10,10,1\n").into_bytes();
+        text.extend_from_slice(&rubbish);
+        let taken = taken(&[put(folder.path(), "a.csv", text)]);
+        prop_assert!(taken.requests >= 1);
+        prop_assert_eq!(all(&taken).len() as u64, taken.requests);
+    }
+}

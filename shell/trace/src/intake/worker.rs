@@ -1,0 +1,566 @@
+//! Threads that take blocks of logs and turn their lines into records in parts.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headlong_chains::Request;
+
+use super::logs::{Contents, Log, Logs, State};
+use super::{Intake, IntakeError, MemoryBound, PART_BUFFER_BYTES, Progress, SOURCE_SHIFT};
+use crate::dropped::Dropped;
+use crate::files::{FileHint, FilesTable, Interners};
+use crate::names::{QuickMap, hash, hash_number};
+use crate::parts::record::{Encoder, Record};
+use crate::parts::store::Store;
+use crate::parts::{DISK_UNKNOWN, PARTS, VIEWER};
+use crate::read::entry::{Entry, Who};
+use crate::read::row::Row;
+use crate::read::source::{Block, Blocks};
+use crate::read::{Format, Reader, Reason, device, trimmed, w3c};
+
+/// What reading gave.
+pub(super) struct Read {
+    pub(super) names: Interners,
+    pub(super) table: FilesTable,
+    pub(super) store: Store,
+    pub(super) told: Told,
+    /// By log: why it ended early.
+    pub(super) troubles: Vec<(u32, String)>,
+}
+
+/// What one thread, or all of them, found.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) dropped: Dropped,
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+    pub(super) unnamed: u64,
+    pub(super) untimed: u64,
+    /// Last lines that have no end, but could be read.
+    pub(super) unended: u64,
+    /// Times that a clock went back by more than a minute from one line to the next.
+    pub(super) clocks_back: u64,
+    /// By log: requests, first arrival, last completion.
+    pub(super) logs: QuickMap<u32, (u64, i64, i64)>,
+    /// By provisional file number.
+    pub(super) hints: QuickMap<u32, FileHint>,
+}
+
+impl Told {
+    /// Adds what a log was found to hold, if anything, and forgets it there.
+    fn add_span(&mut self, log: u32, span: &mut (u64, i64, i64)) {
+        let (count, first, last) = std::mem::replace(span, NO_SPAN);
+        if count > 0 {
+            let ours = self.logs.entry(log).or_insert(NO_SPAN);
+            *ours = (ours.0 + count, ours.1.min(first), ours.2.max(last));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.dropped.merge(other.dropped);
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.unnamed += other.unnamed;
+        self.untimed += other.untimed;
+        self.unended += other.unended;
+        self.clocks_back += other.clocks_back;
+        for (log, mut span) in other.logs {
+            self.add_span(log, &mut span);
+        }
+        for (file, hint) in other.hints {
+            let ours = self.hints.entry(file).or_default();
+            ours.size_bytes = ours.size_bytes.max(hint.size_bytes);
+            ours.kbps = ours.kbps.max(hint.kbps);
+        }
+    }
+}
+
+/// A clock that goes back by more than this is worth a word, ms; requests that end at almost the
+/// same time may be logged in any order.
+const CLOCK_BACK_MS: i64 = 60_000;
+
+/// What all threads share.
+struct Shared<'a> {
+    logs: &'a Logs,
+    names: &'a Interners,
+    names_bytes_max: u64,
+    store: &'a Store,
+    /// Sizes of files by provisional number, where a table tells them.
+    sizes: QuickMap<u32, u64>,
+    /// Formats that tell themselves apart, tried on lines that do not have their log's shape.
+    others: Vec<Reader>,
+    troubles: Mutex<Vec<(u32, String)>>,
+    is_over: AtomicBool,
+}
+
+/// Why a thread gave up.
+enum Failure {
+    Names,
+    Spill(io::Error),
+}
+
+/// Reads all logs.
+pub(super) fn read_all(
+    intake: &Intake,
+    memory: &MemoryBound,
+    logs: &Logs,
+    progress: &dyn Progress,
+) -> Result<Read, IntakeError> {
+    let names = Interners::new();
+    let mut told = Told::default();
+    let table = match &intake.files {
+        Some(path) => FilesTable::open(path, &names, &mut told.dropped)?,
+        None => FilesTable::default(),
+    };
+    let folder = intake.spill.clone().unwrap_or_else(std::env::temp_dir);
+    let store = Store::new(PARTS, memory.kept, folder.clone());
+    let shared = Shared {
+        logs,
+        names: &names,
+        names_bytes_max: memory.names / 2,
+        store: &store,
+        sizes: table
+            .rows
+            .iter()
+            .map(|row| (row.file, row.size_bytes))
+            .collect(),
+        others: other_readers(logs),
+        troubles: Mutex::default(),
+        is_over: AtomicBool::new(false),
+    };
+    let work = || Worker::new(&shared).run(progress);
+    let outcomes: Vec<Result<Told, Failure>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..intake.threads).map(|_| scope.spawn(work)).collect();
+        let mut outcomes = vec![work()];
+        for thread in threads {
+            match thread.join() {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        outcomes
+    });
+    for outcome in outcomes {
+        told.merge(outcome.map_err(|failure| match failure {
+            Failure::Names => IntakeError::Names {
+                allowed: memory.names,
+            },
+            Failure::Spill(source) => IntakeError::Spill {
+                folder: folder.clone(),
+                source,
+            },
+        })?);
+    }
+    let troubles = shared.troubles.into_inner();
+    Ok(Read {
+        troubles: troubles.unwrap_or_else(PoisonError::into_inner),
+        names,
+        table,
+        store,
+        told,
+    })
+}
+
+/// Formats that may be met in any log: those of all logs, and those that nothing else looks like.
+fn other_readers(logs: &Logs) -> Vec<Reader> {
+    let mut readers: Vec<Reader> = Vec::new();
+    let known = [
+        Format::Headlong,
+        Format::Combined,
+        Format::Squid,
+        Format::Json(crate::read::FieldMap::default()),
+    ];
+    let known = known.iter().filter_map(|format| format.reader(None).ok()?);
+    let ours = logs.logs.iter().filter_map(|log| match &log.contents {
+        Contents::Lines { reader, .. } => Some(reader.clone()),
+        Contents::Table { .. } => None,
+    });
+    for reader in ours.chain(known) {
+        if !readers.contains(&reader) {
+            readers.push(reader);
+        }
+    }
+    readers
+}
+
+/// Something to do.
+enum Job {
+    Block { log: usize, reader: Reader },
+    Group { log: usize, group: usize },
+}
+
+struct Worker<'s> {
+    shared: &'s Shared<'s>,
+    parts: Vec<Encoder>,
+    devices: device::Devices,
+    viewer: Vec<u8>,
+    /// Of the block at hand: requests, first arrival, last completion.
+    span: (u64, i64, i64),
+    told: Told,
+}
+
+const NO_SPAN: (u64, i64, i64) = (0, i64::MAX, i64::MIN);
+
+impl<'s> Worker<'s> {
+    fn new(shared: &'s Shared<'s>) -> Self {
+        Self {
+            shared,
+            parts: (0..PARTS).map(|_| Encoder::default()).collect(),
+            devices: device::Devices::default(),
+            viewer: Vec::new(),
+            span: NO_SPAN,
+            told: Told::default(),
+        }
+    }
+
+    fn run(mut self, progress: &dyn Progress) -> Result<Told, Failure> {
+        let mut block = Block::default();
+        let total = self.shared.logs.bytes_total();
+        while let Some(job) = self.shared.next(&mut block) {
+            let outcome = match job {
+                Job::Block { log, reader } => self
+                    .block(log, reader, &block)
+                    .map(|()| self.end_of_block(log)),
+                Job::Group { log, group } => {
+                    self.group(log, group).map(|()| self.end_of_block(log))
+                }
+            };
+            if outcome.is_err() || self.shared.is_over.load(Relaxed) {
+                self.shared.is_over.store(true, Relaxed);
+                outcome?;
+                return Ok(self.told);
+            }
+            progress.read(self.shared.logs.read_bytes.load(Relaxed), total);
+        }
+        for part in 0..PARTS {
+            self.put_away(part)?;
+        }
+        Ok(self.told)
+    }
+
+    fn end_of_block(&mut self, log: usize) {
+        let number = self.shared.logs.logs[log].number;
+        self.told.add_span(number, &mut self.span);
+    }
+
+    /// Parses the lines of a block.
+    fn block(&mut self, log: usize, reader: Reader, block: &Block) -> Result<(), Failure> {
+        let log = &self.shared.logs.logs[log];
+        let (mut reader, mut row) = (reader, Row::new());
+        let has_nul = memchr::memchr(0, &block.bytes).is_some();
+        let last = block.bytes.len();
+        let (mut start, mut line_number, mut before_ms) = (0, block.line_first, i64::MIN);
+        for line in &block.too_long {
+            self.drop_line(log, Reason::TooLong, *line, b"");
+        }
+        for end in memchr::memchr_iter(b'\n', &block.bytes).chain(block.is_cut.then_some(last)) {
+            let is_unended = end == last;
+            let line = trimmed(&block.bytes[start..end]);
+            let number = line_number;
+            start = end + 1;
+            line_number += 1;
+            let line = if has_nul { without_nul(line) } else { Ok(line) };
+            let line = match line {
+                Ok([]) => continue,
+                Ok(line) => line,
+                Err(line) => {
+                    self.drop_line(log, Reason::Nul, number, line);
+                    continue;
+                }
+            };
+            if line[0] == b'#'
+                && let Reader::W3c(columns) = &reader
+                && let Some(columns) = columns.again(line)
+            {
+                reader = Reader::W3c(Arc::new(columns));
+            }
+            match self.read(&reader, line, &mut row) {
+                Ok(entry) => {
+                    self.told.unended += u64::from(is_unended);
+                    if entry.completed_ms < before_ms.saturating_sub(CLOCK_BACK_MS) {
+                        self.told.clocks_back += 1;
+                    }
+                    before_ms = entry.completed_ms;
+                    self.push(log, number, &entry, line)?;
+                }
+                Err(reason) => {
+                    let is_cut = is_unended && !reason.is_understood();
+                    let reason = if is_cut { Reason::Truncated } else { reason };
+                    self.drop_line(log, reason, number, line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a line by its log's format, else by any other that understands it.
+    fn read<'a>(
+        &self,
+        reader: &Reader,
+        line: &'a [u8],
+        row: &mut Row<'a>,
+    ) -> Result<Entry<'a>, Reason> {
+        let reason = match reader.read(line, row) {
+            Ok(entry) => return Ok(entry),
+            Err(reason) => reason,
+        };
+        // A line of columns may have another's shape by chance, but then its time is none.
+        if matches!(reason, Reason::Shape | Reason::BadTime) {
+            for other in self.shared.others.iter().filter(|other| *other != reader) {
+                match other.read(line, row) {
+                    Ok(entry) => return Ok(entry),
+                    Err(other) if other.is_understood() => return Err(other),
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(reason)
+    }
+
+    /// Reads a group of rows of a table.
+    fn group(&mut self, log: usize, group: usize) -> Result<(), Failure> {
+        let log = &self.shared.logs.logs[log];
+        let Contents::Table { table, .. } = &log.contents else {
+            return Ok(());
+        };
+        let mut failure = None;
+        let outcome = table.read_group(group, |number, entry| {
+            let outcome = match entry {
+                Ok(entry) => self.push(log, number, &entry, b""),
+                Err(reason) => {
+                    self.drop_line(log, reason, number, b"");
+                    Ok(())
+                }
+            };
+            failure = outcome.err();
+            failure.is_none()
+        });
+        if let Err(trouble) = outcome {
+            self.shared.trouble(
+                log,
+                format!("group {group} of its rows cannot be read: {trouble}"),
+            );
+        }
+        self.shared
+            .logs
+            .read_bytes
+            .fetch_add(table.group_bytes(group), Relaxed);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Puts a request in its part.
+    fn push(
+        &mut self,
+        log: &Log,
+        line_number: u64,
+        entry: &Entry<'_>,
+        line: &[u8],
+    ) -> Result<(), Failure> {
+        let names = self.shared.names;
+        let (file, _) = names.files.intern(&entry.file);
+        let offset = match entry.offset {
+            Some(offset) => offset,
+            // A reply of 206 that nothing places is the whole file if it is as long.
+            None if self.shared.sizes.get(&file) == Some(&entry.sent_bytes) => 0,
+            None => {
+                self.drop_line(log, Reason::UnknownOffset, line_number, line);
+                return Ok(());
+            }
+        };
+        let (session, session_hash) = match &entry.who {
+            Who::Session(name) => names.sessions.intern(name),
+            Who::Address(address) => {
+                self.told.unnamed += 1;
+                self.viewer.clear();
+                self.viewer.extend_from_slice(address);
+                self.viewer.push(b'~');
+                let agent = hash(entry.agent) as u32;
+                for shift in (0..8).rev() {
+                    let digit = (agent >> (4 * shift) & 15) as usize;
+                    self.viewer.push(b"0123456789abcdef"[digit]);
+                }
+                let (viewer, viewer_hash) = names.viewers.intern(&self.viewer);
+                (viewer | VIEWER, viewer_hash)
+            }
+        };
+        let device = match entry.device {
+            b"" => self.devices.number(entry.agent, &names.devices),
+            device => names.devices.intern(device).0,
+        };
+        let disk = match entry.disk {
+            b"" => DISK_UNKNOWN,
+            disk => names.disks.intern(disk).0,
+        };
+        let record = Record {
+            request: Request {
+                line: (u64::from(log.number) << SOURCE_SHIFT) | line_number,
+                session,
+                file,
+                received_ms: entry.received_ms,
+                completed_ms: entry.completed_ms,
+                offset,
+                asked_bytes: entry.asked_bytes,
+                sent_bytes: entry.sent_bytes,
+                disk: 0,
+                device: 0,
+            },
+            disk,
+            device,
+        };
+        self.count(file, entry);
+        let part = (hash_number(session_hash) % PARTS as u64) as usize;
+        self.parts[part].push(&record);
+        if self.parts[part].len() >= PART_BUFFER_BYTES {
+            self.put_away(part)?;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, file: u32, entry: &Entry<'_>) {
+        let told = &mut self.told;
+        told.requests += 1;
+        told.bytes += entry.sent_bytes;
+        told.untimed += u64::from(!entry.is_timed);
+        self.span = (
+            self.span.0 + 1,
+            self.span.1.min(entry.received_ms),
+            self.span.2.max(entry.completed_ms),
+        );
+        if entry.file_bytes.is_some() || entry.kbps.is_some() {
+            let hint = told.hints.entry(file).or_default();
+            hint.size_bytes = hint.size_bytes.max(entry.file_bytes.unwrap_or(0));
+            hint.kbps = hint.kbps.max(entry.kbps.unwrap_or(0));
+        }
+    }
+
+    fn put_away(&mut self, part: usize) -> Result<(), Failure> {
+        let (bytes, count) = self.parts[part].take();
+        if count > 0 {
+            let outcome = self.shared.store.add(part, bytes, count);
+            outcome.map_err(Failure::Spill)?;
+        }
+        if self.shared.names.bytes() > self.shared.names_bytes_max {
+            return Err(Failure::Names);
+        }
+        Ok(())
+    }
+
+    fn drop_line(&mut self, log: &Log, reason: Reason, number: u64, line: &[u8]) {
+        let order = (u64::from(log.number) << SOURCE_SHIFT) | number;
+        self.told
+            .dropped
+            .add(reason, &log.name, number, order, line);
+    }
+}
+
+impl Shared<'_> {
+    /// Something to do, if there still is; lines are put into `block`.
+    fn next(&self, block: &mut Block) -> Option<Job> {
+        // First whatever is free, then whatever there is.
+        for is_patient in [false, true] {
+            for (place, log) in self.logs.logs.iter().enumerate() {
+                if log.is_done.load(Relaxed) {
+                    continue;
+                }
+                let (reader, state) = match &log.contents {
+                    Contents::Lines { reader, state } => (reader, state),
+                    Contents::Table { table, group_next } => {
+                        let group = group_next.fetch_add(1, Relaxed);
+                        if group < table.groups() {
+                            return Some(Job::Group { log: place, group });
+                        }
+                        log.is_done.store(true, Relaxed);
+                        continue;
+                    }
+                };
+                let mut state = if is_patient {
+                    state.lock().unwrap_or_else(PoisonError::into_inner)
+                } else {
+                    match state.try_lock() {
+                        Ok(state) => state,
+                        Err(_) => continue,
+                    }
+                };
+                if let Some(reader) = self.next_block(log, reader, &mut state, block) {
+                    return Some(Job::Block { log: place, reader });
+                }
+                log.is_done.store(true, Relaxed);
+            }
+        }
+        None
+    }
+
+    /// The next block of a log, and what to read its first line by.
+    fn next_block(
+        &self,
+        log: &Log,
+        reader: &Reader,
+        state: &mut State,
+        block: &mut Block,
+    ) -> Option<Reader> {
+        if let State::Waiting(input) = state {
+            let input = input.take();
+            match Blocks::open(&log.path, log.packing, input, &self.logs.read_bytes) {
+                Ok(blocks) => {
+                    *state = State::Open {
+                        blocks: Box::new(blocks),
+                        reader: reader.clone(),
+                    }
+                }
+                Err(error) => {
+                    self.trouble(log, format!("it cannot be opened again: {error}"));
+                    *state = State::Done;
+                }
+            }
+        }
+        let State::Open { blocks, reader } = state else {
+            return None;
+        };
+        if !blocks.next(block) {
+            if let Some(trouble) = blocks.trouble.take() {
+                self.trouble(log, format!("it ends early: {trouble}"));
+            }
+            *state = State::Done;
+            return None;
+        }
+        let before = reader.clone();
+        if let Reader::W3c(columns) = &before
+            && let Some(after) = columns_at_the_end(&block.bytes, columns)
+        {
+            *reader = Reader::W3c(Arc::new(after));
+        }
+        Some(before)
+    }
+
+    fn trouble(&self, log: &Log, trouble: String) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.push((log.number, trouble));
+    }
+}
+
+/// The columns that the last `#Fields:` of a block sets.
+fn columns_at_the_end(block: &[u8], columns: &w3c::W3c) -> Option<w3c::W3c> {
+    let mut end = block.len();
+    loop {
+        let at = memchr::memmem::rfind(&block[..end], w3c::FIELDS)?;
+        if at == 0 || block[at - 1] == b'\n' {
+            let line = block[at..].split(|byte| *byte == b'\n').next()?;
+            if let Some(columns) = columns.again(trimmed(line)) {
+                return Some(columns);
+            }
+        }
+        end = at;
+    }
+}
+
+/// A line without bytes of zero in front of it, as a file has that was cut while it was written to;
+/// `Err` if there are others.
+fn without_nul(line: &[u8]) -> Result<&[u8], &[u8]> {
+    let start = line.iter().position(|byte| *byte != 0);
+    let line = &line[start.unwrap_or(line.len())..];
+    match memchr::memchr(0, line) {
+        None => Ok(line),
+        Some(_) => Err(line),
+    }
+}

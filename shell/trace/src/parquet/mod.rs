@@ -1,0 +1,12 @@
+//! Tables of columns: Parquet, in and out.
+
+pub(crate) mod read;
+mod tables;
+mod write;
+
+pub use tables::{ChainRow, PhaseRow, RequestRow, SessionRow};
+pub use write::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
+
+#[cfg(test)]
+#[path = "parquet_tests.rs"]
+mod tests;

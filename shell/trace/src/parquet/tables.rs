@@ -1,0 +1,206 @@
+//! The tables that a characterisation gives: `requests`, `chains`, `phases`, `sessions`.
+//!
+//! Sessions, files and titles are named as in the log, so that tables can be joined with it.
+
+use headlong_chains::{Chain, Kind, Request};
+
+use super::write::{Cells, Column, ColumnType, TableRow};
+use crate::intake::TakenIn;
+
+use ColumnType::{Flag, Int, Real, Text};
+
+/// A request, with the names of its numbers. Such a table is a request log itself: it can be read
+/// again.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestRow<'a> {
+    /// Where the names are.
+    pub names: &'a TakenIn,
+    /// The request.
+    pub request: Request,
+}
+
+impl TableRow for RequestRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("ts_ms", Int),
+        Column::new("service_ms", Int),
+        Column::new("session", Text),
+        Column::new("device", Text),
+        Column::new("file", Text),
+        Column::new("offset", Int),
+        Column::new("size", Int),
+        Column::new("bytes", Int),
+        Column::new("disk", Int),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        let Self { names, request } = self;
+        cells.int(request.completed_ms);
+        cells.int(request.completed_ms - request.received_ms);
+        cells.text(names.session_names.get(request.session));
+        cells.text(names.devices.get(u32::from(request.device)));
+        cells.text(names.file_names.get(request.file));
+        cells.int(request.offset);
+        cells.maybe_int(request.asked_bytes);
+        cells.int(request.sent_bytes);
+        cells.int(request.disk);
+    }
+}
+
+/// A chain, with the names of its numbers and what its file is.
+#[derive(Debug, Clone, Copy)]
+pub struct ChainRow<'a> {
+    /// Where the names are.
+    pub names: &'a TakenIn,
+    /// The chain.
+    pub chain: Chain,
+}
+
+impl TableRow for ChainRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("session", Text),
+        Column::new("file", Text),
+        Column::new("title", Text),
+        Column::new("kind", Int),
+        Column::new("kbps", Int),
+        Column::new("start", Int),
+        Column::new("length", Int),
+        Column::new("t_start", Int),
+        Column::new("t_end", Int),
+        Column::new("open", Flag),
+        Column::new("mixed", Flag),
+        Column::new("nreq", Int),
+        Column::new("disk", Int),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        let Self { names, chain } = self;
+        let file = names.files.get(chain.file as usize);
+        cells.text(names.session_names.get(chain.session));
+        cells.text(names.file_names.get(chain.file));
+        match file {
+            Some(file) => cells.text(names.title_names.get(file.title)),
+            None => cells.empty(),
+        }
+        cells.maybe_int(file.map(|file| kind_number(file.kind)));
+        cells.maybe_int(file.map(|file| file.kbps));
+        cells.int(chain.start);
+        cells.int(chain.length);
+        cells.int(chain.start_ms);
+        cells.int(chain.end_ms);
+        cells.flag(chain.is_open);
+        cells.flag(chain.is_mixed);
+        cells.int(chain.requests);
+        cells.int(chain.disk);
+    }
+}
+
+/// A file's kind as tables of files write it.
+const fn kind_number(kind: Kind) -> i64 {
+    match kind {
+        Kind::Audio => 0,
+        Kind::Video => 1,
+        Kind::Combined => 2,
+    }
+}
+
+/// A phase of a session (thesis 5.4).
+#[derive(Debug, Clone, Copy)]
+pub struct PhaseRow<'a> {
+    /// Where the names are.
+    pub names: &'a TakenIn,
+    /// Whose, by number.
+    pub session: u32,
+    /// `transient`, `stable` or `inactive`.
+    pub kind: &'a str,
+    /// When it began, ms.
+    pub start_ms: i64,
+    /// When it ended, ms.
+    pub end_ms: i64,
+    /// Chains in it.
+    pub chains: u64,
+    /// Requests in it.
+    pub requests: u64,
+    /// Bytes sent in it.
+    pub bytes: u64,
+}
+
+impl TableRow for PhaseRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("session", Text),
+        Column::new("kind", Text),
+        Column::new("t_start", Int),
+        Column::new("t_end", Int),
+        Column::new("chains", Int),
+        Column::new("nreq", Int),
+        Column::new("bytes", Int),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        cells.text(self.names.session_names.get(self.session));
+        cells.text(self.kind);
+        cells.int(self.start_ms);
+        cells.int(self.end_ms);
+        cells.int(self.chains);
+        cells.int(self.requests);
+        cells.int(self.bytes);
+    }
+}
+
+/// A session.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionRow<'a> {
+    /// Where the names are.
+    pub names: &'a TakenIn,
+    /// Which, by number.
+    pub session: u32,
+    /// Its device, by number.
+    pub device: u16,
+    /// Of the first file it asked for, by number.
+    pub title: u32,
+    /// First arrival, ms.
+    pub start_ms: i64,
+    /// Last completion, ms.
+    pub end_ms: i64,
+    /// Its requests.
+    pub requests: u64,
+    /// Its chains.
+    pub chains: u64,
+    /// Files it asked for.
+    pub files: u64,
+    /// Bytes sent to it.
+    pub bytes: u64,
+    /// Mean bit rate of what it watched, weighted by bytes, kbit/s.
+    pub kbps_mean: f64,
+    /// Whether statistics leave it out (it began in the last hour, A16).
+    pub is_left_out: bool,
+}
+
+impl TableRow for SessionRow<'_> {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("session", Text),
+        Column::new("device", Text),
+        Column::new("title", Text),
+        Column::new("t_start", Int),
+        Column::new("t_end", Int),
+        Column::new("nreq", Int),
+        Column::new("chains", Int),
+        Column::new("files", Int),
+        Column::new("bytes", Int),
+        Column::new("kbps_mean", Real),
+        Column::new("left_out", Flag),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        cells.text(self.names.session_names.get(self.session));
+        cells.text(self.names.devices.get(u32::from(self.device)));
+        cells.text(self.names.title_names.get(self.title));
+        cells.int(self.start_ms);
+        cells.int(self.end_ms);
+        cells.int(self.requests);
+        cells.int(self.chains);
+        cells.int(self.files);
+        cells.int(self.bytes);
+        cells.real(self.kbps_mean);
+        cells.flag(self.is_left_out);
+    }
+}

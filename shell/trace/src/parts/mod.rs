@@ -1,0 +1,218 @@
+//! Requests spread over parts by session, so that each part fits in memory.
+//!
+//! The one idea: a request goes to the part its session's name hashes to, as a few bytes; whoever
+//! wants to know something goes over the parts, several at a time, and each time has all requests
+//! of some sessions before them.
+//!
+//! Invariants: which requests are in which part, and their order there (session, then place in the
+//! log), depends on the logs alone, not on threads nor on memory; a part that would be too large to
+//! load is divided by session, and read once for each division.
+
+pub(crate) mod record;
+pub(crate) mod settle;
+pub(crate) mod store;
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use headlong_chains::Request;
+
+use crate::names::hash_number;
+use record::Decoder;
+use settle::Maps;
+use store::Chunks;
+
+/// Parts that requests are spread over.
+pub(crate) const PARTS: usize = 256;
+
+/// Bit that tells the provisional number of a viewer (an address) from that of a session.
+pub(crate) const VIEWER: u32 = 1 << 31;
+
+/// Provisional number of a drive that the log does not tell.
+pub(crate) const DISK_UNKNOWN: u32 = u32::MAX;
+
+/// Memory a loaded request takes, with what sorting it may need, bytes.
+pub(crate) const REQUEST_BYTES: u64 = size_of::<Request>() as u64;
+
+/// Why parts could not be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum PartsError {
+    /// The file they wait in could not be read.
+    #[error("the file in which requests wait cannot be read: {0}; see to the folder for it")]
+    Read(#[from] io::Error),
+    /// It does not hold what was written to it.
+    #[error("the file in which requests wait is damaged; see to the disk it is on")]
+    Damaged,
+}
+
+/// All requests, in parts.
+#[derive(Debug)]
+pub struct Parts {
+    chunks: Chunks,
+    units: Vec<Unit>,
+    pub(crate) maps: Maps,
+    load_bytes_max: u64,
+}
+
+/// What is loaded at once: a part, or one of the divisions of a large one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Unit {
+    part: usize,
+    division: u32,
+    of: u32,
+    requests_max: u64,
+}
+
+impl Parts {
+    /// Parts of these chunks, of which so many bytes may be loaded at once.
+    pub(crate) fn new(chunks: Chunks, maps: Maps, load_bytes_max: u64) -> Self {
+        let mut units = Vec::new();
+        // Eight at once, or more if they are smaller; never fewer for want of threads, or the
+        // sums would depend on the machine.
+        let unit_max = (load_bytes_max / 8 / REQUEST_BYTES).max(1);
+        for part in 0..chunks.parts() {
+            let count = chunks.count(part);
+            let of = count.div_ceil(unit_max) as u32;
+            units.extend((0..of).map(|division| Unit {
+                part,
+                division,
+                of,
+                requests_max: if of == 1 { count } else { unit_max * 2 },
+            }));
+        }
+        Self {
+            chunks,
+            units,
+            maps,
+            load_bytes_max,
+        }
+    }
+
+    /// How many parts hold anything.
+    pub fn len(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Whether there are no requests at all.
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Bytes that had to be written to a file because memory did not hold them.
+    pub fn spilled_bytes(&self) -> u64 {
+        self.chunks.spilled_bytes
+    }
+
+    /// Calls `f` with the number of each part and all requests of its sessions, sorted by session
+    /// and then by place in the log; `f` may do with the requests what it likes. Several parts at
+    /// once, on up to so many threads, as memory allows. What `f` returns comes in order of parts.
+    pub fn each<T: Send>(
+        &self,
+        threads: usize,
+        f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
+    ) -> Result<Vec<T>, PartsError> {
+        self.each_loaded(threads, |number, loader, unit| {
+            loader.load(unit)?;
+            Ok(f(number, &mut loader.requests))
+        })
+    }
+
+    fn each_loaded<'s, T: Send>(
+        &'s self,
+        threads: usize,
+        f: impl Fn(usize, &mut Loader<'s>, Unit) -> Result<T, PartsError> + Sync,
+    ) -> Result<Vec<T>, PartsError> {
+        let largest = self.units.iter().map(|unit| unit.requests_max).max();
+        let fitting = self.load_bytes_max / (largest.unwrap_or(1).max(1) * REQUEST_BYTES);
+        let threads = threads
+            .min(fitting.max(1) as usize)
+            .clamp(1, self.units.len().max(1));
+        let next = AtomicUsize::new(0);
+        let outcomes: Mutex<Vec<Option<T>>> = Mutex::new(self.units.iter().map(|_| None).collect());
+        let work = || -> Result<(), PartsError> {
+            let mut loader = Loader::new(self);
+            loop {
+                let number = next.fetch_add(1, Relaxed);
+                let Some(unit) = self.units.get(number) else {
+                    return Ok(());
+                };
+                let outcome = f(number, &mut loader, *unit).inspect_err(|_| {
+                    next.store(self.units.len(), Relaxed);
+                })?;
+                outcomes.lock().unwrap_or_else(PoisonError::into_inner)[number] = Some(outcome);
+            }
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let mut result = work();
+            for worker in workers {
+                match worker.join() {
+                    Ok(outcome) => result = result.and(outcome),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            result
+        })?;
+        let outcomes = outcomes.into_inner();
+        let outcomes = outcomes.unwrap_or_else(PoisonError::into_inner);
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+}
+
+/// Brings units into memory, one after the other, into the same room.
+struct Loader<'a> {
+    parts: &'a Parts,
+    buffer: Vec<u8>,
+    requests: Vec<Request>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(parts: &'a Parts) -> Self {
+        Self {
+            parts,
+            buffer: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
+    /// Loads a unit: final numbers, sessions divided, repetitions gone, sorted.
+    fn load(&mut self, unit: Unit) -> Result<(), PartsError> {
+        self.decode(unit)?;
+        let maps = &self.parts.maps;
+        if maps.drop_repeated {
+            settle::drop_repeated(&mut self.requests, |_| {});
+        }
+        if let Some(bases) = &maps.bases {
+            settle::divide(&mut self.requests, maps, |request, key, number| {
+                request.session = bases.get(key as usize).map_or(0, |base| base + number);
+            });
+        }
+        self.requests
+            .sort_unstable_by_key(|request| (request.session, request.line));
+        Ok(())
+    }
+
+    /// Loads a unit with final numbers, but sessions are still whole names, and unsorted.
+    fn decode(&mut self, unit: Unit) -> Result<(), PartsError> {
+        let (maps, requests) = (&self.parts.maps, &mut self.requests);
+        requests.clear();
+        self.parts
+            .chunks
+            .read(unit.part, &mut self.buffer, |bytes| {
+                let mut decoder = Decoder::new(bytes);
+                while let Some(record) = decoder.next().map_err(|_| PartsError::Damaged)? {
+                    let request = maps.settled(&record).ok_or(PartsError::Damaged)?;
+                    let hash = hash_number(u64::from(request.session));
+                    if unit.of == 1 || hash % u64::from(unit.of) == u64::from(unit.division) {
+                        requests.push(request);
+                    }
+                }
+                Ok::<_, PartsError>(())
+            })
+    }
+}
+
+#[cfg(test)]
+#[path = "parts_tests.rs"]
+mod tests;

@@ -1,0 +1,70 @@
+use super::settle::{Maps, divide, drop_repeated};
+use super::*;
+
+fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
+    Request {
+        line,
+        session,
+        file,
+        received_ms,
+        completed_ms: received_ms + 10,
+        offset: 0,
+        asked_bytes: None,
+        sent_bytes: 1,
+        disk: 0,
+        device: 0,
+    }
+}
+
+#[test]
+fn silence_and_another_title_end_a_viewers_session_but_not_a_named_one() {
+    let maps = Maps {
+        sessions_named: 1,
+        titles: vec![0, 0, 1],
+        idle_ms: 100,
+        ..Maps::default()
+    };
+    let mut requests = vec![
+        request(0, 0, 0, 1),
+        request(0, 2, 9000, 2),
+        request(1, 0, 0, 3),
+        request(1, 1, 110, 4),
+        request(1, 2, 120, 5),
+        request(1, 0, 221, 6),
+        request(2, 0, 0, 7),
+    ];
+    let mut found = Vec::new();
+    divide(&mut requests, &maps, |request, key, number| {
+        found.push((request.line, key, number));
+    });
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        [
+            (1, 0, 0),
+            (2, 0, 0),
+            (3, 1, 0),
+            (4, 1, 0),
+            (5, 1, 2),
+            (6, 1, 1),
+            (7, 2, 0)
+        ]
+    );
+}
+
+#[test]
+fn what_another_log_repeats_goes_and_what_one_log_repeats_stays() {
+    let other = 1 << crate::intake::SOURCE_SHIFT;
+    let mut requests = vec![
+        request(0, 0, 0, 1),
+        request(0, 0, 0, 2),
+        request(0, 0, 0, other | 1),
+        request(0, 0, 5, other | 2),
+    ];
+    let mut told = Vec::new();
+    drop_repeated(&mut requests, |request| told.push(request.line));
+    let mut left: Vec<u64> = requests.iter().map(|request| request.line).collect();
+    left.sort_unstable();
+    assert_eq!(left, [1, 2, other | 2]);
+    assert_eq!(told, [other | 1]);
+}

@@ -1,0 +1,244 @@
+//! What columns, keys and variables are called.
+
+use super::row::Field;
+
+/// Names that a map may use on its left side, and headers of the plain request log: ours.
+pub(crate) const OURS: &[(&str, Field)] = &[
+    ("ts", Field::EndS),
+    ("ts_ms", Field::EndMs),
+    ("time", Field::End),
+    ("start", Field::Start),
+    ("start_ms", Field::StartMs),
+    ("service_ms", Field::ServiceMs),
+    ("service_s", Field::ServiceS),
+    ("service_us", Field::ServiceUs),
+    ("service_ns", Field::ServiceNs),
+    ("session", Field::Session),
+    ("device", Field::Device),
+    ("address", Field::Address),
+    ("agent", Field::Agent),
+    ("disk", Field::Disk),
+    ("file", Field::File),
+    ("target", Field::Target),
+    ("query", Field::Query),
+    ("request", Field::RequestLine),
+    ("method", Field::Method),
+    ("offset", Field::Offset),
+    ("size", Field::Size),
+    ("bytes", Field::Bytes),
+    ("bytes_all", Field::BytesAll),
+    ("status", Field::Status),
+    ("range", Field::Range),
+    ("content_range", Field::ContentRange),
+    ("content_length", Field::ContentLength),
+    ("range_start", Field::RangeStart),
+    ("range_end", Field::RangeEnd),
+    ("kbps", Field::RateKbps),
+    ("bps", Field::RateBps),
+];
+
+/// Our own access log in JSON.
+pub(crate) const HEADLONG: &[(&str, Field)] = &[
+    ("start_unix_ms", Field::StartMs),
+    ("service_seconds", Field::ServiceS),
+    ("remote", Field::Address),
+    ("method", Field::Method),
+    ("target", Field::Target),
+    ("range", Field::Range),
+    ("status", Field::Status),
+    ("bytes_sent", Field::Bytes),
+    ("session", Field::Session),
+    ("device", Field::Disk),
+    ("user_agent", Field::Agent),
+    ("bit_rate_bps", Field::RateBps),
+    ("ended", Field::Summary),
+];
+
+/// What other people's columns and keys of JSON mostly mean: nginx's variables as they are, Caddy,
+/// Traefik, Google's CDN, and words that many use. Keys within keys are joined by a dot.
+pub(crate) const USUAL: &[(&str, Field)] = &[
+    // Time.
+    ("timestamp", Field::End),
+    ("time_iso8601", Field::End),
+    ("time_local", Field::End),
+    ("datetime", Field::End),
+    ("@timestamp", Field::End),
+    ("msec", Field::EndS),
+    ("StartUTC", Field::Start),
+    // Service.
+    ("request_time", Field::ServiceS),
+    ("duration", Field::ServiceS),
+    ("duration_ms", Field::ServiceMs),
+    ("Duration", Field::ServiceNs),
+    ("httpRequest.latency", Field::ServiceS),
+    ("service_time", Field::ServiceS),
+    ("time_taken", Field::ServiceS),
+    ("elapsed_ms", Field::ServiceMs),
+    // Who.
+    ("sid", Field::Session),
+    ("session_id", Field::Session),
+    ("sessionid", Field::Session),
+    ("http_x_playback_session_id", Field::Session),
+    ("http_cmcd_session", Field::Cmcd),
+    ("request.headers.Cmcd-Session", Field::Cmcd),
+    ("request.headers.X-Playback-Session-Id", Field::Session),
+    ("device_type", Field::Device),
+    ("remote_addr", Field::Address),
+    ("client_ip", Field::Address),
+    ("remote_ip", Field::Address),
+    ("ClientHost", Field::Address),
+    ("request.remote_ip", Field::Address),
+    ("httpRequest.remoteIp", Field::Address),
+    ("http_user_agent", Field::Agent),
+    ("user_agent", Field::Agent),
+    ("userAgent", Field::Agent),
+    ("httpRequest.userAgent", Field::Agent),
+    ("request.headers.User-Agent", Field::Agent),
+    ("request_User-Agent", Field::Agent),
+    // What.
+    ("uri", Field::Target),
+    ("url", Field::Target),
+    ("path", Field::Target),
+    ("request_uri", Field::Target),
+    ("request.uri", Field::Target),
+    ("RequestPath", Field::Target),
+    ("httpRequest.requestUrl", Field::Target),
+    ("args", Field::Query),
+    ("request_method", Field::Method),
+    ("request.method", Field::Method),
+    ("RequestMethod", Field::Method),
+    ("httpRequest.requestMethod", Field::Method),
+    ("http_range", Field::Range),
+    ("request.headers.Range", Field::Range),
+    ("sent_http_content_range", Field::ContentRange),
+    ("resp_headers.Content-Range", Field::ContentRange),
+    ("sent_http_content_length", Field::ContentLength),
+    // The answer.
+    ("DownstreamStatus", Field::Status),
+    ("httpRequest.status", Field::Status),
+    ("body_bytes_sent", Field::Bytes),
+    ("DownstreamContentSize", Field::Bytes),
+    ("bytes_sent", Field::BytesAll),
+    ("httpRequest.responseSize", Field::BytesAll),
+];
+
+/// What a name means in a log of somebody else: ours before the usual ones.
+pub(crate) fn usual(name: &str) -> Option<Field> {
+    let name = name.trim();
+    let find = |known: &[(&str, Field)]| {
+        let found = known.iter().find(|(known, _)| *known == name);
+        found.map(|(_, field)| *field)
+    };
+    find(OURS).or_else(|| find(USUAL))
+}
+
+/// Pairs of our name and that of a column or key: `ts=time,session=sid`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldMap {
+    pub(crate) pairs: Vec<(Field, String)>,
+    text: String,
+}
+
+/// What is wrong with a field map.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FieldMapError {
+    /// A piece of it is no pair.
+    #[error("`{0}` is no pair; write OURS=THEIRS, such as `session=sid`, and commas between pairs")]
+    NotAPair(String),
+    /// We know no field of that name.
+    #[error("no field is called `{name}`{}", nearest(name))]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+}
+
+/// `; did you mean ...?`, if something is near.
+fn nearest(name: &str) -> String {
+    let near = OURS
+        .iter()
+        .map(|(known, _)| (strsim::jaro_winkler(known, name), *known))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((_, known)) => format!("; did you mean `{known}`?"),
+        None => {
+            let all: Vec<&str> = OURS.iter().map(|(known, _)| *known).collect();
+            format!("; there are {}", all.join(", "))
+        }
+    }
+}
+
+impl FieldMap {
+    /// Reads `ts=time,session=sid`.
+    pub fn parse(text: &str) -> Result<Self, FieldMapError> {
+        let (mut pairs, mut written) = (Vec::new(), Vec::new());
+        for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
+            let (name, theirs) = piece
+                .split_once('=')
+                .ok_or_else(|| FieldMapError::NotAPair(piece.to_owned()))?;
+            let name = name.trim();
+            let field = OURS.iter().find(|(known, _)| *known == name);
+            let (name, field) = field.ok_or_else(|| FieldMapError::Unknown {
+                name: name.to_owned(),
+            })?;
+            pairs.push((*field, theirs.trim().to_owned()));
+            written.push(format!("{name}={}", theirs.trim()));
+        }
+        Ok(Self {
+            pairs,
+            text: written.join(","),
+        })
+    }
+
+    /// What a column or key of that name means: by the map, else by its own name.
+    pub(crate) fn field(&self, name: &str) -> Option<Field> {
+        let name = name.trim();
+        let found = self.pairs.iter().find(|(_, theirs)| theirs == name);
+        match found {
+            Some((field, _)) => Some(*field),
+            None => {
+                let field = usual(name)?;
+                let is_elsewhere = self.pairs.iter().any(|(mapped, _)| *mapped == field);
+                (!is_elsewhere).then_some(field)
+            }
+        }
+    }
+
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+}
+
+impl std::fmt::Display for FieldMap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_goes_before_what_a_name_means_by_itself() {
+        let map = FieldMap::parse("ts=when, session=path").expect("a map");
+        assert_eq!(map.field("when"), Some(Field::EndS));
+        assert_eq!(map.field("path"), Some(Field::Session));
+        assert_eq!(map.field("ts"), None, "it is elsewhere");
+        assert_eq!(map.field("bytes"), Some(Field::Bytes));
+        assert_eq!(map.field("colour"), None);
+    }
+
+    #[test]
+    fn a_mistake_in_a_map_is_named_with_what_is_near() {
+        let text = |text| FieldMap::parse(text).expect_err("a mistake").to_string();
+        assert_eq!(
+            text("sesion=sid"),
+            "no field is called `sesion`; did you mean `session`?"
+        );
+        assert!(text("qqq=1").starts_with("no field is called `qqq`; there are ts, ts_ms,"));
+        assert!(text("session").starts_with("`session` is no pair"));
+    }
+}

@@ -1,0 +1,87 @@
+//! What a user agent runs on, in few words: the type of device where a log has no better one.
+
+use crate::names::{Interner, hash};
+
+/// Words in a user agent and what they mean, the more telling first.
+const WORDS: &[(&str, &str)] = &[
+    ("CrKey", "chromecast"),
+    ("AppleTV", "apple-tv"),
+    ("Apple TV", "apple-tv"),
+    ("tvOS", "apple-tv"),
+    ("Roku", "roku"),
+    ("AFT", "fire-tv"),
+    ("PlayStation", "playstation"),
+    ("Xbox", "xbox"),
+    ("Nintendo", "nintendo"),
+    ("Tizen", "samsung-tv"),
+    ("SMART-TV", "smart-tv"),
+    ("SmartTV", "smart-tv"),
+    ("Web0S", "lg-tv"),
+    ("webOS", "lg-tv"),
+    ("BRAVIA", "android-tv"),
+    ("Android TV", "android-tv"),
+    ("iPad", "ipad"),
+    ("iPhone", "iphone"),
+    ("AppleCoreMedia", "apple"),
+    ("Android", "android"),
+    ("CrOS", "chrome-os"),
+    ("Windows", "windows"),
+    ("Macintosh", "mac"),
+    ("Linux", "linux"),
+];
+
+/// The type of device of a user agent: by a known word, else its first product.
+pub(crate) fn of(agent: &[u8]) -> &[u8] {
+    let known = WORDS
+        .iter()
+        .find(|(word, _)| memchr::memmem::find(agent, word.as_bytes()).is_some());
+    if let Some((_, device)) = known {
+        return device.as_bytes();
+    }
+    let end = agent
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b' ' | b'%' | b'('));
+    &agent[..end.unwrap_or(agent.len()).min(40)]
+}
+
+/// Remembers the devices of agents: there are few agents and many lines.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    known: Vec<Option<(u64, u32)>>,
+}
+
+const REMEMBERED: usize = 1024;
+
+impl Devices {
+    /// The provisional number of an agent's device.
+    pub(crate) fn number(&mut self, agent: &[u8], devices: &Interner) -> u32 {
+        let key = hash(agent);
+        if self.known.is_empty() {
+            self.known = vec![None; REMEMBERED];
+        }
+        let place = (key % REMEMBERED as u64) as usize;
+        if let Some((remembered, number)) = self.known[place]
+            && remembered == key
+        {
+            return number;
+        }
+        let number = devices.intern(of(agent)).0;
+        self.known[place] = Some((key, number));
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_known_by_a_word_of_its_user_agent() {
+        let of = |agent: &str| String::from_utf8_lossy(of(agent.as_bytes())).into_owned();
+        let chromecast = "Mozilla/5.0 (X11; Linux armv7l) AppleWebKit/537.36 CrKey/1.56.500000";
+        assert_eq!(of(chromecast), "chromecast");
+        assert_eq!(of("Mozilla/5.0 (Linux; Android 14; Pixel 8)"), "android");
+        assert_eq!(of("VLC/3.0.20 LibVLC/3.0.20"), "VLC");
+        assert_eq!(of(""), "");
+    }
+}

@@ -1,0 +1,332 @@
+//! What the pieces of a line mean together: one request, or a reason why there is none.
+//!
+//! Which bytes a request was for: offset and size if the log has them; else the `Range` header;
+//! else the `Content-Range` of the reply; else a reply of 200 is the file from its first byte, and
+//! a 206 cannot be placed unless it carried the whole file.
+
+use std::borrow::Cow;
+
+use super::number::{amount, any_moment, calendar_ms, clock_ms, moment, service_ms, thousandths};
+use super::range::{Span, from_content_range, from_range};
+use super::reason::Reason;
+use super::row::{Field, Row, unescape};
+
+/// Who asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Who<'a> {
+    /// The session the log names.
+    Session(Cow<'a, [u8]>),
+    /// Somebody at this address.
+    Address(&'a [u8]),
+}
+
+/// One request as a line tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) received_ms: i64,
+    pub(crate) completed_ms: i64,
+    pub(crate) who: Who<'a>,
+    pub(crate) file: Cow<'a, [u8]>,
+    /// `None`: a reply of 206 from nobody knows where; it can be placed if it is the whole file.
+    pub(crate) offset: Option<u64>,
+    pub(crate) asked_bytes: Option<u64>,
+    pub(crate) sent_bytes: u64,
+    /// Size of the file, if the line tells.
+    pub(crate) file_bytes: Option<u64>,
+    /// Bit rate of the file, if the line tells, kbit/s.
+    pub(crate) kbps: Option<u32>,
+    pub(crate) disk: &'a [u8],
+    pub(crate) device: &'a [u8],
+    pub(crate) agent: &'a [u8],
+    /// Whether the line says how long the request took.
+    pub(crate) is_timed: bool,
+}
+
+/// The request that a line tells of.
+pub(crate) fn interpret<'a>(row: &Row<'a>) -> Result<Entry<'a>, Reason> {
+    if row.has(Field::Summary) {
+        return Err(Reason::NotARequest);
+    }
+    let (method, target) = request_line(row);
+    if method.is_some_and(|method| method != b"GET") {
+        return Err(Reason::NotGet);
+    }
+    let status = status(row)?;
+    let (received_ms, completed_ms, is_timed) = times(row)?;
+    let file = file(row, target)?;
+    let who = who(row, target)?;
+    let span = span(row, status)?;
+    let sent_bytes = sent(row, &span)?;
+    Ok(Entry {
+        received_ms,
+        completed_ms,
+        who,
+        file,
+        offset: span.offset,
+        asked_bytes: span.asked_bytes,
+        sent_bytes,
+        file_bytes: span.file_bytes,
+        kbps: kbps(row),
+        disk: row.known(Field::Disk).unwrap_or_default(),
+        device: row.known(Field::Device).unwrap_or_default(),
+        agent: row.known(Field::Agent).unwrap_or_default(),
+        is_timed,
+    })
+}
+
+/// Method and target, from wherever they are.
+fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
+    let Some(line) = row.known(Field::RequestLine) else {
+        return (row.known(Field::Method), row.known(Field::Target));
+    };
+    let Some(space) = memchr::memchr(b' ', line) else {
+        return (Some(line), None);
+    };
+    let (method, rest) = (&line[..space], &line[space + 1..]);
+    // The version is the last word; a path with a space in it is kept whole.
+    let end = memchr::memrchr(b' ', rest).filter(|end| rest[end + 1..].starts_with(b"HTTP/"));
+    (Some(method), Some(&rest[..end.unwrap_or(rest.len())]))
+}
+
+fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+    let Some(text) = row.known(Field::Status) else {
+        return Ok(None);
+    };
+    let text = match memchr::memchr(b'/', text) {
+        Some(slash) => &text[slash + 1..],
+        None => text,
+    };
+    match amount(text)? {
+        Some(status @ (200 | 206)) => Ok(Some(status)),
+        _ => Err(Reason::Status),
+    }
+}
+
+/// Received, completed, and whether the line says how long it took (A1).
+fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
+    let service = service(row)?;
+    let is_timed = service.is_some();
+    let took = service.unwrap_or(0) as i64;
+    match (start(row)?, end(row)?) {
+        // Both are finer than an end in whole seconds.
+        (Some(start), _) if is_timed => Ok((start, start + took, true)),
+        (Some(start), Some(end)) => Ok((start, end.max(start), true)),
+        (Some(start), None) => Ok((start, start, false)),
+        (None, Some(end)) => Ok((end - took, end, is_timed)),
+        (None, None) => Err(Reason::BadTime),
+    }
+}
+
+fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
+    const UNITS: [(Field, i32); 4] = [
+        (Field::ServiceMs, 0),
+        (Field::ServiceS, 3),
+        (Field::ServiceUs, -3),
+        (Field::ServiceNs, -6),
+    ];
+    for (field, places) in UNITS {
+        if row.has(field) {
+            let text = row.get(field);
+            // Google writes "0.123s".
+            let text = text.strip_suffix(b"s").unwrap_or(text);
+            return service_ms(text, places);
+        }
+    }
+    Ok(None)
+}
+
+fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+    if row.has(Field::EndS) {
+        return moment(thousandths(row.get(Field::EndS), 3)).map(Some);
+    }
+    if row.has(Field::EndMs) {
+        return moment(thousandths(row.get(Field::EndMs), 0)).map(Some);
+    }
+    if let Some(text) = row.known(Field::End) {
+        return any_moment(text).map(Some);
+    }
+    if let (Some(date), Some(clock)) = (row.known(Field::Date), row.known(Field::Clock)) {
+        let ms = calendar_ms(date).zip(clock_ms(clock));
+        return moment(ms.map(|(date, clock)| date + clock)).map(Some);
+    }
+    Ok(None)
+}
+
+fn start(row: &Row<'_>) -> Result<Option<i64>, Reason> {
+    if let Some(text) = row.known(Field::StartMs) {
+        return moment(thousandths(text, 0)).map(Some);
+    }
+    row.known(Field::Start).map(any_moment).transpose()
+}
+
+fn file<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Cow<'a, [u8]>, Reason> {
+    if let Some(name) = row.known(Field::File) {
+        return Ok(unescape(name, row.escape));
+    }
+    let target = target.ok_or(Reason::NoFile)?;
+    // JSON may write `\/`; the other escapes hide nothing that is looked for here.
+    match unescape(target, row.escape) {
+        Cow::Borrowed(target) => path(target).map(Cow::Borrowed),
+        Cow::Owned(target) => path(&target).map(|path| Cow::Owned(path.to_vec())),
+    }
+    .ok_or(Reason::NoFile)
+}
+
+/// The path of a target: without scheme and host, query and fragment.
+fn path(target: &[u8]) -> Option<&[u8]> {
+    let mut path = target;
+    if path.first() != Some(&b'/')
+        && let Some(scheme) = memchr::memmem::find(path, b"://")
+    {
+        let rest = &path[scheme + 3..];
+        let slash = memchr::memchr(b'/', rest)?;
+        path = &rest[slash..];
+    }
+    let end = memchr::memchr2(b'?', b'#', path).unwrap_or(path.len());
+    (end > 0).then(|| &path[..end])
+}
+
+fn who<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Who<'a>, Reason> {
+    if let Some(name) = row.known(Field::Session) {
+        return Ok(Who::Session(unescape(name, row.escape)));
+    }
+    let header = row.known(Field::Cmcd);
+    if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
+        return Ok(Who::Session(name.into()));
+    }
+    let query = row.known(Field::Query).or_else(|| {
+        let target = target?;
+        memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
+    });
+    if let Some(name) = query.and_then(cmcd_in_query) {
+        return Ok(Who::Session(name.into()));
+    }
+    let address = row.known(Field::Address).ok_or(Reason::NoSession)?;
+    Ok(Who::Address(without_port(address)))
+}
+
+/// `192.0.2.7:40000` and `[2001:db8::1]:40000` without their ports; a bare IPv6 address is whole.
+fn without_port(address: &[u8]) -> &[u8] {
+    if let [b'[', inner @ ..] = address {
+        let end = memchr::memchr(b']', inner).unwrap_or(inner.len());
+        return &inner[..end];
+    }
+    match memchr::memchr(b':', address) {
+        Some(colon) if memchr::memchr(b':', &address[colon + 1..]).is_none() => &address[..colon],
+        _ => address,
+    }
+}
+
+/// The session's name in `CMCD=...` of a query (CTA-5004, `sid`).
+fn cmcd_in_query(query: &[u8]) -> Option<Vec<u8>> {
+    let start = memchr::memmem::find(query, b"CMCD=")?;
+    if start > 0 && query[start - 1] != b'&' {
+        return None;
+    }
+    let value = &query[start + 5..];
+    let end = memchr::memchr(b'&', value).unwrap_or(value.len());
+    cmcd_session(&percent_decoded(&value[..end]))
+}
+
+/// The session's name in CMCD: `...,sid="6e2fb550",...`.
+fn cmcd_session(text: &[u8]) -> Option<Vec<u8>> {
+    let mut from = 0;
+    loop {
+        let key = from + memchr::memmem::find(&text[from..], b"sid=\"")?;
+        if key == 0 || matches!(text[key - 1], b',' | b' ') {
+            let value = &text[key + 5..];
+            let end = memchr::memchr(b'"', value)?;
+            return (end > 0).then(|| value[..end].to_vec());
+        }
+        from = key + 5;
+    }
+}
+
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        match (first, tail) {
+            (b'%', [high, low, after @ ..]) if digit(high).is_some() && digit(low).is_some() => {
+                let code = digit(high).zip(digit(low)).map(|(h, l)| h * 16 + l);
+                plain.push(code.unwrap_or_default() as u8);
+                rest = after;
+            }
+            _ => {
+                plain.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    plain
+}
+
+fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
+    let mut content = None;
+    if let Some(text) = row.known(Field::ContentRange) {
+        content = Some(from_content_range(&unescape(text, row.escape))?);
+    }
+    let file_bytes = content.and_then(|span| span.file_bytes);
+    if let Some(offset) = amount(row.get(Field::Offset))? {
+        return Ok(Span {
+            offset: Some(offset),
+            asked_bytes: amount(row.get(Field::Size))?,
+            file_bytes,
+        });
+    }
+    let is_whole = status == Some(200);
+    let asked = row.known(Field::Range).filter(|_| !is_whole);
+    if let Some(text) = asked {
+        let span = from_range(&unescape(text, row.escape), content)?;
+        return Ok(Span { file_bytes, ..span });
+    }
+    if let Some(content) = content.filter(|_| !is_whole) {
+        return Ok(content);
+    }
+    let ends = (
+        amount(row.get(Field::RangeStart))?,
+        amount(row.get(Field::RangeEnd))?,
+    );
+    if let (Some(start), end) = ends {
+        let asked = end.map(|end| (end + 1).checked_sub(start).ok_or(Reason::BadRange));
+        return Ok(Span {
+            offset: Some(start),
+            asked_bytes: asked.transpose()?,
+            file_bytes: None,
+        });
+    }
+    Ok(Span {
+        offset: (status != Some(206)).then_some(0),
+        asked_bytes: None,
+        file_bytes: None,
+    })
+}
+
+/// Bytes of the body that were sent. Where the log counts headers too, no more than the reply held.
+fn sent(row: &Row<'_>, span: &Span) -> Result<u64, Reason> {
+    if row.has(Field::Bytes) {
+        return Ok(amount(row.get(Field::Bytes))?.unwrap_or(0));
+    }
+    let length = amount(row.get(Field::ContentLength))?;
+    let length = length.or(span.asked_bytes);
+    let all = amount(row.get(Field::BytesAll))?;
+    match (all, length) {
+        (Some(all), Some(length)) => Ok(all.min(length)),
+        (Some(all), None) => Ok(all),
+        (None, Some(length)) if row.has(Field::ContentLength) => Ok(length),
+        _ => Err(Reason::NoBytes),
+    }
+}
+
+fn kbps(row: &Row<'_>) -> Option<u32> {
+    let rate = match row.known(Field::RateKbps) {
+        Some(text) => thousandths(text, 0)?,
+        None => thousandths(row.known(Field::RateBps)?, 0)? / 1000,
+    };
+    u32::try_from(rate).ok().filter(|rate| *rate > 0)
+}
+
+#[cfg(test)]
+#[path = "entry_tests.rs"]
+mod tests;

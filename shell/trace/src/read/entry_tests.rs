@@ -1,0 +1,162 @@
+use super::*;
+
+const BASE: [(Field, &str); 5] = [
+    (Field::End, "1000.5"),
+    (Field::ServiceS, "0.250"),
+    (Field::Session, "s"),
+    (Field::File, "f"),
+    (Field::Bytes, "10"),
+];
+
+fn with<'a>(more: &'a [(Field, &'a str)]) -> Result<Entry<'a>, Reason> {
+    let mut row = Row::new();
+    for (field, text) in BASE.iter().chain(more) {
+        row.set(*field, text.as_bytes());
+    }
+    interpret(&row)
+}
+
+fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), Reason> {
+    with(more).map(|entry| (entry.offset, entry.asked_bytes, entry.sent_bytes))
+}
+
+#[test]
+fn received_is_completed_less_service() {
+    let entry = with(&[]).expect("a request");
+    assert_eq!(
+        (entry.received_ms, entry.completed_ms),
+        (1_000_250, 1_000_500)
+    );
+    let of = |more: &[(Field, &str)]| {
+        with(more).map(|entry| (entry.received_ms, entry.completed_ms, entry.is_timed))
+    };
+    let start = (Field::StartMs, "999000");
+    assert_eq!(
+        of(&[start]),
+        Ok((999_000, 999_250, true)),
+        "finer than the end"
+    );
+    let untimed = (Field::ServiceS, "-");
+    assert_eq!(of(&[start, untimed]), Ok((999_000, 1_000_500, true)));
+    assert_eq!(of(&[untimed]), Ok((1_000_500, 1_000_500, false)));
+}
+
+#[test]
+fn the_range_header_says_which_bytes() {
+    let of = |range, status| place(&[(Field::Range, range), (Field::Status, status)]);
+    assert_eq!(of("bytes=100-199", "206"), Ok((Some(100), Some(100), 10)));
+    assert_eq!(of("bytes=100-", "206"), Ok((Some(100), None, 10)));
+    assert_eq!(of("-", "206"), Ok((None, None, 10)));
+    assert_eq!(of("-", "200"), Ok((Some(0), None, 10)));
+    assert_eq!(
+        of("bytes=100-", "200"),
+        Ok((Some(0), None, 10)),
+        "the server ignored it"
+    );
+    assert_eq!(of("bytes=0-1,5-6", "206"), Err(Reason::ManyRanges));
+    assert_eq!(of("bytes=9-1", "206"), Err(Reason::BadRange));
+    assert_eq!(of("bytes=-5", "206"), Err(Reason::UnknownOffset));
+}
+
+#[test]
+fn without_it_the_content_range_does() {
+    let of = |range| place(&[(Field::ContentRange, range), (Field::Status, "206")]);
+    assert_eq!(of("bytes 100-199/1000"), Ok((Some(100), Some(100), 10)));
+    assert_eq!(
+        of("bytes 100-999/1000"),
+        Ok((Some(100), None, 10)),
+        "to the end: open-ended"
+    );
+    let suffix = [
+        (Field::ContentRange, "bytes 990-999/1000"),
+        (Field::Range, "bytes=-10"),
+    ];
+    assert_eq!(place(&suffix), Ok((Some(990), Some(10), 10)));
+}
+
+#[test]
+fn offset_and_size_go_before_everything() {
+    let fields = [
+        (Field::Offset, "7"),
+        (Field::Size, ""),
+        (Field::Range, "bytes=1-2"),
+    ];
+    assert_eq!(place(&fields), Ok((Some(7), None, 10)));
+    let fields = [(Field::Offset, "7"), (Field::Size, "20")];
+    assert_eq!(place(&fields), Ok((Some(7), Some(20), 10)));
+    assert_eq!(place(&[(Field::Offset, "-7")]), Err(Reason::Negative));
+    let fields = [(Field::Offset, "7"), (Field::Size, "99999999999999999")];
+    assert_eq!(place(&fields), Err(Reason::Absurd));
+}
+
+#[test]
+fn a_path_has_no_query_and_no_host() {
+    let of = |target: &'static str| {
+        let mut row = Row::new();
+        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::File) {
+            row.set(*field, text.as_bytes());
+        }
+        row.set(Field::Target, target.as_bytes());
+        interpret(&row).map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
+    };
+    assert_eq!(of("/a/b.mp4?token=1").as_deref(), Ok("/a/b.mp4"));
+    assert_eq!(of("http://example.org/a.mp4#t=5").as_deref(), Ok("/a.mp4"));
+    assert_eq!(of("http://example.org"), Err(Reason::NoFile));
+    assert_eq!(of("?x"), Err(Reason::NoFile));
+    assert_eq!(of("-"), Err(Reason::NoFile));
+}
+
+#[test]
+fn other_methods_and_other_replies_are_left_out() {
+    assert_eq!(
+        with(&[(Field::RequestLine, "POST /a HTTP/1.1")]),
+        Err(Reason::NotGet)
+    );
+    assert_eq!(with(&[(Field::Status, "304")]), Err(Reason::Status));
+    assert!(with(&[(Field::Status, "TCP_HIT/200")]).is_ok());
+    assert_eq!(with(&[(Field::Summary, "idle")]), Err(Reason::NotARequest));
+}
+
+#[test]
+fn a_viewer_is_a_session_by_name_by_cmcd_or_else_an_address() {
+    let of = |more: &[(Field, &'static str)]| {
+        let mut row = Row::new();
+        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
+            row.set(*field, text.as_bytes());
+        }
+        for (field, text) in more {
+            row.set(*field, text.as_bytes());
+        }
+        interpret(&row).map(|entry| entry.who)
+    };
+    let name = |name: &'static str| Ok(Who::Session(name.as_bytes().into()));
+    assert_eq!(
+        of(&[
+            (Field::Cmcd, "cid=\"sid=\\\"no\\\"\",sid=\"6e2f\""),
+            (Field::Address, "::1")
+        ]),
+        name("6e2f")
+    );
+    let query = "a=1&CMCD=br%3D3200%2Csid%3D%226e2f%22&b";
+    assert_eq!(of(&[(Field::Query, query)]), name("6e2f"));
+    assert_eq!(of(&[(Field::Target, "/a?CMCD=sid%3D%22x%22")]), name("x"));
+    let address = |text: &'static str| of(&[(Field::Address, text)]);
+    assert_eq!(address("192.0.2.7:40000"), Ok(Who::Address(b"192.0.2.7")));
+    assert_eq!(address("[2001:db8::1]:4"), Ok(Who::Address(b"2001:db8::1")));
+    assert_eq!(address("2001:db8::1"), Ok(Who::Address(b"2001:db8::1")));
+    assert_eq!(address("-"), Err(Reason::NoSession));
+}
+
+#[test]
+fn bytes_with_headers_are_cut_to_what_the_reply_held() {
+    let mut row = Row::new();
+    for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Bytes) {
+        row.set(*field, text.as_bytes());
+    }
+    assert_eq!(interpret(&row), Err(Reason::NoBytes));
+    row.set(Field::BytesAll, b"1300");
+    assert_eq!(interpret(&row).map(|entry| entry.sent_bytes), Ok(1300));
+    row.set(Field::Range, b"bytes=0-999");
+    row.set(Field::Status, b"206");
+    assert_eq!(interpret(&row).map(|entry| entry.sent_bytes), Ok(1000));
+}

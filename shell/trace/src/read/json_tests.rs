@@ -1,0 +1,98 @@
+use super::*;
+use crate::read::entry::{Entry, Who, interpret};
+use proptest::prelude::*;
+
+fn entry<'a>(reader: &Json, line: &'a str) -> Result<Entry<'a>, Reason> {
+    let mut row = Row::new();
+    reader.read(line.as_bytes(), &mut row)?;
+    interpret(&row)
+}
+
+fn usual() -> Json {
+    Json::mapped(&FieldMap::default(), None)
+}
+
+#[test]
+fn our_own_access_log_is_read() {
+    let line = concat!(
+        r#"{"start_unix_ms":784111777123,"service_seconds":1.234,"first_byte_seconds":0.0125,"#,
+        r#""remote":"192.0.2.7:40000","method":"GET","target":"/films/a.mp4?token=1","#,
+        r#""version":"HTTP/1.1","range":"bytes=0-999","status":206,"bytes_sent":1000,"#,
+        r#""bytes_from_ram":600,"bytes_from_disk":400,"session":"6e2fb550-c457","#,
+        r#""session_from":"cmcd","device":"sda","user_agent":"Player/1.0 (a \"b\")","#,
+        r#""queue_seconds":0.003,"disk_seconds":0.0081,"bit_rate_bps":2000000}"#,
+    );
+    let entry = entry(&Json::headlong(), line).expect("a request");
+    assert_eq!(entry.received_ms, 784_111_777_123);
+    assert_eq!(entry.completed_ms, 784_111_778_357);
+    assert_eq!(entry.who, Who::Session(b"6e2fb550-c457"[..].into()));
+    assert_eq!(&entry.file[..], b"/films/a.mp4");
+    assert_eq!((entry.offset, entry.asked_bytes), (Some(0), Some(1000)));
+    assert_eq!((entry.disk, entry.kbps), (&b"sda"[..], Some(2000)));
+}
+
+#[test]
+fn the_summary_of_a_session_is_no_request() {
+    let line = r#"{"session":"a","start_unix_ms":1,"end_unix_ms":2,"ended":"idle","requests":3}"#;
+    assert_eq!(entry(&Json::headlong(), line), Err(Reason::NotARequest));
+}
+
+#[test]
+fn caddy_is_read_through_its_nested_keys() {
+    let line = concat!(
+        r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled","#,
+        r#""request":{"remote_ip":"127.0.0.1","remote_port":"41342","proto":"HTTP/2.0","#,
+        r#""method":"GET","host":"localhost","uri":"/a\/b.mp4","headers":{"#,
+        r#""User-Agent":["curl/7.82.0"],"Range":["bytes=100-"],"Accept":["*/*"]}},"#,
+        r#""bytes_read":0,"duration":0.25,"size":10900,"status":206,"#,
+        r#""resp_headers":{"Server":["Caddy"]}}"#,
+    );
+    let map = FieldMap::parse("bytes=size").expect("a map");
+    let entry = entry(&Json::mapped(&map, None), line).expect("a request");
+    assert_eq!(entry.completed_ms, 1_646_861_401_524);
+    assert_eq!(entry.received_ms, 1_646_861_401_274);
+    assert_eq!(&entry.file[..], b"/a/b.mp4");
+    assert_eq!((entry.offset, entry.asked_bytes), (Some(100), None));
+    assert_eq!(
+        (entry.sent_bytes, entry.agent),
+        (10_900, &b"curl/7.82.0"[..])
+    );
+}
+
+#[test]
+fn nginx_variables_as_keys_need_no_map() {
+    let line = concat!(
+        r#"{"time_iso8601":"2024-05-01T10:00:00+00:00","remote_addr":"192.0.2.1","#,
+        r#""request_uri":"/a.mp4","status":"206","bytes_sent":"1300","http_range":"bytes=0-999","#,
+        r#""request_time":"0.010","http_user_agent":"x","nothing":null,"a":[1,{"b":[]}]}"#,
+    );
+    let entry = entry(&usual(), line).expect("a request");
+    assert_eq!(entry.sent_bytes, 1000);
+}
+
+#[test]
+fn broken_json_has_no_shape() {
+    for line in [
+        "",
+        "{",
+        "[]",
+        "{}x",
+        r#"{"a"}"#,
+        r#"{"a":}"#,
+        r#"{"a":"b}"#,
+        r#"{"a":"b\"#,
+        r#"{"a":1,}"#,
+    ] {
+        assert_eq!(entry(&usual(), line), Err(Reason::Shape), "{line}");
+    }
+    let deep = "{\"a\":".repeat(200);
+    assert_eq!(entry(&usual(), &deep), Err(Reason::Shape));
+    assert_eq!(entry(&usual(), "{}"), Err(Reason::BadTime));
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_it_panic(line in r#"[{}\[\]":,a\\0 .]{0,40}"#) {
+        let _ = entry(&usual(), &line);
+    }
+}

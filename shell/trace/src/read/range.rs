@@ -1,0 +1,78 @@
+//! The headers that say which bytes: `Range` and `Content-Range` (RFC 9110, section 14).
+
+use super::number::amount;
+use super::reason::Reason;
+
+/// Which bytes were asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// The first; `None` if nothing says.
+    pub(crate) offset: Option<u64>,
+    /// How many; `None` if open-ended.
+    pub(crate) asked_bytes: Option<u64>,
+    /// Size of the file, if known.
+    pub(crate) file_bytes: Option<u64>,
+}
+
+/// What `bytes=100-199` asks for. The end of the file can only be placed by what was answered.
+pub(crate) fn from_range(text: &[u8], answered: Option<Span>) -> Result<Span, Reason> {
+    let set = text.strip_prefix(b"bytes=").ok_or(Reason::BadRange)?;
+    let set = set.trim_ascii();
+    if memchr::memchr(b',', set).is_some() {
+        return Err(Reason::ManyRanges);
+    }
+    let dash = memchr::memchr(b'-', set).ok_or(Reason::BadRange)?;
+    let (first, last) = (number(&set[..dash])?, number(&set[dash + 1..])?);
+    let asked_bytes = match (first, last) {
+        (Some(first), Some(last)) if last >= first => Some(last - first + 1),
+        (Some(_), None) => None,
+        (None, Some(last)) => {
+            let offset = answered.and_then(|span| span.offset);
+            return Ok(Span {
+                offset: Some(offset.ok_or(Reason::UnknownOffset)?),
+                asked_bytes: Some(last),
+                file_bytes: None,
+            });
+        }
+        _ => return Err(Reason::BadRange),
+    };
+    Ok(Span {
+        offset: first,
+        asked_bytes,
+        file_bytes: None,
+    })
+}
+
+/// What `bytes 100-199/1000` answers. A reply that goes to the end of the file is taken for that to
+/// an open-ended request, which is what most of them are.
+pub(crate) fn from_content_range(text: &[u8]) -> Result<Span, Reason> {
+    let set = text
+        .strip_prefix(b"bytes ")
+        .or_else(|| text.strip_prefix(b"bytes="))
+        .ok_or(Reason::BadRange)?;
+    let slash = memchr::memchr(b'/', set).unwrap_or(set.len());
+    let file_bytes = match set.get(slash + 1..) {
+        None | Some(b"*") => None,
+        Some(size) => number(size)?,
+    };
+    let dash = memchr::memchr(b'-', &set[..slash]).ok_or(Reason::BadRange)?;
+    let first = number(&set[..dash])?.ok_or(Reason::BadRange)?;
+    let last = number(&set[dash + 1..slash])?.ok_or(Reason::BadRange)?;
+    let asked = (last + 1).checked_sub(first).ok_or(Reason::BadRange)?;
+    let is_to_the_end = file_bytes == Some(last + 1);
+    Ok(Span {
+        offset: Some(first),
+        asked_bytes: (!is_to_the_end).then_some(asked),
+        file_bytes,
+    })
+}
+
+fn number(text: &[u8]) -> Result<Option<u64>, Reason> {
+    match text {
+        b"-" => Err(Reason::BadRange),
+        _ => amount(text.trim_ascii()).map_err(|reason| match reason {
+            Reason::Absurd => Reason::Absurd,
+            _ => Reason::BadRange,
+        }),
+    }
+}

@@ -1,0 +1,352 @@
+//! Bytes of a log, unpacked and cut into blocks of whole lines.
+//!
+//! The one idea: whoever is free takes the next block under the source's lock, which costs a copy
+//! (or unpacking) and counting its lines, and parses it outside. So one plain file is parsed on all
+//! cores, several packed ones are also unpacked at once, and every line knows its number.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bytes that are parsed in one go, and the longest line there may be.
+pub(crate) const BLOCK_BYTES: usize = 1 << 20;
+
+/// Bytes by which formats and copies are recognised.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
+
+/// How a file is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Plain,
+    Gzip,
+    Zstd,
+    /// A table of columns, to be read by other means.
+    Parquet,
+    /// Something that is not read here.
+    Other(&'static str),
+}
+
+impl Packing {
+    fn of(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            [b'P', b'A', b'R', b'1', ..] => Self::Parquet,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Other("xz"),
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Other("bzip2"),
+            [b'P', b'K', 3, 4, ..] => Self::Other("zip"),
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// A log before it is read.
+pub(crate) struct Head {
+    /// Its first bytes, unpacked.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) packing: Packing,
+    /// Size as it lies there; `None` for standard input and what else has none.
+    pub(crate) packed_bytes: Option<u64>,
+    /// Size unpacked, if it can be known beforehand.
+    pub(crate) bytes_total: Option<u64>,
+    /// Standard input: what has been taken from it already goes in front.
+    pub(crate) input: Option<Box<dyn Read + Send>>,
+}
+
+/// Looks at a log.
+pub(crate) fn look(path: &Path, read_bytes: &Arc<AtomicU64>) -> io::Result<Head> {
+    if path == Path::new("-") {
+        return look_at_stream(Box::new(io::stdin()), read_bytes);
+    }
+    let mut file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    if !about.is_file() {
+        return look_at_stream(Box::new(file), read_bytes);
+    }
+    let mut magic = Vec::new();
+    (&mut file).take(8).read_to_end(&mut magic)?;
+    let packing = Packing::of(&magic);
+    let bytes_total = match packing {
+        Packing::Plain => Some(about.len()),
+        Packing::Gzip => gzip_size(&mut file, about.len()),
+        _ => None,
+    };
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    // A packed file may be cut off within its head; what there is will do.
+    let unpacked = unpack(Box::new(file), packing)?;
+    let outcome = unpacked.take(HEAD_BYTES as u64).read_to_end(&mut bytes);
+    if bytes.is_empty() {
+        outcome?;
+    }
+    Ok(Head {
+        bytes,
+        packing,
+        packed_bytes: Some(about.len()),
+        bytes_total,
+        input: None,
+    })
+}
+
+/// Looks at what can be read once only.
+pub(crate) fn look_at_stream(
+    mut stream: Box<dyn Read + Send>,
+    read_bytes: &Arc<AtomicU64>,
+) -> io::Result<Head> {
+    let mut magic = Vec::new();
+    stream.as_mut().take(8).read_to_end(&mut magic)?;
+    let packing = Packing::of(&magic);
+    let counted = Counted {
+        inner: Box::new(Cursor::new(magic).chain(stream)),
+        read_bytes: Arc::clone(read_bytes),
+    };
+    let mut input = unpack(Box::new(counted), packing)?;
+    let mut bytes = Vec::new();
+    let outcome = input
+        .as_mut()
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut bytes);
+    if bytes.is_empty() {
+        outcome?;
+    }
+    let again = Cursor::new(bytes.clone()).chain(input);
+    Ok(Head {
+        bytes,
+        packing,
+        packed_bytes: None,
+        bytes_total: None,
+        input: Some(Box::new(again)),
+    })
+}
+
+fn unpack(input: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match packing {
+        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(input)),
+        Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(input)?),
+        Packing::Plain | Packing::Parquet | Packing::Other(_) => input,
+    })
+}
+
+/// The size that the end of a gzip file tells, if it is one stream of less than 4 GiB.
+fn gzip_size(file: &mut File, packed_bytes: u64) -> Option<u64> {
+    if !(20..1 << 31).contains(&packed_bytes) {
+        return None;
+    }
+    let mut size = [0; 4];
+    file.seek(SeekFrom::End(-4)).ok()?;
+    file.read_exact(&mut size).ok()?;
+    Some(u64::from(u32::from_le_bytes(size)))
+}
+
+/// Counts what is read, for those who wait.
+struct Counted {
+    inner: Box<dyn Read + Send>,
+    read_bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.read_bytes.fetch_add(count as u64, Relaxed);
+        Ok(count)
+    }
+}
+
+/// Whole lines.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) bytes: Vec<u8>,
+    /// Number of its first line, from 1.
+    pub(crate) line_first: u64,
+    /// Whether its last line is the last of all and has no end.
+    pub(crate) is_cut: bool,
+    /// Numbers of lines before it that were too long.
+    pub(crate) too_long: Vec<u64>,
+}
+
+/// A log that is being read.
+pub(crate) struct Blocks {
+    input: Box<dyn Read + Send>,
+    carry: Vec<u8>,
+    line: u64,
+    is_ended: bool,
+    is_skipping: bool,
+    /// Why it ended early.
+    pub(crate) trouble: Option<io::Error>,
+}
+
+impl Blocks {
+    /// Opens a log that was looked at.
+    pub(crate) fn open(
+        path: &PathBuf,
+        packing: Packing,
+        input: Option<Box<dyn Read + Send>>,
+        read_bytes: &Arc<AtomicU64>,
+    ) -> io::Result<Self> {
+        let input = match input {
+            Some(input) => input,
+            None => {
+                let counted = Counted {
+                    inner: Box::new(File::open(path)?),
+                    read_bytes: Arc::clone(read_bytes),
+                };
+                unpack(Box::new(counted), packing)?
+            }
+        };
+        Ok(Self::new(input))
+    }
+
+    /// Blocks of plain bytes.
+    pub(crate) fn new(input: Box<dyn Read + Send>) -> Self {
+        Self {
+            input,
+            carry: Vec::new(),
+            line: 1,
+            is_ended: false,
+            is_skipping: false,
+            trouble: None,
+        }
+    }
+
+    /// Takes the next block into the room of the one before; whether there was one.
+    pub(crate) fn next(&mut self, block: &mut Block) -> bool {
+        let bytes = &mut block.bytes;
+        bytes.clear();
+        block.too_long.clear();
+        block.is_cut = false;
+        while !self.is_ended {
+            bytes.append(&mut self.carry);
+            let is_first = self.line == 1 && !self.is_skipping && bytes.is_empty();
+            self.fill(bytes);
+            if is_first && bytes.starts_with(b"\xef\xbb\xbf") {
+                bytes.drain(..3);
+            }
+            if self.is_skipping && !self.skip(bytes) {
+                continue;
+            }
+            if self.is_ended {
+                break;
+            }
+            match memchr::memrchr(b'\n', bytes) {
+                Some(end) => {
+                    self.carry.extend_from_slice(&bytes[end + 1..]);
+                    bytes.truncate(end + 1);
+                    break;
+                }
+                None if bytes.len() > BLOCK_BYTES => {
+                    block.too_long.push(self.line);
+                    self.is_skipping = true;
+                    bytes.clear();
+                }
+                None => std::mem::swap(bytes, &mut self.carry),
+            }
+        }
+        block.line_first = self.line;
+        block.is_cut = self.is_ended && bytes.last().is_some_and(|last| *last != b'\n');
+        self.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        !bytes.is_empty() || !block.too_long.is_empty()
+    }
+
+    fn fill(&mut self, bytes: &mut Vec<u8>) {
+        let outcome = self
+            .input
+            .as_mut()
+            .take(BLOCK_BYTES as u64)
+            .read_to_end(bytes);
+        match outcome {
+            Ok(count) => self.is_ended = count < BLOCK_BYTES,
+            Err(error) => {
+                self.is_ended = true;
+                self.trouble = Some(error);
+            }
+        }
+    }
+
+    /// Goes on to the end of a line that is too long; whether it was there.
+    fn skip(&mut self, bytes: &mut Vec<u8>) -> bool {
+        match memchr::memchr(b'\n', bytes) {
+            Some(end) => {
+                bytes.drain(..=end);
+                self.line += 1;
+                self.is_skipping = false;
+                true
+            }
+            None => {
+                bytes.clear();
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(text: Vec<u8>) -> Vec<(u64, Vec<u8>, bool, Vec<u64>)> {
+        let mut blocks = Blocks::new(Box::new(Cursor::new(text)));
+        let mut block = Block::default();
+        let mut all = Vec::new();
+        while blocks.next(&mut block) {
+            all.push((
+                block.line_first,
+                block.bytes.clone(),
+                block.is_cut,
+                block.too_long.clone(),
+            ));
+        }
+        all
+    }
+
+    #[test]
+    fn blocks_are_whole_lines_and_know_where_they_are() {
+        let line = b"0123456789abcdef\n";
+        let lines = 3 * BLOCK_BYTES / line.len();
+        let text = line.repeat(lines);
+        let blocks = blocks(text.clone());
+        assert!(blocks.len() >= 3);
+        let mut expected = 1;
+        for (first, bytes, is_cut, _) in &blocks {
+            assert_eq!(*first, expected);
+            assert!(bytes.ends_with(b"\n") && !is_cut);
+            expected += (bytes.len() / line.len()) as u64;
+        }
+        let joined: Vec<u8> = blocks.into_iter().flat_map(|block| block.1).collect();
+        assert!(joined == text);
+    }
+
+    #[test]
+    fn the_last_line_may_have_no_end() {
+        assert_eq!(
+            blocks(b"a\nb".to_vec()),
+            [(1, b"a\nb".to_vec(), true, vec![])]
+        );
+        assert_eq!(
+            blocks(b"a\n".to_vec()),
+            [(1, b"a\n".to_vec(), false, vec![])]
+        );
+        assert!(blocks(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn a_line_beyond_all_measure_is_skipped() {
+        let mut text = b"a\n".to_vec();
+        text.extend(std::iter::repeat_n(b'x', 5 * BLOCK_BYTES / 2));
+        text.extend_from_slice(b"\nb\n");
+        let blocks = blocks(text);
+        let lines: Vec<(u64, &[u8])> = blocks.iter().map(|b| (b.0, b.1.as_slice())).collect();
+        assert_eq!(lines, [(1, &b"a\n"[..]), (3, b"b\n")]);
+        assert_eq!(blocks[1].3, [2]);
+    }
+
+    #[test]
+    fn a_mark_of_byte_order_is_taken_off() {
+        let blocks = blocks(b"\xef\xbb\xbfa\n".to_vec());
+        assert_eq!(blocks[0].1, b"a\n");
+    }
+}

@@ -1,0 +1,130 @@
+use super::*;
+use crate::read::entry::{Entry, Who, interpret};
+use crate::read::variables::{apache, combined, nginx};
+use proptest::prelude::*;
+
+fn entry<'a>(template: &Template, line: &'a str) -> Result<Entry<'a>, Reason> {
+    let mut row = Row::new();
+    template.read(line.as_bytes(), &mut row)?;
+    interpret(&row)
+}
+
+const LINE: &str = "93.180.71.3 - - [17/May/2015:08:05:32 +0000] \"GET /downloads/product_1 \
+                    HTTP/1.1\" 200 490 \"-\" \"Debian APT-HTTP/1.3 (0.8.16~exp12ubuntu10.21)\"";
+
+#[test]
+fn a_line_of_combined_is_read() {
+    let entry = entry(&combined(), LINE).expect("a request");
+    assert_eq!(entry.completed_ms, 1_431_849_932_000);
+    assert_eq!(&entry.file[..], b"/downloads/product_1");
+    assert_eq!(entry.who, Who::Address(b"93.180.71.3"));
+    assert_eq!(
+        (entry.offset, entry.asked_bytes, entry.sent_bytes),
+        (Some(0), None, 490)
+    );
+    assert!(entry.agent.starts_with(b"Debian APT"));
+}
+
+#[test]
+fn our_own_fields_behind_combined_are_read() {
+    let line = "192.0.2.7 - - [06/Nov/1994:08:49:38 +0000] \
+        \"GET /films/a.mp4?token=1 HTTP/1.1\" 206 1000 \"-\" \
+        \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
+        range=\"bytes=0-999\" ram=600 disk=400 queue=0.003 disk_time=0.008 \
+        session=\"6e2fb550-c457\" session_from=cmcd device=\"sda\" br=2000 failure=-";
+    let entry = entry(&combined(), line).expect("a request");
+    assert_eq!(entry.received_ms, 784_111_777_123);
+    assert_eq!(entry.completed_ms, 784_111_778_357);
+    assert_eq!(entry.asked_bytes, Some(1000));
+    assert_eq!(entry.who, Who::Session(b"6e2fb550-c457"[..].into()));
+    assert_eq!((entry.disk, entry.kbps), (&b"sda"[..], Some(2000)));
+}
+
+#[test]
+fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_over() {
+    let line = format!(
+        "{} 0.123 MISS \"bytes=5-9\" rt=0.500 \"a b\"",
+        LINE.replace(" 200 ", " 206 ")
+    );
+    let entry = entry(&combined(), &line).expect("a request");
+    assert_eq!((entry.offset, entry.asked_bytes), (Some(5), Some(5)));
+    assert_eq!(entry.completed_ms - entry.received_ms, 500);
+}
+
+#[test]
+fn any_pattern_of_nginx_is_a_pattern_to_read_by() {
+    let pattern = "$remote_addr|${msec}|$request_method $request_uri|$status|$bytes_sent|\
+                   $request_time|$http_range|$cookie_uid;";
+    let template = nginx(pattern, Rest::Nothing, Some("cookie_uid")).expect("a pattern");
+    let line = "::1|1700000000.250|GET /a b.mp4|206|1500|0.250|bytes=1000-1999|u1;";
+    let entry = entry(&template, line).expect("a request");
+    assert_eq!(entry.received_ms, 1_700_000_000_000);
+    assert_eq!((entry.offset, entry.sent_bytes), (Some(1000), 1000));
+    assert_eq!(entry.who, Who::Session(b"u1"[..].into()));
+    assert_eq!(&entry.file[..], b"/a b.mp4");
+}
+
+#[test]
+fn apache_says_when_a_request_was_received() {
+    let template = apache("combined", None).expect("a pattern");
+    let entry_of = entry(&template, LINE).expect("a request");
+    assert_eq!(entry_of.received_ms, 1_431_849_932_000);
+    let pattern = "%a %{end:msec}t %D \\\"%r\\\" %>s %O \"%{Range}i\" \"%{User-Agent}i\" %{sid}C";
+    let template = apache(pattern, None).expect("a pattern");
+    let line = "192.0.2.1 1700000000250 250000 \"GET /a.mp4 HTTP/1.1\" 206 700 \"bytes=0-99\" \
+                \"say \\\"hi\\\"\" s1";
+    let entry = entry(&template, line).expect("a request");
+    assert_eq!(entry.received_ms, 1_700_000_000_000);
+    assert_eq!(entry.agent, br#"say \"hi\""#);
+    assert_eq!(entry.who, Who::Session(b"s1"[..].into()));
+}
+
+#[test]
+fn a_pattern_nobody_can_read_by_is_refused() {
+    let error = |text: &str| {
+        nginx(text, Rest::Nothing, None)
+            .expect_err("a mistake")
+            .to_string()
+    };
+    assert_eq!(
+        error("$remote_addr$request $msec $bytes_sent"),
+        "nothing stands between `$remote_addr` and `$request`, so nobody can tell where one ends"
+    );
+    assert_eq!(
+        error("$remote_addr $request $bytes_sent"),
+        "it has no time, and without it no request can be made of a line"
+    );
+    assert_eq!(error(""), "the pattern must not be empty");
+    assert_eq!(error("a ${b"), "`${b` is no directive");
+    assert_eq!(
+        apache("%h %t %", None).expect_err("a mistake").to_string(),
+        "`%` is no directive"
+    );
+}
+
+#[test]
+fn lines_of_another_shape_are_refused() {
+    for line in [
+        "",
+        "a",
+        "a - - [",
+        &LINE[..LINE.len() - 1],
+        &format!("{LINE}x"),
+    ] {
+        assert_eq!(entry(&combined(), line), Err(Reason::Shape), "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_line_makes_it_panic(line in r#"[a\[\]" \\=\-0-9]{0,60}"#) {
+        let _ = entry(&combined(), &line);
+        let _ = entry(&combined(), &format!("{LINE} {line}"));
+    }
+
+    #[test]
+    fn no_pattern_makes_it_panic(text in r#"[$%{}a-z"\\ \^<]{0,30}"#) {
+        let _ = nginx(&text, Rest::Nothing, None);
+        let _ = apache(&text, None);
+    }
+}

@@ -1,0 +1,323 @@
+//! How each type of device asks: what [`DeviceSeen`] says.
+
+use headlong_chains::{Chain, Kind, Request};
+use headlong_workload::phased::DeviceSeen;
+
+use super::counting::LogHistogram;
+use super::observing::{is_header, points};
+use super::requests::most_at_once;
+use super::seconds::LONG_MS;
+use super::view::{Log, SessionView, nominal_us};
+
+/// Types of devices that are told apart; all others are one.
+const DEVICES_MAX: usize = 64;
+/// A first long chain shorter than this has not filled its buffer for sure.
+const FILLED_MS: i64 = 200_000;
+/// A request that is smaller says little about bandwidth.
+const BANDWIDTH_BYTES_MIN: u64 = 64 << 10;
+/// A bit rate with less of the stable content than this share is chance.
+const RATE_SHARE_MIN: f64 = 0.001;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Device {
+    sessions: u64,
+    separate: u64,
+    both: u64,
+    /// Chains of content and of sound: open-ended, all.
+    content: [u64; 2],
+    audio: [u64; 2],
+    /// Nominal microseconds in long chains, by class of rates.
+    stable_us: Vec<u64>,
+    request_us: LogHistogram,
+    request_bytes: LogHistogram,
+    connections: LogHistogram,
+    audio_request_us: LogHistogram,
+    spacing_ms: LogHistogram,
+    ahead_ms: LogHistogram,
+    audio_ahead_ms: LogHistogram,
+    header_bytes: LogHistogram,
+    /// Content chains in first and in later clusters, and how many clusters those are.
+    probes: [u64; 2],
+    clusters: [u64; 2],
+    probe_us: LogHistogram,
+    audio_chains: u64,
+    stretches: u64,
+    /// Thousandths.
+    headroom: LogHistogram,
+}
+
+/// Types of devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Devices {
+    classes: usize,
+    all: Vec<Device>,
+}
+
+impl Devices {
+    /// None yet.
+    pub(crate) fn new(log: &Log) -> Self {
+        Self {
+            classes: log.rates.classes().len(),
+            all: Vec::new(),
+        }
+    }
+
+    /// One session more, in so many stretches between skips and inactive phases.
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>, stretches: u64) {
+        let number = view
+            .requests
+            .first()
+            .map_or(0, |request| usize::from(request.device));
+        let number = number.min(DEVICES_MAX - 1);
+        if number >= self.all.len() {
+            self.all.resize_with(number + 1, Device::default);
+        }
+        let classes = self.classes;
+        let device = &mut self.all[number];
+        device.stable_us.resize(classes, 0);
+        device.sessions += 1;
+        device.stretches += stretches;
+        device.add_chains(log, view);
+        device.add_clusters(log, view);
+        device.add_requests(log, view);
+        device.add_headroom(log, view);
+    }
+
+    /// Those of another part too.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if other.all.len() > self.all.len() {
+            self.all.resize_with(other.all.len(), Device::default);
+        }
+        for (mine, other) in self.all.iter_mut().zip(other.all) {
+            mine.merge(other);
+        }
+    }
+
+    /// One for each type that any session was on.
+    pub(crate) fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
+        let seen = self
+            .all
+            .iter()
+            .enumerate()
+            .filter(|(_, device)| device.sessions > 0);
+        seen.map(|(number, device)| device.seen(number, log))
+            .collect()
+    }
+}
+
+fn is_long(chain: &Chain) -> bool {
+    chain.end_ms - chain.start_ms > LONG_MS
+}
+
+impl Device {
+    fn add_chains(&mut self, log: &Log, view: &SessionView<'_>) {
+        let mut types = [false; 2];
+        let mut is_separate = false;
+        let mut first_long = [true; 2];
+        for chain in view.chains {
+            let info = log.file(chain.file);
+            let us = nominal_us(chain.length, info.kbps);
+            let is_audio = info.kind == Kind::Audio;
+            let sums = if is_audio {
+                &mut self.audio
+            } else {
+                &mut self.content
+            };
+            sums[0] += u64::from(chain.is_open);
+            sums[1] += 1;
+            if !is_audio {
+                types[usize::from(chain.is_open)] = true;
+                is_separate |= info.kind == Kind::Video;
+            } else if !is_header(chain) {
+                self.audio_chains += 1;
+            }
+            if is_header(chain) && !chain.is_open && info.duration_s > 0.0 {
+                // Thousandths of a byte, so that little is lost in whole numbers.
+                let per_segment = chain.length as f64 * 1000.0 / (info.duration_s / 2.0);
+                self.header_bytes.add(per_segment as u64);
+            }
+            if !is_long(chain) {
+                continue;
+            }
+            if !is_audio && let Some(sum) = self.stable_us.get_mut(log.rates.of_file(chain.file)) {
+                *sum += us;
+            }
+            let is_first = std::mem::take(&mut first_long[usize::from(is_audio)]);
+            let took_ms = chain.end_ms - chain.start_ms;
+            if is_first && took_ms > FILLED_MS {
+                let ahead = (us / 1000).saturating_sub(took_ms as u64);
+                let all = if is_audio {
+                    &mut self.audio_ahead_ms
+                } else {
+                    &mut self.ahead_ms
+                };
+                all.add(ahead);
+            }
+        }
+        self.both += u64::from(types == [true; 2]);
+        self.separate += u64::from(is_separate);
+    }
+
+    fn add_clusters(&mut self, log: &Log, view: &SessionView<'_>) {
+        let phases = view.phases[0];
+        for (place, cluster) in phases.transient.iter().enumerate() {
+            let later = usize::from(place > 0);
+            if later == 0 && phases.stable.is_empty() {
+                continue;
+            }
+            self.clusters[later] += 1;
+            for place in &cluster.chains {
+                let chain = &view.chains[*place as usize];
+                if !is_header(chain) {
+                    self.probes[later] += 1;
+                    self.probe_us
+                        .add(nominal_us(chain.length, log.file(chain.file).kbps));
+                }
+            }
+        }
+    }
+
+    /// What chunk requests are like, and how those of one long chain follow each other.
+    fn add_requests(&mut self, log: &Log, view: &SessionView<'_>) {
+        let mut of_long: Vec<(u32, &Request)> = Vec::new();
+        for (place, request) in view.requests.iter().enumerate() {
+            let Some(chain) = view.chain(place).filter(|_| request.asked_bytes.is_some()) else {
+                continue;
+            };
+            let info = log.file(request.file);
+            let us = nominal_us(request.sent_bytes, info.kbps);
+            if info.kind == Kind::Audio {
+                if !is_header(chain) {
+                    self.audio_request_us.add(us);
+                }
+            } else if is_long(chain) {
+                self.request_us.add(us);
+                self.request_bytes.add(request.sent_bytes);
+                of_long.push((view.chain_of[place], request));
+            }
+        }
+        // They are in order of arrival, and stay so within a chain.
+        of_long.sort_by_key(|(chain, _)| *chain);
+        let mut edges = Vec::new();
+        for run in of_long.chunk_by(|a, b| a.0 == b.0) {
+            let spans = run
+                .iter()
+                .map(|(_, request)| (request.received_ms, request.completed_ms));
+            self.connections.add(most_at_once(spans, &mut edges) as u64);
+            let gaps = run[run.len() / 2..]
+                .windows(2)
+                .map(|pair| pair[1].1.received_ms - pair[0].1.received_ms);
+            if let Some(longest) = gaps.max() {
+                self.spacing_ms.add(longest.max(0) as u64);
+            }
+        }
+    }
+
+    fn add_headroom(&mut self, log: &Log, view: &SessionView<'_>) {
+        let Some(stable) = view.phases[0].stable.first() else {
+            return;
+        };
+        let kbps = log.file(view.chains[*stable as usize].file).kbps;
+        if kbps == 0 {
+            return;
+        }
+        let mut by_second: Vec<(i64, u64)> = Vec::new();
+        for request in view.requests {
+            if request.asked_bytes.is_some() && request.sent_bytes >= BANDWIDTH_BYTES_MIN {
+                by_second.push((request.completed_ms.div_euclid(1000), request.sent_bytes));
+            }
+        }
+        for chain in view
+            .chains
+            .iter()
+            .filter(|chain| chain.is_open && !is_long(chain))
+        {
+            // It is one transfer: what it sent, by how long it took, at least the second that the
+            // log tells apart.
+            let seconds = ((chain.end_ms - chain.start_ms) / 1000).max(1) as u64;
+            by_second.push((i64::MIN + by_second.len() as i64, chain.length / seconds));
+        }
+        by_second.sort_unstable();
+        let sums = by_second.chunk_by(|a, b| a.0 == b.0);
+        let most = sums
+            .map(|same| same.iter().map(|(_, bytes)| bytes).sum::<u64>())
+            .max();
+        if let Some(bytes) = most {
+            self.headroom.add(bytes.saturating_mul(8) / u64::from(kbps));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.separate += other.separate;
+        self.both += other.both;
+        self.audio_chains += other.audio_chains;
+        self.stretches += other.stretches;
+        for place in 0..2 {
+            self.content[place] += other.content[place];
+            self.audio[place] += other.audio[place];
+            self.probes[place] += other.probes[place];
+            self.clusters[place] += other.clusters[place];
+        }
+        if self.stable_us.len() < other.stable_us.len() {
+            self.stable_us.resize(other.stable_us.len(), 0);
+        }
+        self.stable_us
+            .iter_mut()
+            .zip(&other.stable_us)
+            .for_each(|(a, b)| *a += b);
+        self.request_us.merge(&other.request_us);
+        self.request_bytes.merge(&other.request_bytes);
+        self.connections.merge(&other.connections);
+        self.audio_request_us.merge(&other.audio_request_us);
+        self.spacing_ms.merge(&other.spacing_ms);
+        self.ahead_ms.merge(&other.ahead_ms);
+        self.audio_ahead_ms.merge(&other.audio_ahead_ms);
+        self.header_bytes.merge(&other.header_bytes);
+        self.probe_us.merge(&other.probe_us);
+        self.headroom.merge(&other.headroom);
+    }
+
+    fn seen(&self, number: usize, log: &Log) -> DeviceSeen {
+        let share = |part: u64, whole: u64| {
+            if whole > 0 {
+                part as f64 / whole as f64
+            } else {
+                0.0
+            }
+        };
+        let median = |all: &LogHistogram, scale: f64| all.quantile(0.5).unwrap_or(0.0) * scale;
+        let high = |all: &LogHistogram, scale: f64| all.quantile(0.95).unwrap_or(0.0) * scale;
+        let stable: u64 = self.stable_us.iter().sum();
+        let is_used = |us: u64| us as f64 > stable as f64 * RATE_SHARE_MIN;
+        let classes = log.rates.classes().iter().zip(&self.stable_us);
+        let used = classes
+            .filter(|(_, us)| is_used(**us))
+            .map(|(class, _)| class.kbps);
+        DeviceSeen {
+            name: match log.devices.get(number) {
+                Some(name) if !name.is_empty() => name.clone(),
+                _ => format!("device-{number}"),
+            },
+            sessions: self.sessions,
+            separate_share: share(self.separate, self.sessions),
+            open_content_share: share(self.content[0], self.content[1]),
+            open_audio_share: share(self.audio[0], self.audio[1]),
+            both_share: share(self.both, self.sessions),
+            kbps_max: used.max().unwrap_or(0),
+            request_s: high(&self.request_us, 1e-6),
+            request_bytes: high(&self.request_bytes, 1.0),
+            connections: median(&self.connections, 1.0).round() as u32,
+            audio_request_s: median(&self.audio_request_us, 1e-6),
+            spacing_s: median(&self.spacing_ms, 1e-3),
+            ahead_s: median(&self.ahead_ms, 1e-3),
+            audio_ahead_s: median(&self.audio_ahead_ms, 1e-3),
+            header_bytes_per_segment: median(&self.header_bytes, 1e-3),
+            probes_first: share(self.probes[0], self.clusters[0]),
+            probes_next: share(self.probes[1], self.clusters[1]),
+            probe_s: self.probe_us.mean().unwrap_or(0.0) / 1e6,
+            audio_chains: share(self.audio_chains, self.stretches),
+            headroom: points(&self.headroom, 1e-3),
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Accumulators against what one would compute by hand, request by request and second by second.
+
+use headlong_chains::{Chain, FileInfo, Kind, Request, Rules};
+use proptest::prelude::*;
+
+use super::*;
+
+fn files() -> Vec<FileInfo> {
+    let file = |title, kind, kbps, size_bytes| FileInfo {
+        title,
+        kind,
+        kbps,
+        size_bytes,
+        disk: 0,
+        duration_s: 600.0,
+        is_estimated: false,
+    };
+    vec![
+        file(0, Kind::Audio, 64, 4_800_000),
+        file(0, Kind::Video, 560, 42_000_000),
+        file(0, Kind::Video, 1750, 131_250_000),
+        file(1, Kind::Combined, 1000, 75_000_000),
+        file(1, Kind::Audio, 96, 7_200_000),
+    ]
+}
+
+/// Requests of a few sessions: mostly in sequence, sometimes from zero, elsewhere, or again.
+fn log_of(seeds: &[(u8, u8, u16, u16, u32, bool)]) -> Vec<Request> {
+    let mut ends = [[0u64; 5]; 4];
+    let mut now = 10_000i64;
+    let steps = seeds.iter().enumerate();
+    steps
+        .map(|(line, (who, file, gap, took, bytes, is_open))| {
+            let (session, file) = (usize::from(who % 4), usize::from(file % 5));
+            // An hour and a half at most: of longer logs the last hour is left out.
+            now += i64::from(*gap % 4500) * 20;
+            let offset = match who / 4 % 4 {
+                0 => 0,
+                1 => u64::from(*bytes) * 7,
+                _ => ends[session][file],
+            };
+            let sent = u64::from(*bytes) * 40;
+            ends[session][file] = offset + sent;
+            Request {
+                line: line as u64,
+                session: session as u32,
+                file: file as u32,
+                received_ms: now,
+                completed_ms: now + i64::from(*took) * 3,
+                offset,
+                asked_bytes: (!is_open).then_some(sent),
+                sent_bytes: sent,
+                disk: 0,
+                device: 0,
+            }
+        })
+        .collect()
+}
+
+prop_compose! {
+    fn any_log()(seeds in prop::collection::vec(
+        (any::<u8>(), any::<u8>(), any::<u16>(), any::<u16>(), 0u32..200_000, prop::bool::weighted(0.2)),
+        1..60,
+    )) -> Vec<Request> {
+        log_of(&seeds)
+    }
+}
+
+fn span_of(requests: &[Request]) -> (i64, i64) {
+    let first = requests.iter().map(|r| r.received_ms).min().unwrap_or(0);
+    let last = requests.iter().map(|r| r.completed_ms).max().unwrap_or(0);
+    (first, last)
+}
+
+fn told_in_parts(requests: &[Request], parts: u32) -> (Log, Characterisation) {
+    let log = Log::new(files(), span_of(requests));
+    let mut teller = Teller::new(Rules::default());
+    let mut all = Told::new(&log);
+    for part in 0..parts {
+        let mine = requests.iter().filter(|r| r.session % parts == part);
+        let mut mine: Vec<Request> = mine.copied().collect();
+        let mut told = Told::new(&log);
+        teller.tell(&log, &mut mine, |view| told.add(&log, view));
+        all.merge(told);
+    }
+    let told = all.finish(&log, About::default());
+    (log, told)
+}
+
+fn chains_of(requests: &[Request]) -> Vec<Chain> {
+    let mut chains = Vec::new();
+    headlong_chains::chains(requests, &Rules::default(), &mut chains);
+    chains
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+}
+
+fn figure<'a>(told: &'a Characterisation, id: &str) -> &'a Figure {
+    told.figures()
+        .find(|figure| figure.id == id)
+        .expect("there is one")
+}
+
+fn series<'a>(told: &'a Characterisation, id: &str, name: &str) -> &'a [Vec<f64>] {
+    let mut all = figure(told, id).series.iter();
+    all.find(|series| series.name == name)
+        .map_or(&[], |series| &series.points)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_answer_does_not_depend_on_the_parts(requests in any_log()) {
+        let (_, one) = told_in_parts(&requests, 1);
+        let (_, four) = told_in_parts(&requests, 4);
+        prop_assert_eq!(one, four);
+    }
+
+    #[test]
+    fn requests_are_counted_by_type_and_kind(requests in any_log()) {
+        let (log, told) = told_in_parts(&requests, 2);
+        for (row, kind, is_open) in [
+            ("open-audio", Kind::Audio, true),
+            ("open-video", Kind::Video, true),
+            ("chunk-video", Kind::Video, false),
+            ("chunk-combined", Kind::Combined, false),
+        ] {
+            let mine = requests.iter().filter(|r| {
+                r.asked_bytes.is_none() == is_open && log.file(r.file).kind == kind
+            });
+            let bytes: u64 = mine.clone().map(|r| r.sent_bytes).sum();
+            prop_assert_eq!(told.number("table-5.2", row, "requests"), Some(mine.count() as f64));
+            let gb = told.number("table-5.2", row, "gb").expect("a number");
+            prop_assert!(near(gb, bytes as f64 / (1u64 << 30) as f64));
+        }
+        let total = told.number("table-5.1", "sent", "value").expect("a number");
+        let bytes: u64 = requests.iter().map(|r| r.sent_bytes).sum();
+        prop_assert!(near(total, bytes as f64 / (1u64 << 40) as f64));
+    }
+
+    #[test]
+    fn parallel_requests_are_counted_as_one_would_by_hand(requests in any_log()) {
+        let (_, told) = told_in_parts(&requests, 2);
+        let mut counts = [[0u64; 6]; 2];
+        for session in 0..4 {
+            for file in 0..5 {
+                let mine: Vec<_> = requests.iter().filter(|r| (r.session, r.file) == (session, file)).collect();
+                if mine.is_empty() {
+                    continue;
+                }
+                // The most is reached when one of them begins.
+                let at = |t: i64| mine.iter().filter(|r| (r.received_ms..r.completed_ms).contains(&t)).count();
+                let most = mine.iter().map(|r| at(r.received_ms)).max().unwrap_or(0).max(1);
+                counts[0][most.min(6) - 1] += 1;
+                let touches = |r: &Request, s: i64| (r.received_ms / 1000..=r.completed_ms / 1000).contains(&s);
+                let at = |s: i64| mine.iter().filter(|r| touches(r, s)).count();
+                let most = mine.iter().map(|r| at(r.received_ms / 1000)).max().unwrap_or(0);
+                counts[1][most.clamp(1, 6) - 1] += 1;
+            }
+        }
+        for (row, counts) in ["overlap", "second"].into_iter().zip(counts) {
+            let total: u64 = counts.iter().sum();
+            for (place, count) in counts.iter().enumerate() {
+                let share = told.number("table-5.3", row, &(place + 1).to_string()).expect("a number");
+                prop_assert!(near(share, 100.0 * *count as f64 / total as f64), "{} {}", row, place);
+            }
+        }
+    }
+
+    #[test]
+    fn chains_are_told_as_they_are(requests in any_log()) {
+        let (log, told) = told_in_parts(&requests, 2);
+        let chains = chains_of(&requests);
+        let count = chains.len() as f64;
+        for (row, kind, is_open) in [
+            ("open-combined", Kind::Combined, true),
+            ("chunk-audio", Kind::Audio, false),
+            ("chunk-video", Kind::Video, false),
+        ] {
+            let mine: Vec<_> =
+                chains.iter().filter(|c| c.is_open == is_open && log.file(c.file).kind == kind).collect();
+            let share = told.number("table-5.4", row, "share").expect("a number");
+            prop_assert!(count == 0.0 || near(share, 100.0 * mine.len() as f64 / count));
+            let Some(ntt) = told.number("table-5.4", row, "ntt") else {
+                prop_assert!(mine.is_empty());
+                continue;
+            };
+            let seconds = |c: &&Chain| c.length as f64 * 8.0 / (f64::from(log.file(c.file).kbps) * 1000.0);
+            let naive = mine.iter().map(seconds).sum::<f64>() / mine.len() as f64;
+            prop_assert!((ntt - naive).abs() < 1e-5, "{} {}", ntt, naive);
+        }
+        let long = chains.iter().filter(|c| c.length > 1_000_000).count() as f64;
+        if count > 0.0 {
+            let up_to = told.number("table-chain-lengths", "up-to-1mb", "value").expect("a number");
+            prop_assert!(near(up_to, 100.0 - 100.0 * long / count));
+        }
+    }
+
+    #[test]
+    fn each_second_of_a_session_is_told_as_one_would_by_hand(requests in any_log()) {
+        let (log, told) = told_in_parts(&requests, 2);
+        let chains = chains_of(&requests);
+        let mut sessions = Vec::new();
+        for session in 0..4u32 {
+            let mine: Vec<_> = chains.iter().filter(|c| c.session == session).collect();
+            let (Some(start), Some(end)) =
+                (mine.iter().map(|c| c.start_ms).min(), mine.iter().map(|c| c.end_ms).max()) else { continue };
+            sessions.push((session, start, end));
+        }
+        // Bins of one second end at second 200, as each is 1 % of the time.
+        for second in [0usize, 1, 7, 40, 150] {
+            let alive = sessions.iter().filter(|(_, start, end)| (end - start) / 1000 >= second as i64);
+            let alive: Vec<_> = alive.collect();
+            // Sessions to which nothing was sent are alive for as long as they asked.
+            if requests.iter().any(|r| r.sent_bytes == 0) {
+                continue;
+            }
+            let (mut most, mut seen) = (0, 0);
+            for (session, start, _) in &alive {
+                let (from, until) = (start + second as i64 * 1000, start + second as i64 * 1000 + 1000);
+                let mine: Vec<_> = requests.iter().filter(|r| {
+                    r.session == *session && r.asked_bytes.is_some() && log.file(r.file).kind != Kind::Audio
+                }).collect();
+                let covers = |r: &Request, t: i64| r.received_ms <= t && t < r.completed_ms.max(r.received_ms + 1);
+                // The most is reached when the second or one of them begins.
+                let begins = mine.iter().map(|r| r.received_ms).filter(|t| (from..until).contains(t));
+                most += begins.chain([from]).map(|t| mine.iter().filter(|r| covers(r, t)).count()).max().unwrap_or(0);
+                let mut files: Vec<u32> = mine.iter().filter(|r| {
+                    r.received_ms < until && r.completed_ms.max(r.received_ms + 1) > from
+                }).map(|r| r.file).collect();
+                files.sort_unstable();
+                files.dedup();
+                seen += files.len();
+            }
+            for (name, naive) in [("connections", most), ("files", seen)] {
+                let points = series(&told, "figure-5.14", name);
+                let here = points.iter().find(|point| point[0] == second as f64 + 1.0);
+                match here {
+                    Some(point) => prop_assert!(
+                        near(point[1], naive as f64 / alive.len() as f64), "{} {}", name, second
+                    ),
+                    None => prop_assert!(alive.is_empty()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn portions_are_those_that_were_fetched(requests in any_log()) {
+        let (log, told) = told_in_parts(&requests, 2);
+        let sessions = requests.iter().map(|r| r.session).max().map_or(0, |last| {
+            (0..=last).filter(|s| requests.iter().any(|r| r.session == *s)).count()
+        });
+        for part in [0usize, 1, 50, 99] {
+            let touches = |r: &&Request| {
+                let size = u128::from(log.file(r.file).size_bytes);
+                let of = |at: u64| ((u128::from(at) * 100 / size).min(99)) as usize;
+                r.sent_bytes > 0 && (of(r.offset)..=of(r.end() - 1)).contains(&part)
+            };
+            let mut who: Vec<u32> = requests.iter().filter(touches).map(|r| r.session).collect();
+            who.sort_unstable();
+            who.dedup();
+            let points = series(&told, "figure-5.6", "any");
+            prop_assert!(near(points[part][1], 100.0 * who.len() as f64 / sessions as f64));
+        }
+    }
+
+    #[test]
+    fn phases_are_those_that_the_core_finds(requests in any_log()) {
+        use headlong_chains::{PhaseRules, PhaseTotals, phases};
+        let (log, told) = told_in_parts(&requests, 2);
+        if requests.iter().any(|r| r.sent_bytes == 0) {
+            return Ok(());
+        }
+        let chains = chains_of(&requests);
+        for (with_audio, time, count) in [(false, "time", "without-audio"), (true, "time-all", "all")] {
+            let rules = PhaseRules { with_audio, ..PhaseRules::default() };
+            let mut totals = PhaseTotals::default();
+            for mine in chains.chunk_by(|a, b| a.session == b.session) {
+                let found = phases(mine, |file| log.file(file).kind, &rules).expect("chains");
+                totals.add(&found, &rules);
+            }
+            for (row, ms, n) in [
+                ("transient", totals.transient_ms, totals.transients),
+                ("stable", totals.stable_ms, totals.stables),
+                ("inactive", totals.inactive_ms, totals.inactives),
+            ] {
+                let share = told.number("table-phases", row, time).expect("a number");
+                prop_assert!(near(share, 100.0 * totals.share(ms).unwrap_or(0.0)));
+                let row = match row { "transient" => "clusters", other => other };
+                prop_assert_eq!(told.number("table-phase-counts", row, count), Some(n as f64));
+            }
+            let rows = [
+                ("successors", totals.successors as f64),
+                ("start-transient", 100.0 * totals.starting_transient as f64 / totals.sessions.max(1) as f64),
+            ];
+            for (row, naive) in rows {
+                prop_assert!(near(told.number("table-phase-counts", row, count).expect("a number"), naive), "{}", row);
+            }
+        }
+    }
+}
+
+/// One viewer: tables of two rates, then 1750 kbps in sequence for a minute and a half, a pause of
+/// a minute, and on from where it was.
+fn small_log() -> Vec<Request> {
+    let mut requests = Vec::new();
+    let mut push = |file, received_ms, took, offset, bytes, is_open: bool| {
+        requests.push(Request {
+            line: requests.len() as u64,
+            session: 0,
+            file,
+            received_ms,
+            completed_ms: received_ms + took,
+            offset,
+            asked_bytes: (!is_open).then_some(bytes),
+            sent_bytes: bytes,
+            disk: 0,
+            device: 0,
+        });
+    };
+    push(1, 1000, 100, 0, 12_000, false);
+    push(2, 1200, 100, 0, 12_000, false);
+    push(0, 1300, 120_000, 0, 1_000_000, true);
+    push(1, 2000, 500, 13_125_000, 700_000, false);
+    for chunk in 0..20u64 {
+        push(
+            2,
+            3000 + chunk as i64 * 5000,
+            1000,
+            13_125_000 + chunk * 1_000_000,
+            1_000_000,
+            false,
+        );
+    }
+    push(2, 190_000, 1000, 33_125_000, 1_000_000, false);
+    requests
+}
+
+#[test]
+fn a_small_log_is_told_as_it_happened() {
+    let (_, told) = told_in_parts(&small_log(), 1);
+    let number =
+        |table: &str, row: &str, column: &str| told.number(table, row, column).expect("a number");
+    assert_eq!(number("table-5.1", "requests", "value"), 25.0);
+    assert_eq!(number("table-phase-counts", "stable", "without-audio"), 1.0);
+    assert_eq!(number("table-phase-counts", "stable", "all"), 2.0);
+    assert_eq!(number("table-phase-counts", "inactive", "all"), 1.0);
+    assert_eq!(number("table-viewing", "pauses", "value"), 100.0);
+    // Both tables of segments are at offset zero, and so is the sound.
+    assert_eq!(number("table-chain-lengths", "at-zero", "value"), 50.0);
+    let starts = series(&told, "figure-5.7", "start");
+    assert_eq!(
+        starts[31][1], 100.0,
+        "13,125,000 of 42,000,000 bytes is in the 32nd hundredth"
+    );
+    let tried = series(&told, "figure-5.17", "share (%)");
+    // 12,000 bytes at 560 and at 1750 kbps and 700,000 at 560.
+    assert_eq!(tried.len(), 2, "{tried:?}");
+    assert!(tried[0][2] > 99.0 && tried[1][2] < 1.0);
+    assert_eq!(told.observed.viewing.pauses_per_hour.round(), 30.0);
+}
+
+#[test]
+fn json_keeps_its_form() {
+    let (_, told) = told_in_parts(&small_log(), 1);
+    let text = serde_json::to_string_pretty(&told).expect("it is JSON") + "\n";
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/told/small_log.json");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &text).expect("written");
+    }
+    let golden = std::fs::read_to_string(path).expect("UPDATE=1 makes it");
+    assert!(
+        golden == text,
+        "the JSON has changed: UPDATE=1 cargo test -p headlong-trace, and look"
+    );
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let (_, mut told) = told_in_parts(&small_log(), 1);
+    let nasty = "<script>alert('x')</script>\"&";
+    told.about = About {
+        title: nasty.into(),
+        logs: vec![nasty.into()],
+        format: nasty.into(),
+        sessions_by: nasty.into(),
+        dropped: vec![Dropped {
+            reason: nasty.into(),
+            count: 1,
+            sample: nasty.into(),
+        }],
+        notes: vec![nasty.into()],
+        command: nasty.into(),
+        ..About::default()
+    };
+    let html = page(&told.beside_thesis()).to_html();
+    assert_eq!(html.matches("<script").count(), 1, "the page's own");
+    assert!(!html.contains("alert('x')"));
+}
+
+#[test]
+fn an_empty_log_is_told_too() {
+    let (_, told) = told_in_parts(&[], 1);
+    assert_eq!(told.number("table-5.1", "sessions", "value"), Some(0.0));
+    let html = page(&told).to_html();
+    assert!(html.contains("no request that could be used") && !html.contains("NaN"));
+}
+
+#[test]
+fn sessions_of_the_last_hour_are_left_out_of_all_but_the_volume() {
+    let mut requests = small_log();
+    let late = requests[4..].to_vec();
+    requests.extend(late.iter().map(|r| Request {
+        session: 1,
+        line: r.line + 100,
+        received_ms: r.received_ms + 7_300_000,
+        completed_ms: r.completed_ms + 7_300_000,
+        ..*r
+    }));
+    let (_, told) = told_in_parts(&requests, 2);
+    assert_eq!((told.sessions, told.sessions_left_out), (2, 1));
+    assert_eq!(told.number("table-5.1", "requests", "value"), Some(46.0));
+    assert_eq!(told.number("table-5.2", "total", "requests"), Some(25.0));
+}
+
+#[test]
+fn every_published_number_has_a_place_in_our_tables() {
+    let (_, told) = told_in_parts(&small_log(), 1);
+    for known in published::all() {
+        let mut tables = told.tables().filter(|table| table.id == known.table);
+        let table = tables
+            .next()
+            .unwrap_or_else(|| panic!("no {}", known.table));
+        assert!(
+            table
+                .columns
+                .iter()
+                .any(|column| column.key == known.column),
+            "{known:?}"
+        );
+        // Rows of bit rates and segments are there only if the log has them.
+        let is_fixed = !["table-bit-rates", "table-survival"].contains(&known.table);
+        assert!(
+            !is_fixed || table.rows.iter().any(|row| row.key == known.row),
+            "{known:?}"
+        );
+    }
+}

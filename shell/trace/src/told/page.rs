@@ -1,0 +1,447 @@
+//! A told log as a page that one can put in front of a colleague.
+
+use headlong_report::{
+    Axis as Across, Bar, Bars, Boxes, Bubbles, Cell, Chart, Figure as Drawn, Page, Section as Part,
+    Series as Line, Table as Shown,
+};
+
+use super::outcome::{Axis, Figure, Form, Scale, Table, Value};
+use super::published::published;
+use super::{Characterisation, Section};
+
+/// The page.
+pub fn page(told: &Characterisation) -> Page {
+    let is_beside = !told.beside_thesis.is_empty();
+    let title = match told.about.title.as_str() {
+        "" => "What viewers did",
+        title => title,
+    };
+    let mut page = Page::new(title)
+        .lead(lead(told))
+        .contents()
+        .interactive()
+        .section(summary(told, is_beside));
+    if is_beside {
+        page = page.section(beside(told));
+    }
+    for section in &told.sections {
+        page = page.section(part(section, is_beside));
+    }
+    page.footer(format!(
+        "headlong {}. Tables and figures have the numbers of their counterparts in chapter 5 of J. \
+         Summers' thesis; every chart's data can be saved beneath it.",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// A table as text for a terminal.
+pub fn text(table: &Table) -> String {
+    shown_table(table, false).to_markdown()
+}
+
+fn number_of(told: &Characterisation, table: &str, row: &str, column: &str) -> f64 {
+    told.number(table, row, column).unwrap_or(0.0)
+}
+
+/// The result in two sentences.
+fn lead(told: &Characterisation) -> String {
+    let of = |row| number_of(told, "table-5.1", row, "value");
+    let chain = |row| number_of(told, "table-chain-lengths", row, "value");
+    let phase = |row| number_of(told, "table-phases", row, "time");
+    if told.sessions == 0 {
+        return "The log has no request that could be used; what was dropped is listed below."
+            .into();
+    }
+    format!(
+        "{} sessions asked for {} titles in {} requests over {} h. Viewers read in sequence: {:.0} % of \
+         the chains are no longer than 1 MB, but {:.0} % of the bytes are in chains of more than 10 MB. \
+         {:.0} % of viewing time is steady reading of one file, {:.0} % is trying bit rates and {:.0} % is \
+         no reading at all.",
+        shown(of("sessions")),
+        shown(of("titles")),
+        shown(of("requests")),
+        shown(of("hours")),
+        chain("up-to-1mb"),
+        chain("bytes-over-10mb"),
+        phase("stable"),
+        phase("transient"),
+        phase("inactive"),
+    )
+}
+
+fn summary(told: &Characterisation, is_beside: bool) -> Part {
+    let about = &told.about;
+    let of = |row| number_of(told, "table-5.1", row, "value");
+    let tiles = [
+        ("Sessions", shown(of("sessions"))),
+        ("Requests", shown(of("requests"))),
+        ("Titles", shown(of("titles"))),
+        ("Sent", format!("{} TB", shown(of("sent")))),
+        ("Peak", format!("{} Gbps", shown(of("peak")))),
+        (
+            "Chains",
+            shown(number_of(told, "table-chain-lengths", "chains", "value")),
+        ),
+        (
+            "Requests a chain",
+            shown(number_of(told, "table-5.4", "total", "requests")),
+        ),
+        (
+            "MB a chain",
+            shown(number_of(told, "table-5.4", "total", "mb")),
+        ),
+        (
+            "Stable phase, mean",
+            format!(
+                "{} s",
+                shown(number_of(told, "table-phases", "stable", "mean"))
+            ),
+        ),
+    ];
+    let mut log = Shown::new(["The log", ""]);
+    let mut say = |name: &str, text: String| {
+        if !text.is_empty() {
+            log.push([name.into(), text.into()]);
+        }
+    };
+    say("Logs", names(&about.logs));
+    say("Form", about.format.clone());
+    say("Sessions by", about.sessions_by.clone());
+    say("Files", files(told));
+    say(
+        "Left out of statistics",
+        match told.sessions_left_out {
+            0 => "no session; a log of less than two hours keeps those of its last hour".into(),
+            count => format!(
+                "{} sessions that start in the last hour, as the log ends before they do",
+                shown(count as f64)
+            ),
+        },
+    );
+    let mut part = Part::new("Summary").tiles(tiles);
+    for note in &about.notes {
+        part = part.note(note.clone());
+    }
+    part = part.table(log).table(dropped(told));
+    if is_beside {
+        part = part.text("Columns headed \"thesis\" hold the published numbers.");
+    }
+    match about.command.as_str() {
+        "" => part,
+        command => part.command(command),
+    }
+}
+
+fn names(logs: &[String]) -> String {
+    match logs {
+        [] => String::new(),
+        few if few.len() <= 4 => few.join(", "),
+        [first, .., last] => format!("{first} ... {last} ({} logs)", logs.len()),
+        [one] => one.clone(),
+    }
+}
+
+fn files(told: &Characterisation) -> String {
+    let about = &told.about;
+    match about.files_estimated {
+        0 => format!(
+            "{}, all of them known from the files table",
+            shown(about.files as f64)
+        ),
+        estimated => format!(
+            "{}, of which {} are in no files table: their kind, bit rate and size are estimates, and so \
+             is all that follows from them",
+            shown(about.files as f64),
+            shown(estimated as f64)
+        ),
+    }
+}
+
+fn dropped(told: &Characterisation) -> Shown {
+    let mut table = Shown::new(["Dropped because", "Lines", "For example"])
+        .caption("What was not used, and why");
+    for dropped in &told.about.dropped {
+        let sample: String = dropped.sample.chars().take(160).collect();
+        table.push([
+            dropped.reason.as_str().into(),
+            dropped.count.into(),
+            sample.into(),
+        ]);
+    }
+    if table.is_empty() {
+        table.push(["Nothing was dropped.".into()]);
+    }
+    table
+}
+
+fn beside(told: &Characterisation) -> Part {
+    let mut table = Shown::new(["Where", "What", "Thesis", "Here", "Here / thesis"]);
+    for row in &told.beside_thesis {
+        let known = row.published;
+        // Tables of the thesis are beside ours where those are.
+        if known.place.starts_with("Table 5.") && known.table != "table-5.1" {
+            continue;
+        }
+        let mut all = told.tables().filter(|table| table.id == known.table);
+        let Some(source) = all.next() else { continue };
+        let name = |key: &str| {
+            let row = source.rows.iter().find(|row| row.key == key);
+            row.map_or(key.to_string(), |row| row.name.clone())
+        };
+        let column = source
+            .columns
+            .iter()
+            .find(|column| column.key == known.column);
+        let what = match column {
+            Some(column) if source.columns.len() > 1 => {
+                format!("{}: {}, {}", source.title, name(known.row), column.name)
+            }
+            _ => format!("{}: {}", source.title, name(known.row)),
+        };
+        let published = match known.how {
+            "" => as_published(known.value),
+            how => format!("{how} {}", as_published(known.value)),
+        };
+        let ratio = row.here.map_or(f64::NAN, |here| here / known.value);
+        table.push([
+            known.place.into(),
+            what.into(),
+            published.into(),
+            row.here
+                .map_or(Cell::Missing, |here| Cell::Number(shown(here))),
+            Cell::number(ratio, 2),
+        ]);
+    }
+    Part::new("Beside the thesis")
+        .text(
+            "What the text of the thesis says of its catalog server in numbers, and ours. Its Tables 5.2 \
+             to 5.4 are beside ours further down. \
+             Counts differ with the size of the log; shares and means are to be compared.",
+        )
+        .table(table)
+}
+
+fn part(section: &Section, is_beside: bool) -> Part {
+    let mut part = Part::new(section.heading.as_str());
+    for table in &section.tables {
+        part = part
+            .table(shown_table(table, is_beside))
+            .text(table.reading.as_str());
+    }
+    for figure in &section.figures {
+        part = part.figure(drawn(figure));
+    }
+    part
+}
+
+/// `Table 5.4: Chains` for `table-5.4`; the title alone for what the thesis does not have.
+fn titled(id: &str, title: &str) -> String {
+    let number = |kind: &str| {
+        let rest = id.strip_prefix(kind)?.strip_prefix("-5.")?;
+        Some(rest.split('-').next().unwrap_or(rest).to_string())
+    };
+    match (number("table"), number("figure")) {
+        (Some(number), _) => format!("Table 5.{number}: {title}"),
+        (_, Some(number)) => format!("Figure 5.{number}: {title}"),
+        _ => title.to_string(),
+    }
+}
+
+/// A number with the digits that were printed.
+fn as_published(value: f64) -> String {
+    grouped(&format!("{value}"))
+}
+
+/// A number with as many digits as say something.
+fn shown(value: f64) -> String {
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        m if m >= 1e12 => return format!("{value:.2e}"),
+        m if m >= 100.0 || m.fract() == 0.0 => 0,
+        m if m >= 10.0 => 1,
+        m if m >= 1.0 => 2,
+        m if m >= 0.001 => 3,
+        0.0 => 0,
+        _ => return format!("{value:.2e}"),
+    };
+    let text = grouped(&format!("{magnitude:.decimals$}"));
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
+}
+
+/// The thousands of a number that is not negative apart.
+fn grouped(text: &str) -> String {
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place) % 3 == 0 && whole.len() > 4 {
+            grouped.push('\u{202f}');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
+fn cell(value: &Value) -> Cell {
+    match value {
+        Value::Number(number) => Cell::Number(shown(*number)),
+        Value::Text(text) => Cell::Text(text.clone()),
+        Value::None => Cell::Missing,
+    }
+}
+
+fn shown_table(table: &Table, is_beside: bool) -> Shown {
+    let has_published = |column: &str| {
+        is_beside
+            && table
+                .rows
+                .iter()
+                .any(|row| published(&table.id, &row.key, column).is_some())
+    };
+    let mut heads = vec![String::new()];
+    for column in &table.columns {
+        heads.push(column.name.clone());
+        if has_published(&column.key) {
+            heads.push("thesis".into());
+        }
+    }
+    let mut drawn = Shown::new(heads).caption(titled(&table.id, &table.title));
+    for row in &table.rows {
+        let mut cells = vec![Cell::from(row.name.as_str())];
+        for (column, value) in table.columns.iter().zip(&row.values) {
+            cells.push(cell(value));
+            if has_published(&column.key) {
+                let known = published(&table.id, &row.key, &column.key);
+                cells.push(known.map_or(Cell::Missing, |known| {
+                    Cell::Number(as_published(known.value))
+                }));
+            }
+        }
+        drawn.push(cells);
+    }
+    drawn
+}
+
+fn across(axis: &Axis) -> Across {
+    let drawn = Across::new(axis.quantity.as_str(), axis.unit.as_str());
+    match axis.scale {
+        Scale::Linear => drawn,
+        Scale::Log => drawn.log(),
+    }
+}
+
+fn drawn(figure: &Figure) -> Drawn {
+    let title = titled(&figure.id, &figure.title);
+    let reading = figure.reading.as_str();
+    match figure.form {
+        Form::Bars => bars(figure, title).caption(reading).into(),
+        Form::Bubbles => bubbles(figure, title).caption(reading).into(),
+        Form::Boxes => boxes(figure, title).caption(reading).into(),
+        Form::Lines | Form::Steps | Form::Dots => chart(figure, title).caption(reading).into(),
+    }
+}
+
+fn chart(figure: &Figure, title: String) -> Chart {
+    let y = match figure.y.scale {
+        Scale::Linear => across(&figure.y).from(0.0),
+        Scale::Log => across(&figure.y),
+    };
+    let chart = match figure.form {
+        Form::Steps => Chart::steps(title, across(&figure.x), figure.y.quantity.as_str()),
+        Form::Dots => Chart::scatter(title, across(&figure.x), y),
+        _ => Chart::lines(title, across(&figure.x), y),
+    };
+    figure.series.iter().fold(chart, |chart, series| {
+        let points = series.points.iter().filter(|point| point.len() == 2);
+        let line = Line::new(
+            series.name.as_str(),
+            points.map(|point| (point[0], point[1])),
+        );
+        chart.series(if series.is_reference {
+            line.reference()
+        } else {
+            line
+        })
+    })
+}
+
+fn bars(figure: &Figure, title: String) -> Bars {
+    let mut bars = Bars::new(title, across(&figure.y));
+    for series in &figure.series {
+        bars = bars.series(series.name.as_str());
+    }
+    for (place, name) in figure.x.names.iter().enumerate() {
+        let bar = |points: &[Vec<f64>]| {
+            let found = points
+                .iter()
+                .find(|point| point.first() == Some(&(place as f64)));
+            found
+                .and_then(|point| point.get(1))
+                .map(|value| Bar::new(*value))
+        };
+        let values: Vec<_> = figure
+            .series
+            .iter()
+            .map(|series| bar(&series.points))
+            .collect();
+        bars = bars.group(name.as_str(), values);
+    }
+    bars
+}
+
+fn bubbles(figure: &Figure, title: String) -> Bubbles {
+    let label = |axis: &Axis| match axis.unit.as_str() {
+        "" => axis.quantity.clone(),
+        unit => format!("{} ({unit})", axis.quantity),
+    };
+    let points = figure.series.iter().flat_map(|series| &series.points);
+    let values = points.filter(|point| point.len() == 3);
+    Bubbles::new(
+        title,
+        (label(&figure.x), figure.x.names.clone()),
+        (label(&figure.y), figure.y.names.clone()),
+    )
+    .values(values.map(|point| (point[0] as usize, point[1] as usize, point[2])))
+}
+
+fn boxes(figure: &Figure, title: String) -> Boxes {
+    let mut boxes = Boxes::new(title, across(&figure.x).from(0.0), across(&figure.y));
+    if !figure.y.names.is_empty() {
+        boxes = boxes.rows(figure.y.names.iter().map(String::as_str));
+    }
+    figure.series.iter().fold(boxes, |boxes, series| {
+        let points = series.points.iter();
+        let all = points.filter_map(|point| <[f64; 4]>::try_from(point.as_slice()).ok());
+        boxes.series(series.name.as_str(), all)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_what_says_something() {
+        for (value, text) in [
+            (0.0, "0"),
+            (64_993_469.0, "64\u{202f}993\u{202f}469"),
+            (2.9, "2.90"),
+            (0.543, "0.543"),
+            (30.84, "30.8"),
+            (-3.0, "-3"),
+            (0.000_02, "2.00e-5"),
+            (3.384e15, "3.38e15"),
+        ] {
+            assert_eq!(shown(value), text);
+        }
+    }
+
+    #[test]
+    fn titles_name_their_counterparts() {
+        assert_eq!(titled("figure-5.10-time", "Sizes"), "Figure 5.10: Sizes");
+        assert_eq!(titled("table-phases", "Phases"), "Phases");
+    }
+}

@@ -1,0 +1,330 @@
+//! A log that was taken in, told: all parts on all cores, and the tables that others read.
+//!
+//! Invariant: however many threads, the same tables and figures, byte for byte.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use headlong_chains::{Request, Rules};
+
+use super::{About, Characterisation, Dropped, Log, SessionView, Teller, Told};
+use crate::{
+    ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
+    TakenIn,
+};
+
+/// How to tell it.
+#[derive(Debug, Clone)]
+pub struct Telling {
+    /// How requests become chains.
+    pub rules: Rules,
+    /// Threads.
+    pub threads: usize,
+    /// A folder that exists, for `requests.parquet`, `chains.parquet`, `phases.parquet` and
+    /// `sessions.parquet`.
+    pub tables: Option<PathBuf>,
+    /// What the report is called; the names of the logs if it is empty.
+    pub title: String,
+    /// The command, for the report.
+    pub command: String,
+}
+
+/// Why it could not be told.
+#[derive(Debug, thiserror::Error)]
+pub enum TellingError {
+    /// Requests could not be read back.
+    #[error(transparent)]
+    Parts(#[from] PartsError),
+    /// A table could not be written.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// Most bytes of memory that telling takes besides the intake's bound.
+pub fn telling_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
+    let log = log_of(taken);
+    threads.max(1) as u64 * Told::bytes_max(&log)
+}
+
+fn log_of(taken: &TakenIn) -> Log {
+    let mut log = Log::new(taken.files.clone(), taken.span_ms);
+    let devices = 0..taken.devices.len() as u32;
+    log.devices = devices
+        .map(|number| taken.devices.get(number).to_string())
+        .collect();
+    log
+}
+
+/// Tells a log. `done` is called with how many requests have been told so far.
+///
+/// # Errors
+/// If requests cannot be read back, or tables not written.
+pub fn characterise(
+    taken: &TakenIn,
+    telling: &Telling,
+    done: impl Fn(u64) + Sync,
+) -> Result<Characterisation, TellingError> {
+    let log = log_of(taken);
+    let tables = match &telling.tables {
+        Some(folder) => Some(Turns::new(Tables::create(folder)?)),
+        None => None,
+    };
+    let all = tell_parts(taken, &log, telling, tables.as_ref(), &done)?;
+    if let Some(tables) = tables {
+        tables.into_inner().finish()?;
+    }
+    let mut told = all.finish(&log, about(taken, telling));
+    told.observed.name = name_of(taken, telling);
+    Ok(told)
+}
+
+/// What each thread works with, from one part to the next.
+struct Bench {
+    teller: Teller,
+    told: Told,
+}
+
+fn tell_parts<'a>(
+    taken: &'a TakenIn,
+    log: &Log,
+    telling: &Telling,
+    tables: Option<&Turns<Tables<'a>>>,
+    done: &(impl Fn(u64) + Sync),
+) -> Result<Told, TellingError> {
+    let benches: Mutex<Vec<Bench>> = Mutex::new(Vec::new());
+    let so_far = AtomicU64::new(0);
+    let parts: &Parts = &taken.parts;
+    let outcomes = parts.each(telling.threads, |number, requests: &mut Vec<Request>| {
+        let free = benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut bench = free.unwrap_or_else(|| Bench {
+            teller: Teller::new(telling.rules),
+            told: Told::new(log),
+        });
+        let Bench { teller, told } = &mut bench;
+        teller.tell(log, requests, |view| told.add(log, view));
+        let written = match tables {
+            Some(tables) => tables.take(number, |tables| {
+                let mut outcome = Ok(());
+                teller.tell(log, requests, |view| {
+                    if outcome.is_ok() {
+                        outcome = tables.push(taken, log, view);
+                    }
+                });
+                outcome
+            }),
+            None => Ok(()),
+        };
+        benches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(bench);
+        let count = requests.len() as u64;
+        done(so_far.fetch_add(count, Relaxed) + count);
+        written
+    })?;
+    outcomes.into_iter().collect::<Result<(), TableError>>()?;
+    let benches = benches.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut all = Told::new(log);
+    benches.into_iter().for_each(|bench| all.merge(bench.told));
+    Ok(all)
+}
+
+/// What a specification that is fitted to it is called.
+fn name_of(taken: &TakenIn, telling: &Telling) -> String {
+    if !telling.title.is_empty() {
+        return telling.title.clone();
+    }
+    let first = taken.logs.first().map(|log| Path::new(&log.name));
+    let stem = first.and_then(Path::file_stem);
+    stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
+}
+
+fn about(taken: &TakenIn, telling: &Telling) -> About {
+    let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
+    let dropped = taken.dropped.by_reason().iter();
+    let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
+    let mut notes = taken.notes.clone();
+    let of_logs = taken.logs.iter().filter_map(|log| {
+        let note = log.note.as_ref()?;
+        Some(format!("{}: {note}", log.name))
+    });
+    notes.extend(of_logs);
+    if taken.untimed > 0 && taken.requests > 0 {
+        notes.push(format!(
+            "{} of {} requests do not say how long they took: they count as done at once, so the \
+             durations of their chains are too short. Add the time of service to the log \
+             ($request_time, %D, time-taken).",
+            taken.untimed, taken.requests
+        ));
+    }
+    About {
+        title: telling.title.clone(),
+        logs,
+        format: taken.told_format.clone(),
+        sessions_by: taken.sessions_by.to_string(),
+        bytes: taken.bytes,
+        requests: taken.requests,
+        dropped: dropped
+            .map(|lines| Dropped {
+                reason: lines.reason.to_string(),
+                count: lines.count,
+                sample: lines.samples.first().map_or(String::new(), |sample| {
+                    format!("{}:{}: {}", sample.file, sample.line, sample.text)
+                }),
+            })
+            .collect(),
+        files_estimated: u64::from(taken.files_estimated),
+        files: taken.files.len() as u64,
+        notes,
+        command: telling.command.clone(),
+    }
+}
+
+/// Something that parts use one after another, in their order, although they are worked on at once.
+struct Turns<T> {
+    held: Mutex<(usize, T)>,
+    next: Condvar,
+}
+
+impl<T> Turns<T> {
+    fn new(held: T) -> Self {
+        Self {
+            held: Mutex::new((0, held)),
+            next: Condvar::new(),
+        }
+    }
+
+    /// Waits until the parts before this one have had it. Parts begin in order, so the one that is
+    /// waited for is always under way.
+    fn take<R>(&self, part: usize, f: impl FnOnce(&mut T) -> R) -> R {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self
+            .next
+            .wait_while(held, |held| held.0 < part)
+            .unwrap_or_else(PoisonError::into_inner);
+        let result = f(&mut held.1);
+        held.0 = held.0.max(part + 1);
+        self.next.notify_all();
+        result
+    }
+
+    fn into_inner(self) -> T {
+        self.held
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .1
+    }
+}
+
+struct Tables<'a> {
+    requests: TableWriter<RequestRow<'a>>,
+    chains: TableWriter<ChainRow<'a>>,
+    phases: TableWriter<PhaseRow<'a>>,
+    sessions: TableWriter<SessionRow<'a>>,
+}
+
+impl<'a> Tables<'a> {
+    fn create(folder: &Path) -> Result<Self, TableError> {
+        Ok(Self {
+            requests: TableWriter::create(&folder.join("requests.parquet"))?,
+            chains: TableWriter::create(&folder.join("chains.parquet"))?,
+            phases: TableWriter::create(&folder.join("phases.parquet"))?,
+            sessions: TableWriter::create(&folder.join("sessions.parquet"))?,
+        })
+    }
+
+    fn push(
+        &mut self,
+        names: &'a TakenIn,
+        log: &Log,
+        view: &SessionView<'_>,
+    ) -> Result<(), TableError> {
+        for request in view.requests {
+            self.requests.push(&RequestRow {
+                names,
+                request: *request,
+            })?;
+        }
+        for chain in view.chains {
+            self.chains.push(&ChainRow {
+                names,
+                chain: *chain,
+            })?;
+        }
+        self.push_phases(names, view)?;
+        let bytes: u64 = view.requests.iter().map(|request| request.sent_bytes).sum();
+        let weighted: f64 = view
+            .requests
+            .iter()
+            .map(|r| r.sent_bytes as f64 * f64::from(log.file(r.file).kbps))
+            .sum();
+        let first = &view.requests[0];
+        self.sessions.push(&SessionRow {
+            names,
+            session: view.session,
+            device: first.device,
+            title: log.file(first.file).title,
+            start_ms: view.span.start_ms,
+            end_ms: view.span.end_ms,
+            requests: view.requests.len() as u64,
+            chains: view.chains.len() as u64,
+            files: view.files().count() as u64,
+            bytes,
+            kbps_mean: if bytes > 0 {
+                weighted / bytes as f64
+            } else {
+                0.0
+            },
+            is_left_out: view.span.start_ms >= log.kept_before_ms,
+        })
+    }
+
+    /// By chains of all files but audio; inactive phases are the same by both readings.
+    fn push_phases(
+        &mut self,
+        names: &'a TakenIn,
+        view: &SessionView<'_>,
+    ) -> Result<(), TableError> {
+        let phases = view.phases[0];
+        let mut rows: Vec<(i64, i64, &str, Vec<u32>)> = Vec::new();
+        for cluster in &phases.transient {
+            let span = cluster.span;
+            rows.push((
+                span.start_ms,
+                span.end_ms,
+                "transient",
+                cluster.chains.clone(),
+            ));
+        }
+        for place in &phases.stable {
+            let chain = &view.chains[*place as usize];
+            rows.push((chain.start_ms, chain.end_ms, "stable", vec![*place]));
+        }
+        for span in &phases.inactive {
+            rows.push((span.start_ms, span.end_ms, "inactive", Vec::new()));
+        }
+        rows.sort();
+        for (start_ms, end_ms, kind, chains) in rows {
+            let all = || chains.iter().map(|place| &view.chains[*place as usize]);
+            self.phases.push(&PhaseRow {
+                names,
+                session: view.session,
+                kind,
+                start_ms,
+                end_ms,
+                chains: chains.len() as u64,
+                requests: all().map(|chain| u64::from(chain.requests)).sum(),
+                bytes: all().map(|chain| chain.length).sum(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), TableError> {
+        self.requests.finish()?;
+        self.chains.finish()?;
+        self.phases.finish()?;
+        self.sessions.finish()
+    }
+}

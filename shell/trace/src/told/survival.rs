@@ -1,0 +1,45 @@
+//! Power laws of chain lengths, as tables and figures show them.
+
+use headlong_chains::{FitPoints, PowerLaw, SEGMENT_STARTS, Survival};
+
+/// One of the three segments that lengths are fitted in (thesis 5.3.3).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Segment {
+    place: usize,
+    /// Its law.
+    pub law: PowerLaw,
+}
+
+/// The segments that there are enough lengths for.
+pub(crate) fn segments(runs: &[(u64, u64)]) -> Vec<Segment> {
+    let fit = Survival::of(runs).fit(FitPoints::Distinct);
+    let laws = fit.segments.into_iter().enumerate();
+    laws.filter_map(|(place, law)| {
+        let law = law.filter(|law| law.a.is_finite() && law.c.is_finite())?;
+        Some(Segment { place, law })
+    })
+    .collect()
+}
+
+impl Segment {
+    /// Which it is of the three.
+    pub(crate) const fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The least and greatest of these lengths that lie in it.
+    pub(crate) fn ends(&self, runs: &[(u64, u64)]) -> (f64, f64) {
+        let from = SEGMENT_STARTS[self.place].max(1);
+        let to = SEGMENT_STARTS
+            .get(self.place + 1)
+            .copied()
+            .unwrap_or(u64::MAX);
+        let mut inside = runs
+            .iter()
+            .map(|run| run.0)
+            .filter(|length| (from..to).contains(length));
+        let first = inside.next().unwrap_or(from);
+        let last = inside.next_back().unwrap_or(first);
+        (first as f64, last as f64)
+    }
+}

@@ -1,0 +1,347 @@
+//! What accumulators are shown: one session at a time, and what is the same for all of them.
+
+use headlong_chains::{Chain, FileInfo, Kind, Request};
+
+/// In [`SessionView::chain_of`]: a request that is in no chain, because nothing was sent (A7).
+pub const NO_CHAIN: u32 = u32::MAX;
+/// Kinds of content, as arrays by kind are indexed.
+pub(crate) const KINDS: [Kind; 3] = [Kind::Audio, Kind::Video, Kind::Combined];
+
+/// Where a kind stands in [`KINDS`].
+pub(crate) const fn kind_index(kind: Kind) -> usize {
+    match kind {
+        Kind::Audio => 0,
+        Kind::Video => 1,
+        Kind::Combined => 2,
+    }
+}
+
+/// What a kind is called in tables.
+pub(crate) const fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Audio => "audio",
+        Kind::Video => "video",
+        Kind::Combined => "combined",
+    }
+}
+
+/// Microseconds that so many bytes play at a nominal bit rate (A13); 0 if the rate is not known.
+pub(crate) const fn nominal_us(bytes: u64, kbps: u32) -> u64 {
+    if kbps == 0 {
+        return 0;
+    }
+    // Exabytes of video are not asked for by one chain; a log that says so gets the greatest value.
+    match bytes.checked_mul(8000) {
+        Some(scaled) => scaled / kbps as u64,
+        None => u64::MAX / 1024,
+    }
+}
+
+/// A bit rate that files are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RateClass {
+    /// What is in the files.
+    pub kind: Kind,
+    /// Their nominal bit rate, kbit/s; of a merged class its middle.
+    pub kbps: u32,
+}
+
+impl RateClass {
+    /// As axes name it.
+    pub fn name(&self) -> String {
+        let kind = match self.kind {
+            Kind::Audio => " a",
+            Kind::Video => "",
+            Kind::Combined => " c",
+        };
+        format!("{}{kind}", self.kbps)
+    }
+}
+
+/// The bit rates of a log, ordered by kind and rate as in thesis Figure 5.2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rates {
+    classes: Vec<RateClass>,
+    of_file: Vec<u16>,
+    /// Whether near rates were put into one class because there were too many to be told apart.
+    pub is_merged: bool,
+}
+
+/// More rates than this are merged: a matrix of more bubbles cannot be read. The thesis has 27.
+const CLASSES_MAX: usize = 48;
+/// Classes to an octave once rates are merged.
+const MERGED_PER_OCTAVE: f64 = 2.0;
+
+impl Rates {
+    /// Of these files.
+    pub fn of(files: &[FileInfo]) -> Self {
+        let exact = |file: &FileInfo| RateClass {
+            kind: file.kind,
+            kbps: file.kbps,
+        };
+        let mut classes: Vec<RateClass> = files.iter().map(exact).collect();
+        classes.sort_unstable();
+        classes.dedup();
+        let is_merged = classes.len() > CLASSES_MAX;
+        let class_of = |file: &FileInfo| match is_merged {
+            true => merged(exact(file)),
+            false => exact(file),
+        };
+        if is_merged {
+            classes = classes.into_iter().map(merged).collect();
+            classes.sort_unstable();
+            classes.dedup();
+        }
+        let of_file = files.iter().map(|file| {
+            let found = classes.binary_search(&class_of(file));
+            // Merged rates are some 60 per kind at most, so this fits.
+            found.unwrap_or(0) as u16
+        });
+        Self {
+            of_file: of_file.collect(),
+            classes,
+            is_merged,
+        }
+    }
+
+    /// All classes, in order.
+    pub fn classes(&self) -> &[RateClass] {
+        &self.classes
+    }
+
+    /// The class of a file; the first of a file that is not known.
+    pub fn of_file(&self, file: u32) -> usize {
+        let class = self.of_file.get(file as usize);
+        class.copied().map_or(0, usize::from)
+    }
+}
+
+fn merged(class: RateClass) -> RateClass {
+    if class.kbps == 0 {
+        return class;
+    }
+    let step = (f64::from(class.kbps).log2() * MERGED_PER_OCTAVE).round();
+    RateClass {
+        kbps: (step / MERGED_PER_OCTAVE).exp2().round() as u32,
+        ..class
+    }
+}
+
+/// What is the same for all sessions of a log.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// By number of the file.
+    pub files: Vec<FileInfo>,
+    /// One more than the greatest number of a title.
+    pub titles: usize,
+    /// Names of types of devices, by number; a number without a name is told as it is.
+    pub devices: Vec<String>,
+    /// The bit rates of the files.
+    pub rates: Rates,
+    /// First arrival and last completion, ms.
+    pub span_ms: (i64, i64),
+    /// Sessions that start here or later are left out of statistics, because the log ends before
+    /// they do (A16).
+    pub kept_before_ms: i64,
+}
+
+/// Sessions that start so near the end of the log are left out (A16, thesis 5.1.2).
+pub(crate) const LEFT_OUT_MS: i64 = 3_600_000;
+
+impl Log {
+    /// Of these files, for a log with this first arrival and last completion. A log shorter than
+    /// twice [`LEFT_OUT_MS`] keeps all its sessions: too few would be left of it.
+    pub fn new(files: Vec<FileInfo>, span_ms: (i64, i64)) -> Self {
+        let titles = files.iter().map(|file| file.title as usize + 1).max();
+        let is_short = span_ms.1.saturating_sub(span_ms.0) < 2 * LEFT_OUT_MS;
+        Self {
+            titles: titles.unwrap_or(0),
+            rates: Rates::of(&files),
+            files,
+            devices: Vec::new(),
+            span_ms,
+            kept_before_ms: match is_short {
+                true => i64::MAX,
+                false => span_ms.1 - LEFT_OUT_MS,
+            },
+        }
+    }
+
+    /// What is known of a file.
+    pub fn file(&self, file: u32) -> &FileInfo {
+        const UNKNOWN: FileInfo = FileInfo {
+            title: 0,
+            kind: Kind::Combined,
+            kbps: 0,
+            size_bytes: 0,
+            disk: 0,
+            duration_s: 0.0,
+            is_estimated: true,
+        };
+        self.files.get(file as usize).unwrap_or(&UNKNOWN)
+    }
+}
+
+/// A stretch of a session, ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    /// When it begins.
+    pub start_ms: i64,
+    /// When it ends.
+    pub end_ms: i64,
+}
+
+impl Span {
+    /// How long it is.
+    pub fn ms(&self) -> u64 {
+        self.end_ms.saturating_sub(self.start_ms).max(0) as u64
+    }
+}
+
+/// A cluster of short chains (thesis 5.4.3).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// From the first arrival to the last completion.
+    pub span: Span,
+    /// Its chains, as places in [`SessionView::chains`].
+    pub chains: Vec<u32>,
+}
+
+/// The phases of a session (A12), in order of their start.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PhasesOf {
+    /// Transient phases.
+    pub transient: Vec<Cluster>,
+    /// Stable phases: each is one long chain, given by its place.
+    pub stable: Vec<u32>,
+    /// Inactive phases.
+    pub inactive: Vec<Span>,
+    /// Whether the first phase of all is transient.
+    pub starts_transient: bool,
+}
+
+/// One session.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionView<'a> {
+    /// Its number.
+    pub session: u32,
+    /// Its requests by arrival; never none.
+    pub requests: &'a [Request],
+    /// Places of requests by file, and by arrival within a file.
+    pub by_file: &'a [u32],
+    /// Its chains by start.
+    pub chains: &'a [Chain],
+    /// The chain of each request, as a place in `chains`; [`NO_CHAIN`] if it is in none.
+    pub chain_of: &'a [u32],
+    /// Its phases by chains of all files but audio ([0]) and of all files ([1]).
+    pub phases: [&'a PhasesOf; 2],
+    /// From its first arrival to its last completion.
+    pub span: Span,
+}
+
+/// What the two readings of A12 are called.
+pub(crate) const READINGS: [&str; 2] = ["without audio", "all files"];
+
+impl<'a> SessionView<'a> {
+    /// The requests of each file together, in order of arrival.
+    pub fn files(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = &'a Request> + Clone)> {
+        let requests = self.requests;
+        let same = move |a: &u32, b: &u32| requests[*a as usize].file == requests[*b as usize].file;
+        self.by_file.chunk_by(same).map(move |run| {
+            let file = requests[run[0] as usize].file;
+            (
+                file,
+                run.iter().map(move |place| &requests[*place as usize]),
+            )
+        })
+    }
+
+    /// The chain of the request at a place.
+    pub fn chain(&self, request: usize) -> Option<&'a Chain> {
+        let place = self.chain_of.get(request)?;
+        self.chains.get(*place as usize)
+    }
+
+    /// How long it was, whole seconds; its last second of [`Self::second`].
+    pub fn last_second(&self) -> usize {
+        (self.span.ms() / 1000) as usize
+    }
+
+    /// The second of the session that a moment lies in.
+    pub fn second(&self, ms: i64) -> usize {
+        (ms.saturating_sub(self.span.start_ms).max(0) / 1000) as usize
+    }
+}
+
+/// Milliseconds covered by spans that may overlap; they are sorted by it.
+pub(crate) fn union_ms(spans: &mut [Span]) -> u64 {
+    spans.sort_unstable();
+    let mut until = i64::MIN;
+    let mut sum = 0;
+    for span in spans {
+        let from = span.start_ms.max(until);
+        if span.end_ms > from {
+            sum += (span.end_ms - from) as u64;
+            until = span.end_ms;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(kind: Kind, kbps: u32) -> FileInfo {
+        FileInfo {
+            title: 0,
+            kind,
+            kbps,
+            size_bytes: 1,
+            disk: 0,
+            duration_s: 1.0,
+            is_estimated: false,
+        }
+    }
+
+    #[test]
+    fn rates_are_grouped_by_kind_and_then_by_rate() {
+        let files = [
+            file(Kind::Combined, 500),
+            file(Kind::Video, 3000),
+            file(Kind::Audio, 64),
+            file(Kind::Video, 235),
+        ];
+        let rates = Rates::of(&files);
+        let names: Vec<_> = rates.classes().iter().map(RateClass::name).collect();
+        assert_eq!(names, ["64 a", "235", "3000", "500 c"]);
+        assert_eq!([0, 1, 2, 3].map(|at| rates.of_file(at)), [3, 2, 0, 1]);
+    }
+
+    #[test]
+    fn too_many_rates_are_merged_with_their_neighbours() {
+        let files: Vec<_> = (100..5000).map(|kbps| file(Kind::Video, kbps)).collect();
+        let rates = Rates::of(&files);
+        assert!(rates.is_merged && rates.classes().len() <= CLASSES_MAX);
+        for (place, file) in files.iter().enumerate() {
+            let class = rates.classes()[rates.of_file(place as u32)];
+            let ratio = f64::from(class.kbps) / f64::from(file.kbps);
+            assert!((0.83..1.21).contains(&ratio), "{class:?} {file:?}");
+        }
+    }
+
+    #[test]
+    fn overlapping_spans_count_once() {
+        let span = |start_ms, end_ms| Span { start_ms, end_ms };
+        assert_eq!(
+            union_ms(&mut [span(5, 9), span(0, 6), span(1, 2), span(20, 21)]),
+            10
+        );
+    }
+
+    #[test]
+    fn a_short_log_keeps_all_its_sessions() {
+        assert_eq!(Log::new(vec![], (0, 7_199_999)).kept_before_ms, i64::MAX);
+        assert_eq!(Log::new(vec![], (0, 7_200_000)).kept_before_ms, 3_600_000);
+    }
+}

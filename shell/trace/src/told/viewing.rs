@@ -1,0 +1,309 @@
+//! How much of a title is fetched, which parts, and where viewers start, stop and pause: thesis
+//! Figures 5.5 to 5.7.
+
+use headlong_chains::{Chain, Kind};
+
+use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, per_cent};
+use super::view::{KINDS, Log, SessionView, kind_index, kind_name};
+
+/// Parts of a title that are told apart.
+const PARTS: usize = 100;
+/// Bins of fractions fetched: half a per cent each, up to 300 %; the last holds all above.
+const FRACTION_BINS: usize = 601;
+/// Thousandths of a bin of fractions.
+const FRACTION_BIN_PER_MILLE: u64 = 5;
+/// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
+const PAUSE_MS: i64 = 40_000;
+/// A read from offset zero that sends no more than this reads the table of segments, not content
+/// (A18). The thesis finds 768 KB for open-ended ones (5.3.2).
+const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// What parts of titles sessions fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Viewing {
+    sessions: u64,
+    /// For each kind: sessions (with a title) by the fraction that they fetched.
+    fractions: [Vec<u64>; 3],
+    /// For each kind, and for any: sessions that fetched each part.
+    parts: [[u64; PARTS]; 4],
+    /// Sessions that fetched each kind at all.
+    with_kind: [u64; 3],
+    starts: [u64; PARTS],
+    ends: [u64; PARTS],
+    pauses: [u64; PARTS],
+}
+
+impl Default for Viewing {
+    fn default() -> Self {
+        Self {
+            sessions: 0,
+            fractions: std::array::from_fn(|_| vec![0; FRACTION_BINS]),
+            parts: [[0; PARTS]; 4],
+            with_kind: [0; 3],
+            starts: [0; PARTS],
+            ends: [0; PARTS],
+            pauses: [0; PARTS],
+        }
+    }
+}
+
+impl Viewing {
+    /// One session more.
+    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+        self.sessions += 1;
+        self.add_fractions_and_parts(log, view);
+        if let Some((file, at)) = start_of(view) {
+            self.starts[part_of(log, file, at)] += 1;
+        }
+        if let Some(last) = view.requests.last() {
+            self.ends[part_of(log, last.file, last.end().saturating_sub(1))] += 1;
+        }
+        for chain in pauses(view.chains) {
+            self.pauses[part_of(log, chain.file, chain.start + chain.length)] += 1;
+        }
+    }
+
+    fn add_fractions_and_parts(&mut self, log: &Log, view: &SessionView<'_>) {
+        // By title and kind: millionths fetched.
+        let mut fetched: Vec<(u32, Kind, u64)> = Vec::new();
+        let mut touched = [0u128; 3];
+        for (file, requests) in view.files() {
+            let info = log.file(file);
+            let size = info.size_bytes.max(1);
+            let mut bytes = 0;
+            let parts = &mut touched[kind_index(info.kind)];
+            for request in requests.filter(|request| request.sent_bytes > 0) {
+                bytes += request.sent_bytes;
+                let first = part(request.offset, size);
+                *parts |= mask(first, part(request.end() - 1, size).max(first));
+            }
+            if bytes > 0 && info.size_bytes > 0 {
+                let millionths = (u128::from(bytes) * 1_000_000 / u128::from(size)) as u64;
+                fetched.push((info.title, info.kind, millionths));
+            }
+        }
+        fetched.sort_unstable();
+        for same in fetched.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let sum: u64 = same.iter().map(|(_, _, millionths)| millionths).sum();
+            let bin = (sum / 1000 / FRACTION_BIN_PER_MILLE) as usize;
+            self.fractions[kind_index(same[0].1)][bin.min(FRACTION_BINS - 1)] += 1;
+        }
+        let any = touched.iter().fold(0, |all, parts| all | parts);
+        for (kind, parts) in touched.iter().enumerate() {
+            self.with_kind[kind] += u64::from(*parts != 0);
+        }
+        for (counts, parts) in self.parts.iter_mut().zip(touched.into_iter().chain([any])) {
+            let mut left = parts;
+            while left != 0 {
+                counts[left.trailing_zeros() as usize] += 1;
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// Those of another part too.
+    pub fn merge(&mut self, other: &Self) {
+        fn add(mine: &mut [u64], other: &[u64]) {
+            mine.iter_mut().zip(other).for_each(|(a, b)| *a += b);
+        }
+        self.sessions += other.sessions;
+        add(&mut self.with_kind, &other.with_kind);
+        add(&mut self.starts, &other.starts);
+        add(&mut self.ends, &other.ends);
+        add(&mut self.pauses, &other.pauses);
+        for (mine, other) in self.fractions.iter_mut().zip(&other.fractions) {
+            add(mine, other);
+        }
+        for (mine, other) in self.parts.iter_mut().zip(&other.parts) {
+            add(mine, other);
+        }
+    }
+
+    /// Share of sessions, in per cent, that fetched more than this fraction of a title in a kind.
+    pub fn fetched_more_than(&self, kind: Kind, fraction: f64) -> Option<f64> {
+        let counts = &self.fractions[kind_index(kind)];
+        let total: u64 = counts.iter().sum();
+        let from = (fraction * 1000.0 / FRACTION_BIN_PER_MILLE as f64) as usize;
+        let above: u64 = counts.get(from..).map_or(0, |rest| rest.iter().sum());
+        (total > 0).then(|| per_cent(above as f64, total as f64))
+    }
+
+    /// Figures 5.5 to 5.7 with the numbers that the text of the thesis tells of them.
+    pub fn finish(&self) -> Outcome {
+        let mut table = Table::new(
+            "table-viewing",
+            "Portions of titles",
+            "Shares of sessions, from Figures 5.5 to 5.7.",
+            &[("value", "Sessions (%)")],
+        );
+        let share =
+            |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
+        let rows = [
+            (
+                "first-part",
+                "Fetch the first 1 % of the title",
+                share(&self.parts[3][..1]),
+            ),
+            (
+                "start-1",
+                "Start in the first 1 %",
+                share(&self.starts[..1]),
+            ),
+            (
+                "start-5",
+                "Start in the first 5 %",
+                share(&self.starts[..5]),
+            ),
+            ("end-95", "End in the last 5 %", share(&self.ends[95..])),
+        ];
+        for (key, name, value) in rows {
+            table.push(key, name, [value.into()]);
+        }
+        for kind in [Kind::Audio, Kind::Video] {
+            let name = kind_name(kind);
+            let whole = self.fetched_more_than(kind, 1.0);
+            let label = format!("Fetch more than the whole title, {name}");
+            table.push(&format!("over-100-{name}"), &label, [whole.into()]);
+        }
+        let little = self
+            .fetched_more_than(Kind::Video, 0.2)
+            .map(|share| 100.0 - share);
+        table.push(
+            "video-20",
+            "Fetch 20 % or less of the video",
+            [little.into()],
+        );
+        table.push(
+            "pauses",
+            "Pauses per 100 sessions",
+            [share(&self.pauses).into()],
+        );
+        Outcome {
+            tables: vec![table],
+            figures: vec![
+                self.fraction_figure(),
+                self.parts_figure(),
+                self.places_figure(),
+            ],
+        }
+    }
+
+    fn fraction_figure(&self) -> Figure {
+        let figure = Figure::new(
+            "figure-5.5",
+            "Fraction of a title that a session fetches",
+            Form::Lines,
+            Axis::new("Fraction of the title", "%"),
+            Axis::new("Sessions that fetch more", "%"),
+        )
+        .reading(
+            "Bytes by size of the file, summed over the files of a title. Above 100 % something was \
+             fetched twice. Sessions that fetch a kind at all; steps of 0.5 %.",
+        );
+        KINDS.into_iter().fold(figure, |figure, kind| {
+            let counts = &self.fractions[kind_index(kind)];
+            let total: u64 = counts.iter().sum();
+            if total == 0 {
+                return figure;
+            }
+            let mut left = total;
+            let shares = counts.iter().enumerate().map(|(bin, count)| {
+                let share = per_cent(left as f64, total as f64);
+                left -= count;
+                (bin as f64 * FRACTION_BIN_PER_MILLE as f64 / 10.0, share)
+            });
+            let shown: Vec<_> = shares.take_while(|(_, share)| *share > 0.0).collect();
+            figure.series(Series::new(kind_name(kind), shown))
+        })
+    }
+
+    fn parts_figure(&self) -> Figure {
+        let mut figure = Figure::new(
+            "figure-5.6",
+            "Portions of titles that are fetched",
+            Form::Lines,
+            Axis::new("Place in the title", "%"),
+            Axis::new("Sessions that fetch it", "%"),
+        )
+        .reading(
+            "A session counts at a place if it fetched any byte of that hundredth of any of its \
+             files. For one kind: of the sessions that fetch that kind at all.",
+        );
+        let names = KINDS.map(kind_name).into_iter().chain(["any"]);
+        let totals = self.with_kind.into_iter().chain([self.sessions]);
+        for ((name, counts), total) in names.zip(&self.parts).zip(totals) {
+            if total > 0 {
+                figure = figure.series(Series::new(name, by_part(counts, total)));
+            }
+        }
+        figure
+    }
+
+    fn places_figure(&self) -> Figure {
+        Figure::new(
+            "figure-5.7",
+            "Where sessions start, end and pause",
+            Form::Lines,
+            Axis::new("Place in the title", "%"),
+            Axis::new("Sessions", "%"),
+        )
+        .reading(
+            "The start is the first read of content, not of the table of segments at offset zero. A \
+             pause is a gap of more than 40 s between the end of one reading and the request for the \
+             byte behind it.",
+        )
+        .series(Series::new("start", by_part(&self.starts, self.sessions)))
+        .series(Series::new("end", by_part(&self.ends, self.sessions)))
+        .series(Series::new("pause", by_part(&self.pauses, self.sessions)))
+    }
+}
+
+fn by_part(counts: &[u64; PARTS], total: u64) -> impl Iterator<Item = (f64, f64)> {
+    let share = move |count: &u64| per_cent(*count as f64, total as f64);
+    counts
+        .iter()
+        .enumerate()
+        .map(move |(part, count)| (part as f64 + 0.5, share(count)))
+}
+
+/// The hundredth of a file that a byte lies in; what lies behind its end is in the last.
+fn part(at: u64, size: u64) -> usize {
+    let part = u128::from(at) * PARTS as u128 / u128::from(size.max(1));
+    part.min(PARTS as u128 - 1) as usize
+}
+
+fn part_of(log: &Log, file: u32, at: u64) -> usize {
+    part(at, log.file(file).size_bytes)
+}
+
+fn mask(first: usize, last: usize) -> u128 {
+    (u128::MAX >> (127 - (last - first))) << first
+}
+
+/// File and offset of the first read of content; of the first read if there is no other.
+fn start_of(view: &SessionView<'_>) -> Option<(u32, u64)> {
+    let is_content = |request: &&headlong_chains::Request| {
+        request.offset > 0 || request.sent_bytes > HEADER_BYTES_MAX
+    };
+    let first = view.requests.iter().find(is_content);
+    let start = first.or(view.requests.first())?;
+    Some((start.file, start.offset))
+}
+
+/// Chains that were taken up again at their end, more than 40 s after it.
+fn pauses(chains: &[Chain]) -> Vec<&Chain> {
+    let mut starts: Vec<(u32, u64, i64)> = chains
+        .iter()
+        .map(|chain| (chain.file, chain.start, chain.start_ms))
+        .collect();
+    starts.sort_unstable();
+    let is_taken_up = |chain: &&Chain| {
+        let after = chain.end_ms.saturating_add(PAUSE_MS);
+        let key = (chain.file, chain.start.saturating_add(chain.length), after);
+        let next = starts.partition_point(|start| *start <= key);
+        starts
+            .get(next)
+            .is_some_and(|start| (start.0, start.1) == (key.0, key.1))
+    };
+    chains.iter().filter(is_taken_up).collect()
+}

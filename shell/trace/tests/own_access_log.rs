@@ -1,0 +1,119 @@
+//! The server's own access log is told without any option.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use headlong_chains::Rules;
+use headlong_trace::told::{Characterisation, Telling, characterise, page};
+use headlong_trace::{Intake, Silent, take_in};
+
+fn telling() -> Telling {
+    Telling {
+        rules: Rules::default(),
+        threads: 2,
+        tables: None,
+        title: String::new(),
+        command: String::new(),
+    }
+}
+
+fn told(logs: Vec<PathBuf>, telling: &Telling) -> Characterisation {
+    let intake = Intake {
+        logs,
+        threads: 2,
+        ..Intake::default()
+    };
+    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    characterise(&taken, telling, |_| ()).expect("it is told")
+}
+
+/// Two viewers of one film, as `log.format = "json"` writes it: one reads 20 chunks in sequence, the
+/// other looks in and leaves.
+fn own_log() -> String {
+    let mut lines = Vec::new();
+    let mut line = |session: &str, start_ms: u64, seconds: f64, from: u64, bytes: u64| {
+        let (end, total) = (from + bytes - 1, bytes);
+        lines.push(format!(
+            "{{\"start_unix_ms\":{start_ms},\"service_seconds\":{seconds},\"first_byte_seconds\":0.01,\
+             \"remote\":\"192.0.2.7:4711\",\"method\":\"GET\",\"target\":\"/films/a.mp4?token=1\",\
+             \"version\":\"HTTP/1.1\",\"range\":\"bytes={from}-{end}\",\"status\":206,\
+             \"bytes_sent\":{total},\"bytes_from_ram\":0,\"bytes_from_disk\":{total},\
+             \"session\":\"{session}\",\"session_from\":\"cmcd\",\"device\":\"sda\",\
+             \"user_agent\":\"Player/1.0\",\"bit_rate_bps\":2000000}}"
+        ));
+    };
+    for chunk in 0..20 {
+        line(
+            "one",
+            784_111_777_000 + chunk * 4000,
+            0.5,
+            chunk * 1_000_000,
+            1_000_000,
+        );
+    }
+    line("two", 784_111_790_000, 0.2, 0, 500_000);
+    lines.push("cut off in the mid".into());
+    lines.join("\n")
+}
+
+#[test]
+fn it_is_told_without_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("access.log");
+    std::fs::write(&path, own_log()).expect("written");
+    let told = told(vec![path], &telling());
+    let number = |table: &str, row: &str, column: &str| told.number(table, row, column);
+    assert_eq!(number("table-5.1", "sessions", "value"), Some(2.0));
+    assert_eq!(number("table-5.1", "requests", "value"), Some(21.0));
+    assert_eq!(number("table-chain-lengths", "chains", "value"), Some(2.0));
+    assert_eq!(
+        number("table-phase-counts", "stable", "without-audio"),
+        Some(1.0)
+    );
+    assert_eq!(
+        told.about
+            .dropped
+            .iter()
+            .map(|dropped| dropped.count)
+            .sum::<u64>(),
+        1
+    );
+    let html = page(&told).to_html();
+    assert!(
+        html.contains("are estimates"),
+        "no files table was given, and the page says so"
+    );
+}
+
+#[test]
+fn the_tables_are_the_same_however_many_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("access.log");
+    let mut log = std::fs::File::create(&path).expect("created");
+    for viewer in 0..40 {
+        let text = own_log().replace("\"one\"", &format!("\"viewer {viewer}\""));
+        writeln!(log, "{text}").expect("written");
+    }
+    let tables = |threads: usize| {
+        let folder = folder.path().join(format!("{threads}"));
+        std::fs::create_dir(&folder).expect("made");
+        let telling = Telling {
+            threads,
+            tables: Some(folder.clone()),
+            ..telling()
+        };
+        let told = told(vec![path.clone()], &telling);
+        let names = ["requests", "chains", "phases", "sessions"];
+        let all = names.map(|name| {
+            std::fs::read(folder.join(format!("{name}.parquet"))).expect("it was written")
+        });
+        (told, all)
+    };
+    let (one, four) = (tables(1), tables(4));
+    assert!(one == four);
+    assert!(
+        one.1
+            .iter()
+            .all(|table| table.starts_with(b"PAR1") && table.ends_with(b"PAR1"))
+    );
+}
