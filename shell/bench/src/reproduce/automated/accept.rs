@@ -28,9 +28,14 @@ impl Reproduced {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 
-    fn best_sizes(&self, memory: Memory, names: &[&str]) -> Option<Vec<u64>> {
-        let size = |name: &&str| size_of(self.outcome(name)?.best(memory));
-        names.iter().map(size).collect()
+    /// Best sizes of those scenarios that were made, if there is anything to compare.
+    fn best_sizes(&self, names: &[&'static str]) -> Option<Vec<(&'static str, u64)>> {
+        let size = |name: &&'static str| {
+            let size = size_of(self.outcome(name)?.best(Memory::PageCache))?;
+            Some((*name, size))
+        };
+        let sizes: Vec<_> = names.iter().filter_map(size).collect();
+        (sizes.len() > 1).then_some(sizes)
     }
 
     /// All lines.
@@ -95,10 +100,10 @@ impl Reproduced {
         }
     }
 
-    fn sizes_move(&self, demanded: &'static str, names: &[&str]) -> Judged {
-        let sizes = self.best_sizes(Memory::PageCache, names);
-        let words = |sizes: &Vec<u64>| {
-            let named = names.iter().zip(sizes);
+    fn sizes_move(&self, demanded: &'static str, names: &[&'static str]) -> Judged {
+        let sizes = self.best_sizes(names);
+        let words = |sizes: &Vec<(&str, u64)>| {
+            let named = sizes.iter();
             let named: Vec<String> = named
                 .map(|(name, size)| format!("{name}: {size} MB"))
                 .collect();
@@ -107,7 +112,7 @@ impl Reproduced {
         Judged {
             demanded,
             found: sizes.as_ref().map_or("not made".to_owned(), words),
-            holds: sizes.map(|sizes| sizes.is_sorted()),
+            holds: sizes.map(|sizes| sizes.is_sorted_by_key(|(_, size)| *size)),
         }
     }
 

@@ -39,9 +39,8 @@ struct Effort {
 
 const FULL: Effort = Effort {
     times: Times {
-        ramp: 240,
-        settling: 900,
-        measured: 420,
+        ramp: 540,
+        measured: 300,
     },
     seeds: 1,
     resolution_mib_s: 1.0,
@@ -51,9 +50,8 @@ const FULL: Effort = Effort {
 
 const QUICK: Effort = Effort {
     times: Times {
-        ramp: 180,
-        settling: 720,
-        measured: 300,
+        ramp: 420,
+        measured: 240,
     },
     seeds: 1,
     resolution_mib_s: 2.0,
