@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use headlong_units::Duration;
 
 use crate::ids::{ReadId, RequestId, Slot, StreamId};
+use crate::opening::Opening;
 
 /// Something the shell must do; see [`crate::Shard::poll_command`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct ReadCommand {
     pub length: u64,
     /// Memory to read into.
     pub slots: Vec<Slot>,
+    /// How to put it to the device; `None`: as it is.
+    pub opening: Option<Opening>,
 }
 
 /// Something a reply waits for; see [`crate::Shard::poll_event`].

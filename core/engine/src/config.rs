@@ -17,8 +17,15 @@ pub struct EngineConfig {
     pub order: Order,
     /// What to keep of what has been read.
     pub retention: Retention,
-    /// Reads outstanding at the device: 1 for rotating media (thesis 3.7.1), more for flash.
+    /// Reads outstanding at the device. One serializes, as the papers do (thesis 3.7.1); of several
+    /// long ones a drive's own queue takes those first that come by first.
     pub outstanding_reads_max: u32,
+    /// No further read is issued while those outstanding are of so many bytes together: a few long
+    /// ones choose as well as many short ones, and who waits does not wait for more.
+    pub outstanding_bytes_max: u64,
+    /// Whether the device has an arm to move: several reads are then put to it so that it chooses
+    /// between their beginnings ([`crate::Opening`]).
+    pub has_arm: bool,
     /// Largest run of bytes read as one when jobs merge.
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
@@ -189,7 +196,9 @@ impl Default for EngineConfig {
             control: ControlConfig::default(),
             order: Order::DeadlineElevator,
             retention: Retention::Interval,
-            outstanding_reads_max: 1,
+            outstanding_reads_max: 8,
+            outstanding_bytes_max: 24 * MIB,
+            has_arm: true,
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             ahead_horizon: Duration::from_secs(8),

@@ -24,6 +24,7 @@ mod ids;
 mod layout;
 mod load;
 mod memory;
+mod opening;
 mod pace;
 mod queue;
 mod request;
@@ -40,6 +41,7 @@ pub use config::{
 pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
+pub use opening::Opening;
 pub use request::{Hints, Request};
 pub use shard::{ChainView, Shard};
 pub use stats::{MemoryUse, QueueUse, Stats};

@@ -454,6 +454,52 @@ fn a_device_that_hangs_fails_those_who_wait_and_recovers_when_it_answers() {
 }
 
 #[test]
+fn several_reads_are_outstanding_but_not_of_more_bytes_than_allowed() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        outstanding_reads_max: 8,
+        outstanding_bytes_max: 10 * MIB,
+        ..config(256 * MIB)
+    });
+    let titles: Vec<_> = (1..7).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    for (viewer, title) in (1..).zip(titles) {
+        rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+    }
+    assert_eq!(
+        rig.shard.queue_use().outstanding_reads,
+        3,
+        "two are less than 10 MiB, three are more"
+    );
+    let opened = rig.reads.iter().filter(|read| read.opening.is_some());
+    assert_eq!(opened.count(), 3, "the drive may choose between beginnings");
+}
+
+#[test]
+fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
+    const DEPTH: u32 = 4;
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        outstanding_reads_max: DEPTH,
+        ..config(256 * MIB)
+    });
+    let titles: Vec<_> = (1..31).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    rig.device.passes_over = Some(titles[0]);
+    let mut ids = Vec::new();
+    for (viewer, title) in (1..).zip(titles) {
+        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+    }
+    while !rig.is_over(ids[0]) {
+        rig.run_for(Duration::from_millis(1));
+    }
+    let overtakers = rig.shard.stats().reads_done - 1;
+    // Those issued with it, and as many as it takes to notice.
+    assert!(
+        (1..=u64::from(2 * DEPTH)).contains(&overtakers),
+        "{overtakers}"
+    );
+}
+
+#[test]
 fn a_changed_file_fails_its_replies_and_leaves_nothing_behind() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_drive::{Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
-use headlong_engine::ReadId;
+use headlong_engine::{Opening, ReadId};
 use headlong_units::Instant;
 
 /// Alignment of direct reads: the logical block of the file system.
@@ -33,6 +33,8 @@ pub(crate) struct Disk {
     request_bytes_max: u64,
     /// Cut and not yet in the drive's queue.
     waiting: VecDeque<(RequestId, Request)>,
+    /// What is given to the drive when a read's first request is done.
+    held: BTreeMap<ReadId, (u64, u64)>,
     in_drive: usize,
     /// Requests of each read that are not done.
     reads: BTreeMap<ReadId, u32>,
@@ -48,6 +50,7 @@ impl Disk {
             drive,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
             waiting: VecDeque::new(),
+            held: BTreeMap::new(),
             in_drive: 0,
             reads: BTreeMap::new(),
             of_request: BTreeMap::new(),
@@ -62,9 +65,28 @@ impl Disk {
     }
 
     /// A read of `length` bytes from `physical` on.
-    pub(crate) fn submit(&mut self, now: Instant, read: ReadId, physical: u64, length: u64) {
+    pub(crate) fn submit(
+        &mut self,
+        now: Instant,
+        read: ReadId,
+        physical: u64,
+        length: u64,
+        opening: Option<Opening>,
+    ) {
+        let from = physical / BLOCK_BYTES * BLOCK_BYTES;
         let end = (physical + length).next_multiple_of(BLOCK_BYTES);
-        let mut from = physical / BLOCK_BYTES * BLOCK_BYTES;
+        let parts = opening.map(|opening| opening.parts(end - from));
+        if let Some([lead, follower, (rest, _)]) = parts {
+            self.cut(read, from + lead.0, from + lead.1);
+            self.cut(read, from + follower.0, from + follower.1);
+            self.held.insert(read, (from + rest, end));
+        } else {
+            self.cut(read, from, end);
+        }
+        self.feed(now);
+    }
+
+    fn cut(&mut self, read: ReadId, mut from: u64, end: u64) {
         while from < end {
             let bytes = self.request_bytes_max.min(end - from);
             let id = RequestId(self.next_id);
@@ -79,7 +101,6 @@ impl Disk {
             *self.reads.entry(read).or_default() += 1;
             from += bytes;
         }
-        self.feed(now);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
@@ -134,6 +155,9 @@ impl Disk {
         let Some(read) = self.of_request.remove(&id) else {
             return;
         };
+        if let Some((from, end)) = self.held.remove(&read) {
+            self.cut(read, from, end);
+        }
         let Some(left) = self.reads.get_mut(&read) else {
             return;
         };

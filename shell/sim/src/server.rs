@@ -250,7 +250,7 @@ impl Server {
                 let object = ObjectId(read.stream.0 as u32);
                 let start = self.layout.place(object).map_or(0, |place| place.physical);
                 self.disk
-                    .submit(now, read.id, start + read.offset, read.length);
+                    .submit(now, read.id, start + read.offset, read.length, read.opening);
             }
             Command::Forget(stream) => {
                 self.registered.remove(&stream);

@@ -80,6 +80,9 @@ const SETTINGS: &[Setting] = &[
     ("outstanding_reads", |c, t| {
         parsed(&mut c.outstanding_reads_max, t)
     }),
+    ("outstanding_max", |c, t| {
+        bytes(&mut c.outstanding_bytes_max, t)
+    }),
     ("read_max", |c, t| bytes(&mut c.read_bytes_max, t)),
     ("chain_gap", |c, t| parsed(&mut c.chain_gap, t)),
     ("ahead_horizon", |c, t| parsed(&mut c.ahead_horizon, t)),

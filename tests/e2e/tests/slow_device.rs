@@ -1,4 +1,5 @@
-//! How the server reads a rotating disk: one read at a time, and each as large as the policy says.
+//! How the server reads a rotating disk when told to serialize: one read at a time, and each as large
+//! as the policy says.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -72,6 +73,7 @@ fn observe(policy: &str, asking: Asking) -> Observed {
         .memory("128MiB")
         .config(&format!(
             "policy = \"{policy}\"\nprefetch = \"4MiB\"\nadmission = \"accept\"\n\
+             outstanding_reads_rotating = 1\n\
              [device.\"{}\"]\nrotational = true",
             device.device_name()
         ))

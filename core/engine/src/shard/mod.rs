@@ -51,14 +51,14 @@ pub struct Shard {
     memory: Memory,
     queue: Queue,
     reads: BTreeMap<ReadId, OutstandingRead>,
+    /// When the device was last seen to end a read.
+    last_read_done_at: Instant,
     runs: BTreeMap<RunId, Run>,
     /// What is left of runs that go on in another file, or past pieces that were there.
     continuing: VecDeque<(RunId, Job)>,
     health: Health,
     load: Load,
     control: Controller,
-    /// When the last read ended.
-    read_done_at: Instant,
     /// Where the last read ended on the device.
     head: u64,
     next_id: u64,
@@ -140,6 +140,8 @@ struct OutstandingRead {
     is_elsewhere: bool,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     abandoned: bool,
+    /// How many reads that were issued later have ended before it.
+    overtaken: u32,
 }
 
 impl Shard {
@@ -162,12 +164,12 @@ impl Shard {
             memory: Memory::new(slot_count),
             queue: Queue::default(),
             reads: BTreeMap::new(),
+            last_read_done_at: Instant::ZERO,
             runs: BTreeMap::new(),
             continuing: VecDeque::new(),
             health: Health::default(),
             load: Load::default(),
             control: Controller::new(&config),
-            read_done_at: Instant::ZERO,
             head: 0,
             next_id: 0,
             commands: VecDeque::new(),

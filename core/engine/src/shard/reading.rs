@@ -16,6 +16,7 @@ use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
 use crate::health::DeviceState;
 use crate::ids::{ReadId, Slot, StreamId};
 use crate::memory::PieceKey;
+use crate::opening::Opening;
 use crate::queue::Job;
 
 impl Shard {
@@ -24,9 +25,14 @@ impl Shard {
         self.begin(now);
         if let Some(read) = self.reads.remove(&id) {
             self.stats.reads_done += 1;
-            self.load.record_service(self.now.since(read.issued_at));
+            self.count_overtaken(id);
+            // Of several outstanding, what each takes of the device's time.
+            let began = read.issued_at.max(self.last_read_done_at);
+            let took = self.now.since(began);
+            self.load.record_service(took);
+            self.last_read_done_at = self.now;
             if outcome == ReadOutcome::Done {
-                self.measure_read(&read);
+                self.measure_read(&read, took);
             }
             match outcome {
                 _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
@@ -180,9 +186,7 @@ impl Shard {
 
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
-        while self.reads.len() < self.config.outstanding_reads_max as usize
-            && self.device_state() != DeviceState::Offline
-        {
+        while self.device_state() != DeviceState::Offline && self.has_room_for_a_read() {
             if let Some((run, job)) = self.continuing.pop_front() {
                 if !self.issue(run, job) {
                     self.close_run_if_over(run);
@@ -206,6 +210,25 @@ impl Shard {
             }
             self.start_run(job);
         }
+    }
+
+    /// A read that ended has overtaken those that were issued before it.
+    fn count_overtaken(&mut self, id: ReadId) {
+        for (_, read) in self.reads.range_mut(..id) {
+            read.overtaken += 1;
+        }
+    }
+
+    /// Whether one more read may be issued. None is while the device keeps passing over one, which
+    /// is the only way to make it turn round.
+    fn has_room_for_a_read(&self) -> bool {
+        let reads_max = self.config.outstanding_reads_max;
+        let bytes: u64 = self.reads.values().map(|read| read.bytes).sum();
+        let is_left_behind =
+            |read: &OutstandingRead| !read.abandoned && read.overtaken >= reads_max;
+        self.reads.len() < reads_max as usize
+            && (bytes < self.config.outstanding_bytes_max || self.reads.is_empty())
+            && !self.reads.values().any(is_left_behind)
     }
 
     fn start_run(&mut self, job: Job) {
@@ -404,6 +427,7 @@ impl Shard {
         self.stats.bytes_read += length;
         self.head = physical_end;
         let id = ReadId(self.fresh_id());
+        let may_choose = self.config.has_arm && self.config.outstanding_reads_max > 1;
         if let Some(run) = self.runs.get_mut(&run) {
             run.reads_outstanding += 1;
         }
@@ -418,6 +442,7 @@ impl Shard {
             offset: first.offset,
             length,
             slots: slots.clone(),
+            opening: Opening::of(length).filter(|_| may_choose),
         }));
         let read = OutstandingRead {
             run,
@@ -428,6 +453,7 @@ impl Shard {
             issued_at: self.now,
             is_elsewhere: distance > 0,
             abandoned: false,
+            overtaken: 0,
         };
         self.reads.insert(id, read);
     }
@@ -471,10 +497,11 @@ impl Shard {
         }
     }
 
-    /// Whether every read the device may have outstanding is one that takes too long.
+    /// Whether every outstanding read takes too long, and none has ended for as long as one may take.
     pub(super) fn is_hung(&self) -> bool {
-        let abandoned = self.reads.values().filter(|read| read.abandoned).count();
-        abandoned > 0 && abandoned >= self.config.outstanding_reads_max as usize
+        let is_silent = self.now.since(self.last_read_done_at) >= self.config.read_timeout;
+        let all_late = self.reads.values().all(|read| read.abandoned);
+        is_silent && all_late && !self.reads.is_empty()
     }
 
     /// Whether a piece is being brought by a read that nobody should wait for.

@@ -40,6 +40,8 @@ pub struct Device {
     /// Reads of these bytes (stream, start, end) fail.
     pub bad: Vec<(StreamId, u64, u64)>,
     pub hangs: bool,
+    /// Reads of this stream are done only when there is nothing else to do.
+    pub passes_over: Option<StreamId>,
     pub changed: Vec<StreamId>,
 }
 
@@ -50,6 +52,7 @@ impl Default for Device {
             rate: BitRate(8 * 100_000_000),
             bad: Vec::new(),
             hangs: false,
+            passes_over: None,
             changed: Vec::new(),
         }
     }
@@ -198,6 +201,7 @@ impl Rig {
             .front()
             .is_some_and(|(at, _)| *at <= self.now);
         if due && !self.device.hangs {
+            self.choose_another();
             let (_, read) = self.in_flight.pop_front().expect("one is due");
             self.finish_read(&read);
         } else if let Some(((at, key), (id, slot))) = self.sending.pop_first() {
@@ -211,6 +215,23 @@ impl Rig {
             self.shard.handle_timeout(self.now);
         }
         self.drain();
+    }
+
+    /// What the device would rather not do changes places with what it would.
+    fn choose_another(&mut self) {
+        let is_wanted = |read: &ReadCommand| Some(read.stream) != self.device.passes_over;
+        let other = self.in_flight.iter().position(|(_, read)| is_wanted(read));
+        if let Some(other) = other.filter(|other| *other > 0) {
+            let (first, other) = (&self.in_flight[0], &self.in_flight[other]);
+            let (first, second) = (first.1.clone(), other.1.clone());
+            for (_, read) in &mut self.in_flight {
+                if read.id == first.id {
+                    *read = second.clone();
+                } else if read.id == second.id {
+                    *read = first.clone();
+                }
+            }
+        }
     }
 
     fn finish_read(&mut self, read: &ReadCommand) {
@@ -355,10 +376,11 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
     }
 }
 
-/// Small settings, so that edges are near.
+/// Small settings, so that edges are near, and one read at a time, so that their order is seen.
 pub fn config(memory_bytes: u64) -> EngineConfig {
     EngineConfig {
         memory_bytes,
+        outstanding_reads_max: 1,
         ..EngineConfig::default()
     }
 }

@@ -31,7 +31,8 @@ impl Config {
     pub fn engine_for(&self, name: &str, rotational: bool, share_count: usize) -> EngineConfig {
         let device = self.device(name);
         let share = self.memory_unnamed().0 / (share_count.max(1) as u64);
-        let outstanding = if device.rotational.unwrap_or(rotational) {
+        let has_arm = device.rotational.unwrap_or(rotational);
+        let outstanding = if has_arm {
             self.outstanding_reads_rotating
         } else {
             self.outstanding_reads_flash
@@ -58,6 +59,8 @@ impl Config {
             order: self.order,
             retention: self.retention,
             outstanding_reads_max: device.outstanding_reads.unwrap_or(outstanding),
+            outstanding_bytes_max: self.outstanding_max.0,
+            has_arm,
             read_bytes_max: self.read_max.0,
             chain_gap: self.chain_gap,
             ahead_horizon: self.ahead_horizon,

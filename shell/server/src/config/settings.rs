@@ -39,6 +39,8 @@ pub struct Config {
     pub outstanding_reads_rotating: u32,
     /// Reads outstanding at a device without moving parts.
     pub outstanding_reads_flash: u32,
+    /// Bytes outstanding at a device above which it gets no further read.
+    pub outstanding_max: Bytes,
     /// How devices are read.
     pub io: Io,
     /// Whether to read past the kernel's page cache.
@@ -345,6 +347,7 @@ impl Default for Config {
             read_max: Bytes(engine.read_bytes_max),
             outstanding_reads_rotating: engine.outstanding_reads_max,
             outstanding_reads_flash: 16,
+            outstanding_max: Bytes(engine.outstanding_bytes_max),
             io: Io::Auto,
             direct: true,
             ahead_horizon: engine.ahead_horizon,

@@ -343,7 +343,7 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
         .iter()
         .map(|engine| engine.outstanding_reads_max)
         .collect();
-    assert_eq!(reads, [16, 1, 16]);
+    assert_eq!(reads, [16, 8, 16]);
     assert_eq!(
         (engines[0].sizing.policy, engines[1].sizing.policy),
         (Policy::Fixed, Policy::SquareRoot)

@@ -81,9 +81,15 @@ fn read_all(mut transfer: Transfer, files: &Files) {
     loop {
         let span = transfer.span();
         let target = &mut transfer.target;
-        let mut slices = target.lease.slices(span.skip, span.length, RUNS_MAX);
-        let result = rustix::io::preadv(&target.file, &mut slices, span.offset);
-        let result = result.map(|bytes| bytes as u64).map_err(io::Error::from);
+        // Only reads through the ring share their memory.
+        let result = match Arc::get_mut(&mut target.lease) {
+            Some(lease) => {
+                let mut slices = lease.slices(span.skip, span.length, RUNS_MAX);
+                let result = rustix::io::preadv(&target.file, &mut slices, span.offset);
+                result.map(|bytes| bytes as u64).map_err(io::Error::from)
+            }
+            None => Err(io::ErrorKind::ResourceBusy.into()),
+        };
         match transfer.advance(result, files) {
             Next::Again => {}
             Next::Reopen => match transfer.reopen(files) {

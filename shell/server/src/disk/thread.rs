@@ -321,6 +321,7 @@ impl DeviceThread {
             offset,
             length,
             slots,
+            opening,
         } = command;
         let lease = self
             .pool
@@ -343,6 +344,7 @@ impl DeviceThread {
             part,
             offset,
             length,
+            opening,
             ticket: Ticket::new(id, &self.completions),
         };
         self.io.submit(Read { lease, plan });

@@ -11,7 +11,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use headlong_engine::{ReadId, ReadOutcome, StreamId};
+use headlong_engine::{Opening, ReadId, ReadOutcome, StreamId};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
@@ -67,6 +67,8 @@ pub(crate) struct Plan {
     pub(crate) offset: u64,
     /// Bytes wanted.
     pub(crate) length: u64,
+    /// How to put it to the device, where that can be chosen.
+    pub(crate) opening: Option<Opening>,
     pub(crate) ticket: Ticket,
 }
 
@@ -126,7 +128,7 @@ impl Read {
     pub(crate) fn with(self, file: OpenFile) -> Transfer {
         Transfer {
             target: Target {
-                lease: self.lease,
+                lease: Arc::new(self.lease),
                 file: file.file,
             },
             rest: Rest {
@@ -154,6 +156,39 @@ impl Transfer {
             skip: *done,
             length: length - done,
         }
+    }
+
+    /// The spans in which to put a direct read to a drive that may choose, if nothing of it has been
+    /// read; the last once the first has come.
+    pub(crate) fn opening(&self) -> Option<[Span; 3]> {
+        let opening = self.rest.plan.opening?;
+        if !self.rest.direct || self.rest.done > 0 {
+            return None;
+        }
+        let whole = self.span();
+        let parts = opening.parts(whole.length);
+        Some(parts.map(|(from, to)| Span {
+            offset: whole.offset + from,
+            skip: from,
+            length: to - from,
+        }))
+    }
+
+    /// What is left of a span of which a call read so many bytes: nothing if that was all of it, or
+    /// all that is wanted; an error if it is not to be gone on with in parts.
+    pub(crate) fn left_of(&self, span: Span, bytes: u64) -> Result<Option<Span>, ()> {
+        if bytes >= span.length || span.skip + bytes >= self.rest.plan.length {
+            return Ok(None);
+        }
+        let bytes = bytes - bytes % BLOCK_BYTES;
+        if bytes == 0 {
+            return Err(());
+        }
+        Ok(Some(Span {
+            offset: span.offset + bytes,
+            skip: span.skip + bytes,
+            length: span.length - bytes,
+        }))
     }
 
     /// Takes in what a call returned.
@@ -297,6 +332,7 @@ mod tests {
             part: 0,
             offset: 4096,
             length: 10_000,
+            opening: None,
             ticket: Ticket::new(ReadId(5), &completions),
         };
         let lease = pool.lease(&[Slot(0), Slot(1), Slot(2)]).expect("free");
@@ -326,6 +362,48 @@ mod tests {
         assert!(matches!(next, Next::Short), "no whole block more: {next:?}");
         let next = rig.transfer.advance(Ok(5904), &rig.files);
         assert!(matches!(next, Next::Whole), "{next:?}");
+    }
+
+    #[test]
+    fn a_direct_read_is_put_in_the_parts_that_the_engine_says_and_a_buffered_one_is_not() {
+        let mut rig = rig(true);
+        assert_eq!(rig.transfer.opening(), None, "none was said");
+        rig.transfer.rest.plan.opening = Some(Opening {
+            lead_bytes: 4096,
+            follower_bytes: 4096,
+        });
+        let span = |offset, skip, length| Span {
+            offset,
+            skip,
+            length,
+        };
+        let parts = [
+            span(4096, 0, 4096),
+            span(8192, 4096, 4096),
+            span(12_288, 8192, 4096),
+        ];
+        assert_eq!(rig.transfer.opening(), Some(parts));
+        rig.transfer.rest.direct = false;
+        assert_eq!(rig.transfer.opening(), None);
+    }
+
+    #[test]
+    fn a_part_that_came_short_goes_on_at_the_last_whole_block() {
+        let transfer = rig(true).transfer;
+        let part = |offset, skip, length| Span {
+            offset,
+            skip,
+            length,
+        };
+        assert_eq!(transfer.left_of(part(4096, 0, 4096), 4096), Ok(None));
+        let last = part(12_288, 8192, 4096);
+        assert_eq!(transfer.left_of(last, 1808), Ok(None), "all that is wanted");
+        assert_eq!(transfer.left_of(last, 100), Err(()), "no whole block");
+        let left = part(8192, 4096, 8192);
+        assert_eq!(
+            transfer.left_of(part(4096, 0, 12_288), 5000),
+            Ok(Some(left))
+        );
     }
 
     #[test]

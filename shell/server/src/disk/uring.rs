@@ -2,7 +2,13 @@
 //!
 //! A read whose file is open goes straight into the ring. The device's thread never waits for a
 //! file: one that hangs holds its own memory and nothing else.
+//!
+//! A long read is put to the drive in parts where the engine says how ([`Opening`]). If anything is
+//! odd with a part, the read is done again as a whole: there is one place that judges errors.
+//!
+//! [`Opening`]: headlong_engine::Opening
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +17,37 @@ use super::files::Files;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
 use super::transfer::{Completion, Next, Read, Rest, Transfer};
-use crate::raw::{Ended, Ring};
+use crate::raw::{Ended, Ring, Span, Target};
+
+/// What a call of the ring belongs to.
+enum Call {
+    /// A read by itself.
+    Whole(Rest),
+    /// A part of the opened read of this number.
+    Part { read: u64, span: Span },
+}
+
+/// A read put to the drive in parts.
+struct Opened {
+    transfer: Transfer,
+    under_way: u32,
+    /// What is given to the drive once something has come.
+    held: Option<Span>,
+    /// Whether all that was read so far is right.
+    is_sound: bool,
+}
 
 /// Reads through io_uring.
 pub(crate) struct UringIo {
-    ring: Ring<Rest>,
+    ring: Ring<Call>,
+    opened_reads: BTreeMap<u64, Opened>,
+    next_read: u64,
     files: Arc<Files>,
     waker: Arc<Waker>,
     opened: Arc<Mailbox<Transfer>>,
     completions: Arc<Mailbox<Completion>>,
     // Scratch for what is taken out of the ring and the mailboxes.
-    ended_calls: Vec<Ended<Rest>>,
+    ended_calls: Vec<Ended<Call>>,
     opened_now: Vec<Transfer>,
     ended_reads: Vec<Completion>,
 }
@@ -31,6 +57,8 @@ impl UringIo {
     pub(crate) fn new(reads: u32, parts: &Parts) -> io::Result<Self> {
         Ok(Self {
             ring: Ring::new(reads, Arc::clone(parts.waker.event()))?,
+            opened_reads: BTreeMap::new(),
+            next_read: 0,
             files: Arc::clone(&parts.files),
             waker: Arc::clone(&parts.waker),
             opened: Mailbox::new(Arc::clone(&parts.waker)),
@@ -42,8 +70,74 @@ impl UringIo {
     }
 
     fn read(&mut self, transfer: Transfer) {
+        match transfer.opening() {
+            Some(spans) => self.read_in_parts(transfer, spans),
+            None => self.read_whole(transfer),
+        }
+    }
+
+    fn read_whole(&mut self, transfer: Transfer) {
         let span = transfer.span();
-        self.ring.read(transfer.target, span, transfer.rest);
+        let call = Call::Whole(transfer.rest);
+        self.ring.read(transfer.target, span, call);
+    }
+
+    fn read_in_parts(&mut self, transfer: Transfer, [lead, follower, rest]: [Span; 3]) {
+        let read = self.next_read;
+        self.next_read += 1;
+        let target = transfer.target.clone();
+        let opened = Opened {
+            transfer,
+            under_way: 0,
+            held: Some(rest).filter(|rest| rest.length > 0),
+            is_sound: true,
+        };
+        self.opened_reads.insert(read, opened);
+        self.read_part(read, target.clone(), lead);
+        self.ring.send();
+        self.read_part(read, target, follower);
+    }
+
+    fn read_part(&mut self, read: u64, target: Target, span: Span) {
+        if let Some(opened) = self.opened_reads.get_mut(&read) {
+            opened.under_way += 1;
+            self.ring.read(target, span, Call::Part { read, span });
+        }
+    }
+
+    /// Takes in how a part ended; answers the read it belongs to, if that was its last.
+    fn part_ended(&mut self, ended: Ended<()>, read: u64, span: Span) -> Option<Opened> {
+        let opened = self.opened_reads.get_mut(&read)?;
+        opened.under_way -= 1;
+        let left = ended
+            .result
+            .map_err(drop)
+            .and_then(|bytes| opened.transfer.left_of(span, bytes));
+        let next: Vec<Span> = match left {
+            Ok(left) => left.into_iter().chain(opened.held.take()).collect(),
+            Err(()) => {
+                opened.is_sound = false;
+                opened.held = None;
+                Vec::new()
+            }
+        };
+        for span in next {
+            self.read_part(read, ended.target.clone(), span);
+        }
+        if self.opened_reads.get(&read)?.under_way > 0 {
+            return None;
+        }
+        self.opened_reads.remove(&read)
+    }
+
+    fn advance_opened(&mut self, opened: Opened) {
+        let transfer = opened.transfer;
+        if opened.is_sound {
+            let bytes = transfer.span().length;
+            self.advance(transfer, Ok(bytes));
+        } else {
+            self.read_whole(transfer);
+        }
     }
 
     fn wait_for_ring(&mut self, timeout: Option<Duration>) -> io::Result<()> {
@@ -58,20 +152,38 @@ impl UringIo {
             self.waker.clear();
         }
         for ended in ended_calls.drain(..) {
-            self.advance(ended);
+            self.take_in(ended);
         }
         self.ended_calls = ended_calls;
         Ok(())
     }
 
-    fn advance(&mut self, ended: Ended<Rest>) {
-        let mut transfer = Transfer {
-            target: ended.target,
-            rest: ended.rest,
-        };
+    fn take_in(&mut self, ended: Ended<Call>) {
+        let Ended {
+            target,
+            rest: call,
+            result,
+        } = ended;
+        match call {
+            Call::Whole(rest) => self.advance(Transfer { target, rest }, result),
+            Call::Part { read, span } => {
+                let rest = ();
+                let ended = Ended {
+                    target,
+                    rest,
+                    result,
+                };
+                if let Some(opened) = self.part_ended(ended, read, span) {
+                    self.advance_opened(opened);
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, mut transfer: Transfer, result: io::Result<u64>) {
         let files = Arc::clone(&self.files);
-        match transfer.advance(ended.result, &files) {
-            Next::Again => self.read(transfer),
+        match transfer.advance(result, &files) {
+            Next::Again => self.read_whole(transfer),
             Next::Reopen => {
                 let opened = Arc::clone(&self.opened);
                 self.files.crew().run(move || {

@@ -31,10 +31,11 @@ pub(crate) const RUNS_MAX: usize = 1024;
 const WAKE: u64 = u64::MAX;
 
 /// Where bytes come from and where they go.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// Memory, first so that it is free before the file's last user can be seen to be gone.
-    pub(crate) lease: Lease,
+    /// Memory, first so that it is free before the file's last user can be seen to be gone. Shared by
+    /// reads into different parts of it.
+    pub(crate) lease: Arc<Lease>,
     /// The file.
     pub(crate) file: Arc<File>,
 }
@@ -165,6 +166,14 @@ impl<T> Ring<T> {
             Err(Err(error)) => return Err(error),
         }
         Ok(self.reap(ended))
+    }
+
+    /// Gives the kernel what is to be started now, so that it cannot become one request with what is
+    /// started later.
+    pub(crate) fn send(&mut self) {
+        self.push();
+        // What the kernel has no room for is sent with the next wait, which tells of errors.
+        let _ = self.ring.submit();
     }
 
     /// Moves unsent reads into the submission queue, as far as there is room.

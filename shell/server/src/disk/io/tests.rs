@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex};
 
-use headlong_engine::{PartSpec, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
+use headlong_engine::{Opening, PartSpec, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
 use headlong_units::MIB;
 
 use super::*;
@@ -60,6 +60,11 @@ impl Rig {
             part: 0,
             offset,
             length,
+            // Long enough for parts: everything here holds for reads in parts too.
+            opening: (length > PIECE).then_some(Opening {
+                lead_bytes: PIECE,
+                follower_bytes: 2 * PIECE,
+            }),
             ticket: Ticket::new(id, &self.completions),
         };
         let lease = self.pool.lease(&slots).expect("free slots");
