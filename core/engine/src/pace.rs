@@ -33,6 +33,11 @@ impl Pace {
         }
     }
 
+    /// When the viewer began.
+    pub(crate) fn first_at(&self) -> Instant {
+        self.first_at
+    }
+
     /// Some bytes were handed out.
     pub(crate) fn record(&mut self, now: Instant, bytes: u64) {
         self.roll(now);

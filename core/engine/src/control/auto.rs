@@ -44,15 +44,15 @@ const WORTH: f64 = 0.10;
 /// Nor is one that promises less than this, of 1: every change costs its viewers something.
 const GAIN: f64 = 0.01;
 /// A smaller size whose computed cost is within this of the least, of 1, is preferred: it leaves
-/// more memory, and shorter waits for those who start.
-const NEAR: f64 = 0.005;
+/// more memory, and shorter waits when many start at once.
+const NEAR: f64 = 0.015;
 /// A score must be lower by this, of 1, to count as lower: scores of so short a time scatter.
 const SCATTER: f64 = 0.03;
 /// Factors of descent: quarters of an octave, from half to twice the optimum.
 const FACTORS: [f64; 9] = [0.5, 0.595, 0.707, 0.841, 1.0, 1.189, 1.414, 1.682, 2.0];
 const FACTOR_ONE: usize = 4;
 /// Quarters of an octave within one.
-const QUARTERS: [f64; 4] = [1.0, 1.189_207, 1.414_214, 1.681_793];
+const QUARTERS: [f64; 4] = [1.0, 1.189, 1.414, 1.682];
 
 /// What the controller knows.
 #[derive(Debug)]
@@ -71,6 +71,8 @@ pub(crate) struct Auto {
     judged_count: u32,
     tries_larger: bool,
     hit_ratio: f64,
+    /// Share of the time that the device is busy, over a minute.
+    busy: f64,
     /// The optimum that sizes follow.
     adopted: Option<u64>,
     last_tick: Option<Stats>,
@@ -90,6 +92,7 @@ impl Auto {
             judged_count: 0,
             tries_larger: false,
             hit_ratio: 0.0,
+            busy: 0.0,
             scores: [None; FACTORS.len()],
             adopted: None,
             last_tick: None,
@@ -123,7 +126,13 @@ impl Auto {
         let wanted = self
             .limits
             .clamp((optimum as f64 * FACTORS[self.factor]) as u64);
-        let bytes = wanted.min(in_use + in_use / 2).max(self.limits.bytes_min);
+        // A device with time to spare gains nothing by more, and when many come at once each takes
+        // what is the size by then (automated-prefetching 4.1).
+        let most = match self.is_light() {
+            true => in_use,
+            false => in_use + in_use / 2,
+        };
+        let bytes = wanted.min(most).max(self.limits.bytes_min);
         let is_trial = matches!(reason, Reason::Untried | Reason::LowerScore);
         let differs = bytes.abs_diff(ramp.target()) as f64 > WORTH * ramp.target() as f64;
         let is_worth = differs || is_trial;
@@ -144,6 +153,8 @@ impl Auto {
         let before = self.last_tick.replace(seen.stats).unwrap_or(seen.stats);
         let counted = seen.stats - before;
         let sizes = seen.sizes_in_force(self.pool_bytes(seen.memory_bytes));
+        let busy = counted.busy_time.0 as f64 / super::TICK.0 as f64;
+        self.busy += (busy.min(1.0) - self.busy) / 12.0;
         if counted.bytes_sent > 0 {
             let reused = counted.bytes_reused as f64 / counted.bytes_sent as f64;
             self.hit_ratio += (reused - self.hit_ratio) / 16.0;
@@ -275,6 +286,10 @@ impl Auto {
                 Reason::Minimum
             }
         }
+    }
+
+    fn is_light(&self) -> bool {
+        self.busy * 100.0 < f64::from(self.limits.rules.busy_percent)
     }
 
     /// As long as a prefetch lasts, so that no viewers' prefetches fall together.

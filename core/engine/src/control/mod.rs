@@ -15,6 +15,7 @@ mod paper;
 mod past;
 mod ramp;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
@@ -47,7 +48,7 @@ pub(crate) struct Seen {
     pub(crate) size_mean_bytes: u64,
     /// How fast they are read, on average.
     pub(crate) pace_mean: BitRate,
-    /// Bit rates of those of which it is known, on average.
+    /// Bit rates of those that began lately and of which it is known, on average.
     pub(crate) bit_rate_mean: Option<BitRate>,
     /// The device, as measured.
     pub(crate) drive: Option<DriveTimes>,
@@ -202,8 +203,8 @@ pub(crate) struct Controller {
 #[derive(Debug)]
 enum Brain {
     Off,
-    Auto(Auto),
-    Paper(Paper),
+    Auto(Box<Auto>),
+    Paper(Box<Paper>),
 }
 
 /// Parameters, and the bounds of every size.
@@ -302,8 +303,8 @@ impl Controller {
     fn fresh_brain(&self) -> Brain {
         match self.limits.rules.mode {
             Control::Off => Brain::Off,
-            Control::Auto => Brain::Auto(Auto::new(self.limits)),
-            Control::Paper => Brain::Paper(Paper::new(self.limits)),
+            Control::Auto => Brain::Auto(Box::new(Auto::new(self.limits))),
+            Control::Paper => Brain::Paper(Box::new(Paper::new(self.limits))),
         }
     }
 
@@ -317,7 +318,7 @@ impl Controller {
         self.fit.record(bytes, took);
     }
 
-    /// What a chain of unknown bit rate is taken to have: the mean of the others. Without a
+    /// What a chain of unknown bit rate is taken to have: the mean of those before it. Without a
     /// controller that looks, nobody knows, and it is sized for the reference bit rate.
     pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
         let looks = matches!(self.brain, Brain::Auto(_));
@@ -362,7 +363,7 @@ impl Controller {
     pub(crate) fn handle_tick(&mut self, seen: &Seen) {
         self.next_tick = seen.now + TICK;
         self.size_mean_bytes = seen.size_mean_bytes;
-        self.bit_rate_mean = seen.bit_rate_mean;
+        self.bit_rate_mean = seen.bit_rate_mean.or(self.bit_rate_mean);
         let verdict = match &mut self.brain {
             Brain::Off => None,
             Brain::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),

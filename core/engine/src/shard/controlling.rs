@@ -1,10 +1,13 @@
 //! What the controller of the reference size is told, and what it says.
 
-use headlong_units::{BitRate, MIB};
+use headlong_units::{BitRate, Duration, MIB};
 
 use super::{OutstandingRead, Shard};
 use crate::chain::Chain;
 use crate::control::{ControlView, Ended, Seen, SizeChange};
+
+/// Chains that began within this tell what those that begin now will be like.
+const LATELY: Duration = Duration::from_secs(90);
 
 impl Shard {
     /// The controller of the reference size, with the size in use.
@@ -25,12 +28,10 @@ impl Shard {
         }
     }
 
-    /// A read ended: the device was on it since it was issued, or since the one before it ended.
-    pub(super) fn measure_read(&mut self, read: &OutstandingRead) {
-        let began = read.issued_at.max(self.read_done_at);
-        self.read_done_at = self.now;
+    /// A read ended, for which the device took so long.
+    pub(super) fn measure_read(&mut self, read: &OutstandingRead, took: Duration) {
         if read.is_elsewhere {
-            self.control.record_read(read.bytes, self.now.since(began));
+            self.control.record_read(read.bytes, took);
         }
     }
 
@@ -57,7 +58,8 @@ impl Shard {
         for (_, chain) in self.chains.iter() {
             sizes += u128::from(self.prefetch_bytes(chain, 0));
             paces += u128::from(self.pace(chain).0);
-            if let Some(rate) = self.bit_rate(chain) {
+            let is_recent = self.now.since(chain.pace.first_at()) <= LATELY;
+            if is_recent && let Some(rate) = self.bit_rate(chain) {
                 rates += u128::from(rate.0);
                 rated += 1;
             }

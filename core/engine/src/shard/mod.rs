@@ -59,8 +59,6 @@ pub struct Shard {
     health: Health,
     load: Load,
     control: Controller,
-    /// When the last read ended.
-    read_done_at: Instant,
     /// Where the last read ended on the device.
     head: u64,
     next_id: u64,
@@ -174,7 +172,6 @@ impl Shard {
             health: Health::default(),
             load: Load::default(),
             control: Controller::new(&config),
-            read_done_at: Instant::ZERO,
             head: 0,
             next_id: 0,
             commands: VecDeque::new(),

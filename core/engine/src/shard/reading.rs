@@ -28,10 +28,11 @@ impl Shard {
             self.count_overtaken(id);
             // Of several outstanding, what each takes of the device's time.
             let began = read.issued_at.max(self.last_read_done_at);
-            self.load.record_service(self.now.since(began));
+            let took = self.now.since(began);
+            self.load.record_service(took);
             self.last_read_done_at = self.now;
             if outcome == ReadOutcome::Done {
-                self.measure_read(&read);
+                self.measure_read(&read, took);
             }
             match outcome {
                 _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
