@@ -313,6 +313,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for name in ["c", "a", "b"] {
             fs::write(folder.path().join(name), "x").expect("written");
+            // File systems tell times of creation by the tick of the kernel, 10 ms at most.
+            std::thread::sleep(std::time::Duration::from_millis(30));
         }
         let found = walk(folder.path(), TitleRule::Files).expect("readable");
         let names: Vec<&str> = found.titles.iter().map(|t| t.name.as_str()).collect();
