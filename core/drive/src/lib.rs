@@ -14,6 +14,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bound;
 mod dual;
 mod fit;
 mod flash;
@@ -23,6 +24,7 @@ mod probe;
 mod request;
 mod spec;
 
+pub use bound::Medium;
 pub use dual::{DualActuator, DualActuatorSpec};
 pub use fit::{Measurements, fit};
 pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};

@@ -11,6 +11,8 @@ pub struct EngineConfig {
     pub memory_bytes: u64,
     /// How much to read for a chain.
     pub sizing: SizingConfig,
+    /// Whether, and how, the reference size is found on line.
+    pub control: ControlConfig,
     /// In which order.
     pub order: Order,
     /// What to keep of what has been read.
@@ -68,6 +70,43 @@ pub struct SizingConfig {
     pub reference_bytes: u64,
     /// The bit rate that the reference size is for; 2,000 kbps in thesis 5.6.3.
     pub reference_bit_rate: BitRate,
+}
+
+/// Who chooses the reference size, and the parameters of a controller that does.
+///
+/// With [`Control::Off`] it is [`SizingConfig::reference_bytes`]; otherwise that is only the size
+/// until the device has been measured, and nothing else here matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlConfig {
+    /// Which controller.
+    pub mode: Control,
+    /// The size to begin with, such as the one in use when the server last stopped; without one
+    /// it comes from the measured device.
+    pub start_bytes: Option<u64>,
+    /// A score is collected over this time, and then the size is judged (180 s in
+    /// automated-prefetching Table 2).
+    pub adjust_interval: Duration,
+    /// By so much the size changes at a time (0.5 MB there).
+    pub step_bytes: u64,
+    /// By so many per cent remembered scores shrink at a minimum (5 % there).
+    pub score_deflation_percent: u8,
+    /// A device busy for a smaller share of the time, per cent, is left alone (60 % there).
+    pub busy_percent: u8,
+    /// When more than this is evicted unread, per cent of what is sent, the size jumps (5 % there).
+    pub evict_percent: u8,
+    /// No size is larger.
+    pub bytes_max: u64,
+}
+
+/// Controllers of the reference size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Control {
+    /// None: the size is the one configured.
+    Off,
+    /// Descent from the optimum by the measured device, chains and memory.
+    Auto,
+    /// The descent of automated-prefetching section 4.
+    Paper,
 }
 
 /// Rules for the size of a prefetch (thesis 5.6.1).
@@ -159,6 +198,7 @@ impl Default for EngineConfig {
             piece_bytes: 128 * KIB,
             memory_bytes: 1024 * MIB,
             sizing: SizingConfig::default(),
+            control: ControlConfig::default(),
             order: Order::DeadlineElevator,
             retention: Retention::Interval,
             outstanding_reads_max: 8,
@@ -192,6 +232,22 @@ impl Default for SizingConfig {
             policy: Policy::SquareRoot,
             reference_bytes: 8 * MIB,
             reference_bit_rate: BitRate::from_kbps(2_000),
+        }
+    }
+}
+
+impl Default for ControlConfig {
+    /// Off, with the parameters of automated-prefetching Table 2.
+    fn default() -> Self {
+        Self {
+            mode: Control::Off,
+            start_bytes: None,
+            adjust_interval: Duration::from_secs(180),
+            step_bytes: 512 * KIB,
+            score_deflation_percent: 5,
+            busy_percent: 60,
+            evict_percent: 5,
+            bytes_max: 32 * MIB,
         }
     }
 }
@@ -261,4 +317,5 @@ names!(Policy, Fixed => "fixed", Proportional => "proportional",
 names!(Order, Fcfs => "fcfs", Elevator => "elevator",
     DeadlineElevator => "deadline-elevator");
 names!(Retention, Lru => "lru", Interval => "interval", PageCache => "page-cache");
+names!(Control, Off => "off", Auto => "auto", Paper => "auto-paper");
 names!(Admission, Accept => "accept", Refuse => "refuse");

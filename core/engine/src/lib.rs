@@ -18,8 +18,10 @@ extern crate std;
 mod chain;
 mod command;
 mod config;
+mod control;
 mod health;
 mod ids;
+mod index;
 mod layout;
 mod load;
 mod memory;
@@ -33,7 +35,11 @@ mod stats;
 mod stream;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
-pub use config::{Admission, ConfigError, EngineConfig, Order, Policy, Retention, SizingConfig};
+pub use config::{
+    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Retention,
+    SizingConfig,
+};
+pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use opening::Opening;

@@ -17,12 +17,13 @@
 //! list by last use, on which an Unread piece is worth no more than any other, and where reading it
 //! into memory was its first use.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
+use crate::index::PieceIndex;
 use crate::stats::MemoryUse;
 
 /// One piece of one stream.
@@ -73,7 +74,7 @@ struct SlotState {
 pub(crate) struct Memory {
     slots: Vec<SlotState>,
     free: Vec<Slot>,
-    index: BTreeMap<PieceKey, Slot>,
+    index: PieceIndex,
     evictable: BTreeSet<(Rank, Slot)>,
     use_count: u64,
     counts: Counts,
@@ -103,7 +104,7 @@ impl Memory {
             slots: alloc::vec![empty; slot_count as usize],
             // Low slots are used first, so that an idle server touches little memory.
             free: (0..slot_count).rev().map(Slot).collect(),
-            index: BTreeMap::new(),
+            index: PieceIndex::new(slot_count),
             evictable: BTreeSet::new(),
             use_count: 0,
             counts: Counts::default(),
@@ -140,7 +141,7 @@ impl Memory {
 
     /// The slot of a piece that is there or on its way.
     pub(crate) fn find(&self, key: PieceKey) -> Option<Slot> {
-        self.index.get(&key).copied()
+        self.index.get(&key)
     }
 
     pub(crate) fn is_ready(&self, slot: Slot) -> bool {
@@ -238,7 +239,7 @@ impl Memory {
         }
         self.counts.sending -= 1;
         let state = self.slots[slot.0 as usize];
-        if self.index.get(&state.key) != Some(&slot) {
+        if self.index.get(&state.key) != Some(slot) {
             self.release(slot);
             return true;
         }
@@ -281,11 +282,10 @@ impl Memory {
     /// Drops every piece of a stream that is not being read into; those being sent stay in
     /// memory, nameless, until the socket has taken them.
     pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
-        let pieces: Vec<Slot> = self
-            .index
-            .range((stream, 0)..=(stream, u32::MAX))
-            .map(|(_, slot)| *slot)
-            .collect();
+        let of_stream = self.index.iter().filter(|((of, _), _)| *of == stream);
+        let mut pieces: Vec<(PieceKey, Slot)> = of_stream.collect();
+        pieces.sort_unstable();
+        let pieces: Vec<Slot> = pieces.into_iter().map(|(_, slot)| slot).collect();
         let mut dropped = Vec::new();
         for slot in pieces {
             let state = self.slots[slot.0 as usize];
@@ -351,7 +351,7 @@ impl Memory {
     }
 
     fn forget_key(&mut self, slot: Slot, key: PieceKey) {
-        if self.index.get(&key) == Some(&slot) {
+        if self.index.get(&key) == Some(slot) {
             self.index.remove(&key);
         }
     }
@@ -410,8 +410,8 @@ impl Memory {
             ranked,
             "what nobody sends or is kept for can be evicted, and nothing else"
         );
-        for (key, slot) in &self.index {
-            assert_eq!(*key, self.key(*slot));
+        for (key, slot) in self.index.iter() {
+            assert_eq!(key, self.key(slot));
         }
     }
 }

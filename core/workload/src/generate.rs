@@ -41,6 +41,106 @@ pub fn generate(specification: &Specification, seed: u64) -> Workload {
     Workload { catalogue, trace }
 }
 
+/// The sessions of a specification one by one, for those who play them as they come and keep none:
+/// the same that [`generate`] writes down, in the same order, with the same names of objects. What it
+/// remembers is bounded by the catalogue, however long it goes on.
+pub struct SessionStream<'a> {
+    director: Director<'a>,
+    objects: Objects,
+    gap_s: f64,
+    now_s: f64,
+    index: u64,
+    /// From when on how many times the usual number of viewers come.
+    steps: Vec<(Duration, f64)>,
+}
+
+impl<'a> SessionStream<'a> {
+    /// The sessions of a specification, its catalogue and a seed.
+    pub fn new(specification: &'a Specification, catalogue: &'a Catalogue, seed: u64) -> Self {
+        Self::of(Director::new(specification, catalogue, seed))
+    }
+
+    fn of(director: Director<'a>) -> Self {
+        Self {
+            gap_s: director.mean_gap(),
+            director,
+            objects: Objects::default(),
+            now_s: 0.0,
+            index: 0,
+            steps: Vec::new(),
+        }
+    }
+
+    /// With another load in the course of time: from each moment on, so many times the specified
+    /// rate, until the next. The moments are to be in order. Who comes stays the same, only when
+    /// changes.
+    pub fn with_steps(mut self, steps: impl IntoIterator<Item = (Duration, f64)>) -> Self {
+        self.steps = steps.into_iter().collect();
+        self
+    }
+
+    /// The number of the title that a named object holds some of, and where in it the object begins.
+    pub fn object(&self, object: ObjectId) -> Option<(u32, u64)> {
+        self.objects.keys.get(object.0 as usize).copied()
+    }
+
+    /// How many objects have been named: their ids count from zero.
+    pub fn object_count(&self) -> usize {
+        self.objects.keys.len()
+    }
+
+    /// How much more than usual is asked for now.
+    fn load(&self) -> f64 {
+        let begun = self.steps.iter();
+        let begun = begun.take_while(|(from, _)| from.as_secs_f64() <= self.now_s);
+        begun.last().map_or(1.0, |(_, load)| load.max(1e-9))
+    }
+}
+
+impl core::fmt::Debug for SessionStream<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SessionStream")
+            .field("now_s", &self.now_s)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Iterator for SessionStream<'_> {
+    type Item = Session;
+
+    fn next(&mut self) -> Option<Session> {
+        if self.index >= SESSIONS_MAX {
+            return None;
+        }
+        let gap_s = self.gap_s / self.load();
+        let sessions = &self.director.specification.sessions;
+        self.now_s += match sessions.arrivals {
+            Arrivals::Poisson => self.director.arrivals.exponential(gap_s),
+            Arrivals::Constant => gap_s,
+        };
+        let arrival = Duration(libm::round(self.now_s * 1e9) as u64);
+        let is_over = match sessions.extent {
+            Extent::Sessions(count) => self.index >= count,
+            Extent::Time(length) => arrival > length,
+        };
+        if is_over {
+            return None;
+        }
+        let (title, requests) = self.director.session(self.index);
+        let session = Session {
+            arrival,
+            class: self.director.class(self.index),
+            plan: Plan::Script(Script {
+                calls: self.director.calls(title, &requests, &mut self.objects),
+                playback: self.director.playback(title),
+            }),
+        };
+        self.index += 1;
+        Some(session)
+    }
+}
+
 /// One request before it is cut into files.
 struct Request {
     range: ByteRange,
@@ -76,7 +176,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    fn trace(mut self, seed: u64) -> Trace {
+    fn trace(self, seed: u64) -> Trace {
         let specification = self.specification;
         let mut trace = Trace {
             classes: specification.classes.clone(),
@@ -92,35 +192,9 @@ impl<'a> Director<'a> {
             },
             ..Trace::default()
         };
-        let mut objects = Objects::default();
-        let gap = self.mean_gap();
-        let (mut now, mut index) = (0.0, 0);
-        while index < SESSIONS_MAX {
-            now += match specification.sessions.arrivals {
-                Arrivals::Poisson => self.arrivals.exponential(gap),
-                Arrivals::Constant => gap,
-            };
-            let arrival = Duration(libm::round(now * 1e9) as u64);
-            let is_over = match specification.sessions.extent {
-                Extent::Sessions(count) => index >= count,
-                Extent::Time(length) => arrival > length,
-            };
-            if is_over {
-                break;
-            }
-            let (title, requests) = self.session(index);
-            let calls = self.calls(title, &requests, &mut objects);
-            trace.sessions.push(Session {
-                arrival,
-                class: self.class(index),
-                plan: Plan::Script(Script {
-                    calls,
-                    playback: self.playback(title),
-                }),
-            });
-            index += 1;
-        }
-        trace.objects = objects.paths;
+        let mut stream = SessionStream::of(self);
+        trace.sessions.extend(&mut stream);
+        trace.objects = stream.objects.paths;
         trace.about.warming = warming(&trace, specification.sessions.warming_count);
         trace
     }
@@ -368,6 +442,8 @@ impl<'a> Pieces<'a> {
 #[derive(Default)]
 struct Objects {
     paths: Vec<String>,
+    /// What each name stands for.
+    keys: Vec<(u32, u64)>,
     /// By title and place of the file in it.
     ids: BTreeMap<(u32, u64), ObjectId>,
 }
@@ -376,6 +452,7 @@ impl Objects {
     fn id(&mut self, key: (u32, u64), path: String) -> ObjectId {
         *self.ids.entry(key).or_insert_with(|| {
             self.paths.push(path);
+            self.keys.push(key);
             ObjectId(self.paths.len() as u32 - 1)
         })
     }

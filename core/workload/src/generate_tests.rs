@@ -421,3 +421,58 @@ fn what_is_asked_for_most_warms_the_cache() {
         "{times:?}"
     );
 }
+
+#[test]
+fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
+    for name in ["youtube-sd", "youtube-2011", "flashstream"] {
+        let overrides: &[_] = match name {
+            "flashstream" => &[("sessions.length", "60s")],
+            "youtube-2011" => &[("sessions.count", "300"), ("catalogue.chunk", "512KiB")],
+            _ => &[("sessions.count", "300")],
+        };
+        let specification = with(name, overrides);
+        let whole = generate(&specification, 7);
+        let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
+        let drawn: Vec<Session> = (&mut stream).collect();
+        assert_eq!(drawn, whole.trace.sessions, "{name}");
+        assert_eq!(stream.object_count(), whole.trace.objects.len());
+        for (path, id) in whole.trace.objects.iter().zip(0..) {
+            let (number, start) = stream.object(ObjectId(id)).expect("named");
+            let title = &whole.catalogue.titles[number as usize];
+            let mut files = whole.catalogue.files(title);
+            let file = files
+                .find(|file| file.range.start == start)
+                .expect("a file");
+            assert_eq!(&file.path, path);
+        }
+    }
+}
+
+#[test]
+fn steps_of_load_change_when_viewers_come_and_nothing_else() {
+    let specification = with("youtube-sd", &[("sessions.count", "4000")]);
+    let catalogue = Catalogue::of(&specification);
+    let stream = || SessionStream::new(&specification, &catalogue, 3);
+    let steps = [(Duration::ZERO, 0.5), (Duration::from_secs(600), 2.0)];
+    let plain: Vec<Session> = stream().collect();
+    let stepped: Vec<Session> = stream().with_steps(steps).collect();
+    assert!(
+        plain
+            .iter()
+            .zip(&stepped)
+            .all(|(a, b)| a.plan == b.plan && a.class == b.class)
+    );
+    let within = |sessions: &[Session], from: u64, to: u64| {
+        let (from, to) = (Duration::from_secs(from), Duration::from_secs(to));
+        sessions
+            .iter()
+            .filter(|s| (from..to).contains(&s.arrival))
+            .count() as f64
+    };
+    let (before, after) = (
+        within(&stepped, 0, 600) / within(&plain, 0, 600),
+        within(&stepped, 600, 900) / within(&plain, 600, 900),
+    );
+    assert!((0.4..0.6).contains(&before), "{before}");
+    assert!((1.7..2.3).contains(&after), "{after}");
+}

@@ -26,6 +26,6 @@ pub mod trace;
 
 pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
 pub use curves::Curve;
-pub use generate::{Workload, generate};
+pub use generate::{SessionStream, Workload, generate};
 pub use specification::{Rate, Specification, SpecificationErrors};
 pub use trace::{About, Dialect, NetworkClass, Session, Trace, TraceErrors, Warming};

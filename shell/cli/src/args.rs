@@ -69,8 +69,8 @@ pub(crate) struct Serving {
     /// Order of a device's jobs: fcfs, elevator, deadline-elevator
     #[arg(long, value_name = "NAME")]
     order: Option<String>,
-    /// The policy's reference size, such as 8MiB
-    #[arg(long, value_name = "SIZE")]
+    /// The policy's reference size, such as 8MiB, or who finds it: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// For experiments on an emulated drive: run the server's own clocks K times faster
     #[arg(long, value_name = "K")]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 
+use headlong_engine::Control;
 use headlong_library::devices_of;
 use headlong_server::config::Config;
 use headlong_units::Bytes;
@@ -51,7 +52,10 @@ fn report(config: &Config) -> anyhow::Result<String> {
             engine.outstanding_reads_max,
             Bytes(engine.memory_bytes),
             engine.sizing.policy.name(),
-            Bytes(engine.sizing.reference_bytes),
+            match engine.control.mode {
+                Control::Off => Bytes(engine.sizing.reference_bytes).to_string(),
+                mode => mode.name().to_owned(),
+            },
             roots.join(", ")
         );
     }

@@ -24,6 +24,7 @@ mod simulate_chains;
 mod simulate_log;
 mod simulate_plan;
 mod simulated;
+mod sweep;
 mod trace;
 mod vanilla;
 mod verdict;

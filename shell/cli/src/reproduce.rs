@@ -4,12 +4,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use headlong_bench::reproduce::{Paper, experiment, netflix, reproduce};
+use headlong_bench::reproduce::{Paper, experiment, netflix, reproduce, reproduce_virtual};
 use headlong_sim::chains::Settings;
 
 use crate::bench::{Output, judge, show_plan};
 
-/// The papers' experiments again, our numbers beside theirs. All but netflix need root.
+/// The papers' experiments again, our numbers beside theirs. What needs a drive needs root.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Reproduce {
     /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
@@ -30,6 +30,20 @@ pub(crate) enum Reproduce {
         again: Again,
     },
     Netflix(NetflixAgain),
+    /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
+    ///
+    /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
+    ///
+    ///   headlong reproduce automated-prefetching --quick
+    ///   headlong reproduce automated-prefetching --real --quick
+    #[command(verbatim_doc_comment)]
+    AutomatedPrefetching {
+        /// Chosen points of its first figure in real time, on an emulated drive. Needs root
+        #[arg(long)]
+        real: bool,
+        #[command(flatten)]
+        again: Again,
+    },
 }
 
 /// How it is to be done again.
@@ -105,6 +119,11 @@ impl NetflixAgain {
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again) = match arguments {
         Reproduce::Netflix(again) => return again.run(),
+        Reproduce::AutomatedPrefetching { real: false, again } => {
+            let options = again.output.options("automated-prefetching", again.quick)?;
+            return judge(reproduce_virtual(again.quick, &options)?);
+        }
+        Reproduce::AutomatedPrefetching { real: true, again } => (Paper::Sizes, again),
         Reproduce::ToChunk(again) => (Paper::ToChunk, again),
         Reproduce::Libception { part, again } => match part.as_str() {
             "asap" => (Paper::Asap, again),

@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Placement, Record, Search, Setup, Window, settings};
+use headlong_sim::{Experiment, Placement, Record, Search, Setup, Window, charts, settings};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -12,6 +13,7 @@ use crate::mistake::Mistakes;
 use crate::simulate_chains::{self, SimulatingChains};
 use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
+use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
 use crate::vanilla::VanillaArgs;
 
 /// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
@@ -52,6 +54,9 @@ enum What {
         /// How many seeds, from --seed on
         #[arg(long, value_name = "N", default_value_t = 1)]
         seeds: u64,
+        /// Write a page with charts of how each run went
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Find the highest rate at which no call fails in steady state
     #[command(after_help = SEARCH_EXAMPLES)]
@@ -74,6 +79,12 @@ enum What {
         #[arg(long)]
         brief: bool,
     },
+    /// Go through every combination of some values, at given rates or at the highest without failure
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(Sweeping),
+    /// Say what no server could beat, whatever it knew of the future
+    #[command(after_help = BOUND_EXAMPLES)]
+    Bound(Bounding),
     Chains(SimulatingChains),
     Plan(Planning),
 }
@@ -89,26 +100,27 @@ const SEARCH_EXAMPLES: &str = "Examples:
 
 /// What the world is made of.
 #[derive(Debug, Clone, clap::Args)]
-struct WorldArgs {
+pub(crate) struct WorldArgs {
     /// What is asked for: a preset such as youtube-sd or youtube-hd, or a specification in TOML
     /// (FILE.toml)
     #[arg(value_name = "WORKLOAD")]
-    workload: String,
+    pub(crate) workload: String,
     /// A value of the workload's specification by its key, such as requests.size=20s; may be given
     /// several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
-    set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     /// Preset of the drive
     #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
-    drive: DriveSpec,
+    pub(crate) drive: DriveSpec,
     /// The engine's memory for pieces of files; of a vanilla server the page cache
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
-    memory: Bytes,
+    pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// The rule's reference size; the same as --engine prefetch=SIZE
-    #[arg(long, value_name = "SIZE")]
+    /// The rule's reference size, or who finds it (auto, auto-paper); the same as --engine
+    /// prefetch=SIZE
+    #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// Order of the device's jobs; the same as --engine order=NAME
     #[arg(long, value_name = "NAME")]
@@ -119,10 +131,10 @@ struct WorldArgs {
     /// Any setting of the engine, by its name in the server's configuration; may be given several
     /// times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
-    engine: Vec<(String, String)>,
+    pub(crate) engine: Vec<(String, String)>,
     /// First seed of the generated viewers
     #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    pub(crate) seed: u64,
     /// Length of the ramp, in which nothing counts
     #[arg(long, value_name = "TIME", default_value = "300s")]
     ramp: Duration,
@@ -131,7 +143,7 @@ struct WorldArgs {
     measure: Duration,
     /// Bytes that a viewer's socket takes beyond those that have left
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
-    socket: Bytes,
+    pub(crate) socket: Bytes,
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     request_max: Bytes,
@@ -142,14 +154,14 @@ struct WorldArgs {
     #[arg(long)]
     bit_rates: bool,
     #[command(flatten)]
-    vanilla: VanillaArgs,
+    pub(crate) vanilla: VanillaArgs,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// `70MiB/s`, or `70` for the same, as MiB/s.
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let amount = text.strip_suffix("/s").unwrap_or(text).trim();
     let rate = match amount.parse::<f64>() {
         Ok(number) => number,
@@ -171,7 +183,7 @@ fn drive(name: &str) -> Result<DriveSpec, String> {
     headlong_drive::preset(name).map_err(|error| error.to_string())
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` has no `=`; write it like NAME=VALUE"))?;
@@ -183,6 +195,17 @@ fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text)?;
     settings::set(&mut Setup::default().engine, &name, &value)?;
     Ok((name, value))
+}
+
+#[cfg(test)]
+impl Simulating {
+    /// What a sweep is told, if it is one.
+    pub(crate) fn sweeping(&self) -> Option<&Sweeping> {
+        match &self.what {
+            Some(What::Sweep(sweeping)) => Some(sweeping),
+            _ => None,
+        }
+    }
 }
 
 impl WorldArgs {
@@ -199,7 +222,7 @@ impl WorldArgs {
     }
 
     /// What the arguments mean, or all that is wrong with them.
-    fn experiment(&self) -> Result<Experiment, Mistakes> {
+    pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
         let mut mistakes = Vec::new();
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
@@ -241,6 +264,7 @@ impl WorldArgs {
                 workload,
                 drive: self.drive.clone(),
                 setup,
+                steps: Vec::new(),
             }),
             _ => Err(Mistakes(mistakes)),
         }
@@ -249,25 +273,22 @@ impl WorldArgs {
 
 /// Runs what was asked for.
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
-    let Some(what) = &simulating.what else {
-        return simulate_experiment(&simulating.experiment);
-    };
-    match what {
-        What::Run { world, rate, seeds } => {
-            let records = run(&world.experiment()?, world, rate, *seeds)?;
-            if world.json {
-                print(&serde_json::to_string_pretty(&records)?)?;
-            }
-            Ok(())
-        }
-        What::Search {
+    match &simulating.what {
+        None => simulate_experiment(&simulating.experiment),
+        Some(What::Run {
+            world,
+            rate,
+            seeds,
+            html,
+        }) => run_each(world, rate, *seeds, html.as_deref()),
+        Some(What::Search {
             world,
             rate,
             seeds,
             resolution,
             threads,
             brief,
-        } => {
+        }) => {
             let search = Search {
                 guess_mib_s: *rate,
                 resolution_mib_s: *resolution,
@@ -277,9 +298,29 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
             };
             find(world, &search, *brief)
         }
-        What::Chains(simulating) => simulate_chains::simulate(simulating),
-        What::Plan(planning) => simulate_plan::simulate(planning),
+        Some(What::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
+        Some(What::Bound(bounding)) => crate::sweep::bound(bounding),
+        Some(What::Chains(simulating)) => simulate_chains::simulate(simulating),
+        Some(What::Plan(planning)) => simulate_plan::simulate(planning),
     }
+}
+
+fn run_each(
+    world: &WorldArgs,
+    rates: &[f64],
+    seeds: u64,
+    html: Option<&std::path::Path>,
+) -> anyhow::Result<()> {
+    let records = run(&world.experiment()?, world, rates, seeds)?;
+    if let Some(file) = html {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let title = format!("{} in virtual time", world.workload);
+        charts::run_page(&title, &records, &command).write(file)?;
+    }
+    if world.json {
+        print(&serde_json::to_string_pretty(&records)?)?;
+    }
+    Ok(())
 }
 
 fn find(world: &WorldArgs, search: &Search, brief: bool) -> anyhow::Result<()> {
@@ -352,7 +393,7 @@ fn replay(words: impl Iterator<Item = String>, rate: f64, seed: u64) -> String {
     format!("{} --rate {rate}MiB/s --seed {seed}", kept.join(" "))
 }
 
-fn print(text: &str) -> std::io::Result<()> {
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
     writeln!(std::io::stdout(), "{text}")
 }
 
@@ -371,7 +412,7 @@ mod tests {
         };
         match simulating.what {
             Some(What::Run { world, .. } | What::Search { world, .. }) => world,
-            other => panic!("no world in {other:?}"),
+            _ => panic!("another command"),
         }
     }
 

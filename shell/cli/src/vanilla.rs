@@ -9,10 +9,10 @@ pub(crate) struct VanillaArgs {
     /// What answers: headlong, or vanilla, a web server such as nginx that sends files from the
     /// kernel's page cache
     #[arg(long, value_name = "NAME", default_value = "headlong")]
-    server: String,
+    pub(crate) server: String,
     /// Vanilla: how far the kernel reads ahead (read_ahead_kb)
     #[arg(long, value_name = "SIZE", default_value = "128KiB")]
-    read_ahead: Bytes,
+    pub(crate) read_ahead: Bytes,
     /// Vanilla: the largest request to the device (max_sectors_kb)
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     max_sectors: Bytes,

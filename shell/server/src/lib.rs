@@ -10,6 +10,7 @@ pub mod net;
 mod raw;
 mod reload;
 pub mod run;
+mod sizes;
 mod start;
 mod tasks;
 pub mod time_scale;

@@ -68,7 +68,7 @@ impl Reloader {
         }
         self.state.log.reopen();
         tracing::info!(
-            "reloaded; addresses, roots, memory, piece, logs' places, limits, io and time_scale take a restart"
+            "reloaded; addresses, roots, memory, piece, state, logs' places, limits, io and time_scale take a restart"
         );
     }
 }

@@ -18,6 +18,7 @@ use crate::net::{
     serve_listener, shutdown, tls_acceptor,
 };
 use crate::reload::Reloader;
+use crate::sizes::Sizes;
 use crate::start;
 use crate::tasks;
 use crate::view;
@@ -132,7 +133,8 @@ async fn serve(
         (trigger, task)
     });
     let rescan = config.time_scale().wall(config.rescan);
-    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), rescan));
+    let sizes = Sizes::new(config.state.clone());
+    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), rescan, sizes.clone()));
     tracing::info!(addresses = addresses.join(" "), "serving");
     start::notify(&[sd_notify::NotifyState::Ready]);
 
@@ -152,6 +154,7 @@ async fn serve(
     let ended = async { while serving.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(drain_timeout + DRAIN_SPARE, ended).await;
     upkeep.abort();
+    tasks::remember_sizes(&state, &sizes).await;
     for device in &state.devices {
         device.shutdown().await;
     }

@@ -9,6 +9,7 @@ use crate::http::HttpSettings;
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
 use crate::run::RunError;
+use crate::sizes::{Sizes, Who};
 
 /// Walks the roots; what is odd in them is said once.
 pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
@@ -38,6 +39,7 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
     for warning in config.warnings(&names) {
         tracing::warn!("{warning}");
     }
+    let sizes = Sizes::new(config.state.clone());
     let mut devices = Vec::new();
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
         let rotational = config.device(&name).rotational.unwrap_or(rotational);
@@ -46,9 +48,16 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
             rotational,
             memory = %headlong_units::Bytes(engine.memory_bytes),
             policy = engine.sizing.policy.name(),
+            control = engine.control.mode.name(),
             order = engine.order.name(),
             "starting a device"
         );
+        let who = Who {
+            name: &name,
+            roots: &info.roots,
+            capacity_bytes: info.capacity_bytes,
+        };
+        let engine = sizes.begin(who, engine);
         let io = io_mode(config.io_for(&name));
         devices.push(Device::start(DeviceConfig {
             name,

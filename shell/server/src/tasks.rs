@@ -11,9 +11,16 @@ use tokio::time::{Instant, sleep};
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::reload::Reloader;
+use crate::sizes::Sizes;
 
 /// How often streams that no path leads to any more are cleared away.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest time to wait for that.
+const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How often the prefetch sizes found are written down, beside the stop: what a crash may cost.
+const REMEMBER_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Acts on signals until one of them means stop.
 pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<()> {
@@ -33,14 +40,32 @@ pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<(
 
 /// Searches the roots every `rescan` (never, if that is zero), tells the devices of streams that
 /// are gone, and reads headers in idle moments.
-pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration) {
+pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration, sizes: Sizes) {
     let scanned = Notify::new();
     // The scan of the start.
     scanned.notify_one();
     tokio::join!(
         sweep(&state, rescan, &scanned),
-        read_headers(&state, &scanned)
+        read_headers(&state, &scanned),
+        async {
+            loop {
+                sleep(REMEMBER_INTERVAL).await;
+                remember_sizes(&state, &sizes).await;
+            }
+        }
     );
+}
+
+/// Writes down the prefetch sizes that controllers found.
+pub(crate) async fn remember_sizes(state: &MediaState, sizes: &Sizes) {
+    let mut snapshots = Vec::new();
+    for device in &state.devices {
+        snapshots.push(device.snapshot().await);
+    }
+    let sizes = sizes.clone();
+    // A folder that hangs must not keep the server from stopping.
+    let written = tokio::task::spawn_blocking(move || sizes.remember(&snapshots));
+    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, written).await;
 }
 
 async fn sweep(state: &MediaState, rescan: Duration, scanned: &Notify) {

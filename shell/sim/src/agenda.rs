@@ -1,4 +1,7 @@
 //! The one queue of events: what will happen, in order of time and then of being planned.
+//!
+//! The heap holds times and places, and what is to happen lies beside it: so that what is moved up
+//! and down is small, whatever an event carries.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,53 +11,49 @@ use headlong_units::Instant;
 /// Things to come. Of two at the same time, the one planned first comes first.
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
-    heap: BinaryHeap<Reverse<Entry<T>>>,
+    heap: BinaryHeap<Reverse<Entry>>,
+    things: Vec<Option<T>>,
+    /// Places among the things that are free.
+    free: Vec<u32>,
     planned: u64,
 }
 
-#[derive(Debug)]
-struct Entry<T> {
-    at: Instant,
-    turn: u64,
-    what: T,
-}
-
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.turn == other.turn
-    }
-}
-
-impl<T> Eq for Entry<T> {}
-
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Entry<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.turn).cmp(&(other.at, other.turn))
-    }
-}
+/// When, the how-manieth planned, and where what is to happen lies.
+type Entry = (Instant, u64, u32);
 
 impl<T> Agenda<T> {
     pub(crate) fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
+            things: Vec::new(),
+            free: Vec::new(),
             planned: 0,
         }
+    }
+
+    /// How much is to come.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
     }
 
     pub(crate) fn plan(&mut self, at: Instant, what: T) {
         let turn = self.planned;
         self.planned += 1;
-        self.heap.push(Reverse(Entry { at, turn, what }));
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.things[place as usize] = Some(what);
+                place
+            }
+            None => {
+                self.things.push(Some(what));
+                self.things.len() as u32 - 1
+            }
+        };
+        self.heap.push(Reverse((at, turn, place)));
     }
 
     pub(crate) fn next_at(&self) -> Option<Instant> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
+        self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// The first thing, if its time has come.
@@ -62,7 +61,9 @@ impl<T> Agenda<T> {
         if self.next_at()? > now {
             return None;
         }
-        self.heap.pop().map(|Reverse(entry)| entry.what)
+        let Reverse((_, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        self.things[place as usize].take()
     }
 }
 

@@ -50,6 +50,11 @@ impl Disk {
         &mut self.device
     }
 
+    /// Block requests and reads under way.
+    pub(crate) fn live(&self) -> usize {
+        self.device.outstanding() + self.reads.len()
+    }
+
     /// A read of `length` bytes from `physical` on.
     pub(crate) fn submit(
         &mut self,

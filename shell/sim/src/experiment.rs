@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use headlong_drive::DriveSpec;
 use headlong_player::ObjectId;
-use headlong_units::{BitRate, Instant, MIB};
+use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{Extent, Rate};
-use headlong_workload::{Catalogue, Specification, Trace, generate};
+use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
 use crate::{File, Measure, Record, Setup, SetupError, World};
 
@@ -22,6 +22,8 @@ pub struct Experiment {
     pub drive: DriveSpec,
     /// Everything else.
     pub setup: Setup,
+    /// From when on how many times the rate is asked for; the rate itself if empty.
+    pub steps: Vec<(Duration, f64)>,
 }
 
 impl Experiment {
@@ -39,15 +41,22 @@ impl Experiment {
     /// # Errors
     /// If it cannot be made.
     pub fn observe(&self, rate_mib_s: f64, seed: u64) -> Result<Measure, SetupError> {
+        let specification = self.specification(rate_mib_s);
+        let catalogue = Catalogue::of(&specification);
+        let sessions = SessionStream::new(&specification, &catalogue, seed);
+        let sessions = sessions.with_steps(self.steps.iter().copied());
+        let (setup, drive) = (self.setup.clone(), self.drive.build());
+        let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drive)?;
+        Ok(world.run())
+    }
+
+    /// The workload at a rate, for the length of the run.
+    pub(crate) fn specification(&self, rate_mib_s: f64) -> Specification {
         let mut specification = self.workload.clone();
         specification.sessions.rate = Rate::Bytes(rate_mib_s * MIB as f64);
         let length = self.setup.window.to.since(Instant::ZERO) + self.setup.ramp_down;
         specification.sessions.extent = Extent::Time(length);
-        let workload = generate(&specification, seed);
-        let files = files_of(&workload.catalogue, &workload.trace);
-        let drive = self.drive.build();
-        let world = World::new(self.setup.clone(), &files, &workload.trace, drive)?;
-        Ok(world.run())
+        specification
     }
 }
 

@@ -2,6 +2,7 @@
 
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, Bytes};
+use headlong_workload::Catalogue;
 
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,86 @@ pub(crate) struct Layout {
     places: Vec<Option<Place>>,
 }
 
+/// # Errors
+/// What is needed and what there is.
+fn fits(needed_bytes: u64, capacity_bytes: u64) -> Result<(), String> {
+    if needed_bytes <= capacity_bytes {
+        return Ok(());
+    }
+    let (needed, there) = (Bytes(needed_bytes), Bytes(capacity_bytes));
+    Err(format!(
+        "the catalogue needs {needed} and the drive has {there}; choose a larger drive or fewer \
+         titles"
+    ))
+}
+
+/// Where each title of a catalogue begins: the same places as [`Layout::new`] gives to the files one
+/// by one.
+#[derive(Debug, Clone)]
+pub(crate) struct Ground<'a> {
+    catalogue: &'a Catalogue,
+    /// What the addresses of packed files are multiplied with and divided by.
+    spread: Option<(u64, u64)>,
+    /// By number of title.
+    starts: Vec<u64>,
+}
+
+impl<'a> Ground<'a> {
+    /// # Errors
+    /// What is needed and what there is, if the titles do not fit.
+    pub(crate) fn new(
+        catalogue: &'a Catalogue,
+        capacity_bytes: u64,
+        placement: Placement,
+    ) -> Result<Self, String> {
+        let mut starts = vec![0; catalogue.titles.len()];
+        let mut next = 0_u64;
+        for number in &catalogue.creation_order {
+            let Some(title) = catalogue.titles.get(*number as usize) else {
+                continue;
+            };
+            starts[*number as usize] = next;
+            let chunk_bytes = catalogue.chunk_bytes.unwrap_or(title.file_bytes).max(1);
+            let whole = title.file_bytes / chunk_bytes;
+            let rest = title.file_bytes % chunk_bytes;
+            next += whole * chunk_bytes.next_multiple_of(BLOCK_BYTES);
+            next += rest.next_multiple_of(BLOCK_BYTES);
+        }
+        fits(next, capacity_bytes)?;
+        let spread = (placement == Placement::Spread).then_some((capacity_bytes, next.max(1)));
+        Ok(Self {
+            catalogue,
+            spread,
+            starts,
+        })
+    }
+
+    /// Where the file lies that begins so far into a title.
+    pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<Place> {
+        let title = self.catalogue.titles.get(number as usize)?;
+        let chunk_bytes = self
+            .catalogue
+            .chunk_bytes
+            .unwrap_or(title.file_bytes)
+            .max(1);
+        let before = start / chunk_bytes * chunk_bytes.next_multiple_of(BLOCK_BYTES);
+        Some(Place {
+            physical: match self.spread {
+                None => self.starts[number as usize] + before,
+                Some(by) => spread(self.starts[number as usize] + before, by),
+            },
+            size_bytes: chunk_bytes.min(title.file_bytes.saturating_sub(start)),
+            bit_rate: Some(BitRate(title.bit_rate() as u64)),
+        })
+    }
+}
+
+/// An address of packed files when they are spread: times the one, divided by the other.
+fn spread(physical: u64, (times, by): (u64, u64)) -> u64 {
+    let place = u128::from(physical) * u128::from(times) / u128::from(by);
+    place as u64 / BLOCK_BYTES * BLOCK_BYTES
+}
+
 /// Blocks of the file system; a file begins on one.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -65,26 +146,70 @@ impl Layout {
             }
             next += file.size_bytes.next_multiple_of(BLOCK_BYTES);
         }
-        if next > capacity_bytes {
-            let (needed, there) = (Bytes(next), Bytes(capacity_bytes));
-            return Err(format!(
-                "the catalogue needs {needed} and the drive has {there}; choose a larger drive or \
-                 fewer titles"
-            ));
-        }
+        fits(next, capacity_bytes)?;
         if placement == Placement::Spread {
-            let spread = |physical: u64| {
-                let place = u128::from(physical) * u128::from(capacity_bytes) / u128::from(next);
-                place as u64 / BLOCK_BYTES * BLOCK_BYTES
-            };
             for place in places.iter_mut().flatten() {
-                place.physical = spread(place.physical);
+                place.physical = spread(place.physical, (capacity_bytes, next.max(1)));
             }
         }
         Ok(Self { places })
     }
 
+    /// One in which nothing is known yet.
+    pub(crate) fn empty() -> Self {
+        Self { places: Vec::new() }
+    }
+
+    /// A file that will be asked for.
+    pub(crate) fn know(&mut self, object: ObjectId, place: Place) {
+        let index = object.0 as usize;
+        if index >= self.places.len() {
+            self.places.resize(index + 1, None);
+        }
+        self.places[index] = Some(place);
+    }
+
     pub(crate) fn place(&self, object: ObjectId) -> Option<Place> {
         self.places.get(object.0 as usize).copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_workload::{Specification, generate};
+
+    use super::*;
+    use crate::files_of;
+
+    #[test]
+    fn titles_lie_where_their_files_would_one_by_one() {
+        for (chunk, placement) in [
+            ("off", Placement::Packed),
+            ("512KiB", Placement::Spread),
+            ("100008B", Placement::Packed),
+        ] {
+            let overrides = [
+                ("catalogue.chunk", chunk),
+                ("sessions.count", "100"),
+                ("title.sd.count", "50"),
+            ];
+            let overrides = overrides.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let specification = Specification::preset("youtube-2011", &overrides).expect("right");
+            let workload = generate(&specification, 1);
+            let (catalogue, trace) = (&workload.catalogue, &workload.trace);
+            let layout =
+                Layout::new(&files_of(catalogue, trace), 1 << 40, placement).expect("fits");
+            let ground = Ground::new(catalogue, 1 << 40, placement).expect("fits");
+            let mut stream = headlong_workload::SessionStream::new(&specification, catalogue, 1);
+            assert_eq!((&mut stream).count(), 100);
+            for id in 0..stream.object_count() as u32 {
+                let key = stream.object(ObjectId(id)).expect("named");
+                assert_eq!(
+                    ground.place(key),
+                    layout.place(ObjectId(id)),
+                    "{chunk} {id}"
+                );
+            }
+        }
     }
 }

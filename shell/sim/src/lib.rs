@@ -11,10 +11,13 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod bound;
 pub mod chains;
+pub mod charts;
 mod device;
 mod disk;
 mod experiment;
+mod histogram;
 mod layout;
 mod link;
 mod measure;
@@ -22,17 +25,22 @@ mod origin;
 pub mod plan;
 mod record;
 mod search;
+mod series;
 mod server;
 pub mod settings;
+pub mod sweep;
 mod vanilla;
 mod world;
 
+pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};
+pub use histogram::Histogram;
 pub use layout::{File, Placement};
-pub use measure::{Calls, Look, Measure, Window};
+pub use measure::{Calls, Measure, Seen, Window};
 pub use origin::CacheUse;
 pub use record::{MemoryShares, Record, Sample, Spread};
 pub use search::{Found, Search};
+pub use series::Look;
 pub use vanilla::{Access, CacheKind, Scheduler, VanillaSetup};
 pub use world::{ServerKind, Setup, SetupError, World};

@@ -1,14 +1,18 @@
 //! What is seen of a world: what viewers got, what the server did for it, what the drive paid.
 //!
 //! The one idea: two snapshots of counters, when the window opens and when it closes, and between
-//! them every call that ended. What happens outside the window is counted apart.
+//! them a distribution of the calls that ended. What happens outside the window is counted apart.
+//!
+//! Invariant: what is kept does not grow with the length of a run.
 
 use headlong_engine::{MemoryUse, Stats};
 use headlong_player::{CallEnd, CallRecord};
 use headlong_units::{Duration, Instant};
 
 use crate::device::{DriveUse, Pattern};
+use crate::histogram::Histogram;
 use crate::origin::{CacheUse, Origin, State};
+use crate::series::{Look, Looks};
 
 /// When what happens counts: steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,27 +38,6 @@ impl Window {
     pub fn contains(&self, at: Instant) -> bool {
         (self.from..self.to).contains(&at)
     }
-}
-
-/// The state of things at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// When.
-    pub at: Instant,
-    /// Viewers present.
-    pub viewers: u64,
-    /// How memory is divided.
-    pub memory: MemoryUse,
-    /// Jobs waiting for the device.
-    pub queue: usize,
-    /// Of those, jobs somebody waits for.
-    pub queue_demanded: usize,
-    /// Jobs past their deadline.
-    pub queue_overdue: usize,
-    /// Live chains.
-    pub chains: usize,
-    /// Counters of the shard so far.
-    pub stats: Stats,
 }
 
 /// What became of the calls that ended within the window.
@@ -95,6 +78,47 @@ impl Calls {
     }
 }
 
+/// Sums over regular looks at the state of things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// How many looks.
+    pub looks: u64,
+    /// Viewers present, summed.
+    pub viewers: u64,
+    /// Viewers present, at most.
+    pub viewers_max: u64,
+    /// Jobs that somebody waited for, summed.
+    pub queue_demanded: u64,
+    /// The prefetch size in use, summed.
+    pub prefetch_bytes: u128,
+    /// Memory by class, summed: free, filling, unread, sending, read.
+    pub memory: [u128; 5],
+}
+
+impl Seen {
+    fn add(&mut self, look: &Look) {
+        self.looks += 1;
+        self.viewers += look.viewers;
+        self.viewers_max = self.viewers_max.max(look.viewers);
+        self.queue_demanded += look.queue_demanded as u64;
+        self.prefetch_bytes += u128::from(look.control.bytes);
+        for (sum, bytes) in self.memory.iter_mut().zip(classes(&look.memory)) {
+            *sum += u128::from(bytes);
+        }
+    }
+}
+
+/// Memory by class: free, filling, unread, sending, read.
+pub(crate) fn classes(memory: &MemoryUse) -> [u64; 5] {
+    [
+        memory.free_bytes,
+        memory.filling_bytes,
+        memory.unread_bytes,
+        memory.sending_bytes,
+        memory.read_bytes,
+    ]
+}
+
 /// Everything that was seen.
 #[derive(Debug)]
 pub struct Measure {
@@ -108,11 +132,18 @@ pub struct Measure {
     /// Failures within the window by class of the network.
     pub failures_by_class: Vec<u64>,
     /// Times from sending to the last byte of the calls answered whole, by class.
-    pub response_times: Vec<Vec<Duration>>,
-    /// Times from a request's arrival at the server until its first piece was there.
-    pub waits: Vec<Duration>,
-    /// The state of things, regularly, from the beginning on.
-    pub looks: Vec<Look>,
+    pub response_times: Vec<Histogram>,
+    /// Times from a request's arrival at the server until its first piece was there, within the
+    /// window.
+    pub waits: Histogram,
+    /// Sums over the looks within the window.
+    pub seen: Seen,
+    /// The most things that were alive at once, looked at regularly: viewers present, what is
+    /// planned, replies, looks kept, chains.
+    pub live_max: usize,
+    /// Things that happened from the beginning on: arrivals, requests, pieces, and the like.
+    pub events: u64,
+    looks: Looks,
     /// What the shard counted within the window.
     pub stats: Stats,
     /// What the drive did within the window.
@@ -135,7 +166,6 @@ pub struct Measure {
     ended_at: Instant,
     stats_before: Stats,
     drive_before: DriveUse,
-    waits_before: usize,
     began: u64,
     ended: u64,
 }
@@ -148,9 +178,12 @@ impl Measure {
             calls: Calls::default(),
             calls_outside: Calls::default(),
             failures_by_class: vec![0; classes],
-            response_times: vec![Vec::new(); classes],
-            waits: Vec::new(),
-            looks: Vec::new(),
+            response_times: vec![Histogram::default(); classes],
+            waits: Histogram::default(),
+            seen: Seen::default(),
+            live_max: 0,
+            events: 0,
+            looks: Looks::new(),
             stats: Stats::default(),
             drive: DriveUse::default(),
             pattern: Pattern::default(),
@@ -164,7 +197,6 @@ impl Measure {
             memory_at_end: None,
             stats_before: Stats::default(),
             drive_before: DriveUse::default(),
-            waits_before: 0,
             began: 0,
             ended: 0,
         }
@@ -195,11 +227,9 @@ impl Measure {
         self.ended
     }
 
-    /// The looks within the window.
-    pub fn looks_within(&self) -> impl Iterator<Item = &Look> + '_ {
-        self.looks
-            .iter()
-            .filter(|look| self.window.contains(look.at))
+    /// The state of things, regularly, from the beginning on.
+    pub fn looks(&self) -> &[Look] {
+        self.looks.kept()
     }
 
     pub(crate) fn session_began(&mut self) {
@@ -226,15 +256,15 @@ impl Measure {
         self.calls.count(record);
         if record.end == CallEnd::Whole {
             let took = record.ended.since(record.sent);
-            self.response_times[class as usize].push(took);
+            self.response_times[class as usize].add(took);
         } else if crate::world::is_failure(record) {
             self.failures_by_class[class as usize] += 1;
         }
     }
 
-    pub(crate) fn look(&mut self, at: Instant, state: &State) {
+    pub(crate) fn look(&mut self, at: Instant, state: &State, live: usize) {
         let queue = state.queue;
-        self.looks.push(Look {
+        let look = Look {
             at,
             viewers: self.began - self.ended,
             memory: state.memory,
@@ -242,14 +272,22 @@ impl Measure {
             queue_demanded: queue.jobs_demanded,
             queue_overdue: queue.jobs_overdue,
             chains: state.chains,
+            control: state.control,
+            head_physical: queue.head_physical,
             stats: state.stats,
-        });
+        };
+        if self.window.contains(at) {
+            self.seen.add(&look);
+        }
+        let live = live + look.chains + self.looks.kept().len();
+        self.live_max = self.live_max.max(live);
+        self.looks.add(look);
     }
 
-    pub(crate) fn open(&mut self, server: &dyn Origin) {
+    pub(crate) fn open(&mut self, server: &mut dyn Origin) {
         self.stats_before = server.state().stats;
         self.drive_before = server.device().used();
-        self.waits_before = server.waits().len();
+        server.take_waits();
     }
 
     pub(crate) fn end(&mut self, now: Instant, server: &dyn Origin) {
@@ -258,13 +296,12 @@ impl Measure {
         self.drive_whole = server.device().used();
     }
 
-    pub(crate) fn close(&mut self, now: Instant, server: &dyn Origin) {
+    pub(crate) fn close(&mut self, now: Instant, server: &mut dyn Origin) {
         self.closed_at = now;
         self.stats = server.state().stats - self.stats_before;
         self.drive = server.device().used().since(&self.drive_before);
         self.pattern = server.device().pattern().clone();
         self.cache = server.cache();
-        let within = server.waits().iter().skip(self.waits_before);
-        self.waits = within.map(|(_, wait)| *wait).collect();
+        self.waits = server.take_waits();
     }
 }

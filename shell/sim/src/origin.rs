@@ -6,11 +6,13 @@
 
 use std::fmt::Debug;
 
-use headlong_engine::{MemoryUse, QueueUse, RequestId, Slot, Stats};
+use headlong_engine::{ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
 use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::Device;
+use crate::histogram::Histogram;
+use crate::layout::Place;
 use crate::link::Link;
 
 /// Bytes for a viewer, or the end of hope.
@@ -48,6 +50,8 @@ pub(crate) struct State {
     pub(crate) queue: QueueUse,
     pub(crate) chains: usize,
     pub(crate) stats: Stats,
+    /// The prefetch size in use; of a vanilla server its kernel's read-ahead.
+    pub(crate) control: ControlView,
 }
 
 /// A kernel's page cache at one moment.
@@ -104,8 +108,14 @@ pub(crate) trait Origin: Debug {
     /// The drive, to begin to look at it.
     fn device_mut(&mut self) -> &mut Device;
 
-    /// When each first piece was there, and how long it had been waited for.
-    fn waits(&self) -> &[(Instant, Duration)];
+    /// Times from asking until the first piece was there, since this was last asked.
+    fn take_waits(&mut self) -> Histogram;
+
+    /// A file that will be asked for.
+    fn know(&mut self, object: ObjectId, place: Place);
+
+    /// Things that are kept while somebody waits for them.
+    fn live(&self) -> usize;
 
     /// How things are.
     fn state(&self) -> State;

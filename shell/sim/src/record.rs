@@ -1,13 +1,18 @@
 //! The record of one run: figures for people and for programs.
 
-use headlong_units::{Duration, Instant, KIB, MIB};
-use serde::Serialize;
+use std::borrow::Cow;
 
-use crate::measure::{Look, Measure};
+use headlong_engine::Stats;
+use headlong_units::{Duration, Instant, KIB, MIB};
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+use crate::measure::{Measure, Seen, classes};
+use crate::series::Look;
 
 /// Figures of one run, taken within its window unless said otherwise. Times in seconds or, where
 /// the name says so, milliseconds; rates in MiB/s.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Rate that the workload was generated for.
     pub rate_mib_s: f64,
@@ -84,12 +89,21 @@ pub struct Record {
     pub response_ms_by_class: Vec<Spread>,
     /// Mean division of memory.
     pub memory: MemoryShares,
+    /// The prefetch size in use, on average.
+    pub prefetch_mib: f64,
+    /// Prefetched bytes that were evicted unread.
+    pub evicted_mib_s: f64,
+    /// How long they had been in memory, on average.
+    pub eviction_s: f64,
+    /// Disk time per 128 KiB asked for: time per byte times the miss ratio, which the paper's
+    /// controller makes as small as it can (automated-prefetching 4.1).
+    pub score_ms: f64,
     /// How things went, from the beginning of the run on.
     pub series: Vec<Sample>,
 }
 
 /// One moment, and what happened since the one before.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When, from the beginning of the run.
     pub second: f64,
@@ -109,12 +123,30 @@ pub struct Sample {
     pub queue_overdue: usize,
     /// Live chains.
     pub chains: usize,
+    /// Disk time per 128 KiB asked for since the moment before: what the size is judged by.
+    pub score_ms: f64,
+    /// Prefetched bytes evicted unread since the moment before.
+    pub evicted_mib_s: f64,
+    /// How long those had been in memory, on average; zero of none.
+    pub eviction_s: f64,
+    /// Where the device last read, from its start.
+    pub head_gib: f64,
+    /// Reference size of prefetches in use.
+    pub prefetch_mib: f64,
+    /// The size it is going to.
+    pub prefetch_target_mib: f64,
+    /// Disk time for each MiB sent when the size was last judged; none without a controller.
+    pub score_ms_per_mib: Option<f64>,
+    /// What came of that.
+    pub reason: Option<Cow<'static, str>>,
+    /// Bytes evicted before anybody read them, by bytes sent, since the moment before.
+    pub evicted_ratio: f64,
     /// Division of memory.
     pub memory: MemoryShares,
 }
 
 /// A distribution in a few figures.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Spread {
     /// How many.
     pub count: usize,
@@ -133,7 +165,7 @@ pub struct Spread {
 }
 
 /// Shares of memory by class of slots; they add up to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct MemoryShares {
     /// Holding nothing.
     pub free: f64,
@@ -148,26 +180,16 @@ pub struct MemoryShares {
 }
 
 impl Spread {
-    fn of(times: impl Iterator<Item = Duration>) -> Self {
-        let mut sorted: Vec<u64> = times.map(|time| time.0).collect();
-        sorted.sort_unstable();
-        let Some(&last) = sorted.last() else {
-            return Self::default();
-        };
-        let milliseconds = |nanoseconds: u64| round(nanoseconds as f64 / 1e6, 3);
-        let quantile = |share: f64| {
-            let rank = (share * sorted.len() as f64).ceil() as usize;
-            milliseconds(sorted[rank.clamp(1, sorted.len()) - 1])
-        };
-        let sum: u128 = sorted.iter().map(|time| u128::from(*time)).sum();
+    fn of(times: &Histogram) -> Self {
+        let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
         Self {
-            count: sorted.len(),
-            mean: milliseconds((sum / sorted.len() as u128) as u64),
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: milliseconds(last),
+            count: times.count() as usize,
+            mean: milliseconds(times.mean()),
+            p50: milliseconds(times.quantile(0.5)),
+            p90: milliseconds(times.quantile(0.9)),
+            p99: milliseconds(times.quantile(0.99)),
+            p999: milliseconds(times.quantile(0.999)),
+            max: milliseconds(times.max()),
         }
     }
 }
@@ -180,12 +202,13 @@ impl Record {
         let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
         let per_read = |time: Duration| ratio(time.as_secs_f64() * 1e3, stats.reads_done as f64);
         let share = |part: u64, whole: u64| ratio(part as f64, whole as f64);
-        let looks: Vec<&Look> = seen.looks_within().collect();
-        let demanded: usize = looks.iter().map(|look| look.queue_demanded).sum();
-        let waited = seen.waits.iter().filter(|wait| **wait > Duration::ZERO);
-        let viewers: u64 = looks.iter().map(|look| look.viewers).sum();
-        let all = seen.response_times.iter().flatten().copied();
-        let by_class = seen.response_times.iter();
+        let looks = &seen.seen;
+        let mut all = Histogram::default();
+        seen.response_times
+            .iter()
+            .for_each(|times| all.merge(times));
+        let waited = seen.waits.count() - seen.waits.zeros();
+        let prefetch = looks.prefetch_bytes as f64 / MIB as f64;
         let parts = &drive.parts;
         Self {
             rate_mib_s,
@@ -197,8 +220,8 @@ impl Record {
             failures_by_class: seen.failures_by_class.clone(),
             sessions: seen.sessions_began(),
             calls: seen.calls.ended,
-            viewers_mean: share(viewers, looks.len() as u64),
-            viewers_max: looks.iter().map(|look| look.viewers).max().unwrap_or(0),
+            viewers_mean: share(looks.viewers, looks.looks),
+            viewers_max: looks.viewers_max,
             served_mib_s: mib_s(seen.calls.whole_bytes),
             disk_mib_s: mib_s(stats.bytes_read),
             busy: ratio(stats.busy_time.as_secs_f64(), seconds),
@@ -219,15 +242,17 @@ impl Record {
             jobs_merged_ratio: share(stats.jobs_merged, stats.jobs + stats.jobs_merged),
             job_wanted_kib: share(stats.job_bytes_wanted / KIB, stats.jobs),
             queue_mean: ratio(stats.queue_time.as_secs_f64(), seconds),
-            queue_demanded_mean: share(demanded as u64, looks.len() as u64),
-            waited_ratio: share(waited.count() as u64, seen.waits.len() as u64),
-            wait_ms: Spread::of(seen.waits.iter().copied()),
-            response_ms: Spread::of(all),
-            response_ms_by_class: by_class
-                .map(|times| Spread::of(times.iter().copied()))
-                .collect(),
-            memory: MemoryShares::mean_of(&looks),
-            series: seen.looks.windows(2).map(Sample::between).collect(),
+            queue_demanded_mean: share(looks.queue_demanded, looks.looks),
+            waited_ratio: share(waited, seen.waits.count()),
+            wait_ms: Spread::of(&seen.waits),
+            response_ms: Spread::of(&all),
+            response_ms_by_class: seen.response_times.iter().map(Spread::of).collect(),
+            memory: MemoryShares::mean_of(looks),
+            prefetch_mib: ratio(prefetch, looks.looks as f64),
+            evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
+            eviction_s: eviction_s(stats),
+            score_ms: score_ms(stats),
+            series: seen.looks().windows(2).map(Sample::between).collect(),
         }
     }
 
@@ -292,7 +317,19 @@ impl Sample {
             queue_demanded: look.queue_demanded,
             queue_overdue: look.queue_overdue,
             chains: look.chains,
-            memory: MemoryShares::mean_of(&[look]),
+            score_ms: score_ms(&stats),
+            evicted_mib_s: mib_s(stats.prefetch_evicted_bytes),
+            eviction_s: eviction_s(&stats),
+            head_gib: round(look.head_physical as f64 / (1u64 << 30) as f64, 3),
+            memory: MemoryShares::of(classes(&look.memory).map(u128::from)),
+            prefetch_mib: ratio(look.control.bytes as f64, MIB as f64),
+            prefetch_target_mib: ratio(look.control.target_bytes as f64, MIB as f64),
+            score_ms_per_mib: look
+                .control
+                .score
+                .map(|score| round(score.as_secs_f64() * 1e3, 4)),
+            reason: look.control.reason.map(|reason| reason.name().into()),
+            evicted_ratio: ratio(stats.prefetch_evicted_bytes as f64, stats.bytes_sent as f64),
         }
     }
 }
@@ -310,24 +347,14 @@ impl Record {
 }
 
 impl MemoryShares {
-    fn mean_of(looks: &[&Look]) -> Self {
-        let mut sum = [0_u64; 5];
-        for look in looks {
-            let memory = &look.memory;
-            let classes = [
-                memory.free_bytes,
-                memory.filling_bytes,
-                memory.unread_bytes,
-                memory.sending_bytes,
-                memory.read_bytes,
-            ];
-            for (sum, class) in sum.iter_mut().zip(classes) {
-                *sum += class;
-            }
-        }
-        let all: u64 = sum.iter().sum();
+    fn mean_of(seen: &Seen) -> Self {
+        Self::of(seen.memory)
+    }
+
+    fn of(classes: [u128; 5]) -> Self {
+        let all: u128 = classes.iter().sum();
         let [free, filling, unread, sending, read] =
-            sum.map(|class| ratio(class as f64, all as f64));
+            classes.map(|class| ratio(class as f64, all as f64));
         Self {
             free,
             filling,
@@ -336,6 +363,21 @@ impl MemoryShares {
             read,
         }
     }
+}
+
+/// Bytes of a transaction of FreeBSD's, by which the papers count disk time.
+const TRANSACTION_BYTES: f64 = 131_072.0;
+
+/// Milliseconds of the disk for 128 KiB that were asked for.
+fn score_ms(stats: &Stats) -> f64 {
+    let transactions = stats.bytes_requested as f64 / TRANSACTION_BYTES;
+    ratio(stats.busy_time.as_secs_f64() * 1e3, transactions)
+}
+
+/// Seconds that evicted pieces had been in memory, on average.
+fn eviction_s(stats: &Stats) -> f64 {
+    let time = stats.prefetch_eviction_time.as_secs_f64();
+    ratio(time, stats.prefetch_evictions as f64)
 }
 
 /// A ratio to four places; zero of nothing.

@@ -28,7 +28,7 @@ pub struct Search {
 }
 
 /// What was found.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Found {
     /// The highest rate that passed, MiB/s; `None` if none did.
     pub passed_mib_s: Option<f64>,

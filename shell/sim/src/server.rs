@@ -15,9 +15,11 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::Layout;
+use crate::histogram::Histogram;
+use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::world::Setup;
 
 #[derive(Debug)]
 struct Reply {
@@ -37,36 +39,35 @@ pub(crate) struct Server {
     layout: Layout,
     socket_bytes: u64,
     bit_rates_known: bool,
+    bit_rates_told: Vec<(BitRate, BitRate)>,
     registered: BTreeSet<StreamId>,
     replies: BTreeMap<RequestId, Reply>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there, and how many bytes had been asked for.
-    waits: Vec<(Instant, Duration)>,
+    /// From asking until the first piece was there.
+    waits: Histogram,
+    /// When time is to pass next, as of the last call of the shard or the disk.
+    next_at: Option<Instant>,
     checked: bool,
 }
 
 impl Server {
-    pub(crate) fn new(
-        shard: Shard,
-        disk: Disk,
-        layout: Layout,
-        socket_bytes: u64,
-        bit_rates_known: bool,
-        checked: bool,
-    ) -> Self {
+    pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
+        let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
         Self {
+            next_at: timeouts.into_iter().flatten().min(),
             shard,
             disk,
             layout,
-            socket_bytes,
-            bit_rates_known,
+            socket_bytes: setup.socket_bytes,
+            bit_rates_known: setup.bit_rates_known,
+            bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeSet::new(),
             replies: BTreeMap::new(),
             next_id: 0,
             outcomes: VecDeque::new(),
-            waits: Vec::new(),
-            checked,
+            waits: Histogram::default(),
+            checked: setup.checked,
         }
     }
 }
@@ -104,7 +105,7 @@ impl Origin for Server {
                     size_bytes: place.size_bytes,
                     extents: vec![extent],
                 }],
-                bit_rate: place.bit_rate.filter(|_| self.bit_rates_known),
+                bit_rate: self.bit_rate_told(place.bit_rate),
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
             self.registered.insert(stream);
@@ -177,8 +178,7 @@ impl Origin for Server {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
-        timeouts.into_iter().flatten().min()
+        self.next_at
     }
 
     fn poll_outcome(&mut self) -> Option<Outcome> {
@@ -201,8 +201,16 @@ impl Origin for Server {
         self.disk.device_mut()
     }
 
-    fn waits(&self) -> &[(Instant, Duration)] {
-        &self.waits
+    fn take_waits(&mut self) -> Histogram {
+        std::mem::take(&mut self.waits)
+    }
+
+    fn know(&mut self, object: ObjectId, place: Place) {
+        self.layout.know(object, place);
+    }
+
+    fn live(&self) -> usize {
+        self.replies.len() + self.outcomes.len() + self.disk.live()
     }
 
     fn state(&self) -> State {
@@ -211,6 +219,7 @@ impl Origin for Server {
             queue: self.shard.queue_use(),
             chains: self.shard.chain_count(),
             stats: self.shard.stats(),
+            control: self.shard.control_view(),
         }
     }
 
@@ -233,9 +242,19 @@ impl Server {
                 break;
             }
         }
+        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
+        self.next_at = timeouts.into_iter().flatten().min();
         if self.checked {
             self.shard.check_invariants();
         }
+    }
+
+    /// What the shard is told of a title's bit rate.
+    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
+        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
+        let mut told = self.bit_rates_told.iter();
+        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
+        Some(told.map_or(bit_rate, |(_, told)| *told))
     }
 
     fn obey(&mut self, now: Instant, command: Command) {
@@ -266,7 +285,7 @@ impl Server {
                 };
                 let is_first = reply.bytes_left == reply.bytes;
                 if is_first {
-                    self.waits.push((now, now.since(reply.asked_at)));
+                    self.waits.add(now.since(reply.asked_at));
                 }
                 let bytes = u64::from(end - start);
                 reply.bytes_left -= bytes;

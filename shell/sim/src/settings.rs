@@ -6,7 +6,7 @@
 use core::fmt::Display;
 use core::str::FromStr;
 
-use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
+use headlong_engine::{Admission, Control, EngineConfig, Order, Policy, Retention};
 use headlong_units::{Bytes, nearest_three};
 
 /// A setting: its name, and how it is set from a text.
@@ -29,6 +29,19 @@ fn bytes(target: &mut u64, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// A size, or the name of a controller that finds it.
+fn prefetch(config: &mut EngineConfig, text: &str) -> Result<(), String> {
+    match Control::from_name(text) {
+        Some(mode) if mode != Control::Off => config.control.mode = mode,
+        _ => {
+            bytes(&mut config.sizing.reference_bytes, text)
+                .map_err(|why| format!("{why}; or write auto or auto-paper"))?;
+            config.control.mode = Control::Off;
+        }
+    }
+    Ok(())
+}
+
 macro_rules! one_of {
     ($type:ident, $target:expr, $text:expr) => {
         match $type::from_name($text) {
@@ -48,7 +61,17 @@ const SETTINGS: &[Setting] = &[
     ("piece", |c, t| bytes(&mut c.piece_bytes, t)),
     ("memory", |c, t| bytes(&mut c.memory_bytes, t)),
     ("policy", |c, t| one_of!(Policy, c.sizing.policy, t)),
-    ("prefetch", |c, t| bytes(&mut c.sizing.reference_bytes, t)),
+    ("prefetch", prefetch),
+    ("prefetch_start", |c, t| {
+        let mut start = 0;
+        bytes(&mut start, t)?;
+        c.control.start_bytes = Some(start);
+        Ok(())
+    }),
+    ("prefetch_step", |c, t| bytes(&mut c.control.step_bytes, t)),
+    ("adjust_interval", |c, t| {
+        parsed(&mut c.control.adjust_interval, t)
+    }),
     ("reference_bit_rate", |c, t| {
         parsed(&mut c.sizing.reference_bit_rate, t)
     }),
@@ -115,6 +138,19 @@ mod tests {
         assert_eq!(config.sizing.policy, Policy::Fixed);
         assert_eq!(config.patience, Duration::from_secs(5));
         assert_eq!(config.outstanding_reads_max, 4);
+    }
+
+    #[test]
+    fn prefetch_is_a_size_or_a_controller() {
+        let mut config = EngineConfig::default();
+        set(&mut config, "prefetch", "auto-paper").expect("a controller");
+        assert_eq!(config.control.mode, Control::Paper);
+        set(&mut config, "prefetch_start", "2MiB").expect("a size");
+        assert_eq!(config.control.start_bytes, Some(2 * MIB));
+        set(&mut config, "prefetch", "6MiB").expect("a size");
+        assert_eq!(config.control.mode, Control::Off);
+        let error = set(&mut config, "prefetch", "automatic").expect_err("neither");
+        assert!(error.contains("auto-paper"), "{error}");
     }
 
     #[test]

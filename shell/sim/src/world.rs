@@ -4,23 +4,27 @@
 //! cores are called exactly as their shells in the real world call them; this module carries
 //! requests and bytes between them and adds the delays of the network.
 //!
-//! Invariants: same setup, same record; every session of the trace that arrives ends at most once;
-//! a slot given to a socket comes back once, whoever closes first. The world never looks into
-//! a core to decide what happens.
+//! Invariants: same setup, same record; every session that arrives ends at most once; a slot given
+//! to a socket comes back once, whoever closes first; what is kept does not grow with the length of
+//! the run: viewers are drawn when they come and forgotten when they leave. The world never looks
+//! into a core to decide what happens.
+
+use std::collections::VecDeque;
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{ConfigError, EngineConfig, RequestId, Shard, Slot};
 use headlong_player::{CallEnd, CallId, CallRecord, Command, ObjectId, Plan, Player, TransportEnd};
-use headlong_units::{ByteRange, Duration, Instant, KIB};
-use headlong_workload::Trace;
+use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB};
+use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::agenda::Agenda;
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::{File, Layout, Placement};
+use crate::layout::{File, Ground, Layout, Placement};
 use crate::link::Link;
 use crate::measure::{Measure, Window};
 use crate::origin::{Asker, Origin, Outcome, Piece};
+use crate::series::LOOK_INTERVAL;
 use crate::server::Server;
 use crate::vanilla::{Vanilla, VanillaSetup};
 
@@ -54,6 +58,9 @@ pub struct Setup {
     pub placement: Placement,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
+    /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
+    /// another rule than the server has (automated-prefetching 7.4).
+    pub bit_rates_told: Vec<(BitRate, BitRate)>,
     /// What is measured.
     pub window: Window,
     /// How long viewers go on to come after the window has closed, so that those who came in it see
@@ -78,6 +85,7 @@ impl Default for Setup {
             queue_depth: None,
             placement: Placement::default(),
             bit_rates_known: false,
+            bit_rates_told: Vec::new(),
             window: Window::default(),
             ramp_down: Duration::ZERO,
             stops_at_failure: false,
@@ -109,7 +117,7 @@ pub enum SetupError {
 /// Something that will happen.
 #[derive(Debug)]
 enum Coming {
-    Arrival(u32),
+    Arrival,
     Player(u32),
     Request {
         session: u32,
@@ -149,10 +157,22 @@ enum Coming {
     End,
 }
 
+/// Who comes.
+#[derive(Debug)]
+enum Viewers<'a> {
+    /// Those of a trace, from the next on.
+    Listed(std::slice::Iter<'a, Session>),
+    /// Drawn as they come, and where the titles lie that they ask for.
+    Drawn(Box<SessionStream<'a>>, Ground<'a>),
+}
+
 /// One viewer in the world.
 #[derive(Debug)]
-struct Visit<'a> {
-    player: Player<&'a Plan>,
+struct Visit {
+    player: Player<Plan>,
+    class: u32,
+    /// When it was to come.
+    arrived: Instant,
     link: Link,
     /// Calls the server works on.
     asked: Vec<(CallId, RequestId)>,
@@ -161,25 +181,57 @@ struct Visit<'a> {
     timer: Option<Instant>,
 }
 
+/// Those present, by the number of their session. Numbers only grow, and nobody stays for ever: so
+/// this is a window over numbers that moves on.
+#[derive(Debug, Default)]
+struct Visits {
+    first: u32,
+    present: VecDeque<Option<Box<Visit>>>,
+}
+
+impl Visits {
+    fn get(&mut self, session: u32) -> Option<&mut Visit> {
+        let index = session.checked_sub(self.first)? as usize;
+        self.present.get_mut(index)?.as_deref_mut()
+    }
+
+    /// The next in number comes.
+    fn add(&mut self, visit: Visit) -> u32 {
+        self.present.push_back(Some(Box::new(visit)));
+        self.first + self.present.len() as u32 - 1
+    }
+
+    fn remove(&mut self, session: u32) {
+        let index = session.checked_sub(self.first);
+        if let Some(place) = index.and_then(|index| self.present.get_mut(index as usize)) {
+            *place = None;
+        }
+        while self.present.front().is_some_and(Option::is_none) {
+            self.present.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
 /// Everything there is.
 #[derive(Debug)]
 pub struct World<'a> {
-    trace: &'a Trace,
+    classes: Vec<NetworkClass>,
+    viewers: Viewers<'a>,
+    /// The next to come, whose arrival is planned.
+    next: Option<Session>,
     setup: Setup,
     now: Instant,
     agenda: Agenda<Coming>,
-    visits: Vec<Option<Box<Visit<'a>>>>,
+    visits: Visits,
     server: Box<dyn Origin>,
     measure: Measure,
     is_closed: bool,
     stopped: bool,
 }
 
-/// How often the state of things is looked at.
-const LOOK_INTERVAL: Duration = Duration::from_secs(5);
-
 impl<'a> World<'a> {
-    /// A world in which nothing has happened yet.
+    /// A world for the viewers of a trace, in which nothing has happened yet.
     ///
     /// # Errors
     /// The first reason why it cannot be.
@@ -198,24 +250,54 @@ impl<'a> World<'a> {
                 return Err(SetupError::Trace { session, what });
             }
         }
+        let viewers = Viewers::Listed(trace.sessions.iter());
+        Self::with(setup, &trace.classes, viewers, layout, drive)
+    }
+
+    /// A world for viewers that are drawn as they come.
+    ///
+    /// # Errors
+    /// The first reason why it cannot be.
+    pub fn drawn(
+        setup: Setup,
+        catalogue: &'a Catalogue,
+        classes: &[NetworkClass],
+        sessions: SessionStream<'a>,
+        drive: Box<dyn Drive>,
+    ) -> Result<Self, SetupError> {
+        let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
+        let ground = Ground::new(catalogue, capacity_bytes, setup.placement)
+            .map_err(SetupError::Catalogue)?;
+        let viewers = Viewers::Drawn(Box::new(sessions), ground);
+        Self::with(setup, classes, viewers, Layout::empty(), drive)
+    }
+
+    fn with(
+        setup: Setup,
+        classes: &[NetworkClass],
+        viewers: Viewers<'a>,
+        layout: Layout,
+        drive: Box<dyn Drive>,
+    ) -> Result<Self, SetupError> {
         let server = origin(&setup, layout, drive)?;
         let mut world = Self {
-            trace,
+            classes: classes.to_vec(),
+            viewers,
+            next: None,
             now: Instant::ZERO,
             agenda: Agenda::new(),
-            visits: Vec::new(),
+            visits: Visits::default(),
             server,
-            measure: Measure::new(setup.window, trace.classes.len()),
+            measure: Measure::new(setup.window, classes.len()),
             is_closed: false,
             stopped: false,
             setup,
         };
-        world.visits.resize_with(trace.sessions.len(), || None);
         let window = world.setup.window;
         world.agenda.plan(window.from, Coming::WindowOpens);
         world.agenda.plan(window.to, Coming::WindowCloses);
         world.agenda.plan(Instant::ZERO, Coming::Look);
-        world.plan_arrival(0);
+        world.plan_arrival();
         Ok(world)
     }
 
@@ -230,9 +312,8 @@ impl<'a> World<'a> {
     /// Runs until nothing more happens: every viewer has left.
     pub fn run_to_the_end(mut self) -> Measure {
         while self.step() {
-            if self.measure.sessions_ended() == self.trace.sessions.len() as u64
-                && self.server.reply_count() == 0
-            {
+            let is_empty = self.next.is_none() && self.visits.present.is_empty();
+            if is_empty && self.server.reply_count() == 0 {
                 break;
             }
         }
@@ -251,9 +332,12 @@ impl<'a> World<'a> {
             return false;
         }
         self.now = self.now.max(next);
-        self.server.handle_timeout(self.now);
-        self.pass_on();
+        if self.server.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.server.handle_timeout(self.now);
+            self.pass_on();
+        }
         if let Some(coming) = self.agenda.take_due(self.now) {
+            self.measure.events += 1;
             self.happen(coming);
         }
         true
@@ -262,7 +346,7 @@ impl<'a> World<'a> {
     fn happen(&mut self, coming: Coming) {
         let now = self.now;
         match coming {
-            Coming::Arrival(session) => self.arrive(session),
+            Coming::Arrival => self.arrive(),
             Coming::Player(session) => self.look_at_player(session),
             Coming::Request {
                 session,
@@ -307,12 +391,13 @@ impl<'a> World<'a> {
                 self.pass_on();
             }
             Coming::Look => {
-                self.measure.look(now, &self.server.state());
+                let live = self.visits.present.len() + self.agenda.len() + self.server.live();
+                self.measure.look(now, &self.server.state(), live);
                 self.agenda.plan(now + LOOK_INTERVAL, Coming::Look);
             }
             Coming::WindowOpens => {
                 self.server.device_mut().begin_pattern();
-                self.measure.open(&*self.server);
+                self.measure.open(&mut *self.server);
             }
             Coming::WindowCloses => {
                 self.close();
@@ -322,34 +407,54 @@ impl<'a> World<'a> {
         }
     }
 
-    fn plan_arrival(&mut self, session: usize) {
-        if let Some(planned) = self.trace.sessions.get(session) {
-            let at = Instant::ZERO + planned.arrival;
-            self.agenda.plan(at, Coming::Arrival(session as u32));
+    /// Plans the arrival of the next viewer, and learns where lies what it will ask for.
+    fn plan_arrival(&mut self) {
+        self.next = match &mut self.viewers {
+            Viewers::Listed(sessions) => sessions.next().cloned(),
+            Viewers::Drawn(sessions, ground) => {
+                let known = sessions.object_count();
+                let next = sessions.next();
+                for id in known as u32..sessions.object_count() as u32 {
+                    let place = sessions
+                        .object(ObjectId(id))
+                        .and_then(|key| ground.place(key));
+                    if let Some(place) = place {
+                        self.server.know(ObjectId(id), place);
+                    }
+                }
+                next
+            }
+        };
+        if let Some(next) = &self.next {
+            self.agenda
+                .plan(Instant::ZERO + next.arrival, Coming::Arrival);
         }
     }
 
-    fn arrive(&mut self, session: u32) {
-        let trace = self.trace;
-        let planned = &trace.sessions[session as usize];
-        let class = &trace.classes[planned.class as usize];
+    fn arrive(&mut self) {
+        let Some(session) = self.next.take() else {
+            return;
+        };
+        let class = &self.classes[session.class as usize];
         let socket_bytes = self.server.socket_bytes(class.bandwidth, class.delay);
         let visit = Visit {
-            player: Player::new(&planned.plan, self.now),
+            player: Player::new(session.plan, self.now),
+            class: session.class,
+            arrived: Instant::ZERO + session.arrival,
             link: Link::new(class.bandwidth, class.delay, socket_bytes),
             asked: Vec::new(),
             has_failed: false,
             timer: None,
         };
-        self.visits[session as usize] = Some(Box::new(visit));
+        let number = self.visits.add(visit);
         self.measure.session_began();
-        self.plan_arrival(session as usize + 1);
+        self.plan_arrival();
         let now = self.now;
-        self.with_player(session, |player| player.handle_start(now));
+        self.with_player(number, |player| player.handle_start(now));
     }
 
     fn look_at_player(&mut self, session: u32) {
-        let Some(visit) = self.visits[session as usize].as_mut() else {
+        let Some(visit) = self.visits.get(session) else {
             return;
         };
         if visit.timer.is_some_and(|at| at <= self.now) {
@@ -364,8 +469,8 @@ impl<'a> World<'a> {
     }
 
     /// Tells a player something, and does what it says.
-    fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<&'a Plan>)) {
-        let Some(visit) = self.visits[session as usize].as_mut() else {
+    fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<Plan>)) {
+        let Some(visit) = self.visits.get(session) else {
             return;
         };
         tell(&mut visit.player);
@@ -401,7 +506,7 @@ impl<'a> World<'a> {
                 }
             }
         }
-        let class = self.trace.sessions[session as usize].class;
+        let class = visit.class;
         let mut failed = false;
         while let Some(record) = visit.player.poll_record() {
             visit.asked.retain(|(call, _)| *call != record.call);
@@ -410,9 +515,9 @@ impl<'a> World<'a> {
             self.measure.call_ended(class, &record);
         }
         if is_over {
-            let has_failed = visit.has_failed;
-            self.visits[session as usize] = None;
-            self.session_ended(session, has_failed);
+            let (has_failed, arrived) = (visit.has_failed, visit.arrived);
+            self.visits.remove(session);
+            self.session_ended(arrived, has_failed);
         } else if let Some(at) = visit.player.poll_timeout()
             && visit.timer.is_none_or(|timer| at < timer)
         {
@@ -424,8 +529,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn session_ended(&mut self, session: u32, has_failed: bool) {
-        let arrived = Instant::ZERO + self.trace.sessions[session as usize].arrival;
+    fn session_ended(&mut self, arrived: Instant, has_failed: bool) {
         let is_steady = self.setup.window.contains(arrived);
         self.measure.session_ended(is_steady, has_failed);
         self.stopped |= is_steady && has_failed && self.setup.stops_at_failed_session;
@@ -434,14 +538,14 @@ impl<'a> World<'a> {
     /// The measured part is over.
     fn close(&mut self) {
         if !core::mem::replace(&mut self.is_closed, true) {
-            self.measure.close(self.now, &*self.server);
+            self.measure.close(self.now, &mut *self.server);
         }
         self.measure.end(self.now, &*self.server);
     }
 
     fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
         // Whoever has left in the meantime has closed the connection before it was read.
-        let Some(visit) = self.visits[session as usize].as_mut() else {
+        let Some(visit) = self.visits.get(session) else {
             return;
         };
         let asker = Asker { session, call };
@@ -465,9 +569,8 @@ impl<'a> World<'a> {
             match outcome {
                 Outcome::Piece(piece) => self.send(piece),
                 Outcome::Failed(Asker { session, call }) => {
-                    let delay = self.visits[session as usize]
-                        .as_ref()
-                        .map_or(Duration::ZERO, |visit| visit.link.delay());
+                    let visit = self.visits.get(session);
+                    let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
                     let broken = Coming::Broken { session, call };
                     self.agenda.plan(self.now + delay, broken);
                 }
@@ -477,14 +580,13 @@ impl<'a> World<'a> {
 
     fn send(&mut self, piece: Piece) {
         let Asker { session, call } = piece.asker;
-        let Some(visit) = self.visits[session as usize].as_mut() else {
+        let Some(visit) = self.visits.get(session) else {
             // The viewer is gone, and the server will hear of it.
             return;
         };
         let journey = visit.link.give(self.now, piece.bytes);
-        let told_at = self
-            .server
-            .handed(self.now, &piece, &visit.link, journey.taken);
+        let link = &visit.link;
+        let told_at = self.server.handed(self.now, &piece, link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);
         self.agenda.plan(told_at, taken);
         let bytes = Coming::Bytes {
@@ -508,9 +610,7 @@ fn origin(
         ServerKind::Headlong => {
             let shard = Shard::new(setup.engine)?;
             let disk = Disk::new(device, setup.request_bytes_max);
-            let (socket_bytes, knows) = (setup.socket_bytes, setup.bit_rates_known);
-            let server = Server::new(shard, disk, layout, socket_bytes, knows, setup.checked);
-            Box::new(server)
+            Box::new(Server::new(shard, disk, layout, setup))
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
     })

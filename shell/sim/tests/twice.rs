@@ -33,6 +33,7 @@ fn experiment(setup: Setup) -> Experiment {
             ramp_down: Duration::from_secs(10),
             ..setup
         },
+        steps: Vec::new(),
     }
 }
 

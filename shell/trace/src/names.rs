@@ -151,7 +151,8 @@ impl Interner {
             return (number as u32, hash_number(number));
         }
         let hash = hash(name);
-        let shard = (hash >> (64 - SHARDS_BITS)) as usize;
+        // Not the highest bits nor the lowest: the tables tell names apart by those.
+        let shard = (hash >> 32) as usize % SHARDS;
         let place = self.place(shard, hash, name);
         let number = self.small_max + ((u64::from(place) << SHARDS_BITS) | shard as u64);
         (number as u32, hash)

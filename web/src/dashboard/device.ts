@@ -53,6 +53,14 @@ class Tile {
   }
 }
 
+/** Who found the reference size, and why it is what it is. */
+function found(policy: Device['policy']): string {
+  const { control } = policy;
+  if (control === null) return '';
+  const why = control.reason_text === '' ? '' : `: ${control.reason_text}`;
+  return ` (${control.name}${why})`;
+}
+
 export class DevicePanel {
   readonly element: HTMLElement;
   #title = h('h2', {});
@@ -223,7 +231,7 @@ export class DevicePanel {
     const wanted = meanOver(history, 'job_bytes', 'job_bytes_wanted', READS_S);
     tiles.read.set(
       bytes(size),
-      `reference ${text(bytes(policy.reference_bytes))}; jobs got ${text(percent(wanted))}`,
+      `reference ${text(bytes(policy.reference_bytes))}${found(policy)}; jobs got ${text(percent(wanted))}`,
     );
     tiles.live.set(
       count(chains.live),

@@ -88,7 +88,13 @@ export interface Device {
   rotational: boolean;
   io: string;
   capacity_bytes: number | null;
-  policy: { name: string; reference_bytes: number | null; reference_bit_rate_bps: number | null };
+  policy: {
+    name: string;
+    reference_bytes: number | null;
+    reference_bit_rate_bps: number | null;
+    /** Who finds the reference size, and why it is what it is; null if it is configured. */
+    control: { name: string; target_bytes: number | null; reason_text: string } | null;
+  };
   order: string;
   retention: string;
   memory: Memory;
@@ -183,6 +189,16 @@ function decodeViewer(value: unknown): Viewer {
   };
 }
 
+function decodeControl(given: unknown): Device['policy']['control'] {
+  if (given === null || given === undefined) return null;
+  const control = object(given);
+  return {
+    name: string(control['name']),
+    target_bytes: numberOrNull(control['target_bytes']),
+    reason_text: string(control['reason_text']),
+  };
+}
+
 function decodeDevice(value: unknown): Device {
   const given = object(value);
   const policy = object(given['policy']);
@@ -200,6 +216,7 @@ function decodeDevice(value: unknown): Device {
       name: string(policy['name']),
       reference_bytes: numberOrNull(policy['reference_bytes']),
       reference_bit_rate_bps: numberOrNull(policy['reference_bit_rate_bps']),
+      control: decodeControl(policy['control']),
     },
     order: string(given['order']),
     retention: string(given['retention']),

@@ -102,6 +102,12 @@ impl Geometry {
         self.heads * self.turn_ns + (self.heads - 1) * self.head_switch_ns + self.cylinder_switch_ns
     }
 
+    /// First sector of each zone, and sectors of a track in it.
+    pub(crate) fn zones(&self) -> impl Iterator<Item = (u64, u64)> {
+        let zones = self.zones.iter();
+        zones.map(|zone| (zone.sector, zone.sectors_per_track))
+    }
+
     /// Sectors of the drive.
     pub(crate) fn sectors(&self) -> u64 {
         self.sectors

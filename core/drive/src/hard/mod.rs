@@ -30,6 +30,15 @@ pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec,
 use self::write_cache::WriteCache;
 use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
 
+/// First byte of each zone, and bytes of a track in it.
+pub(crate) fn track_bytes_by_zone(spec: &HardDriveSpec) -> Vec<(u64, u64)> {
+    let geometry = geometry::Geometry::new(spec);
+    let zones = geometry.zones();
+    zones
+        .map(|(sector, sectors)| (sector * SECTOR_BYTES, sectors * SECTOR_BYTES))
+        .collect()
+}
+
 /// A command that waits.
 #[derive(Debug, Clone, Copy)]
 struct Queued {

@@ -9,6 +9,7 @@
 //! waits for a piece that is being read or that a job covers; at most
 //! [`EngineConfig::outstanding_reads_max`] reads are outstanding; same calls, same answers.
 
+mod controlling;
 mod planning;
 mod reading;
 mod requests;
@@ -23,6 +24,7 @@ use headlong_units::{BitRate, Duration, Instant};
 use crate::chain::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Policy, Retention};
+use crate::control::Controller;
 use crate::health::{Health, HealthConfig};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
@@ -56,6 +58,9 @@ pub struct Shard {
     continuing: VecDeque<(RunId, Job)>,
     health: Health,
     load: Load,
+    control: Controller,
+    /// When the last read ended.
+    read_done_at: Instant,
     /// Where the last read ended on the device.
     head: u64,
     next_id: u64,
@@ -133,6 +138,8 @@ struct OutstandingRead {
     slots: Vec<Slot>,
     bytes: u64,
     issued_at: Instant,
+    /// It does not begin where the read before it ended.
+    is_elsewhere: bool,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     abandoned: bool,
     /// How many reads that were issued later have ended before it.
@@ -166,6 +173,8 @@ impl Shard {
             continuing: VecDeque::new(),
             health: Health::default(),
             load: Load::default(),
+            control: Controller::new(&config),
+            read_done_at: Instant::ZERO,
             head: 0,
             next_id: 0,
             commands: VecDeque::new(),
@@ -193,6 +202,7 @@ impl Shard {
         if config.sizing.policy != self.config.sizing.policy {
             self.close_policy();
         }
+        self.control.reconfigure(self.now, &config);
         self.memory
             .protect_unread(config.retention != Retention::PageCache);
         self.config = config;
@@ -209,6 +219,7 @@ impl Shard {
         while let Some(chain) = self.chains.poll_expired(self.now, self.config.chain_gap) {
             self.end_chain(chain);
         }
+        self.tick_control();
         self.finish();
     }
 
@@ -229,7 +240,9 @@ impl Shard {
         let late_read = reads.map(|read| read.issued_at + timeout).min();
         let idle_chain = self.chains.poll_timeout(self.config.chain_gap);
         let health = self.health.poll_timeout(self.health_config());
-        [late_read, idle_chain, health].into_iter().flatten().min()
+        let control = self.control.poll_timeout();
+        let timeouts = [late_read, idle_chain, health, control];
+        timeouts.into_iter().flatten().min()
     }
 
     /// Every call begins here: the time goes forward, and what it integrates over is counted.

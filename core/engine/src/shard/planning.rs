@@ -81,7 +81,7 @@ impl Shard {
             return;
         }
         let wanted_bytes = self.prefetch_bytes(chain, 0);
-        let size_bytes = wanted_bytes.min(self.fair_share_bytes());
+        let size_bytes = self.cut_to_memory(wanted_bytes);
         let pace = self.pace(chain);
         // Half of a prefetch at most: a chain then holds one prefetch on average, which is its
         // share. The next request, whatever its size, must not find nothing.
@@ -157,7 +157,7 @@ impl Shard {
     ) -> Option<Job> {
         let layout = &self.streams.get(&stream_id)?.layout;
         let start = layout.logical_of_piece(from);
-        let cut = wanted_bytes.min(self.fair_share_bytes()).max(1);
+        let cut = self.cut_to_memory(wanted_bytes).max(1);
         let last = start.saturating_add(cut - 1).min(layout.size_bytes() - 1);
         Some(Job {
             chain,
@@ -222,13 +222,24 @@ impl Shard {
         if chain.careful {
             return self.config.piece_bytes;
         }
-        let (sizing, shape) = (&self.config.sizing, chain.shape());
-        sizing::prefetch_bytes(sizing, shape, asked_bytes, self.bit_rate(chain))
+        let (sizing, shape) = (self.control.sizing(), chain.shape());
+        let rate = self.bit_rate(chain).or(self.control.bit_rate_mean());
+        sizing::prefetch_bytes(sizing, shape, asked_bytes, rate)
     }
 
     /// What a viewer at this pace reads within the horizon.
     fn ahead_bytes(&self, pace: BitRate) -> u64 {
         pace.bytes_in(self.config.ahead_horizon)
+    }
+
+    /// What memory leaves of a prefetch: what the controller says, else the chain's even share.
+    fn cut_to_memory(&self, wanted_bytes: u64) -> u64 {
+        let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
+        match self.control.cut(wanted_bytes, self.chains.len() as u64) {
+            Some(cut) => cut.max(self.config.piece_bytes).min(budget / 2),
+            None => self.fair_share_bytes(),
+        }
+        .min(wanted_bytes)
     }
 
     /// A chain's even share of seven eighths of memory; the last eighth is for pieces being sent
@@ -244,7 +255,7 @@ impl Shard {
     }
 
     /// What the player said, what the manifest said, or what the viewer has been reading at.
-    fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
+    pub(super) fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
         let known = self
             .streams
             .get(&chain.stream)

@@ -30,6 +30,9 @@ impl Shard {
             let began = read.issued_at.max(self.last_read_done_at);
             self.load.record_service(self.now.since(began));
             self.last_read_done_at = self.now;
+            if outcome == ReadOutcome::Done {
+                self.measure_read(&read);
+            }
             match outcome {
                 _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
                 ReadOutcome::Done => self.read_done(&read),
@@ -447,6 +450,7 @@ impl Shard {
             slots,
             bytes: length,
             issued_at: self.now,
+            is_elsewhere: distance > 0,
             abandoned: false,
             overtaken: 0,
         };

@@ -100,6 +100,7 @@ impl Shard {
         let Some(chain) = self.chains.end(id) else {
             return;
         };
+        self.remember_chain(&chain);
         if let Some(stream) = self.streams.get_mut(&chain.stream) {
             stream.chains -= 1;
             stream.last_used = self.now;

@@ -4,6 +4,7 @@
 //! with where, and what in the published figures is a shape that must come out again even where the
 //! numbers cannot, because drives, kernels and servers have changed.
 
+mod automated;
 pub mod netflix;
 mod published;
 mod reading;
@@ -19,6 +20,7 @@ use crate::experiment::{Experiment, Mistakes};
 use crate::record::RunRecord;
 use crate::told::{MB, comparison_page};
 
+pub use automated::reproduce_virtual;
 pub use published::{Paper, Published, Shape};
 use reading::Reading;
 

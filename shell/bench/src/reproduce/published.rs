@@ -9,6 +9,8 @@ pub enum Paper {
     Asap,
     /// The same, 6.5.
     ReadAhead,
+    /// Automated prefetching, SYSTOR 2014, Figure 1; all of it is made again in virtual time.
+    Sizes,
 }
 
 /// A configuration and what it reached.
@@ -364,9 +366,59 @@ const READ_AHEAD_SHAPES: &[Shape] = &[
     },
 ];
 
+const fn size(name: &'static str, workload: &'static str, server: &'static str) -> Published {
+    Published {
+        name,
+        workload,
+        server,
+        rate_mb: None,
+        source: "automated-prefetching Figure 1: a picture",
+        disk: None,
+    }
+}
+
+const SIZES: &[Published] = &[
+    size("SD, vanilla", "sd", "vanilla"),
+    size("SD, 2 MB", "sd", "paper-2"),
+    size("SD, 4 MB", "sd", "paper-4"),
+    size("SD, 8 MB", "sd", "paper-8"),
+    size("SD, 12 MB", "sd", "paper-12"),
+    size("SD, headlong", "sd", "headlong"),
+    size("HD, vanilla", "hd", "vanilla"),
+    size("HD, 2 MB", "hd", "paper-2"),
+    size("HD, 4 MB", "hd", "paper-4"),
+    size("HD, 8 MB", "hd", "paper-8"),
+    size("HD, 12 MB", "hd", "paper-12"),
+    size("HD, headlong", "hd", "headlong"),
+];
+
+const SIZES_SHAPES: &[Shape] = &[
+    Shape {
+        words: "SD: 4 MB is 2.5 times the vanilla server (automated-prefetching 3)",
+        this: ("sd", "paper-4"),
+        that: ("sd", "vanilla"),
+        from: 1.5,
+        to: 3.5,
+    },
+    Shape {
+        words: "HD: 8 MB is 3.4 times the vanilla server (automated-prefetching 3)",
+        this: ("hd", "paper-8"),
+        that: ("hd", "vanilla"),
+        from: 2.2,
+        to: 4.6,
+    },
+    Shape {
+        words: "SD: 12 MB falls off through evictions (automated-prefetching 3, Table 1)",
+        this: ("sd", "paper-12"),
+        that: ("sd", "paper-4"),
+        from: 0.2,
+        to: 0.75,
+    },
+];
+
 impl Paper {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::ToChunk, Self::Asap, Self::ReadAhead];
+    pub const ALL: [Self; 4] = [Self::ToChunk, Self::Asap, Self::ReadAhead, Self::Sizes];
 
     /// Its experiment: name of the file and text.
     pub fn experiment(self) -> (&'static str, &'static str) {
@@ -383,6 +435,10 @@ impl Paper {
                 "experiments/libception-readahead.toml",
                 include_str!("../../../../experiments/libception-readahead.toml"),
             ),
+            Self::Sizes => (
+                "experiments/automated-prefetching.toml",
+                include_str!("../../../../experiments/automated-prefetching.toml"),
+            ),
         }
     }
 
@@ -392,6 +448,7 @@ impl Paper {
             Self::ToChunk => TO_CHUNK,
             Self::Asap => ASAP,
             Self::ReadAhead => READ_AHEAD,
+            Self::Sizes => SIZES,
         }
     }
 
@@ -401,6 +458,7 @@ impl Paper {
             Self::ToChunk => TO_CHUNK_SHAPES,
             Self::Asap => ASAP_SHAPES,
             Self::ReadAhead => READ_AHEAD_SHAPES,
+            Self::Sizes => SIZES_SHAPES,
         }
     }
 
@@ -428,6 +486,11 @@ impl Paper {
                  paper's scheduler was CFQ, which is gone; here it is mq-deadline. Since then the \
                  kernel's page cache has learnt to keep what was read once on its active list, \
                  which costs prefetched data its place."
+            }
+            Self::Sizes => {
+                "Vanilla is nginx with threads and the kernel's read-ahead of 128 KiB; the sizes are \
+                 headlong with one read outstanding, on a miss only, in the order of arrival, and \
+                 with everything in memory by last use, as the paper's page cache kept it."
             }
         }
     }

@@ -29,17 +29,21 @@ pub fn write_markdown(
     compared: &Compared,
     command: &str,
 ) -> Result<(), MarkdownError> {
+    write_section(file, &experiment.name, &text(experiment, compared, command))
+}
+
+/// Puts a text between the marks of that name, or behind everything if there are none.
+///
+/// # Errors
+/// As [`write_markdown`].
+pub(crate) fn write_section(file: &Path, name: &str, text: &str) -> Result<(), MarkdownError> {
     let failed = |error| MarkdownError::Io(file.display().to_string(), error);
     let page = match std::fs::read_to_string(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         read => read.unwrap_or_default(),
     };
-    let renewed = renewed(
-        &page,
-        &experiment.name,
-        &text(experiment, compared, command),
-    )
-    .map_err(|(begin, end)| MarkdownError::NoEnd(file.display().to_string(), begin, end))?;
+    let renewed = renewed(&page, name, text)
+        .map_err(|(begin, end)| MarkdownError::NoEnd(file.display().to_string(), begin, end))?;
     std::fs::write(file, renewed).map_err(failed)
 }
 

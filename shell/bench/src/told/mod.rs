@@ -4,6 +4,7 @@ mod markdown;
 mod page;
 mod tables;
 
+pub(crate) use markdown::write_section;
 pub use markdown::{MarkdownError, write_markdown};
 pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};

@@ -32,6 +32,7 @@ impl VirtualBench {
             workload: self.workload(cell).map_err(lack)?,
             drive: self.drive().map_err(lack)?,
             setup: self.setup(cell).map_err(lack)?,
+            steps: Vec::new(),
         })
     }
 

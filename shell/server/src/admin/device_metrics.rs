@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headlong_engine::DeviceState;
+use headlong_engine::{Control, DeviceState, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -24,7 +24,7 @@ const STATES: [DeviceState; 3] = [
 type Reading = fn(&DeviceSnapshot) -> u64;
 
 /// Name, help, unit and value of each gauge that has only the device as its label.
-const GAUGES: [(&str, &str, Option<Unit>, Reading); 11] = [
+const GAUGES: [(&str, &str, Option<Unit>, Reading); 12] = [
     (
         "capacity",
         "Size of the device, zero if unknown",
@@ -39,9 +39,18 @@ const GAUGES: [(&str, &str, Option<Unit>, Reading); 11] = [
     ),
     (
         "prefetch_reference",
-        "Reference size of its prefetch policy",
+        "Reference size of its prefetch policy, in use",
         Some(Unit::Bytes),
         |d| d.config.sizing.reference_bytes,
+    ),
+    (
+        "prefetch_target",
+        "Reference size that its controller is going to; the one in use without a controller",
+        Some(Unit::Bytes),
+        |d| {
+            d.control
+                .map_or(d.config.sizing.reference_bytes, |c| c.target_bytes)
+        },
     ),
     ("queue_jobs", "Jobs waiting", None, |d| d.queue.jobs as u64),
     (
@@ -90,6 +99,7 @@ impl Collector for DeviceCollector {
         }
         self.encode_info(&mut encoder)?;
         self.encode_state(&mut encoder)?;
+        self.encode_control(&mut encoder)?;
         self.encode_memory(&mut encoder)?;
         for (name, help, unit, reading) in &GAUGES {
             let name = format!("device_{name}");
@@ -113,6 +123,7 @@ impl DeviceCollector {
             family.encode_info(&[
                 ("device", device.name.as_str()),
                 ("policy", config.sizing.policy.name()),
+                ("prefetch", config.control.mode.name()),
                 ("order", config.order.name()),
                 ("retention", config.retention.name()),
                 ("admission", config.admission.name()),
@@ -134,6 +145,44 @@ impl DeviceCollector {
                 ];
                 let value = ConstGauge::new(u64::from(device.state == state));
                 encode_one(&mut family, &labels, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Only for devices whose size a controller finds.
+    fn encode_control(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let controlled = || {
+            let device = |device: &'_ DeviceSnapshot| {
+                let control = device
+                    .control
+                    .filter(|control| control.mode != Control::Off)?;
+                Some((device.name.clone(), control))
+            };
+            self.0.iter().filter_map(device)
+        };
+        if controlled().next().is_none() {
+            return Ok(());
+        }
+        let help = "Disk time for each MiB sent, when the prefetch size was last judged";
+        let unit = Unit::Seconds;
+        let kind = MetricType::Gauge;
+        let name = "device_prefetch_score";
+        let mut family = encoder.encode_descriptor(name, help, Some(&unit), kind)?;
+        for (device, control) in controlled() {
+            if let Some(score) = control.score {
+                let labels = [("device", device.as_str())];
+                encode_one(&mut family, &labels, &ConstGauge::new(score.as_secs_f64()))?;
+            }
+        }
+        let help = "1 for why the prefetch size is what it is, 0 for the other reasons";
+        let name = "device_prefetch_reason";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (device, control) in controlled() {
+            for reason in Reason::ALL {
+                let labels = [("device", device.as_str()), ("reason", reason.name())];
+                let value = u64::from(control.reason == Some(*reason));
+                encode_one(&mut family, &labels, &ConstGauge::new(value))?;
             }
         }
         Ok(())

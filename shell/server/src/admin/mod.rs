@@ -30,4 +30,4 @@ pub use router::serve_admin;
 pub use state::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

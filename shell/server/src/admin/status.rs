@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use headlong_engine::{ChainView, DeviceState, Stats};
+use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
+use headlong_units::Duration;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::counters::{CounterValue, counters};
@@ -65,6 +66,19 @@ struct Policy<'a> {
     name: &'a str,
     reference_bytes: u64,
     reference_bit_rate_bps: u64,
+    control: Option<Control>,
+}
+
+/// Who finds the reference size, and what was found last; only with a controller.
+#[derive(serde::Serialize)]
+struct Control {
+    name: &'static str,
+    target_bytes: u64,
+    score_ms_per_mib: Option<f64>,
+    reason: Option<&'static str>,
+    reason_text: Option<&'static str>,
+    reposition_ms: Option<f64>,
+    transfer_ms_per_mib: Option<f64>,
 }
 
 #[derive(serde::Serialize)]
@@ -170,6 +184,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             name: config.sizing.policy.name(),
             reference_bytes: config.sizing.reference_bytes,
             reference_bit_rate_bps: config.sizing.reference_bit_rate.0,
+            control: snapshot.control.as_ref().and_then(control),
         },
         order: config.order.name(),
         retention: config.retention.name(),
@@ -204,6 +219,19 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
                 .collect(),
         },
     }
+}
+
+fn control(view: &ControlView) -> Option<Control> {
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    (view.mode != Mode::Off).then(|| Control {
+        name: view.mode.name(),
+        target_bytes: view.target_bytes,
+        score_ms_per_mib: view.score.map(milliseconds),
+        reason: view.reason.map(Reason::name),
+        reason_text: view.reason.map(Reason::text),
+        reposition_ms: view.drive.map(|drive| milliseconds(drive.reposition)),
+        transfer_ms_per_mib: view.drive.map(|drive| milliseconds(drive.transfer_per_mib)),
+    })
 }
 
 fn chain(view: &ChainView, names: &dyn StreamNames) -> Chain {

@@ -7,9 +7,7 @@ const GOLDEN: &str = include_str!("status_golden.json");
 fn the_document_has_the_shape_the_dashboard_reads() {
     let (state, _trigger) = testing::state(Vec::new());
     let devices = [testing::device("sda", DeviceState::Online)];
-    state
-        .requests
-        .observe(206, headlong_units::Duration::ZERO, None);
+    state.requests.observe(206, Duration::ZERO, None);
     state.requests.add_bytes_sent(99);
     let bytes = render(&state, &devices, 2_000).expect("JSON");
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
@@ -30,4 +28,25 @@ fn a_chain_whose_stream_is_forgotten_is_shown_without_a_name() {
     assert_eq!(chain["path"], "");
     assert!(chain["bit_rate_bps"].is_null());
     assert_eq!(document["state"], "draining");
+}
+
+#[test]
+fn a_controller_shows_what_it_found_and_why() {
+    let mut device = testing::device("sda", DeviceState::Online);
+    device.control = Some(ControlView {
+        mode: Mode::Auto,
+        bytes: 5 << 20,
+        target_bytes: 6 << 20,
+        score: Some(Duration::from_millis(12)),
+        reason: Some(Reason::Optimum),
+        drive: None,
+    });
+    let (state, _trigger) = testing::state(Vec::new());
+    let bytes = render(&state, &[device], 0).expect("JSON");
+    let document: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+    let control = &document["devices"][0]["policy"]["control"];
+    assert_eq!(control["name"], "auto");
+    assert_eq!(control["target_bytes"], 6 << 20);
+    assert_eq!(control["score_ms_per_mib"], 12.0);
+    assert_eq!(control["reason"], "optimum");
 }

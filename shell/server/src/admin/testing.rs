@@ -14,7 +14,7 @@ use crate::disk::DeviceSnapshot;
 use crate::log::{AccessLog, LogConfig};
 use crate::net::{ConnectionCounters, ShutdownTrigger, shutdown};
 
-pub(super) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
+pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
     DeviceSnapshot {
         name: name.to_owned(),
         roots: vec![PathBuf::from("/srv/video")],
@@ -23,6 +23,7 @@ pub(super) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
         capacity_bytes: 4_000_000_000_000,
         state,
         config: EngineConfig::default(),
+        control: None,
         stats: Stats {
             requests: 7,
             bytes_read: 8 << 20,

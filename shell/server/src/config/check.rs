@@ -9,7 +9,7 @@ use headlong_units::{Bytes, Duration};
 
 use super::engine::key_of;
 use super::load::Loader;
-use super::settings::{Admin, Config};
+use super::settings::{Admin, Config, Prefetch};
 use super::texts;
 
 /// Notes every contradiction. A key that is wrong already is not blamed again.
@@ -89,7 +89,7 @@ fn memory(loader: &mut Loader<'_>) {
     {
         return;
     }
-    if prefetch > memory {
+    if let Some(prefetch) = prefetch.size().filter(|size| *size > memory) {
         let text = format!(
             "{prefetch} is larger than the whole memory ({memory}); raise memory or lower prefetch"
         );
@@ -116,15 +116,17 @@ fn memory(loader: &mut Loader<'_>) {
             left = Bytes(left.0.saturating_sub(own.0));
         }
         let (own_memory, own_prefetch) = (device.memory, device.prefetch);
-        if let Some(own) = own_prefetch.filter(|own| *own < piece) {
+        let own_size = own_prefetch.and_then(Prefetch::size);
+        if let Some(own) = own_size.filter(|own| *own < piece) {
             let text = format!("{own} is smaller than a piece ({piece}); raise it or lower piece");
             loader.wrong(&key("prefetch"), text);
         }
-        let (budget, reference) = (
-            own_memory.unwrap_or(memory),
-            own_prefetch.unwrap_or(prefetch),
-        );
-        if reference > budget && (own_memory.is_some() || own_prefetch.is_some()) {
+        let budget = own_memory.unwrap_or(memory);
+        let reference = own_prefetch.unwrap_or(prefetch).size();
+        let too_large = reference.filter(|reference| *reference > budget);
+        if let Some(reference) = too_large
+            && (own_memory.is_some() || own_prefetch.is_some())
+        {
             let written = if own_prefetch.is_some() {
                 "prefetch"
             } else {

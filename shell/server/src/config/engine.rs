@@ -1,10 +1,12 @@
 //! From the configuration of the server to the settings of each device's shard.
 
-use headlong_engine::{ConfigError as EngineError, EngineConfig, SizingConfig};
+use headlong_engine::{
+    ConfigError as EngineError, Control, ControlConfig, EngineConfig, SizingConfig,
+};
 use headlong_units::Bytes;
 
 use super::error::{ConfigErrors, Place, one_line};
-use super::settings::{Config, DeviceOverride, Io};
+use super::settings::{Config, DeviceOverride, Io, Prefetch};
 use crate::time_scale::TimeScale;
 
 impl Config {
@@ -35,13 +37,24 @@ impl Config {
         } else {
             self.outstanding_reads_flash
         };
+        let prefetch = device.prefetch.unwrap_or(self.prefetch);
+        let standard = EngineConfig::default();
         EngineConfig {
             piece_bytes: self.piece.0,
             memory_bytes: device.memory.map_or(share, |memory| memory.0),
             sizing: SizingConfig {
                 policy: device.policy.unwrap_or(self.policy),
-                reference_bytes: device.prefetch.unwrap_or(self.prefetch).0,
+                reference_bytes: prefetch
+                    .size()
+                    .map_or(standard.sizing.reference_bytes, |size| size.0),
                 reference_bit_rate: self.reference_bit_rate,
+            },
+            control: ControlConfig {
+                mode: match prefetch {
+                    Prefetch::Size(_) => Control::Off,
+                    Prefetch::Found(mode) => mode,
+                },
+                ..standard.control
             },
             order: self.order,
             retention: self.retention,
@@ -91,7 +104,8 @@ impl Config {
                 };
                 errors.push(Place::Machine, key_of(error, *rotational), text);
             }
-            if engine.sizing.reference_bytes > engine.memory_bytes {
+            let is_written = engine.control.mode == Control::Off;
+            if is_written && engine.sizing.reference_bytes > engine.memory_bytes {
                 let text = format!(
                     "one prefetch ({}) is larger than the share of `{name}` ({} of {} for {} \
                      devices); raise memory or lower prefetch",

@@ -284,7 +284,11 @@ fn unknown_table(typed: &str) -> String {
 impl Config {
     /// Takes every path that is not absolute as one in `folder`.
     pub fn join_paths(&mut self, folder: &Path) {
-        let files = [&mut self.tls.certificate, &mut self.tls.key];
+        let files = [
+            &mut self.tls.certificate,
+            &mut self.tls.key,
+            &mut self.state,
+        ];
         for path in self.roots.iter_mut().chain(files.into_iter().flatten()) {
             *path = folder.join(&path);
         }

@@ -54,6 +54,13 @@ impl Config {
                 wrong(key, text);
             }
         }
+        if let Some(folder) = &self.state
+            && !folder.is_dir()
+        {
+            let name = folder.display();
+            let text = format!("{name} is not a folder; make it, or remove state");
+            wrong("state", text);
+        }
         let machine = Bytes(memory_of_machine());
         if machine.0 > 0 && self.memory > machine {
             let text = format!(

@@ -27,5 +27,5 @@ pub use load::Flags;
 pub use manual::manual;
 pub use settings::{
     AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink,
-    ServerTiming, SessionKeys, Tcp, Tls,
+    Prefetch, ServerTiming, SessionKeys, Tcp, Tls,
 };

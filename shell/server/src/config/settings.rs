@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use headlong_engine::{Admission, EngineConfig, Order, Policy, Retention};
+use headlong_engine::{Admission, Control, EngineConfig, Order, Policy, Retention};
 use headlong_units::{BitRate, Bytes, Duration, KIB};
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
@@ -25,8 +25,8 @@ pub struct Config {
     pub piece: Bytes,
     /// How much to read for a chain.
     pub policy: Policy,
-    /// The reference size of the policy.
-    pub prefetch: Bytes,
+    /// The reference size of the policy, or who finds it.
+    pub prefetch: Prefetch,
     /// The bit rate that the reference size is for.
     pub reference_bit_rate: BitRate,
     /// In which order a device's jobs are done.
@@ -79,6 +79,8 @@ pub struct Config {
     pub revalidate: Duration,
     /// How often the roots are searched for new and deleted files; zero for never.
     pub rescan: Duration,
+    /// Folder for what is remembered across restarts; nothing is, if there is none.
+    pub state: Option<PathBuf>,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
     /// The `Cache-Control` sent with files; empty for none.
@@ -99,6 +101,25 @@ pub struct Config {
     pub time_scale: u32,
     /// What is different for single devices, by kernel name (`sda`).
     pub device: BTreeMap<String, DeviceOverride>,
+}
+
+/// The reference size of the policy, or the controller that finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefetch {
+    /// This size.
+    Size(Bytes),
+    /// The one that this controller finds.
+    Found(Control),
+}
+
+impl Prefetch {
+    /// The size that is written, if one is.
+    pub fn size(self) -> Option<Bytes> {
+        match self {
+            Self::Size(bytes) => Some(bytes),
+            Self::Found(_) => None,
+        }
+    }
 }
 
 /// Where the operator's pages are.
@@ -223,8 +244,8 @@ pub struct DeviceOverride {
     pub outstanding_reads: Option<u32>,
     /// Sizing rule.
     pub policy: Option<Policy>,
-    /// Reference size of the rule.
-    pub prefetch: Option<Bytes>,
+    /// Reference size of the rule, or who finds it.
+    pub prefetch: Option<Prefetch>,
     /// How it is read.
     pub io: Option<Io>,
 }
@@ -316,7 +337,10 @@ impl Default for Config {
             memory: Bytes(engine.memory_bytes),
             piece: Bytes(engine.piece_bytes),
             policy: engine.sizing.policy,
-            prefetch: Bytes(engine.sizing.reference_bytes),
+            prefetch: match engine.control.mode {
+                Control::Off => Prefetch::Size(Bytes(engine.sizing.reference_bytes)),
+                mode => Prefetch::Found(mode),
+            },
             reference_bit_rate: engine.sizing.reference_bit_rate,
             order: engine.order,
             retention: engine.retention,
@@ -343,6 +367,7 @@ impl Default for Config {
             open_files_max: 1024,
             revalidate: Duration::from_secs(1),
             rescan: Duration::from_secs(60),
+            state: None,
             server_timing: ServerTiming::OnRequest,
             cache_control: String::new(),
             limits: Limits::default(),

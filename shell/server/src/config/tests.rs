@@ -250,8 +250,8 @@ fn flags_override_the_file_and_the_file_the_defaults() {
         Admin::Address("127.0.0.1:3".parse().expect("right"))
     );
     assert_eq!(
-        (by_flags.memory, by_flags.prefetch),
-        (Bytes(3072 * MIB), Bytes(2 * MIB))
+        (by_flags.memory, by_flags.prefetch.size()),
+        (Bytes(3072 * MIB), Some(Bytes(2 * MIB)))
     );
     assert_eq!(
         (by_flags.policy, by_flags.order),

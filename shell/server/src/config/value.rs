@@ -7,10 +7,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use headlong_engine::{Admission, Order, Policy, Retention};
+use headlong_engine::{Admission, Control, Order, Policy, Retention};
 use headlong_units::{BitRate, Bytes, Duration};
 
-use super::{AccessFormat, Admin, Io, LogLevel, LogSink, ServerTiming};
+use super::{AccessFormat, Admin, Io, LogLevel, LogSink, Prefetch, ServerTiming};
 use headlong_units::nearest;
 
 /// What was typed, freed from the syntax it came in.
@@ -221,6 +221,29 @@ impl Setting for Admin {
         match self {
             Self::Off => quote("off"),
             Self::Address(address) => address.show(),
+        }
+    }
+}
+
+impl Setting for Prefetch {
+    fn form() -> String {
+        format!("{}, \"auto\" or \"auto-paper\"", Bytes::form())
+    }
+    fn read(value: &Value) -> Result<Self, String> {
+        let Value::Text(text) = value else {
+            return value.unfit(&Self::form());
+        };
+        match Control::from_name(text) {
+            Some(mode) if mode != Control::Off => Ok(Self::Found(mode)),
+            _ => Bytes::read(value)
+                .map(Self::Size)
+                .map_err(|why| format!("{why}; or write \"auto\" or \"auto-paper\"")),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            Self::Size(bytes) => bytes.show(),
+            Self::Found(mode) => quote(mode.name()),
         }
     }
 }

@@ -307,6 +307,7 @@ impl Device {
             capacity_bytes,
             state: DeviceState::Offline,
             config: self.handle.config,
+            control: None,
             stats: Stats::default(),
             stats_by_policy: Vec::new(),
             memory: MemoryUse::default(),

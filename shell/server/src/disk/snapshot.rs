@@ -1,6 +1,8 @@
 //! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
 
-use headlong_engine::{ChainView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats};
+use headlong_engine::{
+    ChainView, ControlView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats,
+};
 
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
 /// belongs to the same moment.
@@ -19,8 +21,10 @@ pub struct DeviceSnapshot {
     pub capacity_bytes: u64,
     /// Health.
     pub state: DeviceState,
-    /// Settings in force.
+    /// Settings in force; with a controller, the reference size is the one in use.
     pub config: EngineConfig,
+    /// The controller of the reference size.
+    pub control: Option<ControlView>,
     /// Counters since the start.
     pub stats: Stats,
     /// The same by the policy in force when they were counted.

@@ -171,6 +171,7 @@ impl DeviceThread {
             if self.shard.poll_timeout().is_some_and(|due| due <= now) {
                 self.shard.handle_timeout(now);
                 self.settle(now);
+                self.announce_sizes();
             }
         }
     }
@@ -285,6 +286,14 @@ impl DeviceThread {
         }
     }
 
+    /// Says what the controller of the prefetch size does, and why.
+    fn announce_sizes(&mut self) {
+        while let Some(change) = self.shard.poll_size_change() {
+            let device = &self.identity.name;
+            tracing::info!(device, reason = change.reason.name(), "{change}");
+        }
+    }
+
     /// Says that the health of the device changed.
     fn announce(&mut self, state: DeviceState) {
         let (device, before) = (&self.identity.name, self.state.name());
@@ -392,6 +401,9 @@ impl DeviceThread {
             rotational,
             capacity_bytes,
         } = self.identity.clone();
+        let control = self.shard.control_view();
+        let mut config = self.config;
+        config.sizing.reference_bytes = control.bytes;
         DeviceSnapshot {
             name,
             roots,
@@ -399,7 +411,8 @@ impl DeviceThread {
             io: io_name(self.io.mode(), self.files.is_direct()),
             capacity_bytes,
             state: self.shard.device_state(),
-            config: self.config,
+            config,
+            control: Some(control),
             stats: self.shard.stats(),
             stats_by_policy: self.shard.stats_by_policy(),
             memory: self.shard.memory_use(),

@@ -23,7 +23,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{RequestId, Slot, Stats};
-use headlong_units::{Duration, Instant, KIB};
+use headlong_units::{Instant, KIB};
 
 pub use self::cache::CacheKind;
 use self::cache::{FolioId, PageCache};
@@ -32,6 +32,7 @@ use self::elevator::{Elevator, ElevatorLimits, Run};
 use self::read_ahead::{Limits, ReadAhead, Window};
 pub use self::setup::{Access, VanillaSetup};
 use crate::device::Device;
+use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::origin::{Asker, Outcome, Piece};
 
@@ -87,7 +88,7 @@ pub(crate) struct Vanilla {
     runnable: VecDeque<RequestId>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
-    waits: Vec<(Instant, Duration)>,
+    waits: Histogram,
     stats: Stats,
 }
 
@@ -118,7 +119,7 @@ impl Vanilla {
             runnable: VecDeque::new(),
             next_id: 0,
             outcomes: VecDeque::new(),
-            waits: Vec::new(),
+            waits: Histogram::default(),
             stats: Stats::default(),
             setup: setup.clone(),
         }
@@ -340,7 +341,7 @@ impl Vanilla {
     fn hand_out(&mut self, now: Instant, id: RequestId, transfer: &mut Transfer, end: u64) {
         let is_first = transfer.next == transfer.start;
         if is_first {
-            self.waits.push((now, now.since(transfer.asked_at)));
+            self.waits.add(now.since(transfer.asked_at));
         }
         let bytes = end - transfer.next;
         self.stats.bytes_sent += bytes;

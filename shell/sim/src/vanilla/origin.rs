@@ -1,12 +1,14 @@
 //! What a vanilla server does for the world: requests taken on, sockets filled, viewers gone.
 
-use headlong_engine::{MemoryUse, QueueUse, RequestId, Slot, Stats};
+use headlong_engine::{Control, ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 
 use super::read_ahead::ReadAhead;
 use super::{PAGE_BYTES, Transfer, Vanilla};
 use crate::device::Device;
+use crate::histogram::Histogram;
+use crate::layout::Place;
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
 
@@ -146,8 +148,16 @@ impl Origin for Vanilla {
         self.elevator.device_mut()
     }
 
-    fn waits(&self) -> &[(Instant, Duration)] {
-        &self.waits
+    fn take_waits(&mut self) -> Histogram {
+        std::mem::take(&mut self.waits)
+    }
+
+    fn know(&mut self, object: ObjectId, place: Place) {
+        self.layout.know(object, place);
+    }
+
+    fn live(&self) -> usize {
+        self.transfers.len() + self.outcomes.len() + self.elevator.device().outstanding()
     }
 
     fn state(&self) -> State {
@@ -173,6 +183,14 @@ impl Origin for Vanilla {
                 ..QueueUse::default()
             },
             chains: self.transfers.len(),
+            control: ControlView {
+                mode: Control::Off,
+                bytes: self.setup.read_ahead_bytes,
+                target_bytes: self.setup.read_ahead_bytes,
+                score: None,
+                reason: None,
+                drive: None,
+            },
             stats: Stats {
                 busy_time: self.elevator.device().used().busy,
                 wasted_bytes: evictions.unsent_pages * PAGE_BYTES,

@@ -374,9 +374,12 @@ impl<'s> Worker<'s> {
                 self.told.unnamed += 1;
                 self.viewer.clear();
                 self.viewer.extend_from_slice(address);
+                self.viewer.push(b'~');
                 let agent = hash(entry.agent) as u32;
-                // Writing into memory does not fail.
-                let _ = io::Write::write_fmt(&mut self.viewer, format_args!("~{agent:08x}"));
+                for shift in (0..8).rev() {
+                    let digit = (agent >> (4 * shift) & 15) as usize;
+                    self.viewer.push(b"0123456789abcdef"[digit]);
+                }
                 let (viewer, viewer_hash) = names.viewers.intern(&self.viewer);
                 (viewer | VIEWER, viewer_hash)
             }

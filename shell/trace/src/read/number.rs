@@ -209,12 +209,22 @@ fn zone_ms(text: &[u8]) -> Option<i64> {
 }
 
 fn month_number(name: &[u8]) -> Option<u64> {
-    const NAMES: [&[u8]; 12] = [
-        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
-        b"Dec",
-    ];
-    let place = NAMES.iter().position(|known| *known == name)?;
-    Some(place as u64 + 1)
+    // A match on bytes: comparing with each name in turn would cost a call for every month.
+    Some(match name {
+        b"Jan" => 1,
+        b"Feb" => 2,
+        b"Mar" => 3,
+        b"Apr" => 4,
+        b"May" => 5,
+        b"Jun" => 6,
+        b"Jul" => 7,
+        b"Aug" => 8,
+        b"Sep" => 9,
+        b"Oct" => 10,
+        b"Nov" => 11,
+        b"Dec" => 12,
+        _ => return None,
+    })
 }
 
 /// Midnight of a day, ms since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms",

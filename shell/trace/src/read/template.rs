@@ -112,9 +112,12 @@ impl Template {
     /// The pieces of a line.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         row.escape = Escape::Backslash;
+        let first = self.pieces.first().ok_or(Reason::Shape)?;
         let mut rest = line;
+        if !first.before.is_empty() {
+            rest = rest.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        }
         for (index, piece) in self.pieces.iter().enumerate() {
-            rest = rest.strip_prefix(&piece.before[..]).ok_or(Reason::Shape)?;
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
             let end = if until.is_empty() {
@@ -128,9 +131,9 @@ impl Template {
             if let Some(field) = piece.field {
                 row.set(field, &rest[..end]);
             }
-            rest = &rest[end..];
+            // Looking for its end has found the text behind it, too.
+            rest = &rest[end + until.len()..];
         }
-        rest = rest.strip_prefix(&self.after[..]).ok_or(Reason::Shape)?;
         match self.rest {
             Rest::Nothing if rest.is_empty() => Ok(()),
             Rest::Nothing => Err(Reason::Shape),
@@ -150,7 +153,7 @@ fn find(text: &[u8], until: &[u8], is_quoted: bool) -> Option<usize> {
             let backslashes = text[..at].iter().rev().take_while(|byte| **byte == b'\\');
             backslashes.count() % 2 == 1
         };
-        if !is_text && text[at + 1..].starts_with(more) {
+        if !is_text && (more.is_empty() || text[at + 1..].starts_with(more)) {
             return Some(at);
         }
         from = at + 1;

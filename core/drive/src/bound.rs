@@ -1,0 +1,162 @@
+//! What no use of a drive can beat: for bounds on what a server could do at best.
+//!
+//! The one idea: whatever is asked in whatever order, a byte on the medium crosses a head once for
+//! each time it is read, at the speed of its track, and a head that goes to another track is away
+//! from the data for at least the shortest switch there is. Everything else (longer seeks, rotation,
+//! overhead) only adds.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::hard::{HardDriveSpec, track_bytes_by_zone};
+use crate::{DriveSpec, SECTOR_BYTES};
+
+/// The best that a medium can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Medium {
+    /// First byte of each zone, and bytes per second under one head within a track of it.
+    zones: Vec<(u64, f64)>,
+    /// Arms that work at the same time.
+    pub arms: u32,
+    /// Bytes of the longest track; two places further apart lie on different ones.
+    pub track_bytes_max: u64,
+    /// Shortest time away from the data on the way from one track to another, seconds.
+    pub switch_s: f64,
+    /// The drive's own memory for what was read.
+    pub cache_bytes: u64,
+}
+
+impl Medium {
+    /// Bytes per second at which the byte so far from the start is read.
+    pub fn rate_at(&self, byte: u64) -> f64 {
+        let behind = self.zones.partition_point(|(from, _)| *from <= byte);
+        let zone = self.zones.get(behind.saturating_sub(1));
+        zone.map_or(f64::INFINITY, |(_, rate)| *rate)
+    }
+
+    /// Seconds under a head, at least, for the bytes from there on; taken at the fastest of the ends,
+    /// as zones only get slower towards the end of an arm's part.
+    pub fn seconds_for(&self, from: u64, bytes: u64) -> f64 {
+        let rate = self
+            .rate_at(from)
+            .max(self.rate_at(from + bytes.saturating_sub(1)));
+        bytes as f64 / rate
+    }
+}
+
+impl DriveSpec {
+    /// The best that a drive of this kind can do when it reads.
+    pub fn medium(&self) -> Medium {
+        match self {
+            Self::HardDrive(spec) => of_disk(spec),
+            Self::DualActuator(spec) => {
+                let half = of_disk(&spec.half);
+                let offset = spec.half.capacity_bytes / SECTOR_BYTES * SECTOR_BYTES;
+                let second = half.zones.iter().map(|(from, rate)| (from + offset, *rate));
+                let zones = half.zones.iter().copied().chain(second).collect();
+                Medium {
+                    zones,
+                    arms: 2,
+                    cache_bytes: 2 * half.cache_bytes,
+                    ..half
+                }
+            }
+            Self::SolidState(spec) => Medium {
+                zones: vec![(0, spec.read.bytes_per_s.max(1) as f64)],
+                arms: 1,
+                track_bytes_max: 0,
+                switch_s: 0.0,
+                cache_bytes: 0,
+            },
+        }
+    }
+}
+
+fn of_disk(spec: &HardDriveSpec) -> Medium {
+    let turns_per_s = 1e9 / spec.turn_ns() as f64;
+    let tracks = track_bytes_by_zone(spec);
+    let rates = tracks
+        .iter()
+        .map(|(from, bytes)| (*from, *bytes as f64 * turns_per_s));
+    let switches = [
+        spec.head_switch_us,
+        spec.cylinder_switch_us,
+        spec.seek.settle_us,
+    ];
+    Medium {
+        zones: rates.collect(),
+        arms: 1,
+        track_bytes_max: tracks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
+        switch_s: f64::from(switches.into_iter().min().unwrap_or(0)) / 1e6,
+        cache_bytes: u64::from(spec.read_cache.segments) * spec.read_cache.segment_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, Request, RequestId, presets};
+    use headlong_units::Instant;
+
+    /// Seconds to read so many bytes from a sector on, 1 MiB at a time, up to four outstanding.
+    fn read_on(spec: &DriveSpec, sector: u64, bytes: u64) -> f64 {
+        const SECTORS: u32 = 2048;
+        let mut drive = spec.build();
+        let count = bytes / SECTOR_BYTES / u64::from(SECTORS);
+        let outstanding = drive.queue_depth().min(4) as u64;
+        let (mut asked, mut done, mut now) = (0, 0, Instant::ZERO);
+        while done < count {
+            while asked < count && asked < done + outstanding {
+                let request = Request {
+                    sector: sector + asked * u64::from(SECTORS),
+                    sectors: SECTORS,
+                    direction: Direction::Read,
+                };
+                let taken = drive.handle_request(now, RequestId(asked), request);
+                taken.expect("there is room in its queue");
+                asked += 1;
+            }
+            while drive.poll_completion().is_some() {
+                done += 1;
+            }
+            if let Some(next) = drive.poll_timeout() {
+                now = now.max(next);
+                drive.handle_timeout(now);
+            }
+        }
+        now.0 as f64 / 1e9
+    }
+
+    #[test]
+    fn no_drive_reads_on_faster_than_its_medium_allows() {
+        for known in presets() {
+            let spec = known.spec();
+            let medium = spec.medium();
+            for part in [0.0, 0.3, 0.9] {
+                let from = (spec.capacity_bytes() as f64 * part) as u64;
+                let bytes = 256 << 20;
+                let took = read_on(&spec, from / SECTOR_BYTES, bytes);
+                let least = medium.seconds_for(from, bytes);
+                let name = known.name;
+                assert!(took >= least * 0.999, "{name} at {part}: {took} < {least}");
+                if spec.rpm().is_some() {
+                    assert!(took <= least * 1.3, "{name} at {part}: {took}, {least}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn zones_follow_one_another_and_get_slower_along_an_arm() {
+        let medium = crate::preset("wd-red-wd10efrx").expect("known").medium();
+        assert_eq!(medium.zones[0].0, 0);
+        let falls = medium
+            .zones
+            .windows(2)
+            .all(|z| z[0].0 < z[1].0 && z[0].1 >= z[1].1);
+        assert!(falls);
+        let outer = medium.rate_at(0) / 1e6;
+        assert!((133.0..160.0).contains(&outer), "{outer}");
+        assert_eq!((medium.arms, medium.cache_bytes), (1, 32 << 20));
+    }
+}

@@ -1,0 +1,307 @@
+//! `auto`: the optimum by what is measured, corrected by descent.
+//!
+//! The one idea: what a size costs can be computed. For each size of a grid the chains that ended
+//! lately are read again on paper ([`Past::replay`]): repositioning and transfer at the measured
+//! times, bytes that nobody came to read, and the hits that go when prefetches take the memory
+//! of what is kept. The size with the least disk time for each byte sent is the optimum, a
+//! few seconds after anything changed. What the picture leaves out (queues, how viewers meet)
+//! is left to descent: a factor on the optimum, moved a quarter of an octave at a time and judged
+//! by the measured score as a share of the computed one, so that a load that changes
+//! meanwhile does not pass for a better size.
+//!
+//! Memory: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
+//! Sizes that would fill more than [`POOL_SHARE`] of memory in this way are scaled down at once,
+//! all by the same factor, which keeps the square-root rule (automated-prefetching section 5:
+//! minimise seeks subject to a sum of sizes). Evictions of unread prefetches shrink that share
+//! quickly, and their absence restores it slowly.
+//!
+//! Invariants: every size is within the bounds; sizes grow by half at most at a time, and
+//! each change takes as long as a prefetch lasts.
+
+use headlong_units::{Duration, Instant, MIB};
+
+use super::past::Past;
+use super::ramp::Ramp;
+use super::{Limits, Reason, Seen, Verdict, is_share, score};
+use crate::stats::Stats;
+
+/// How often the optimum is computed.
+const INTERVAL: Duration = Duration::from_secs(15);
+/// How long a factor is tried before it is judged.
+const TRIAL: Duration = Duration::from_secs(90);
+/// A device can be busy for all of its time but the part that one read is of this: with longer
+/// reads those who come at once wait longer for each other. In virtual time, SD and HD with reads
+/// of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and 1.2 s.
+const HEADROOM: Duration = Duration::from_millis(1_200);
+/// Part of memory that unread prefetches may take, of 1.
+const POOL_SHARE: f64 = 0.80;
+/// So often the best known factor is judged before one beside it is tried.
+const JUDGED_BEFORE_TRIAL: u32 = 10;
+/// Fewer chains that ended tell too little about those that come.
+const CHAINS_MIN: usize = 64;
+/// A change of the optimum smaller than this, of 1, is not worth a change.
+const WORTH: f64 = 0.10;
+/// Nor is one that promises less than this, of 1: every change costs its viewers something.
+const GAIN: f64 = 0.01;
+/// A smaller size whose computed cost is within this of the least, of 1, is preferred: it leaves
+/// more memory, and shorter waits for those who start.
+const NEAR: f64 = 0.005;
+/// A score must be lower by this, of 1, to count as lower: scores of so short a time scatter.
+const SCATTER: f64 = 0.03;
+/// Factors of descent: quarters of an octave, from half to twice the optimum.
+const FACTORS: [f64; 9] = [0.5, 0.595, 0.707, 0.841, 1.0, 1.189, 1.414, 1.682, 2.0];
+const FACTOR_ONE: usize = 4;
+/// Quarters of an octave within one.
+const QUARTERS: [f64; 4] = [1.0, 1.189_207, 1.414_214, 1.681_793];
+
+/// What the controller knows.
+#[derive(Debug)]
+pub(crate) struct Auto {
+    limits: Limits,
+    /// Unread bytes that a chain holds, as a part of its size; smoothed.
+    held: f64,
+    /// Part of the pool that may be used: less than 1 after evictions.
+    caution: f64,
+    /// Which of [`FACTORS`] is in use, and which is the best known; another is on trial.
+    factor: usize,
+    home: usize,
+    /// The scores of each, as shares of the computed cost.
+    scores: [Option<f64>; FACTORS.len()],
+    /// How often home was judged since another was tried, and which way that was.
+    judged_count: u32,
+    tries_larger: bool,
+    hit_ratio: f64,
+    /// The optimum that sizes follow.
+    adopted: Option<u64>,
+    last_tick: Option<Stats>,
+    next_look: Instant,
+    trial: Option<(Instant, Stats)>,
+    has_measured: bool,
+}
+
+impl Auto {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            held: 1.0,
+            caution: 1.0,
+            factor: FACTOR_ONE,
+            home: FACTOR_ONE,
+            judged_count: 0,
+            tries_larger: false,
+            hit_ratio: 0.0,
+            scores: [None; FACTORS.len()],
+            adopted: None,
+            last_tick: None,
+            next_look: Instant::ZERO,
+            trial: None,
+            has_measured: false,
+        }
+    }
+
+    /// Bytes that the sizes of all live chains may add up to.
+    pub(crate) fn pool_bytes(&self, memory_bytes: u64) -> u64 {
+        (memory_bytes as f64 * POOL_SHARE * self.caution / self.held) as u64
+    }
+
+    /// Time to look; `ramp` is the reference size on its way.
+    pub(crate) fn handle_tick(&mut self, seen: &Seen, past: &Past, ramp: &Ramp) -> Option<Verdict> {
+        let evicted = self.watch_memory(seen);
+        if !evicted && seen.now < self.next_look {
+            return None;
+        }
+        let drive = seen.drive?;
+        if past.len() < CHAINS_MIN || seen.size_mean_bytes == 0 {
+            return None;
+        }
+        self.next_look = seen.now + INTERVAL;
+        let in_use = ramp.bytes(seen.now);
+        let (optimum, cost) = self.optimum(seen, past, drive, in_use);
+        self.adopted = Some(optimum);
+        let (reason, score) = self.judge(seen, ramp, cost);
+        let reason = if evicted { Reason::Evictions } else { reason };
+        let wanted = self
+            .limits
+            .clamp((optimum as f64 * FACTORS[self.factor]) as u64);
+        let bytes = wanted.min(in_use + in_use / 2).max(self.limits.bytes_min);
+        let is_trial = matches!(reason, Reason::Untried | Reason::LowerScore);
+        let differs = bytes.abs_diff(ramp.target()) as f64 > WORTH * ramp.target() as f64;
+        let is_worth = differs || is_trial;
+        Some(Verdict {
+            bytes: if is_worth { bytes } else { ramp.target() },
+            takes: self.takes(seen),
+            reason: if is_worth && matches!(reason, Reason::Minimum | Reason::LightLoad) {
+                Reason::Optimum
+            } else {
+                reason
+            },
+            score,
+        })
+    }
+
+    /// What chains hold, and whether what they held had to go; scaled down at once if so.
+    fn watch_memory(&mut self, seen: &Seen) -> bool {
+        let before = self.last_tick.replace(seen.stats).unwrap_or(seen.stats);
+        let counted = seen.stats - before;
+        let sizes = seen.sizes_in_force(self.pool_bytes(seen.memory_bytes));
+        if counted.bytes_sent > 0 {
+            let reused = counted.bytes_reused as f64 / counted.bytes_sent as f64;
+            self.hit_ratio += (reused - self.hit_ratio) / 16.0;
+        }
+        if seen.chains >= 8 && sizes > 0.0 {
+            let held = (seen.unread_bytes as f64 / sizes).clamp(0.3, 1.25);
+            self.held += (held - self.held) / 8.0;
+        }
+        let evicted = is_share(counted.prefetch_evicted_bytes, counted.bytes_sent.max(1), 1);
+        if evicted {
+            self.caution = (self.caution * 0.85).max(0.25);
+        } else {
+            self.caution = (self.caution * 1.005).min(1.0);
+        }
+        evicted
+    }
+
+    /// The size with the least computed disk time for each byte sent, unless the one before is as
+    /// good, and that time for the one in use.
+    fn optimum(
+        &self,
+        seen: &Seen,
+        past: &Past,
+        drive: super::DriveTimes,
+        in_use: u64,
+    ) -> (u64, f64) {
+        let pool = self.pool_bytes(seen.memory_bytes) as f64;
+        let cost = |bytes: u64| {
+            // The mean size at this reference; every rule with a reference is linear in it.
+            let mean = seen.size_mean_bytes as f64 * bytes as f64 / in_use.max(1) as f64;
+            let sizes = mean * seen.chains as f64;
+            let scale = if sizes > pool { pool / sizes } else { 1.0 };
+            let unread = sizes * scale * self.held;
+            let work = past.replay(bytes, scale, seen.stats.bytes_sent);
+            work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
+        };
+        let mut candidates = alloc::vec::Vec::new();
+        let mut octave = self.limits.bytes_min;
+        while octave <= self.limits.bytes_max {
+            for quarter in QUARTERS {
+                let bytes = (octave as f64 * quarter) as u64;
+                if bytes <= self.limits.bytes_max {
+                    candidates.push((bytes, cost(bytes)));
+                }
+            }
+            octave = octave.saturating_mul(2);
+        }
+        let least = candidates
+            .iter()
+            .fold(f64::INFINITY, |least, (_, cost)| least.min(*cost));
+        let near = candidates
+            .iter()
+            .find(|(_, cost)| *cost <= least * (1.0 + NEAR));
+        let before = self.adopted.unwrap_or(in_use);
+        if cost(before) <= least * (1.0 + GAIN) {
+            return (before, cost(in_use));
+        }
+        (near.map_or(in_use, |(bytes, _)| *bytes), cost(in_use))
+    }
+
+    /// Descent on the factor, when it has been in use for long enough under load.
+    fn judge(&mut self, seen: &Seen, ramp: &Ramp, computed: f64) -> (Reason, Option<Duration>) {
+        if !self.has_measured {
+            self.has_measured = true;
+            return (Reason::Measured, None);
+        }
+        let (began, before) = match self.trial {
+            Some(trial) if ramp.is_settled(seen.now) => trial,
+            _ => {
+                self.trial = Some((seen.now, seen.stats));
+                return (Reason::Minimum, None);
+            }
+        };
+        let length = seen.now.since(began);
+        let counted = seen.stats - before;
+        let score = score(&counted);
+        if !is_share(
+            counted.busy_time.0,
+            length.0,
+            self.limits.rules.busy_percent,
+        ) {
+            self.trial = Some((seen.now, seen.stats));
+            return (Reason::LightLoad, score);
+        }
+        let Some(score) = score.filter(|_| length >= TRIAL) else {
+            return (Reason::Minimum, score);
+        };
+        self.trial = Some((seen.now, seen.stats));
+        let read_time = counted.busy_time.0 as f64 / counted.reads_done.max(1) as f64;
+        let measured = score.0 as f64 / MIB as f64 / usable(read_time);
+        let share = measured / computed.max(1e-9);
+        let known = &mut self.scores[self.factor];
+        *known = Some(known.map_or(share, |known| known + (share - known) / 2.0));
+        (self.descend(), Some(score))
+    }
+
+    /// Home, or the factor on trial, was judged: what is next.
+    fn descend(&mut self) -> Reason {
+        let score = |factor: usize| self.scores[factor].unwrap_or(f64::INFINITY);
+        if self.factor != self.home {
+            let is_lower = score(self.factor) < score(self.home) * (1.0 - SCATTER);
+            self.judged_count = 0;
+            if is_lower {
+                self.home = self.factor;
+                return Reason::Minimum;
+            }
+            // What is known of it grows old; the next trial asks anew.
+            self.scores[self.factor] = None;
+            self.factor = self.home;
+            self.tries_larger = !self.tries_larger;
+            return Reason::LowerScore;
+        }
+        self.judged_count += 1;
+        if self.judged_count < JUDGED_BEFORE_TRIAL {
+            return Reason::Minimum;
+        }
+        let beside = match self.tries_larger {
+            true => (self.home + 1 < FACTORS.len()).then_some(self.home + 1),
+            false => self.home.checked_sub(1),
+        };
+        self.judged_count = 0;
+        match beside {
+            Some(factor) => {
+                self.factor = factor;
+                Reason::Untried
+            }
+            None => {
+                self.tries_larger = !self.tries_larger;
+                Reason::Minimum
+            }
+        }
+    }
+
+    /// As long as a prefetch lasts, so that no viewers' prefetches fall together.
+    fn takes(&self, seen: &Seen) -> Duration {
+        let lasts = seen.pace_mean.time_for(seen.size_mean_bytes);
+        lasts
+            .max(Duration::from_secs(15))
+            .min(Duration::from_secs(45))
+    }
+
+    /// Share of what is sent that would be found in memory, if chains held `unread` bytes. Hits
+    /// grow with the fourth root of the memory for what is kept: 1 - alpha is a fifth for a Zipf
+    /// popularity of 0.8, and a close follower finds a little more.
+    fn hits(&self, seen: &Seen, unread: f64) -> f64 {
+        let memory = seen.memory_bytes as f64;
+        let kept_now = (memory - seen.unread_bytes as f64).max(memory / 64.0);
+        let kept = (memory - unread).max(memory / 64.0);
+        (self.hit_ratio * libm::sqrt(libm::sqrt(kept / kept_now))).min(0.95)
+    }
+}
+
+/// The part of the time that a device can be busy without failing anybody, with reads of
+/// `read_time` nanoseconds.
+fn usable(read_time: f64) -> f64 {
+    (1.0 - read_time / HEADROOM.0 as f64).max(0.05)
+}
+
+#[cfg(test)]
+#[path = "auto_tests.rs"]
+mod tests;

@@ -1,0 +1,178 @@
+//! The optimum, the pool, caution and descent, by hand-made sequences.
+
+use headlong_units::{BitRate, Instant, KIB};
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Control, ControlConfig, EngineConfig};
+use crate::control::past::Ended;
+use crate::control::{Controller, DriveTimes, TICK};
+
+const MEMORY: u64 = 4096 * MIB;
+
+/// A device with viewers that all have the reference bit rate.
+struct Bench {
+    controller: Controller,
+    now: Instant,
+    stats: Stats,
+    chains: u64,
+    unread_bytes: u64,
+    evicted_percent: u64,
+    /// Disk time for each MiB sent.
+    cost: Duration,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let controller = Controller::new(&EngineConfig {
+            memory_bytes: MEMORY,
+            control: ControlConfig {
+                mode: Control::Auto,
+                ..ControlConfig::default()
+            },
+            ..EngineConfig::default()
+        });
+        Self {
+            controller,
+            now: Instant::ZERO,
+            stats: Stats::default(),
+            chains: 100,
+            unread_bytes: 300 * MIB,
+            evicted_percent: 0,
+            cost: Duration::from_millis(12),
+        }
+    }
+
+    /// Viewers who left after `read` of `whole` bytes.
+    fn leave(&mut self, count: u64, read: u64, whole: u64) {
+        for _ in 0..count {
+            self.controller.record_chain(Ended {
+                read_bytes: read,
+                whole_bytes: whole,
+                rule_bytes_per_mib: MIB,
+                ahead_bytes: 512 * KIB,
+                sent_bytes: self.stats.bytes_sent,
+            });
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.controller.view().bytes
+    }
+
+    fn seconds(&mut self, seconds: u64) {
+        for _ in 0..seconds / 5 {
+            self.now = self.now + TICK;
+            let busy = Duration(TICK.0 / 10 * 9);
+            let sent = busy.0 * MIB / self.cost.0;
+            self.stats.busy_time += busy;
+            self.stats.reads_done += 20;
+            self.stats.bytes_read += sent;
+            self.stats.bytes_sent += sent;
+            self.stats.prefetch_evicted_bytes += sent * self.evicted_percent / 100;
+            let drive = DriveTimes {
+                reposition: Duration::from_millis(16),
+                transfer_per_mib: Duration::from_millis(8),
+            };
+            self.controller.handle_tick(&Seen {
+                now: self.now,
+                stats: self.stats,
+                chains: self.chains,
+                size_mean_bytes: self.bytes(),
+                pace_mean: BitRate::from_kbps(2_000),
+                bit_rate_mean: Some(BitRate::from_kbps(2_000)),
+                drive: Some(drive),
+                memory_bytes: MEMORY,
+                unread_bytes: self.unread_bytes,
+            });
+        }
+    }
+}
+
+#[test]
+fn before_anybody_has_left_the_size_stays() {
+    let mut bench = Bench::new();
+    bench.seconds(600);
+    assert_eq!(bench.bytes(), 8 * MIB);
+}
+
+#[test]
+fn viewers_who_leave_early_make_it_small_and_those_who_stay_large_within_two_minutes() {
+    let mut short = Bench::new();
+    short.leave(512, 2 * MIB, 100 * MIB);
+    short.seconds(120);
+    assert!(short.bytes() < 5 * MIB, "{}", short.bytes());
+    let mut long = Bench::new();
+    long.leave(512, 90 * MIB, 100 * MIB);
+    long.seconds(120);
+    assert!(long.bytes() > 9 * MIB, "{}", long.bytes());
+}
+
+#[test]
+fn sizes_shrink_at_once_when_chains_come_and_the_reference_stays() {
+    let mut bench = Bench::new();
+    bench.seconds(60);
+    let cut = |bench: &Bench, chains| bench.controller.cut(8 * MIB, chains).expect("it looks");
+    assert_eq!(cut(&bench, 100), 8 * MIB, "enough for all");
+    let many = cut(&bench, 10_000);
+    assert!(many < MIB, "{many}");
+    assert_eq!(cut(&bench, 20_000), many / 2);
+}
+
+#[test]
+fn evictions_shrink_the_pool_and_their_absence_restores_it() {
+    let mut bench = Bench::new();
+    bench.chains = 2_000;
+    bench.leave(512, 30 * MIB, 100 * MIB);
+    bench.seconds(120);
+    let cut = |bench: &Bench| bench.controller.cut(8 * MIB, 2_000).expect("it looks");
+    let before = cut(&bench);
+    bench.evicted_percent = 5;
+    bench.seconds(30);
+    let cautious = cut(&bench);
+    assert!(cautious < before / 3 * 2, "{before} {cautious}");
+    bench.evicted_percent = 0;
+    bench.seconds(1_800);
+    assert!(cut(&bench) > cautious * 3 / 2);
+}
+
+#[test]
+fn a_factor_that_costs_more_is_left_again() {
+    let mut bench = Bench::new();
+    bench.leave(512, 30 * MIB, 100 * MIB);
+    bench.seconds(120);
+    let home = bench.controller.view().target_bytes;
+    let mut tried = 0;
+    for _ in 0..400 {
+        let away = bench.controller.view().target_bytes.abs_diff(home) > home / 10;
+        tried += u64::from(away);
+        bench.cost = Duration::from_millis(if away { 14 } else { 12 });
+        bench.seconds(15);
+    }
+    assert!(tried > 0, "nothing was tried");
+    assert!(tried < 200, "{tried} of 400 looks away from home");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn whatever_happens_sizes_stay_within_bounds_and_grow_by_half_at_most(
+        steps in prop::collection::vec(
+            (0u64..5_000, 0u64..4096, 0u64..10, 1u64..40, 1u64..200, 5u64..60), 1..24),
+    ) {
+        let mut bench = Bench::new();
+        for (chains, unread, evicted, cost, read, seconds) in steps {
+            (bench.chains, bench.unread_bytes) = (chains, unread * MIB);
+            (bench.evicted_percent, bench.cost) = (evicted, Duration::from_millis(cost));
+            bench.leave(40, read * MIB / 4, 60 * MIB);
+            bench.seconds(seconds);
+            while let Some(change) = bench.controller.poll_change() {
+                prop_assert!((512 * KIB..=32 * MIB).contains(&change.to_bytes));
+                prop_assert!(change.to_bytes <= change.from_bytes + change.from_bytes / 2);
+            }
+            let cut = bench.controller.cut(8 * MIB, chains);
+            prop_assert!(cut.is_none_or(|cut| cut <= 8 * MIB));
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! Who chooses the reference size: a person, or a controller that watches the device.
+//!
+//! The one idea: a controller is a pure state machine of its own. Every [`TICK`] it is told
+//! what was counted ([`Seen`]); now and then it answers with a size and a reason
+//! ([`Verdict`]). The sizes in use follow slowly ([`ramp`]), and the rule of [`crate::sizing`]
+//! scales them for each bit rate (automated-prefetching section 5), so that no controller knows
+//! of bit rates but by their mean.
+//!
+//! Invariants: the size in use is between one piece (or step) and half of memory (or
+//! [`ControlConfig::bytes_max`]); nothing changes without a reason that can be told.
+
+mod auto;
+mod drive;
+mod paper;
+mod past;
+mod ramp;
+
+use alloc::collections::VecDeque;
+
+use headlong_units::{BitRate, Duration, Instant, MIB};
+
+use crate::config::{Control, ControlConfig, EngineConfig, SizingConfig};
+use crate::stats::Stats;
+use auto::Auto;
+use paper::Paper;
+use past::Past;
+use ramp::Ramp;
+
+pub(crate) use drive::DriveFit;
+pub use drive::DriveTimes;
+pub(crate) use past::Ended;
+
+/// How often a controller looks, and how often the size in use follows.
+const TICK: Duration = Duration::from_secs(5);
+/// Changes remembered until somebody asks for them; older ones go.
+const CHANGES_MAX: usize = 64;
+
+/// What a controller is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    pub(crate) now: Instant,
+    /// Counters since the beginning.
+    pub(crate) stats: Stats,
+    /// Live chains.
+    pub(crate) chains: u64,
+    /// What the rule gives them, on average, at the size in use.
+    pub(crate) size_mean_bytes: u64,
+    /// How fast they are read, on average.
+    pub(crate) pace_mean: BitRate,
+    /// Bit rates of those of which it is known, on average.
+    pub(crate) bit_rate_mean: Option<BitRate>,
+    /// The device, as measured.
+    pub(crate) drive: Option<DriveTimes>,
+    /// The pool.
+    pub(crate) memory_bytes: u64,
+    /// Of it, what is prefetched and not read yet, or on its way.
+    pub(crate) unread_bytes: u64,
+}
+
+impl Seen {
+    /// What the sizes of all live chains add up to, cut to a pool.
+    fn sizes_in_force(&self, pool_bytes: u64) -> f64 {
+        let sizes = self.chains as f64 * self.size_mean_bytes as f64;
+        sizes.min(pool_bytes as f64)
+    }
+}
+
+/// What a controller answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// The reference size to go to; the present one if nothing is to change.
+    pub(crate) bytes: u64,
+    /// How slowly.
+    pub(crate) takes: Duration,
+    pub(crate) reason: Reason,
+    /// Disk time for each MiB sent, at the size that was judged.
+    pub(crate) score: Option<Duration>,
+}
+
+/// Why the size changes, or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The device was measured: transfer takes as long as repositioning (Li et al.).
+    Measured,
+    /// The size with the least computed disk time is another now.
+    Optimum,
+    /// The neighbouring size had a lower score when it was last in use.
+    LowerScore,
+    /// The neighbouring size has no score yet.
+    Untried,
+    /// Neither neighbour had a lower score; theirs are deflated.
+    Minimum,
+    /// Prefetches were evicted unread: what viewers read before that happens.
+    Evictions,
+    /// The device has time to spare; nothing is judged.
+    LightLoad,
+}
+
+impl Reason {
+    /// Every value, in the order of the manual.
+    pub const ALL: &[Self] = &[
+        Self::Measured,
+        Self::Optimum,
+        Self::LowerScore,
+        Self::Untried,
+        Self::Minimum,
+        Self::Evictions,
+        Self::LightLoad,
+    ];
+
+    /// Its name in metrics and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Optimum => "optimum",
+            Self::LowerScore => "lower-score",
+            Self::Untried => "untried",
+            Self::Minimum => "minimum",
+            Self::Evictions => "evictions",
+            Self::LightLoad => "light-load",
+        }
+    }
+
+    /// The same for a person.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Measured => "the device was measured",
+            Self::Optimum => "the least disk time is computed there now",
+            Self::LowerScore => "that size had cost less disk time",
+            Self::Untried => "that size had not been tried",
+            Self::Minimum => "both sizes beside it cost more disk time",
+            Self::Evictions => "prefetches were evicted before they were read",
+            Self::LightLoad => "the device has time to spare",
+        }
+    }
+}
+
+/// The reference size goes to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeChange {
+    /// When it begins to.
+    pub at: Instant,
+    /// The size in use then.
+    pub from_bytes: u64,
+    /// The size it goes to.
+    pub to_bytes: u64,
+    /// Why.
+    pub reason: Reason,
+    /// Disk time for each MiB sent, at the size it comes from; if it was judged.
+    pub score: Option<Duration>,
+}
+
+impl core::fmt::Display for SizeChange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / MIB as f64;
+        let (from, to) = (mib(self.from_bytes), mib(self.to_bytes));
+        let why = self.reason.text();
+        write!(f, "prefetch goes from {from:.1} to {to:.1} MiB: {why}")?;
+        match self.score.map(|score| score.as_secs_f64() * 1e3) {
+            Some(score) => write!(f, " ({score:.2} ms of disk time for each MiB sent)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A controller at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlView {
+    /// Which.
+    pub mode: Control,
+    /// The reference size in use.
+    pub bytes: u64,
+    /// The size it is going to.
+    pub target_bytes: u64,
+    /// Disk time for each MiB sent, when it was last judged.
+    pub score: Option<Duration>,
+    /// What came of that.
+    pub reason: Option<Reason>,
+    /// The device, as measured.
+    pub drive: Option<DriveTimes>,
+}
+
+/// A controller with the size it steers.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    limits: Limits,
+    brain: Brain,
+    ramp: Ramp,
+    /// The rule, with the size in use.
+    sizing: SizingConfig,
+    fit: DriveFit,
+    past: Past,
+    /// Live chains' mean size by the rule when it was last looked, before any cut.
+    size_mean_bytes: u64,
+    bit_rate_mean: Option<BitRate>,
+    memory_bytes: u64,
+    last: Option<Verdict>,
+    next_tick: Instant,
+    changes: VecDeque<SizeChange>,
+}
+
+#[derive(Debug)]
+enum Brain {
+    Off,
+    Auto(Auto),
+    Paper(Paper),
+}
+
+/// Parameters, and the bounds of every size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) rules: ControlConfig,
+    pub(crate) bytes_min: u64,
+    pub(crate) bytes_max: u64,
+}
+
+impl Limits {
+    fn new(config: &EngineConfig) -> Self {
+        let rules = ControlConfig {
+            step_bytes: config.control.step_bytes.max(config.piece_bytes),
+            ..config.control
+        };
+        let bytes_max = rules.bytes_max.min(config.memory_bytes / 2);
+        Self {
+            rules,
+            bytes_min: rules.step_bytes,
+            bytes_max: bytes_max.max(rules.step_bytes),
+        }
+    }
+
+    fn without_start(mut self) -> Self {
+        self.rules.start_bytes = None;
+        self
+    }
+
+    /// The nearest size within bounds.
+    pub(crate) fn clamp(&self, bytes: u64) -> u64 {
+        bytes.clamp(self.bytes_min, self.bytes_max)
+    }
+
+    /// The nearest whole number of steps within bounds.
+    pub(crate) fn on_grid(&self, bytes: u64) -> u64 {
+        let step = self.rules.step_bytes;
+        let highest = self.bytes_max / step * step;
+        (bytes.saturating_add(step / 2) / step * step).clamp(self.bytes_min, highest)
+    }
+}
+
+impl Controller {
+    pub(crate) fn new(config: &EngineConfig) -> Self {
+        let first = match config.control.mode {
+            Control::Off => config.sizing.reference_bytes,
+            Control::Auto | Control::Paper => {
+                let start = config.control.start_bytes;
+                Limits::new(config).on_grid(start.unwrap_or(config.sizing.reference_bytes))
+            }
+        };
+        let mut controller = Self {
+            limits: Limits::new(config),
+            brain: Brain::Off,
+            ramp: Ramp::at(first),
+            sizing: config.sizing,
+            fit: DriveFit::default(),
+            past: Past::default(),
+            size_mean_bytes: 0,
+            bit_rate_mean: None,
+            memory_bytes: config.memory_bytes,
+            last: None,
+            next_tick: Instant::ZERO,
+            changes: VecDeque::new(),
+        };
+        controller.brain = controller.fresh_brain();
+        controller.sizing.reference_bytes = first;
+        controller
+    }
+
+    /// New settings. A controller that stays keeps its size and what it knows; a new one begins
+    /// with the size in use.
+    pub(crate) fn reconfigure(&mut self, now: Instant, config: &EngineConfig) {
+        let before = core::mem::replace(&mut self.limits, Limits::new(config));
+        // Where it began is history: only a controller that begins asks for it.
+        let is_other = before.without_start() != self.limits.without_start();
+        let in_use = self.ramp.bytes(now);
+        let mode = config.control.mode;
+        if mode == Control::Off {
+            self.brain = Brain::Off;
+            self.ramp = Ramp::at(config.sizing.reference_bytes);
+            self.last = None;
+        } else if is_other {
+            let anew = before.rules.mode != mode;
+            let start = config.control.start_bytes.filter(|_| anew);
+            self.ramp = Ramp::at(self.limits.on_grid(start.unwrap_or(in_use)));
+            self.brain = self.fresh_brain();
+            self.last = None;
+        }
+        self.sizing = SizingConfig {
+            reference_bytes: self.ramp.bytes(now),
+            ..config.sizing
+        };
+    }
+
+    fn fresh_brain(&self) -> Brain {
+        match self.limits.rules.mode {
+            Control::Off => Brain::Off,
+            Control::Auto => Brain::Auto(Auto::new(self.limits)),
+            Control::Paper => Brain::Paper(Paper::new(self.limits)),
+        }
+    }
+
+    /// The rule, with the size in use.
+    pub(crate) fn sizing(&self) -> &SizingConfig {
+        &self.sizing
+    }
+
+    /// A read that had to go somewhere occupied the device for `took`.
+    pub(crate) fn record_read(&mut self, bytes: u64, took: Duration) {
+        self.fit.record(bytes, took);
+    }
+
+    /// What a chain of unknown bit rate is taken to have: the mean of the others. Without a
+    /// controller that looks, nobody knows, and it is sized for the reference bit rate.
+    pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
+        let looks = matches!(self.brain, Brain::Auto(_));
+        self.bit_rate_mean.filter(|_| looks)
+    }
+
+    /// A chain ended.
+    pub(crate) fn record_chain(&mut self, ended: Ended) {
+        self.past.record(ended);
+    }
+
+    /// What the memory leaves of a prefetch of `wanted` bytes; `None` if no controller says.
+    ///
+    /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
+    /// at once: chains may come faster than the reference size follows.
+    pub(crate) fn cut(&self, wanted: u64, chains: u64) -> Option<u64> {
+        let Brain::Auto(auto) = &self.brain else {
+            return None;
+        };
+        if self.size_mean_bytes == 0 {
+            return None;
+        }
+        let pool = u128::from(auto.pool_bytes(self.memory_bytes));
+        let sizes = u128::from(self.size_mean_bytes) * u128::from(chains.max(1));
+        let cut = u128::from(wanted) * pool / sizes.max(pool).max(1);
+        Some(u64::try_from(cut).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn drive(&self) -> Option<DriveTimes> {
+        self.fit.times()
+    }
+
+    /// When to call [`Self::handle_tick`] next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match self.brain {
+            Brain::Off => None,
+            Brain::Auto(_) | Brain::Paper(_) => Some(self.next_tick),
+        }
+    }
+
+    /// Time to look.
+    pub(crate) fn handle_tick(&mut self, seen: &Seen) {
+        self.next_tick = seen.now + TICK;
+        self.size_mean_bytes = seen.size_mean_bytes;
+        self.bit_rate_mean = seen.bit_rate_mean;
+        let verdict = match &mut self.brain {
+            Brain::Off => None,
+            Brain::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),
+            Brain::Paper(paper) => paper.handle_tick(seen, &self.ramp),
+        };
+        if let Some(verdict) = verdict {
+            self.obey(seen.now, verdict);
+        }
+        self.sizing.reference_bytes = self.ramp.bytes(seen.now);
+    }
+
+    fn obey(&mut self, now: Instant, verdict: Verdict) {
+        self.last = Some(verdict);
+        if verdict.bytes == self.ramp.target() {
+            return;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(SizeChange {
+            at: now,
+            from_bytes: self.ramp.bytes(now),
+            to_bytes: verdict.bytes,
+            reason: verdict.reason,
+            score: verdict.score,
+        });
+        self.ramp.turn(now, verdict.bytes, verdict.takes);
+    }
+
+    /// The next change that nobody was told of.
+    pub(crate) fn poll_change(&mut self) -> Option<SizeChange> {
+        self.changes.pop_front()
+    }
+
+    pub(crate) fn view(&self) -> ControlView {
+        ControlView {
+            mode: self.limits.rules.mode,
+            bytes: self.sizing.reference_bytes,
+            target_bytes: self.ramp.target(),
+            score: self.last.and_then(|verdict| verdict.score),
+            reason: self.last.map(|verdict| verdict.reason),
+            drive: self.fit.times(),
+        }
+    }
+}
+
+/// Disk time for each MiB sent: what automated-prefetching 4.1 minimises, the time to read a byte
+/// times the ratio of bytes read to bytes sent. `None` if nothing was sent.
+pub(crate) fn score(counted: &Stats) -> Option<Duration> {
+    let (read, sent) = (
+        u128::from(counted.bytes_read),
+        u128::from(counted.bytes_sent),
+    );
+    if read == 0 || sent == 0 {
+        return None;
+    }
+    // busy / read * read / sent: what was read cancels out of the product.
+    let nanos = u128::from(counted.busy_time.0) * u128::from(MIB) / sent;
+    Some(Duration(u64::try_from(nanos).unwrap_or(u64::MAX)))
+}
+
+/// Whether `part` is at least so many per cent of `whole`.
+pub(crate) fn is_share(part: u64, whole: u64, percent: u8) -> bool {
+    u128::from(part) * 100 >= u128::from(whole) * u128::from(percent)
+}

@@ -1,0 +1,160 @@
+//! `auto-paper`: the controller of automated-prefetching section 4 (thesis 4.2).
+//!
+//! The one idea: gradient descent on a score, disk time per byte times miss ratio, with one
+//! remembered score for each size. Every interval the size in use gets its score and goes a step
+//! towards the neighbour with a lower one; an unknown neighbour is tried, the larger first; at a
+//! minimum the other scores shrink a little, so that what was once rejected is tried again. A
+//! device with time to spare is left alone. Evictions of what nobody has read yet call for more
+//! than a step: the size becomes what viewers read within the time that a prefetch stays in memory.
+//!
+//! Where the paper leaves it open: a change takes a third of an interval; an interval
+//! begins when the size in use is what it should be; a size beyond the bounds has a score that is
+//! never lower; the start size is taken once the device is measured, before the first score.
+//!
+//! Invariants: every size is a whole number of steps within the bounds, and one step from the last
+//! but for [`Reason::Evictions`], which only goes down, and [`Reason::Measured`], which comes once.
+
+use alloc::collections::BTreeMap;
+
+use headlong_units::{Duration, Instant};
+
+use super::ramp::Ramp;
+use super::{Limits, Reason, Seen, Verdict, is_share, score};
+use crate::stats::Stats;
+
+/// The part of an interval that a change is spread over.
+const CHANGE_PART: u64 = 3;
+
+/// What the controller remembers.
+#[derive(Debug)]
+pub(crate) struct Paper {
+    limits: Limits,
+    /// Scores by size: disk time for each MiB sent.
+    scores: BTreeMap<u64, Duration>,
+    /// When the present interval began, and what had been counted by then.
+    since: Option<(Instant, Stats)>,
+    has_start: bool,
+}
+
+impl Paper {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            scores: BTreeMap::new(),
+            since: None,
+            has_start: limits.rules.start_bytes.is_some(),
+        }
+    }
+
+    /// Time to look; `ramp` is the size on its way.
+    pub(crate) fn handle_tick(&mut self, seen: &Seen, ramp: &Ramp) -> Option<Verdict> {
+        let in_use = ramp.bytes(seen.now);
+        if let Some(start) = self.start(seen, in_use) {
+            return Some(start);
+        }
+        let (began, before) = match self.since {
+            Some(since) if ramp.is_settled(seen.now) => since,
+            _ => {
+                self.since = Some((seen.now, seen.stats));
+                return None;
+            }
+        };
+        let length = seen.now.since(began);
+        if length < self.limits.rules.adjust_interval {
+            return None;
+        }
+        self.since = Some((seen.now, seen.stats));
+        let counted = seen.stats - before;
+        Some(self.judge(seen, &counted, length, in_use))
+    }
+
+    /// The size at which transfer takes as long as repositioning, once.
+    fn start(&mut self, seen: &Seen, in_use: u64) -> Option<Verdict> {
+        if self.has_start {
+            return None;
+        }
+        let drive = seen.drive.filter(|_| seen.size_mean_bytes > 0)?;
+        self.has_start = true;
+        // Of the mean of the sizes in use; the reference is that of its own bit rate.
+        let reference = u128::from(drive.balanced_bytes()) * u128::from(in_use)
+            / u128::from(seen.size_mean_bytes);
+        let reference = u64::try_from(reference).unwrap_or(u64::MAX);
+        Some(self.verdict(self.limits.on_grid(reference), Reason::Measured, None))
+    }
+
+    fn judge(&mut self, seen: &Seen, counted: &Stats, length: Duration, in_use: u64) -> Verdict {
+        let rules = self.limits.rules;
+        let Some(score) = score(counted) else {
+            return self.verdict(in_use, Reason::LightLoad, None);
+        };
+        if !is_share(counted.busy_time.0, length.0, rules.busy_percent) {
+            return self.verdict(in_use, Reason::LightLoad, Some(score));
+        }
+        self.scores.insert(in_use, score);
+        let evicted = counted.prefetch_evicted_bytes;
+        if is_share(evicted, counted.bytes_sent, rules.evict_percent)
+            && let Some(bytes) = self.before_eviction(seen, counted, in_use)
+        {
+            return self.verdict(bytes, Reason::Evictions, Some(score));
+        }
+        self.descend(in_use, score)
+    }
+
+    /// The size that viewers read through in the time a prefetch stays in memory, if it is
+    /// smaller than the one in use.
+    fn before_eviction(&self, seen: &Seen, counted: &Stats, in_use: u64) -> Option<u64> {
+        let stay = Duration(counted.prefetch_eviction_time.0 / counted.prefetch_evictions.max(1));
+        let mean = u128::from(seen.pace_mean.bytes_in(stay));
+        let reference = mean * u128::from(in_use) / u128::from(seen.size_mean_bytes.max(1));
+        let bytes = u64::try_from(reference).unwrap_or(u64::MAX);
+        let bytes = self.limits.on_grid(bytes);
+        (bytes < in_use).then_some(bytes)
+    }
+
+    fn descend(&mut self, in_use: u64, score: Duration) -> Verdict {
+        let step = self.limits.rules.step_bytes;
+        let is_within = |bytes: &u64| *bytes == self.limits.on_grid(*bytes);
+        let smaller = in_use.checked_sub(step).filter(is_within);
+        let larger = in_use.checked_add(step).filter(is_within);
+        let known = |bytes: Option<u64>| bytes.and_then(|bytes| self.scores.get(&bytes).copied());
+        let (smaller_score, larger_score) = (known(smaller), known(larger));
+        let lower = |score_beside: Option<Duration>| score_beside.filter(|beside| *beside < score);
+        let (to, reason) = match (lower(smaller_score), lower(larger_score)) {
+            (Some(small), Some(large)) if small < large => (smaller, Reason::LowerScore),
+            (_, Some(_)) => (larger, Reason::LowerScore),
+            (Some(_), None) => (smaller, Reason::LowerScore),
+            (None, None) if larger_score.is_none() && larger.is_some() => (larger, Reason::Untried),
+            (None, None) if smaller_score.is_none() && smaller.is_some() => {
+                (smaller, Reason::Untried)
+            }
+            (None, None) => (None, Reason::Minimum),
+        };
+        if to.is_none() {
+            self.deflate(in_use);
+        }
+        self.verdict(to.unwrap_or(in_use), reason, Some(score))
+    }
+
+    /// The scores of the other sizes shrink, so that they will be tried again.
+    fn deflate(&mut self, in_use: u64) {
+        let keep = 100 - u64::from(self.limits.rules.score_deflation_percent.min(100));
+        for (bytes, score) in &mut self.scores {
+            if *bytes != in_use {
+                *score = Duration(score.0 / 100 * keep);
+            }
+        }
+    }
+
+    fn verdict(&self, bytes: u64, reason: Reason, score: Option<Duration>) -> Verdict {
+        Verdict {
+            bytes,
+            takes: Duration(self.limits.rules.adjust_interval.0 / CHANGE_PART),
+            reason,
+            score,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "paper_tests.rs"]
+mod tests;

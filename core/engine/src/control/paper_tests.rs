@@ -1,0 +1,281 @@
+//! Each rule of automated-prefetching section 4, by hand-made sequences.
+
+use std::vec::Vec;
+
+use headlong_units::{BitRate, Duration, Instant, MIB};
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Control, ControlConfig, EngineConfig};
+use crate::control::{Controller, DriveTimes, TICK};
+
+const STEP: u64 = MIB / 2;
+
+/// A server whose cost for each size is given.
+struct Bench {
+    controller: Controller,
+    now: Instant,
+    stats: Stats,
+    /// Share of the time that the device is busy, per cent.
+    busy_percent: u64,
+    /// Of what is sent, evicted unread, per cent; after how long.
+    evicted: (u64, Duration),
+    drive: Option<DriveTimes>,
+}
+
+impl Bench {
+    fn new(start_bytes: u64) -> Self {
+        Self::with(ControlConfig {
+            mode: Control::Paper,
+            start_bytes: Some(start_bytes),
+            ..ControlConfig::default()
+        })
+    }
+
+    fn with(control: ControlConfig) -> Self {
+        Self {
+            controller: Controller::new(&EngineConfig {
+                control,
+                ..EngineConfig::default()
+            }),
+            now: Instant::ZERO,
+            stats: Stats::default(),
+            busy_percent: 90,
+            evicted: (0, Duration::ZERO),
+            drive: None,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.controller.view().bytes
+    }
+
+    /// One look, at a device that spends `cost` of its time, in per cent of what it could spend
+    /// at best, for each MiB sent.
+    fn tick(&mut self, cost: u64) {
+        self.now = self.now + TICK;
+        let busy = Duration(TICK.0 / 100 * self.busy_percent);
+        let sent = busy.0 / 1_000_000 * MIB / (10 * cost.max(1)) * 100;
+        self.stats.busy_time += busy;
+        self.stats.bytes_read += sent;
+        self.stats.bytes_sent += sent;
+        let evicted = sent * self.evicted.0 / 100;
+        self.stats.prefetch_evicted_bytes += evicted;
+        self.stats.prefetch_evictions += evicted / MIB;
+        self.stats.prefetch_eviction_time += self.evicted.1.times(evicted / MIB);
+        self.controller.handle_tick(&Seen {
+            now: self.now,
+            stats: self.stats,
+            chains: 100,
+            size_mean_bytes: self.bytes() / 2,
+            pace_mean: BitRate::from_kbps(400),
+            bit_rate_mean: None,
+            drive: self.drive,
+            memory_bytes: 1024 * MIB,
+            unread_bytes: 0,
+        });
+    }
+
+    /// Time until the controller has something to say, and the change settles.
+    fn round(&mut self, cost: impl Fn(u64) -> u64) -> Option<(u64, Reason)> {
+        for _ in 0..60 {
+            self.tick(cost(self.bytes()));
+            if let Some(change) = self.controller.poll_change() {
+                while self.bytes() != change.to_bytes {
+                    self.tick(cost(self.bytes()));
+                }
+                return Some((change.to_bytes, change.reason));
+            }
+        }
+        None
+    }
+
+    fn minutes(&mut self, minutes: u64, cost: impl Fn(u64) -> u64) {
+        for _ in 0..minutes * 12 {
+            self.tick(cost(self.bytes()));
+        }
+    }
+}
+
+/// A valley with its lowest point at `best`: a per cent for each step away.
+fn valley(best: u64) -> impl Fn(u64) -> u64 {
+    move |bytes| 100 + 10 * bytes.abs_diff(best) / STEP
+}
+
+#[test]
+fn with_no_neighbour_known_the_larger_is_tried() {
+    let mut bench = Bench::new(4 * MIB);
+    let first = bench.round(valley(8 * MIB));
+    assert_eq!(first, Some((4 * MIB + STEP, Reason::Untried)));
+}
+
+#[test]
+fn a_better_size_leads_on_and_a_worse_one_back() {
+    let mut bench = Bench::new(4 * MIB);
+    let cost = valley(4 * MIB + STEP);
+    let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
+    let expected = [
+        (4 * MIB + STEP, Reason::Untried),
+        (5 * MIB, Reason::Untried),
+        (4 * MIB + STEP, Reason::LowerScore),
+    ];
+    assert_eq!(rounds, expected);
+}
+
+#[test]
+fn when_only_the_larger_is_known_and_worse_the_smaller_is_tried() {
+    let mut bench = Bench::new(4 * MIB);
+    let cost = valley(2 * MIB);
+    let rounds: Vec<_> = (0..3).filter_map(|_| bench.round(&cost)).collect();
+    let expected = [
+        (4 * MIB + STEP, Reason::Untried),
+        (4 * MIB, Reason::LowerScore),
+        (4 * MIB - STEP, Reason::Untried),
+    ];
+    assert_eq!(rounds, expected);
+}
+
+#[test]
+fn the_lower_of_two_lower_scores_wins() {
+    let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
+    paper.scores.insert(4 * MIB - STEP, Duration(80));
+    paper.scores.insert(4 * MIB + STEP, Duration(90));
+    let verdict = paper.descend(4 * MIB, Duration(100));
+    assert_eq!(verdict.bytes, 4 * MIB - STEP);
+    assert_eq!(verdict.reason, Reason::LowerScore);
+}
+
+#[test]
+fn at_a_minimum_the_scores_of_the_others_shrink_by_five_per_cent() {
+    let mut paper = Paper::new(Limits::new(&EngineConfig::default()));
+    paper.scores.insert(4 * MIB - STEP, Duration(10_000));
+    paper.scores.insert(4 * MIB + STEP, Duration(20_000));
+    let verdict = paper.descend(4 * MIB, Duration(9_000));
+    assert_eq!((verdict.bytes, verdict.reason), (4 * MIB, Reason::Minimum));
+    assert_eq!(paper.scores[&(4 * MIB - STEP)], Duration(9_500));
+    assert_eq!(paper.scores[&(4 * MIB + STEP)], Duration(19_000));
+}
+
+#[test]
+fn a_rejected_size_is_tried_again_and_a_local_minimum_left() {
+    let mut bench = Bench::new(4 * MIB);
+    // Once, the size above looks bad by chance.
+    bench.round(|bytes| if bytes > 4 * MIB { 140 } else { 120 });
+    bench.minutes(4, |_| 140);
+    // From now on it is better, as are all above it up to 6 MiB.
+    bench.minutes(120, valley(6 * MIB));
+    assert!(bench.bytes().abs_diff(6 * MIB) <= STEP, "{}", bench.bytes());
+}
+
+#[test]
+fn under_light_load_nothing_changes() {
+    let mut bench = Bench::new(4 * MIB);
+    bench.busy_percent = 59;
+    assert_eq!(bench.round(valley(8 * MIB)), None);
+    assert_eq!(bench.controller.view().reason, Some(Reason::LightLoad));
+    bench.busy_percent = 60;
+    assert!(bench.round(valley(8 * MIB)).is_some());
+}
+
+#[test]
+fn evictions_lead_at_once_to_what_is_read_before_they_happen() {
+    let mut bench = Bench::new(8 * MIB);
+    bench.evicted = (20, Duration::from_secs(60));
+    // 400 kbps for 60 s are 3 MB; the mean size is half of the reference: 6 MB, 11.4 steps.
+    let (to, reason) = bench.round(|_| 100).expect("a change");
+    assert_eq!(reason, Reason::Evictions);
+    assert_eq!(to, 11 * STEP);
+}
+
+#[test]
+fn few_evictions_are_left_to_the_descent() {
+    let mut bench = Bench::new(8 * MIB);
+    bench.evicted = (4, Duration::from_secs(60));
+    let (_, reason) = bench.round(|_| 100).expect("a change");
+    assert_eq!(reason, Reason::Untried);
+}
+
+#[test]
+fn evictions_never_make_it_larger() {
+    let mut bench = Bench::new(2 * MIB);
+    bench.evicted = (20, Duration::from_secs(600));
+    let (_, reason) = bench.round(|_| 100).expect("a change");
+    assert_eq!(reason, Reason::Untried);
+}
+
+#[test]
+fn the_start_comes_from_the_measured_device_unless_one_is_given() {
+    let drive = DriveTimes {
+        reposition: Duration::from_millis(16),
+        transfer_per_mib: Duration::from_millis(8),
+    };
+    let mut bench = Bench::with(ControlConfig {
+        mode: Control::Paper,
+        ..ControlConfig::default()
+    });
+    bench.tick(100);
+    assert_eq!(bench.controller.poll_change(), None, "not measured yet");
+    bench.drive = Some(drive);
+    // 2 MiB on average: the reference of viewers whose sizes are half of it is 4 MiB.
+    assert_eq!(bench.round(|_| 100), Some((4 * MIB, Reason::Measured)));
+    let mut given = Bench::new(6 * MIB);
+    given.drive = Some(drive);
+    given.tick(100);
+    assert_eq!(given.controller.poll_change(), None);
+    assert_eq!(given.bytes(), 6 * MIB);
+}
+
+#[test]
+fn the_size_in_use_changes_gradually() {
+    let mut bench = Bench::new(4 * MIB);
+    let cost = valley(8 * MIB);
+    while bench.controller.poll_change().is_none() {
+        bench.tick(cost(bench.bytes()));
+    }
+    let mut sizes = std::vec![bench.bytes()];
+    while bench.bytes() < 4 * MIB + STEP {
+        bench.tick(cost(bench.bytes()));
+        sizes.push(bench.bytes());
+    }
+    assert_eq!(sizes.len(), 13, "a minute, every five seconds");
+    assert!(sizes.windows(2).all(|two| two[1] - two[0] <= STEP / 12 + 1));
+}
+
+#[test]
+fn from_too_small_and_from_too_large_it_comes_to_the_lowest_score() {
+    for start in [MIB, 16 * MIB] {
+        let mut bench = Bench::new(start);
+        let steps = start.abs_diff(7 * MIB) / STEP;
+        // Four minutes for a step, and one round into the wrong direction and back.
+        bench.minutes(4 * steps + 16, valley(7 * MIB));
+        let bytes = bench.bytes();
+        assert!(bytes.abs_diff(7 * MIB) <= STEP, "{start}: {bytes}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn sizes_stay_within_bounds_on_the_grid_and_a_step_apart(
+        costs in prop::collection::vec((50u64..400, 0u64..100, 0u64..30, 1u64..200), 1..40),
+        start in 0u64..64,
+    ) {
+        let mut bench = Bench::new(start * STEP);
+        let mut last = bench.bytes();
+        for (cost, busy, evicted, stay) in costs {
+            bench.busy_percent = busy;
+            bench.evicted = (evicted, Duration::from_secs(stay));
+            bench.minutes(4, |_| cost);
+            while let Some(change) = bench.controller.poll_change() {
+                prop_assert_eq!(change.to_bytes % STEP, 0);
+                prop_assert!((STEP..=32 * MIB).contains(&change.to_bytes));
+                prop_assert_eq!(change.from_bytes, last);
+                if change.reason == Reason::Evictions {
+                    prop_assert!(change.to_bytes < last);
+                } else {
+                    prop_assert_eq!(change.to_bytes.abs_diff(last), STEP);
+                }
+                last = change.to_bytes;
+            }
+        }
+    }
+}

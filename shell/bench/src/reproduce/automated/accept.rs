@@ -1,0 +1,186 @@
+//! What must come out again whatever the numbers, judged.
+
+use serde::Serialize;
+
+use super::scenarios::{Memory, Sizing};
+use super::{Limit, Outcome, Reproduced};
+
+/// A line that holds or does not.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Judged {
+    /// What is demanded, and where it comes from.
+    pub(super) demanded: &'static str,
+    /// What was found.
+    pub(super) found: String,
+    /// Whether it holds; `None` if what it is about was not made.
+    pub(super) holds: Option<bool>,
+}
+
+/// An automatic size is to reach so much of the best fixed one of the grid.
+pub(super) const AUTO_MIN: f64 = 0.95;
+
+fn size_of(limit: Option<&Limit>) -> Option<u64> {
+    limit.and_then(|limit| limit.size_mib)
+}
+
+impl Reproduced {
+    fn outcome(&self, name: &str) -> Option<&Outcome> {
+        self.outcomes.iter().find(|outcome| outcome.name == name)
+    }
+
+    fn best_sizes(&self, memory: Memory, names: &[&str]) -> Option<Vec<u64>> {
+        let size = |name: &&str| size_of(self.outcome(name)?.best(memory));
+        names.iter().map(size).collect()
+    }
+
+    /// All lines.
+    pub(super) fn judged(&self) -> Vec<Judged> {
+        let mut lines = vec![
+            self.sizes_within(),
+            self.sizes_move(
+                "the best size is no smaller for HD than for SD (3)",
+                &["SD, 4 GB, Red", "HD, 4 GB, Red"],
+            ),
+            self.sizes_move(
+                "SD: the best size grows with memory, 2, 4, 8 GB (7.1)",
+                &["SD, 2 GB, Red", "SD, 4 GB, Red", "SD, 8 GB, Red"],
+            ),
+            self.sizes_move(
+                "HD: the best size grows with memory, 2, 4, 8 GB (7.1)",
+                &["HD, 2 GB, Red", "HD, 4 GB, Red", "HD, 8 GB, Red"],
+            ),
+            self.sizes_move(
+                "SD: the faster drive has no larger best size (7.3)",
+                &["SD, 4 GB, Seagate", "SD, 4 GB, Red"],
+            ),
+            self.falls_off(),
+        ];
+        for (memory, sizing, demanded) in [
+            (
+                Memory::PageCache,
+                Sizing::Auto,
+                "page cache: auto reaches 95 % of the best fixed size in every scenario",
+            ),
+            (
+                Memory::Own,
+                Sizing::Auto,
+                "own memory: auto reaches 95 % of the best fixed size in every scenario",
+            ),
+        ] {
+            lines.push(self.automatic_min(memory, sizing, demanded));
+        }
+        lines.push(self.automatic_mean());
+        lines.push(self.no_rate_above_the_bound());
+        lines
+    }
+
+    fn sizes_within(&self) -> Judged {
+        let bests = self.outcomes.iter().filter_map(|outcome| {
+            let size = size_of(outcome.best(Memory::PageCache))?;
+            Some((outcome.name, size))
+        });
+        let bests: Vec<_> = bests.collect();
+        let words: Vec<String> = bests
+            .iter()
+            .map(|(name, size)| format!("{name}: {size}"))
+            .collect();
+        Judged {
+            demanded: "page cache: the best fixed size is within 2 and 12 MB (abstract), and not the \
+                       same everywhere",
+            found: words.join("; "),
+            holds: (!bests.is_empty()).then(|| {
+                let (first, within) = (bests[0].1, bests.iter().all(|(_, s)| (2..=12).contains(s)));
+                within && bests.iter().any(|(_, size)| *size != first)
+            }),
+        }
+    }
+
+    fn sizes_move(&self, demanded: &'static str, names: &[&str]) -> Judged {
+        let sizes = self.best_sizes(Memory::PageCache, names);
+        let words = |sizes: &Vec<u64>| {
+            let named = names.iter().zip(sizes);
+            let named: Vec<String> = named
+                .map(|(name, size)| format!("{name}: {size} MB"))
+                .collect();
+            named.join("; ")
+        };
+        Judged {
+            demanded,
+            found: sizes.as_ref().map_or("not made".to_owned(), words),
+            holds: sizes.map(|sizes| sizes.is_sorted()),
+        }
+    }
+
+    fn falls_off(&self) -> Judged {
+        let by_best = |memory| {
+            let outcome = self.outcome("SD, 4 GB, Red")?;
+            let largest = outcome.fixed(memory).last()?;
+            let evicted = largest.mean(|r| r.evicted_mib_s) / largest.mean(|r| r.served_mib_s);
+            Some((
+                largest.rate_mib_s / outcome.best(memory)?.rate_mib_s,
+                evicted,
+            ))
+        };
+        let cells = by_best(Memory::PageCache).zip(by_best(Memory::Own));
+        Judged {
+            demanded: "page cache: SD with 12 MB falls below three quarters of the best through \
+                       prefetch evictions (3, Figure 1, Table 1)",
+            found: cells.map_or("not made".to_owned(), |((cache, evicted), (own, own_evicted))| {
+                format!(
+                    "{:.0} % of the best, {evicted:.2} bytes evicted for each asked for; with own \
+                     memory {:.0} % and {own_evicted:.2}",
+                    cache * 100.0,
+                    own * 100.0
+                )
+            }),
+            holds: cells.map(|((cache, evicted), _)| cache < 0.75 && evicted > 0.05),
+        }
+    }
+
+    fn automatic_min(&self, memory: Memory, sizing: Sizing, demanded: &'static str) -> Judged {
+        let ratios = self.outcomes.iter();
+        let ratios: Vec<(f64, &str)> = ratios
+            .filter_map(|outcome| Some((outcome.by_best(memory, sizing)?, outcome.name)))
+            .collect();
+        let least = ratios.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0));
+        Judged {
+            demanded,
+            found: least.map_or("not made".to_owned(), |(ratio, name)| {
+                format!("at least {:.1} % ({name})", ratio * 100.0)
+            }),
+            holds: least.map(|(ratio, _)| ratio >= AUTO_MIN),
+        }
+    }
+
+    fn automatic_mean(&self) -> Judged {
+        let ratios: Vec<f64> = [Memory::PageCache, Memory::Own]
+            .into_iter()
+            .flat_map(|memory| {
+                let outcomes = self.outcomes.iter();
+                outcomes.filter_map(move |outcome| outcome.by_best(memory, Sizing::Auto))
+            })
+            .collect();
+        let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
+        Judged {
+            demanded: "auto is above the best fixed size of the grid on average",
+            found: format!("{:.1} % on average", mean * 100.0),
+            holds: (!ratios.is_empty()).then_some(mean > 1.0),
+        }
+    }
+
+    fn no_rate_above_the_bound(&self) -> Judged {
+        let shares = self.outcomes.iter().filter_map(|outcome| {
+            let bound = outcome.bound_mib_s?;
+            let rates = outcome.limits.iter().map(|limit| limit.rate_mib_s);
+            Some((rates.fold(0.0, f64::max) / bound, outcome.name))
+        });
+        let largest = shares.max_by(|a, b| a.0.total_cmp(&b.0));
+        Judged {
+            demanded: "no rate is above what a clairvoyant could reach",
+            found: largest.map_or("not made".to_owned(), |(share, name)| {
+                format!("at most {:.0} % of it ({name})", share * 100.0)
+            }),
+            holds: largest.map(|(share, _)| share <= 1.0),
+        }
+    }
+}

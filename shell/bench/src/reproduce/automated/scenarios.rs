@@ -1,0 +1,327 @@
+//! The experiments of the paper, as experiments of the simulator.
+
+use headlong_drive::preset;
+use headlong_engine::{Admission, Control, Order, Policy, Retention};
+use headlong_sim::{CacheKind, Experiment, ServerKind, Setup, VanillaSetup, Window};
+use headlong_units::{BitRate, Duration, GIB, Instant, KIB, MIB};
+use headlong_workload::Specification;
+
+/// Prefetch sizes of the figures, MiB (the papers' MB are 2^20: ten seconds of SD are 0.5 MB).
+pub(super) const SIZES_MIB: [u64; 6] = [2, 4, 6, 8, 10, 12];
+/// The same with less to do.
+pub(super) const SIZES_QUICK_MIB: [u64; 4] = [2, 4, 8, 12];
+/// What the system and its programs keep of a machine's memory (section 6.1 tells what the machine
+/// has; this is our estimate of the rest).
+const SYSTEM_BYTES: u64 = GIB / 2;
+/// Bit rates of the two kinds of titles (section 6.2): 512 and 2,560 KiB for ten seconds.
+const SD_RATE: BitRate = BitRate(419_430);
+const HD_RATE: BitRate = BitRate(2_097_152);
+
+/// What viewers ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Titles {
+    Sd,
+    Hd,
+    /// Half of the sessions each (section 7.4).
+    Mixed,
+}
+
+/// A configuration of a section of the paper, for which a best size is looked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scenario {
+    /// Its name in tables.
+    pub(super) name: &'static str,
+    /// Figures it is in, paper's and thesis'.
+    pub(super) figures: &'static str,
+    pub(super) titles: Titles,
+    pub(super) memory_gib: u64,
+    pub(super) alpha: &'static str,
+    pub(super) drive: &'static str,
+    /// Whether it is part of a quick reproduction.
+    pub(super) is_quick: bool,
+}
+
+const RED: &str = "wd-red-wd10efrx";
+const SEAGATE: &str = "seagate-st1000dm003";
+
+const fn scenario(
+    name: &'static str,
+    figures: &'static str,
+    titles: Titles,
+    memory_gib: u64,
+) -> Scenario {
+    Scenario {
+        name,
+        figures,
+        titles,
+        memory_gib,
+        alpha: "0.8",
+        drive: RED,
+        is_quick: false,
+    }
+}
+
+/// All of them. The first two are the paper's first figure, and everything else changes one thing.
+pub(super) const SCENARIOS: [Scenario; 11] = [
+    Scenario {
+        is_quick: true,
+        ..scenario(
+            "SD, 4 GB, Red",
+            "1, 5, 7, 8 (4.1, 4.5, 4.7, 4.8)",
+            Titles::Sd,
+            4,
+        )
+    },
+    Scenario {
+        is_quick: true,
+        ..scenario("HD, 4 GB, Red", "1, 6, 9 (4.1, 4.6, 4.9)", Titles::Hd, 4)
+    },
+    scenario("SD, 2 GB, Red", "5 (4.5)", Titles::Sd, 2),
+    scenario("SD, 8 GB, Red", "5 (4.5)", Titles::Sd, 8),
+    Scenario {
+        is_quick: true,
+        ..scenario("HD, 2 GB, Red", "6 (4.6)", Titles::Hd, 2)
+    },
+    Scenario {
+        is_quick: true,
+        ..scenario("HD, 8 GB, Red", "6 (4.6)", Titles::Hd, 8)
+    },
+    Scenario {
+        alpha: "0.6",
+        ..scenario("SD, 4 GB, Red, alpha 0.6", "7 (4.7)", Titles::Sd, 4)
+    },
+    Scenario {
+        alpha: "1.0",
+        ..scenario("SD, 4 GB, Red, alpha 1.0", "7 (4.7)", Titles::Sd, 4)
+    },
+    Scenario {
+        drive: SEAGATE,
+        is_quick: true,
+        ..scenario("SD, 4 GB, Seagate", "8 (4.8)", Titles::Sd, 4)
+    },
+    Scenario {
+        drive: SEAGATE,
+        ..scenario("HD, 4 GB, Seagate", "9 (4.9)", Titles::Hd, 4)
+    },
+    scenario("mixed, 4 GB, Red", "10 (4.10)", Titles::Mixed, 4),
+];
+
+/// The factor of the square-root rule for SD beside HD (section 5).
+pub(super) const SQUARE_ROOT_SCALE: f64 = 0.45;
+/// Sizes of SD prefetches as parts of HD's (section 7.4).
+pub(super) const SCALES: [f64; 5] = [0.1, 0.2, SQUARE_ROOT_SCALE, 0.75, 1.0];
+/// The HD size that they are tried with.
+pub(super) const SCALES_SIZE_MIB: u64 = 6;
+
+/// The paper's workload with another distribution, and so on: which memory model it runs under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Memory {
+    /// The paper's server: serialized reads on a miss, first come first served, into the kernel's page
+    /// cache, which may evict what was prefetched.
+    PageCache,
+    /// Headlong as it is: the order, the horizon and the memory management are its own.
+    Own,
+}
+
+/// How the size is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sizing {
+    Fixed(u64),
+    /// The paper's controller, starting where the paper's did.
+    AutoPaper,
+    /// Headlong's.
+    Auto,
+    /// None: a web server that leaves reading to its kernel.
+    Vanilla,
+}
+
+impl Sizing {
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Fixed(mib) => format!("{mib} MB"),
+            Self::AutoPaper => "auto-paper".to_owned(),
+            Self::Auto => "auto".to_owned(),
+            Self::Vanilla => "vanilla".to_owned(),
+        }
+    }
+}
+
+/// How long things are looked at, in seconds of model time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Times {
+    /// Before anything counts, with a fixed size.
+    pub(super) ramp: u64,
+    /// The same while a controller finds its size: the load rises in it, as in the paper.
+    pub(super) settling: u64,
+    /// What counts.
+    pub(super) measured: u64,
+}
+
+impl Scenario {
+    /// The bit rate that a size is for.
+    fn reference_rate(&self) -> BitRate {
+        match self.titles {
+            Titles::Sd => SD_RATE,
+            Titles::Hd | Titles::Mixed => HD_RATE,
+        }
+    }
+
+    /// Where the paper's controller began (section 7), MiB.
+    fn start_mib(&self) -> u64 {
+        match (self.titles, self.drive == SEAGATE) {
+            (Titles::Sd, false) => 3,
+            (Titles::Sd, true) => 2,
+            (_, false) => 4,
+            (_, true) => 3,
+        }
+    }
+
+    /// The experiment. `scale` is the SD size as a part of the HD size, for mixed titles.
+    pub(super) fn experiment(
+        &self,
+        memory: Memory,
+        sizing: Sizing,
+        scale: f64,
+        times: Times,
+    ) -> Experiment {
+        let ramp = match sizing {
+            Sizing::Fixed(_) | Sizing::Vanilla => times.ramp,
+            Sizing::AutoPaper | Sizing::Auto => times.settling,
+        };
+        let seconds = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let mut setup = Setup {
+            window: Window {
+                from: seconds(ramp),
+                to: seconds(ramp + times.measured),
+            },
+            ..Setup::default()
+        };
+        let engine = &mut setup.engine;
+        engine.memory_bytes = self.memory_gib * GIB - SYSTEM_BYTES;
+        engine.admission = Admission::Accept;
+        engine.sizing.policy = Policy::Fixed;
+        engine.sizing.reference_bit_rate = self.reference_rate();
+        if memory == Memory::PageCache {
+            engine.order = Order::Fcfs;
+            engine.retention = Retention::PageCache;
+            engine.ahead_horizon = Duration::ZERO;
+        }
+        let start_bytes = self.start_mib() * MIB;
+        match sizing {
+            Sizing::Fixed(mib) => engine.sizing.reference_bytes = mib * MIB,
+            Sizing::AutoPaper => {
+                engine.control.mode = Control::Paper;
+                engine.control.start_bytes = Some(start_bytes);
+                engine.sizing.reference_bytes = start_bytes;
+            }
+            Sizing::Auto => engine.control.mode = Control::Auto,
+            Sizing::Vanilla => setup.server = self.vanilla(),
+        }
+        if self.titles == Titles::Mixed {
+            engine.sizing.policy = Policy::Proportional;
+            setup.bit_rates_known = true;
+            let told = BitRate((HD_RATE.0 as f64 * scale).round() as u64);
+            setup.bit_rates_told = vec![(SD_RATE, told)];
+            if memory == Memory::Own {
+                // Its own order needs true paces, and its own rule is the one of that scale.
+                engine.sizing.policy = Policy::SquareRoot;
+                setup.bit_rates_told.clear();
+            }
+        }
+        let steps = match sizing {
+            Sizing::Fixed(_) | Sizing::Vanilla => Vec::new(),
+            Sizing::AutoPaper | Sizing::Auto => rising(times.settling * 3 / 4),
+        };
+        Experiment {
+            workload: self.workload(),
+            drive: preset(self.drive).expect("a preset of this repository"),
+            setup,
+            steps,
+        }
+    }
+
+    /// The kernel reads ahead as far as FreeBSD's largest transaction, in such transactions, into a
+    /// cache of single pages (sections 2.4 and 6.1; thesis 4.2.1).
+    fn vanilla(&self) -> ServerKind {
+        ServerKind::Vanilla(VanillaSetup {
+            memory_bytes: self.memory_gib * GIB - SYSTEM_BYTES,
+            read_ahead_bytes: 128 * KIB,
+            request_bytes_max: 128 * KIB,
+            cache: CacheKind::Lru,
+            ..VanillaSetup::default()
+        })
+    }
+
+    fn workload(&self) -> Specification {
+        let name = match self.titles {
+            Titles::Sd => "youtube-sd",
+            Titles::Hd | Titles::Mixed => "youtube-hd",
+        };
+        let mut keys = vec![
+            ("title.sd.zipf_alpha", self.alpha),
+            ("title.hd.zipf_alpha", self.alpha),
+        ];
+        if self.titles == Titles::Mixed {
+            keys.push(("title.sd.weight", "1"));
+        }
+        let keys = keys
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let keys: Vec<_> = keys.collect();
+        Specification::preset(name, &keys).expect("a preset of this repository")
+    }
+}
+
+/// From 80 % to all of the load in steps of 5 % over so many seconds (section 4.3).
+pub(super) fn rising(seconds: u64) -> Vec<(Duration, f64)> {
+    let step = |index: u64| {
+        let at = Duration::from_secs(seconds * index / 4);
+        (at, 0.8 + 0.05 * index as f64)
+    };
+    (0..=4).map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        ramp: 1,
+        settling: 8,
+        measured: 1,
+    };
+
+    #[test]
+    fn every_scenario_is_a_right_experiment() {
+        for scenario in SCENARIOS {
+            for memory in [Memory::PageCache, Memory::Own] {
+                for sizing in [Sizing::Fixed(4), Sizing::AutoPaper, Sizing::Auto] {
+                    let experiment = scenario.experiment(memory, sizing, 0.45, TIMES);
+                    let wrong: Vec<_> = experiment.setup.engine.check().collect();
+                    assert!(wrong.is_empty(), "{}: {wrong:?}", scenario.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn told_rates_are_those_of_the_titles() {
+        let mixed = SCENARIOS[10].experiment(Memory::PageCache, Sizing::Fixed(6), 0.45, TIMES);
+        let catalogue = headlong_workload::Catalogue::of(&mixed.workload);
+        let mut rates: Vec<u64> = catalogue
+            .titles
+            .iter()
+            .map(|t| t.bit_rate() as u64)
+            .collect();
+        rates.sort_unstable();
+        rates.dedup();
+        assert_eq!(rates, [SD_RATE.0, HD_RATE.0]);
+    }
+
+    #[test]
+    fn the_load_rises_from_four_fifths_to_all() {
+        let steps = rising(2700);
+        assert_eq!(steps.first(), Some(&(Duration::ZERO, 0.8)));
+        assert_eq!(steps.last(), Some(&(Duration::from_secs(2700), 1.0)));
+    }
+}

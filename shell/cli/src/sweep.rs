@@ -1,0 +1,290 @@
+//! `headlong simulate sweep` and `simulate bound`: grids, and what nobody could beat.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use headlong_sim::sweep::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
+use headlong_sim::{Bound, charts, settings};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::mistake::Mistakes;
+use crate::simulate::{WorldArgs, pair, print, rate};
+
+/// What `simulate sweep` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Sweeping {
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// What is varied, and its values: workload, an option such as prefetch, memory, drive, policy,
+    /// order, server or read-ahead, any setting of the engine, or a key of the workload with a dot in it, such
+    /// as title.sd.zipf_alpha; may be given several times, for every combination
+    #[arg(long, value_name = "NAME=VALUE,...", value_parser = axis, required = true)]
+    grid: Vec<Axis>,
+    /// Rate to run every combination at, such as 60MiB/s; may be given several times. Without any,
+    /// the highest rate without a failure is looked for
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Vec<f64>,
+    /// Where a search for the highest rate begins
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
+    guess: f64,
+    /// How exactly the highest rate is to be known
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    resolution: f64,
+    /// How many seeds, from --seed on
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    seeds: u64,
+    /// Combinations worked on at once [default: as many as there are processors]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    /// Remember in this file what is done, and do not do it again
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Write the rows as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+pub(crate) const SWEEP_EXAMPLES: &str = "Examples:
+  headlong simulate sweep youtube-sd --grid prefetch=1MiB,2MiB,4MiB,8MiB --grid memory=2GiB,4GiB
+  headlong simulate sweep youtube-hd --grid drive=wd-red-wd10efrx,seagate-st1000dm003 \\
+    --grid prefetch=2MiB,4MiB,8MiB,auto --html sweep.html --journal sweep.jsonl
+  headlong simulate sweep youtube-sd --grid title.sd.zipf_alpha=0.6,0.8,1.0 --rate 60MiB/s --csv a.csv";
+
+/// What `simulate bound` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Bounding {
+    #[command(flatten)]
+    pub(crate) world: WorldArgs,
+    /// Rate to say the least use of the drive for; may be given several times. Without any, the
+    /// highest possible rate is looked for
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Vec<f64>,
+    /// How many seeds, from --seed on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u64,
+    /// How exactly the highest rate is to be known
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    resolution: f64,
+}
+
+pub(crate) const BOUND_EXAMPLES: &str = "Examples:
+  headlong simulate bound youtube-sd --memory 3.5GiB
+  headlong simulate bound youtube-hd --rate 80MiB/s --rate 120MiB/s --json";
+
+/// `prefetch=1MiB,2MiB`.
+fn axis(text: &str) -> Result<Axis, String> {
+    let (name, values) = pair(text)?;
+    let values = values.split(',').map(|value| value.trim().to_owned());
+    let values: Vec<String> = values.filter(|value| !value.is_empty()).collect();
+    if name.is_empty() || values.is_empty() {
+        return Err(format!(
+            "`{text}` names no values; write it like prefetch=1MiB,2MiB"
+        ));
+    }
+    Ok(Axis { name, values })
+}
+
+/// The same world with another value of something.
+fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
+    let of = |error: String| format!("--grid {name}={value}: {error}");
+    match name {
+        "workload" => value.clone_into(&mut world.workload),
+        "drive" => {
+            let drive = headlong_drive::preset(value);
+            world.drive = drive.map_err(|error| of(error.to_string()))?;
+        }
+        "memory" => {
+            let memory = value.parse::<headlong_units::Bytes>();
+            world.memory = memory.map_err(|error| of(error.to_string()))?;
+        }
+        "socket" => {
+            let socket = value.parse::<headlong_units::Bytes>();
+            world.socket = socket.map_err(|error| of(error.to_string()))?;
+        }
+        "server" => value.clone_into(&mut world.vanilla.server),
+        "read-ahead" => {
+            let read_ahead = value.parse::<headlong_units::Bytes>();
+            world.vanilla.read_ahead = read_ahead.map_err(|error| of(error.to_string()))?;
+        }
+        key if key.contains('.') => world.set.push((key.to_owned(), value.to_owned())),
+        setting => {
+            let setting = setting.replace('-', "_");
+            let mut tried = headlong_sim::Setup::default().engine;
+            settings::set(&mut tried, &setting, value).map_err(of)?;
+            // Options of their own come first: the last word wins.
+            world.engine.push((setting, value.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+impl Sweeping {
+    /// Every combination as an experiment, or all that is wrong with them.
+    fn points(&self) -> Result<Vec<Point>, Mistakes> {
+        let mut mistakes: Vec<String> = Vec::new();
+        let mut points = Vec::new();
+        for values in combinations(&self.grid) {
+            let mut world = self.world.clone();
+            let mut told = Vec::new();
+            for (axis, value) in self.grid.iter().zip(&values) {
+                told.extend(vary(&mut world, &axis.name, value).err());
+            }
+            if told.is_empty() {
+                match world.experiment() {
+                    Ok(experiment) => points.push(Point { values, experiment }),
+                    Err(Mistakes(wrong)) => told.extend(wrong),
+                }
+            }
+            told.retain(|mistake| !mistakes.contains(mistake));
+            mistakes.extend(told);
+        }
+        match mistakes.is_empty() {
+            true => Ok(points),
+            false => Err(Mistakes(mistakes)),
+        }
+    }
+}
+
+/// Goes through a grid.
+pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
+    let points = arguments.points()?;
+    let aim = match arguments.rate.is_empty() {
+        true => Aim::Maximum {
+            guess_mib_s: arguments.guess,
+            resolution_mib_s: arguments.resolution,
+        },
+        false => Aim::Rates(arguments.rate.clone()),
+    };
+    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let sweep = Sweep {
+        aim,
+        seed: arguments.world.seed,
+        seeds: arguments.seeds,
+        threads: arguments.threads.unwrap_or_else(all),
+    };
+    let mut journal = arguments
+        .journal
+        .as_deref()
+        .map(Journal::open)
+        .transpose()?;
+    let bar = ProgressBar::new(points.len() as u64);
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let rows = sweep.run(&points, journal.as_mut(), |done, _| {
+        bar.set_position(done as u64)
+    })?;
+    bar.finish_and_clear();
+    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    if let Some(file) = &arguments.csv {
+        std::fs::write(file, to_csv(&arguments.grid, &rows))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+    }
+    if let Some(file) = &arguments.html {
+        let title = format!("A grid of {}", arguments.world.workload);
+        charts::sweep_page(&title, &arguments.grid, &sweep.aim, &rows, &command).write(file)?;
+    }
+    match arguments.world.json {
+        true => {
+            let json = serde_json::json!({ "axes": arguments.grid, "rows": rows });
+            print(&serde_json::to_string_pretty(&json)?)?;
+        }
+        false => print(
+            charts::table(&arguments.grid, &rows)
+                .to_markdown()
+                .trim_end(),
+        )?,
+    }
+    Ok(())
+}
+
+/// Says what nobody could beat.
+pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
+    let experiment = arguments.world.experiment()?;
+    let seeds = arguments.world.seed..arguments.world.seed + arguments.seeds.max(1);
+    let mut bounds: Vec<Bound> = Vec::new();
+    for rate in &arguments.rate {
+        for seed in seeds.clone() {
+            bounds.push(experiment.bound(*rate, seed)?);
+        }
+    }
+    if arguments.rate.is_empty() {
+        let (rate, found) = experiment.bound_rate(arguments.resolution, seeds)?;
+        bounds = found;
+        if !arguments.world.json {
+            let words = "above it the drive's heads would need more time than there is";
+            print(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
+        }
+    }
+    if arguments.world.json {
+        return Ok(print(&serde_json::to_string_pretty(&bounds)?)?);
+    }
+    for bound in &bounds {
+        let verdict = match bound.is_possible() {
+            true => "",
+            false => ": impossible",
+        };
+        print(&format!(
+            "{:.1} MiB/s, seed {}: {:.1} MiB/s asked for within the window, at least {:.1} read ({:.0}% \
+             from memory at best), drive used {:.1}% at least{verdict}",
+            bound.rate_mib_s,
+            bound.seed,
+            bound.asked_mib_s,
+            bound.read_mib_s,
+            bound.hit_ratio * 100.0,
+            bound.disk_share * 100.0,
+        ))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Args, Command};
+
+    fn sweeping(arguments: &str) -> Sweeping {
+        let words = ["headlong", "simulate", "sweep", "youtube-sd"];
+        let args = Args::try_parse_from(words.into_iter().chain(arguments.split(' ')));
+        let Command::Simulate(simulating) = args.expect("a command line").command else {
+            panic!("another command");
+        };
+        simulating.sweeping().expect("a sweep").clone()
+    }
+
+    #[test]
+    fn options_settings_and_keys_may_be_varied() {
+        let sweep = sweeping(
+            "--grid prefetch=1MiB,2MiB --grid memory=1GiB,2GiB,4GiB \
+             --grid title.sd.zipf_alpha=0.6,1 --grid outstanding-reads=1,4"
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .as_str(),
+        );
+        let points = sweep.points().expect("right");
+        assert_eq!(points.len(), 24);
+        let last = &points[23];
+        assert_eq!(last.values, ["2MiB", "4GiB", "1", "4"]);
+        let engine = &last.experiment.setup.engine;
+        assert_eq!(engine.sizing.reference_bytes, 2 << 20);
+        assert_eq!(
+            (engine.memory_bytes, engine.outstanding_reads_max),
+            (4 << 30, 4)
+        );
+        assert_eq!(last.experiment.workload.groups[0].zipf_alpha, 1.0);
+    }
+
+    #[test]
+    fn what_cannot_be_varied_is_told_all_at_once() {
+        let sweep = sweeping("--grid prefech=1MiB,2MiB --grid drive=wd-rad --grid a.b=1");
+        let told = sweep.points().expect_err("mistakes").0.join("\n");
+        for part in ["did you mean `prefetch`", "wd-red-wd10efrx"] {
+            assert!(told.contains(part), "{part} is missing in: {told}");
+        }
+    }
+}

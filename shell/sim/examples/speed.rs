@@ -1,0 +1,64 @@
+//! How fast virtual time is, on one core, with the server's own engine and a modelled drive.
+//!
+//!     cargo run --release -p headlong-sim --example speed -- [seconds of model time]
+//!
+//! Three counts, because "requests per second" can mean any of them: players' calls that were
+//! answered; engine operations (requests, pieces handed to sockets and taken back, reads issued and
+//! done); and everything that happened (those, arrivals, players' timers, bytes that reach viewers,
+//! the drive's own requests). Generating the viewers and the catalogue is part of the time. The
+//! fastest of three.
+
+use std::time::Instant as Clock;
+
+use headlong_drive::preset;
+use headlong_sim::{Experiment, Setup, Window};
+use headlong_units::{Duration, GIB, Instant};
+use headlong_workload::Specification;
+
+fn main() {
+    let seconds = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3600);
+    for (name, rate) in [("youtube-sd", 60.0), ("youtube-hd", 75.0)] {
+        let mut setup = Setup {
+            window: Window {
+                from: Instant::ZERO,
+                to: Instant::ZERO + Duration::from_secs(seconds),
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = 7 * GIB / 2;
+        let experiment = Experiment {
+            workload: Specification::preset(name, &[]).expect("a preset"),
+            drive: preset("wd-red-wd10efrx").expect("a preset"),
+            setup,
+            steps: Vec::new(),
+        };
+        let timed = || {
+            let started = Clock::now();
+            let seen = experiment.observe(rate, 1).expect("a world");
+            (started.elapsed().as_secs_f64(), seen)
+        };
+        let runs = (0..3).map(|_| timed());
+        let Some((took, seen)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return;
+        };
+        let pieces = seen.stats.bytes_sent / experiment.setup.engine.piece_bytes;
+        let operations =
+            seen.stats.requests + 2 * pieces + seen.stats.reads + seen.stats.reads_done;
+        let all = seen.events + seen.drive.requests + seen.stats.reads;
+        let millions = |count: u64| count as f64 / took / 1e6;
+        println!(
+            "{name} at {rate} MiB/s, {seconds} s of model time in {took:.2} s ({:.0} times): \
+             {:.3} M calls/s, {:.2} M engine operations/s, {:.2} M events/s; {} calls failed; at \
+             most {} live objects",
+            seconds as f64 / took,
+            millions(seen.calls.ended),
+            millions(operations),
+            millions(all),
+            seen.calls.failures(),
+            seen.live_max,
+        );
+    }
+}

@@ -1,0 +1,461 @@
+//! A clairvoyant bound: what no server could beat, whatever it knew.
+//!
+//! # What is bounded
+//!
+//! A workload (its sessions, drawn to the end), a drive, some memory and a window of time. The
+//! answer is the least time that the drive's heads need within the window in *any* run in which no
+//! call fails from the beginning on. If that is more than the window has, no such run exists. The
+//! server may know every session, every re-read and every end beforehand, may use its memory
+//! down to single bytes, may prefetch, hold and drop what it likes when it likes, may have its memory
+//! filled at the window's opening with whatever will help most, and may have any processor and
+//! network.
+//!
+//! # When bytes are needed
+//!
+//! A viewer sends its first call when it arrives, and every other when the one before is whole and its
+//! pace allows. A call is whole no sooner than a round trip and its bytes over the viewer's own line
+//! after it was sent, and, as no call fails, no later than its timeout. So each call has an earliest
+//! and a latest time of sending that no server can change, and its bytes leave the server's memory
+//! between `e`, the earliest time at which it can reach the server, and `l`, the latest at which it
+//! may be whole. Calls with `e` and `l` both within the window *count*; what the others cost is
+//! given away.
+//!
+//! # What memory can save
+//!
+//! Consider one byte of a file. It is in memory during some intervals of time, each begun by a read
+//! within the window or going back to before it. Take one such interval and the calls it serves,
+//! ordered by `e`: a1, a2, ... With L the largest `l` of all calls before ak (in the order of `e`)
+//! that want the byte, ak is served after `e(ak)`, and at least one of a1..a(k-1) was served before
+//! L; so the interval covers [L, e(ak)], and these stretches do not overlap for different k, as
+//! `e(ak) <= l(ak) <= L` of the next. If the interval goes back to before the window, it covers all
+//! from the opening to `e(a1)` as well. So every counted call either costs a read of the byte within
+//! the window, or *holds* the byte for its stretch, from max(opening, L) to `e`, and all stretches are
+//! held within the window. The memory (the server's and the drive's own, added up) holds at most
+//! size times length of the window.
+//!
+//! So the calls that are answered without a read form a knapsack: each saves the head time of its
+//! bytes and takes bytes times stretch of that product. The fractional knapsack, filled by saved time
+//! for what is taken, saves at least as much as any policy can. Stretches that begin at the opening
+//! all lie in memory at that moment, which holds no more than its size of them: those calls are given
+//! the whole of it once more, for the bytes that save most, and are no part of the knapsack, which can
+//! only save more for that. (Belady's rule maximizes hits of
+//! pieces of one size at known times; here times are known up to an interval, pieces are worth what
+//! their zone makes them, and only the whole product of memory and time is limited. All three
+//! make the bound weaker, never wrong.)
+//!
+//! # What a read costs
+//!
+//! Bytes cross a head at the speed of their track ([`Medium`]); no order and no queue changes that.
+//! To bytes of a file that only one session wants, with no other wanted file within a track's length on
+//! either side, the head must come from another track at least once if any of them is read, which
+//! takes the shortest switch there is. It is charged to the byte that would be held longest, which is
+//! correct as it is only owed when that byte, or another, is read; once for each such file, less one
+//! for the head's place at the opening. Repositions within a title, longer seeks, rotation, overhead,
+//! what is prefetched in vain, and memory that holds what was prefetched or is being sent cost
+//! nothing: a server that approaches the bound is hard to imagine.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headlong_drive::Medium;
+use headlong_player::{Call, Plan};
+use headlong_units::{Duration, Instant};
+use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream};
+use serde::{Deserialize, Serialize};
+
+use crate::Experiment;
+use crate::layout::{Ground, Place};
+use crate::world::SetupError;
+
+/// Bytes that are accounted for together. Calls are cut to whole ones for what counts.
+const UNIT_BYTES: u64 = 128 * 1024;
+
+/// What no server can beat for one rate and seed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Rate that the workload was generated for.
+    pub rate_mib_s: f64,
+    /// Its seed.
+    pub seed: u64,
+    /// Bytes that are certainly asked for and answered within the window.
+    pub asked_mib_s: f64,
+    /// Bytes that must be read within the window, at least, if what is read is chosen to need the
+    /// least head time.
+    pub read_mib_s: f64,
+    /// Bytes that memory could save at best, by bytes asked for.
+    pub hit_ratio: f64,
+    /// Head time that is needed at least, as a share of what there is. Above 1 nobody can do it.
+    pub disk_share: f64,
+    /// Of that, the share for going to files.
+    pub reposition_share: f64,
+}
+
+impl Bound {
+    /// Whether it is possible as far as the bound can tell.
+    pub fn is_possible(&self) -> bool {
+        self.disk_share <= 1.0
+    }
+}
+
+/// A unit of a file that is wanted: seconds from the start of the run.
+#[derive(Debug, Clone, Copy)]
+struct Want {
+    /// File and unit in it.
+    unit: (u32, u32),
+    earliest: f64,
+    latest: f64,
+    counts: bool,
+}
+
+/// A counted want as an item of the knapsack.
+#[derive(Debug, Clone, Copy)]
+struct Item {
+    /// Head time that is saved if it is not read, seconds.
+    seconds: f64,
+    /// Of that, for going there.
+    going_s: f64,
+    /// Time it is held for if it is not read, seconds.
+    held_s: f64,
+    /// Whether it is held from the opening of the window on.
+    is_from_before: bool,
+}
+
+impl Experiment {
+    /// What no server could beat at a rate.
+    ///
+    /// # Errors
+    /// If the titles do not fit on the drive.
+    pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
+        let specification = self.specification(rate_mib_s);
+        let catalogue = Catalogue::of(&specification);
+        let capacity_bytes = self.drive.capacity_bytes();
+        let ground = Ground::new(&catalogue, capacity_bytes, self.setup.placement)
+            .map_err(SetupError::Catalogue)?;
+        let sessions = SessionStream::new(&specification, &catalogue, seed);
+        let mut sessions = sessions.with_steps(self.steps.iter().copied());
+        let window = self.setup.window;
+        let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+        let (from, to) = (seconds(window.from), seconds(window.to));
+        let mut ledger = Ledger::new(from, to);
+        for (number, session) in (&mut sessions).enumerate() {
+            let class = &specification.classes[session.class as usize];
+            ledger.add(number as u32, &session, class);
+        }
+        let places: Vec<Option<Place>> = (0..sessions.object_count() as u32)
+            .map(|id| {
+                let key = sessions.object(headlong_player::ObjectId(id));
+                key.and_then(|key| ground.place(key))
+            })
+            .collect();
+        let medium = self.drive.medium();
+        let memory = self.setup.engine.memory_bytes + medium.cache_bytes;
+        Ok(ledger.settle(&places, &medium, memory, rate_mib_s, seed))
+    }
+
+    /// The highest rate, to a resolution, that is possible for every seed as far as the bound can
+    /// tell.
+    ///
+    /// # Errors
+    /// If the titles do not fit on the drive.
+    pub fn bound_rate(
+        &self,
+        resolution_mib_s: f64,
+        seeds: impl Iterator<Item = u64> + Clone,
+    ) -> Result<(f64, Vec<Bound>), SetupError> {
+        let probe = |steps: u64| -> Result<(bool, Vec<Bound>), SetupError> {
+            let mut bounds = Vec::new();
+            for seed in seeds.clone() {
+                bounds.push(self.bound(steps as f64 * resolution_mib_s, seed)?);
+            }
+            Ok((bounds.iter().all(Bound::is_possible), bounds))
+        };
+        let (mut possible, mut bounds) = (0_u64, Vec::new());
+        let mut step = ((64.0 / resolution_mib_s) as u64)
+            .max(1)
+            .next_power_of_two();
+        let mut impossible = None;
+        loop {
+            let next = match impossible {
+                None => possible + step,
+                Some(impossible) if impossible - possible > 1 => {
+                    possible + (impossible - possible) / 2
+                }
+                Some(_) => break,
+            };
+            let (is_possible, found) = probe(next)?;
+            match is_possible {
+                true => (possible, bounds) = (next, found),
+                false => impossible = Some(next),
+            }
+            if impossible.is_none() {
+                step *= 2;
+            }
+            // No drive of this world: the workload asks for less than it says.
+            if next as f64 * resolution_mib_s > 1e6 {
+                break;
+            }
+        }
+        Ok((possible as f64 * resolution_mib_s, bounds))
+    }
+}
+
+/// All that is wanted.
+struct Ledger {
+    from: f64,
+    to: f64,
+    wants: Vec<Want>,
+    /// The one session that wants a file, or `None` if there are several.
+    sessions: BTreeMap<u32, Option<u32>>,
+}
+
+impl Ledger {
+    fn new(from: f64, to: f64) -> Self {
+        Self {
+            from,
+            to,
+            wants: Vec::new(),
+            sessions: BTreeMap::new(),
+        }
+    }
+
+    /// One session: its calls with the times between which their bytes leave the server.
+    fn add(&mut self, number: u32, session: &Session, class: &NetworkClass) {
+        let Plan::Script(script) = &session.plan else {
+            return;
+        };
+        let delay = class.delay.as_secs_f64();
+        let (mut earliest, mut latest) =
+            (session.arrival.as_secs_f64(), session.arrival.as_secs_f64());
+        let mut rest = &script.calls[..];
+        while !rest.is_empty() {
+            let count = 1 + rest
+                .iter()
+                .skip(1)
+                .take_while(|call| call.with_previous)
+                .count();
+            let (burst, after) = rest.split_at(count);
+            let timeout = burst.iter().map(|call| {
+                let timeout = call.timeout.map(Duration::as_secs_f64);
+                timeout.unwrap_or(f64::INFINITY)
+            });
+            let timeout = timeout.fold(0.0, f64::max);
+            let bytes: u64 = burst.iter().filter_map(|call| call.expected_bytes).sum();
+            let line = class
+                .bandwidth
+                .map_or(0.0, |rate| rate.time_for(bytes).as_secs_f64());
+            for call in burst {
+                self.want(number, call, earliest + delay, latest + timeout);
+            }
+            let Some(next) = after.first() else {
+                return;
+            };
+            let (pace, think) = (seconds(next.pace), seconds(next.think));
+            let ended = (earliest + 2.0 * delay + line, latest + timeout);
+            earliest = (earliest + pace).max(ended.0 + think);
+            latest = (latest + pace).max(ended.1 + think);
+            if earliest > self.to {
+                return;
+            }
+            rest = after;
+        }
+    }
+
+    fn want(&mut self, session: u32, call: &Call, earliest: f64, latest: f64) {
+        let end = call.range.map_or(u64::MAX, |range| range.end);
+        let start = call.range.map_or(0, |range| range.start);
+        let Some(bytes) = call.expected_bytes else {
+            return;
+        };
+        let end = end.min(start + bytes);
+        let one = self.sessions.entry(call.object.0).or_insert(Some(session));
+        if *one != Some(session) {
+            *one = None;
+        }
+        // Whole units count; of others, somebody who reads them may still help those who follow.
+        for unit in start / UNIT_BYTES..end.div_ceil(UNIT_BYTES) {
+            let is_whole = unit * UNIT_BYTES >= start && (unit + 1) * UNIT_BYTES <= end;
+            let is_within = earliest >= self.from && latest <= self.to;
+            self.wants.push(Want {
+                unit: (call.object.0, unit as u32),
+                earliest,
+                latest,
+                counts: is_whole && is_within,
+            });
+        }
+    }
+
+    fn settle(
+        mut self,
+        places: &[Option<Place>],
+        medium: &Medium,
+        memory_bytes: u64,
+        rate_mib_s: f64,
+        seed: u64,
+    ) -> Bound {
+        let lonely = self.lonely(places, medium);
+        let order = |want: &Want| (want.unit, want.earliest);
+        self.wants.sort_by(|a, b| {
+            let (a, b) = (order(a), order(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+        let mut items: Vec<Item> = Vec::new();
+        // Of each lonely file, the item that would be held longest.
+        let mut longest: BTreeMap<u32, usize> = BTreeMap::new();
+        for same in self.wants.chunk_by(|a, b| a.unit == b.unit) {
+            let (file, unit) = same[0].unit;
+            let Some(place) = places.get(file as usize).copied().flatten() else {
+                continue;
+            };
+            let start = place.physical + u64::from(unit) * UNIT_BYTES;
+            let seconds = medium.seconds_for(start, UNIT_BYTES);
+            let mut held_from = self.from;
+            for want in same {
+                if want.counts {
+                    if lonely.contains(&file) {
+                        let held = want.earliest - held_from;
+                        let best = longest.entry(file).or_insert(items.len());
+                        if items.get(*best).is_none_or(|best| best.held_s < held) {
+                            *best = items.len();
+                        }
+                    }
+                    items.push(Item {
+                        seconds,
+                        going_s: 0.0,
+                        held_s: (want.earliest - held_from).max(0.0),
+                        is_from_before: held_from <= self.from,
+                    });
+                }
+                held_from = held_from.max(want.latest);
+            }
+        }
+        for index in longest.values().skip(1) {
+            items[*index].going_s = medium.switch_s;
+        }
+        let length = self.to - self.from;
+        let units = memory_bytes as f64 / UNIT_BYTES as f64;
+        let all = items.len() as f64;
+        let missed = fill(items, units, length);
+        let mib_s = |units: f64| units * UNIT_BYTES as f64 / (1u64 << 20) as f64 / length;
+        let time = length * f64::from(medium.arms);
+        Bound {
+            rate_mib_s,
+            seed,
+            asked_mib_s: mib_s(all),
+            read_mib_s: mib_s(missed.units),
+            hit_ratio: if all > 0.0 {
+                1.0 - missed.units / all
+            } else {
+                0.0
+            },
+            disk_share: missed.seconds / time,
+            reposition_share: missed.going_s / time,
+        }
+    }
+
+    /// Files that one session wants, with no other wanted file within a track's length.
+    fn lonely(&self, places: &[Option<Place>], medium: &Medium) -> BTreeSet<u32> {
+        let mut wanted: Vec<(u64, u64, u32, bool)> = self
+            .sessions
+            .iter()
+            .filter_map(|(file, session)| {
+                let place = places.get(*file as usize).copied().flatten()?;
+                let end = place.physical + place.size_bytes;
+                Some((place.physical, end, *file, session.is_some()))
+            })
+            .collect();
+        wanted.sort_unstable();
+        let is_far = |before: Option<&(u64, u64, u32, bool)>,
+                      after: Option<&(u64, u64, u32, bool)>| {
+            match (before, after) {
+                (Some(before), Some(after)) => after.0 >= before.1 + medium.track_bytes_max,
+                _ => true,
+            }
+        };
+        let lonely = (0..wanted.len()).filter(|&index| {
+            let this = &wanted[index];
+            let before = index.checked_sub(1).and_then(|index| wanted.get(index));
+            this.3 && is_far(before, Some(this)) && is_far(Some(this), wanted.get(index + 1))
+        });
+        lonely.map(|index| wanted[index].2).collect()
+    }
+}
+
+/// What the knapsack leaves to be read.
+struct Missed {
+    units: f64,
+    seconds: f64,
+    going_s: f64,
+}
+
+/// Fills memory of so many units at the opening, and the knapsack of the window by what is saved for
+/// what is taken, each up to a part of the last item.
+fn fill(items: Vec<Item>, units: f64, length_s: f64) -> Missed {
+    let saved = |item: &Item| item.seconds + item.going_s;
+    let (mut before, mut within): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| item.is_from_before);
+    before.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
+    let worth = |item: &Item| saved(item) / item.held_s;
+    within.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    let mut missed = Missed {
+        units: 0.0,
+        seconds: 0.0,
+        going_s: 0.0,
+    };
+    let takes_unit: fn(&Item) -> f64 = |_| 1.0;
+    let takes_time: fn(&Item) -> f64 = |item| item.held_s;
+    for (items, takes, mut room) in [
+        (before, takes_unit, units),
+        (within, takes_time, units * length_s),
+    ] {
+        for item in &items {
+            let taken = takes(item);
+            let kept = if taken <= room { 1.0 } else { room / taken };
+            room -= kept * taken;
+            missed.units += 1.0 - kept;
+            missed.seconds += (1.0 - kept) * saved(item);
+            missed.going_s += (1.0 - kept) * item.going_s;
+        }
+    }
+    missed
+}
+
+fn seconds(time: Option<Duration>) -> f64 {
+    time.map_or(0.0, Duration::as_secs_f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(seconds: f64, held_s: f64) -> Item {
+        Item {
+            seconds,
+            going_s: 0.0,
+            held_s,
+            is_from_before: false,
+        }
+    }
+
+    #[test]
+    fn memory_goes_to_what_saves_most_for_what_it_takes() {
+        let items = vec![
+            item(1.0, 10.0),
+            item(1.0, 2.0),
+            item(3.0, 10.0),
+            item(1.0, 0.0),
+        ];
+        let missed = fill(items.clone(), 1.0, 7.0);
+        // The one of no stretch is free, then 1/2, then half of 3/10.
+        assert_eq!((missed.units, missed.seconds), (1.5, 2.5));
+        let missed = fill(items, 1e9, 7.0);
+        assert_eq!((missed.units, missed.seconds), (0.0, 0.0));
+    }
+
+    #[test]
+    fn what_is_there_from_the_beginning_fits_into_memory() {
+        let mut items = vec![item(1.0, 0.1), item(3.0, 0.1), item(2.0, 0.1)];
+        items.iter_mut().for_each(|item| item.is_from_before = true);
+        items.push(item(5.0, 2.0));
+        let missed = fill(items, 1.5, 2.0);
+        assert_eq!((missed.units, missed.seconds), (1.5, 2.0));
+    }
+}

@@ -1,0 +1,335 @@
+//! What was simulated, as pages: how a run went, and how a grid compares.
+
+use headlong_report::{
+    Axis as ChartAxis, Bar, Bars, Cell, Chart, Figure, Page, Section, Series, Table,
+};
+use headlong_units::Bytes;
+
+use crate::record::{Record, Sample};
+use crate::sweep::{Aim, Axis, FIGURES, Row};
+
+/// Records of runs as a page: the figures of each, and how it went.
+pub fn run_page(title: &str, records: &[Record], command: &str) -> Page {
+    let mut table = Table::new(
+        ["Rate (MiB/s)", "Seed", "Failures"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(FIGURES.iter().map(|(name, _)| (*name).to_owned())),
+    );
+    for record in records {
+        let fixed = [
+            Cell::number(record.rate_mib_s, 1),
+            record.seed.into(),
+            record.failures.into(),
+        ];
+        let figures = FIGURES
+            .iter()
+            .map(|(_, figure)| Cell::number(figure(record), 3));
+        table.push(fixed.into_iter().chain(figures));
+    }
+    let mut page = Page::new(title).section(
+        Section::new("Figures")
+            .text("Within the measured time.")
+            .command(command)
+            .table(table),
+    );
+    for record in records {
+        let heading = format!("{:.1} MiB/s, seed {}", record.rate_mib_s, record.seed);
+        let mut section = Section::new(heading);
+        for figure in series_charts(record) {
+            section = section.figure(figure);
+        }
+        page = page.section(section);
+    }
+    page
+}
+
+/// A line of a chart: its name and what it shows of a sample.
+type Line = (&'static str, fn(&Sample) -> f64);
+
+/// How a run went, chart by chart.
+pub fn series_charts(record: &Record) -> Vec<Chart> {
+    let time = || ChartAxis::new("Time", "s").from(0.0);
+    let lines = |title: &str, y: ChartAxis, lines: &[Line]| {
+        let mut chart = Chart::lines(title, time(), y.from(0.0));
+        for (name, value) in lines {
+            let points = record
+                .series
+                .iter()
+                .map(|sample| (sample.second, value(sample)));
+            chart = chart.series(Series::new(*name, points));
+        }
+        chart
+    };
+    let rate = || ChartAxis::new("Throughput", "MiB/s");
+    let mut charts = vec![
+        lines(
+            "Throughput",
+            rate(),
+            &[
+                ("sent", |s| s.sent_mib_s),
+                ("disk", |s| s.disk_mib_s),
+                ("evicted unread", |s| s.evicted_mib_s),
+            ],
+        ),
+        lines(
+            "Prefetch size",
+            ChartAxis::new("Size", "MiB"),
+            &[
+                ("in use", |s| s.prefetch_mib),
+                ("going to", |s| s.prefetch_target_mib),
+            ],
+        ),
+        lines(
+            "Score: disk time for 128 KiB asked for",
+            ChartAxis::new("Time", "ms"),
+            &[("score", |s| s.score_ms)],
+        ),
+        lines(
+            "Memory",
+            ChartAxis::new("Share", "%").to(100.0),
+            &[
+                ("free", |s| s.memory.free * 100.0),
+                ("being read into", |s| s.memory.filling * 100.0),
+                ("prefetched, unread", |s| s.memory.unread * 100.0),
+                ("in sockets", |s| s.memory.sending * 100.0),
+                ("read and kept", |s| s.memory.read * 100.0),
+            ],
+        ),
+        lines(
+            "Queue of the device",
+            ChartAxis::new("Jobs", ""),
+            &[
+                ("waiting", |s| s.queue as f64),
+                ("somebody waits for", |s| s.queue_demanded as f64),
+                ("overdue", |s| s.queue_overdue as f64),
+            ],
+        ),
+        lines(
+            "Viewers",
+            ChartAxis::new("Present", ""),
+            &[
+                ("viewers", |s| s.viewers as f64),
+                ("chains", |s| s.chains as f64),
+            ],
+        ),
+        lines(
+            "Device",
+            ChartAxis::new("Busy", "%").to(100.0),
+            &[("busy", |s| s.busy * 100.0)],
+        ),
+    ];
+    if record.series.iter().any(|sample| sample.eviction_s > 0.0) {
+        let evicted = record
+            .series
+            .iter()
+            .filter(|sample| sample.eviction_s > 0.0);
+        let points = evicted.map(|sample| (sample.second, sample.eviction_s));
+        let y = ChartAxis::new("In memory", "s").from(0.0);
+        charts.push(
+            Chart::scatter(
+                "How long what was evicted unread had been in memory",
+                time(),
+                y,
+            )
+            .series(Series::new("mean of each moment", points)),
+        );
+    }
+    let heads = record
+        .series
+        .iter()
+        .map(|sample| (sample.second, sample.head_gib));
+    let y = ChartAxis::new("Place", "GiB").from(0.0);
+    charts.push(
+        Chart::scatter("Where the device last read", time(), y).series(Series::new("head", heads)),
+    );
+    charts
+}
+
+/// A grid as a page: lines over the axis with the most numbers, one for each combination of the
+/// others; bars where there are no numbers.
+pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: &str) -> Page {
+    let (axes, rows) = with_rate_axis(axes, aim, rows);
+    let mut section = Section::new("The grid").command(command);
+    if matches!(aim, Aim::Maximum { .. }) {
+        let maximum = |row: &Row| row.rate_mib_s;
+        let y = || ChartAxis::new("Highest rate without a failure", "MiB/s");
+        section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));
+    }
+    type Shown = (&'static str, &'static str, &'static str, fn(&Record) -> f64);
+    let shown: [Shown; 5] = [
+        ("Served", "Throughput", "MiB/s", |r| r.served_mib_s),
+        ("Read from the device", "Throughput", "MiB/s", |r| {
+            r.disk_mib_s
+        }),
+        ("Evicted unread", "Of what was read", "%", |r| {
+            r.evicted_ratio * 100.0
+        }),
+        ("Hits", "Of what was sent", "%", |r| r.hit_ratio * 100.0),
+        ("Device", "Busy", "%", |r| r.busy * 100.0),
+    ];
+    for (title, quantity, unit, value) in shown {
+        let y = || ChartAxis::new(quantity, unit);
+        section = section.figure(figure(title, y, &axes, &rows, |row: &Row| row.mean(value)));
+    }
+    Page::new(title)
+        .section(section)
+        .section(Section::new("The numbers").table(table(&axes, &rows)))
+}
+
+/// The rows as a table.
+pub fn table(axes: &[Axis], rows: &[Row]) -> Table {
+    let heads = axes.iter().map(|axis| axis.name.clone());
+    let fixed = ["Rate (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
+    let figures = FIGURES.iter().map(|(name, _)| (*name).to_owned());
+    let mut table = Table::new(heads.chain(fixed).chain(figures));
+    for row in rows {
+        let number = |value: Option<f64>, decimals| {
+            value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
+        };
+        let values = row.values.iter().map(|value| Cell::from(value.as_str()));
+        let fixed = [
+            number(row.rate_mib_s, 1),
+            number(row.failed_mib_s, 1),
+            row.failures.into(),
+        ];
+        let figures = FIGURES
+            .iter()
+            .map(|(_, figure)| number(row.mean(figure), 3));
+        table.push(values.chain(fixed).chain(figures));
+    }
+    table
+}
+
+/// Given rates are one axis more.
+fn with_rate_axis(axes: &[Axis], aim: &Aim, rows: &[Row]) -> (Vec<Axis>, Vec<Row>) {
+    let (mut axes, mut rows) = (axes.to_vec(), rows.to_vec());
+    if let Aim::Rates(rates) = aim
+        && rates.len() > 1
+    {
+        axes.push(Axis {
+            name: "rate (MiB/s)".to_owned(),
+            values: rates.iter().map(ToString::to_string).collect(),
+        });
+        for row in &mut rows {
+            row.values
+                .extend(row.rate_mib_s.map(|rate| rate.to_string()));
+        }
+    }
+    (axes, rows)
+}
+
+/// What a value of an axis is as a number, and in what unit: `4MiB`, `0.8`, `10s`.
+fn number(value: &str) -> Option<(f64, &'static str)> {
+    if let Ok(number) = value.parse::<f64>() {
+        return Some((number, ""));
+    }
+    if let Ok(Bytes(bytes)) = value.parse() {
+        return Some((bytes as f64 / (1u64 << 20) as f64, "MiB"));
+    }
+    let time: headlong_units::Duration = value.parse().ok()?;
+    Some((time.as_secs_f64(), "s"))
+}
+
+fn figure(
+    title: &str,
+    y: impl Fn() -> ChartAxis,
+    axes: &[Axis],
+    rows: &[Row],
+    value: impl Fn(&Row) -> Option<f64>,
+) -> Figure {
+    let numbers = |axis: &Axis| axis.values.iter().all(|value| number(value).is_some());
+    let places = 0..axes.len();
+    let along = places.filter(|place| numbers(&axes[*place]) && axes[*place].values.len() > 1);
+    let others = |row: &Row, along: Option<usize>| {
+        let named = axes.iter().zip(&row.values).enumerate();
+        let named =
+            named.filter(|(place, (axis, _))| Some(*place) != along && axis.values.len() > 1);
+        let named: Vec<String> = named
+            .map(|(_, (axis, value))| format!("{} {value}", axis.name))
+            .collect();
+        named.join(", ")
+    };
+    let Some(along) = along.max_by_key(|place| axes[*place].values.len()) else {
+        let mut bars = Bars::new(title, y()).series("mean over the seeds");
+        for row in rows {
+            bars = bars.group(others(row, None), [value(row).map(Bar::new)]);
+        }
+        return bars.into();
+    };
+    let unit = number(&axes[along].values[0]).map_or("", |(_, unit)| unit);
+    let x = ChartAxis::new(axes[along].name.clone(), unit).from(0.0);
+    let mut chart = Chart::lines(title, x, y().from(0.0));
+    let mut names: Vec<String> = Vec::new();
+    for row in rows {
+        let name = others(row, Some(along));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let of_name = rows.iter().filter(|row| others(row, Some(along)) == name);
+        let points = of_name.filter_map(|row| {
+            let (x, _) = number(row.values.get(along)?)?;
+            Some((x, value(row)?))
+        });
+        let points: Vec<(f64, f64)> = points.collect();
+        let label = if name.is_empty() {
+            "mean over the seeds".to_owned()
+        } else {
+            name
+        };
+        chart = chart.series(Series::new(label, points));
+    }
+    chart.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(values: &[&str], rate: f64) -> Row {
+        Row {
+            values: values.iter().map(ToString::to_string).collect(),
+            rate_mib_s: Some(rate),
+            failed_mib_s: None,
+            failures: 0,
+            worlds: 1,
+            records: Vec::new(),
+        }
+    }
+
+    fn axis(name: &str, values: &[&str]) -> Axis {
+        Axis {
+            name: name.to_owned(),
+            values: values.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn numbers_are_drawn_as_lines_and_names_as_bars() {
+        let axes = [
+            axis("drive", &["a", "b"]),
+            axis("prefetch", &["1MiB", "2MiB", "4MiB"]),
+        ];
+        let rows: Vec<Row> = crate::sweep::combinations(&axes)
+            .iter()
+            .map(|values| row(&values.iter().map(String::as_str).collect::<Vec<_>>(), 1.0))
+            .collect();
+        let y = || ChartAxis::new("Rate", "MiB/s");
+        let drawn = figure("t", y, &axes, &rows, |row| row.rate_mib_s);
+        assert!(matches!(&drawn, Figure::Chart(_)));
+        let svg = drawn.to_svg();
+        assert!(svg.contains("drive a") && svg.contains("drive b"), "{svg}");
+        let drawn = figure("t", y, &axes[..1], &rows, |row| row.rate_mib_s);
+        assert!(matches!(drawn, Figure::Bars(_)));
+    }
+
+    #[test]
+    fn values_of_an_axis_are_numbers_in_the_unit_of_people() {
+        assert_eq!(number("4MiB"), Some((4.0, "MiB")));
+        assert_eq!(number("0.8"), Some((0.8, "")));
+        assert_eq!(number("10s"), Some((10.0, "s")));
+        assert_eq!(number("elevator"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! How things went: the state of a world at regular moments, in bounded memory.
+//!
+//! The one idea: a look holds counters since the beginning, so that whatever looks are kept, the
+//! differences between neighbours are exact. When there are too many, every second one is dropped
+//! and from then on half as many are kept: a run may be as long as it likes.
+
+use headlong_engine::{ControlView, MemoryUse, Stats};
+use headlong_units::{Duration, Instant};
+
+/// How often the state of things is looked at.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Most looks kept: two hours at the full interval.
+pub(crate) const LOOKS_MAX: usize = 1440;
+
+/// The state of things at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// When.
+    pub at: Instant,
+    /// Viewers present.
+    pub viewers: u64,
+    /// How memory is divided.
+    pub memory: MemoryUse,
+    /// Jobs waiting for the device.
+    pub queue: usize,
+    /// Of those, jobs somebody waits for.
+    pub queue_demanded: usize,
+    /// Of those, jobs past their deadline.
+    pub queue_overdue: usize,
+    /// Live chains.
+    pub chains: usize,
+    /// The reference size of prefetches, and what its controller says.
+    pub control: ControlView,
+    /// Where the device last read, bytes from its start.
+    pub head_physical: u64,
+    /// Counters of the shard so far.
+    pub stats: Stats,
+}
+
+/// Looks in order, not too many.
+#[derive(Debug, Clone)]
+pub(crate) struct Looks {
+    kept: Vec<Look>,
+    /// One of so many is kept.
+    stride: u64,
+    seen: u64,
+}
+
+impl Looks {
+    pub(crate) fn new() -> Self {
+        Self {
+            kept: Vec::new(),
+            stride: 1,
+            seen: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, look: Look) {
+        if self.seen.is_multiple_of(self.stride) {
+            self.kept.push(look);
+        }
+        self.seen += 1;
+        if self.kept.len() > LOOKS_MAX {
+            let mut index = 0;
+            self.kept.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+        }
+    }
+
+    pub(crate) fn kept(&self) -> &[Look] {
+        &self.kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_engine::Control;
+
+    use super::*;
+
+    fn look(second: u64) -> Look {
+        Look {
+            at: Instant::ZERO + Duration::from_secs(second),
+            viewers: 0,
+            memory: MemoryUse::default(),
+            queue: 0,
+            queue_demanded: 0,
+            queue_overdue: 0,
+            chains: 0,
+            control: ControlView {
+                mode: Control::Off,
+                bytes: 0,
+                target_bytes: 0,
+                score: None,
+                reason: None,
+                drive: None,
+            },
+            head_physical: 0,
+            stats: Stats::default(),
+        }
+    }
+
+    #[test]
+    fn a_series_thins_itself_and_stays_even() {
+        let mut looks = Looks::new();
+        let last = 10 * LOOKS_MAX as u64;
+        for second in 0..last {
+            looks.add(look(second));
+            assert!(looks.kept().len() <= LOOKS_MAX);
+        }
+        let at = |look: &Look| look.at.since(Instant::ZERO);
+        let gaps: Vec<_> = looks
+            .kept()
+            .windows(2)
+            .map(|w| w[1].at.since(w[0].at))
+            .collect();
+        assert!(gaps.iter().all(|gap| *gap == gaps[0]), "even");
+        assert_eq!(at(&looks.kept()[0]), Duration::ZERO);
+        let end = at(looks.kept().last().expect("looks"));
+        assert!(
+            end + gaps[0] >= Duration::from_secs(last - 1),
+            "up to the end"
+        );
+        assert!(looks.kept().len() > LOOKS_MAX / 3);
+    }
+
+    #[test]
+    fn a_short_run_is_kept_whole() {
+        let mut looks = Looks::new();
+        (0..LOOKS_MAX as u64).for_each(|second| looks.add(look(second)));
+        assert_eq!(looks.kept().len(), LOOKS_MAX);
+    }
+}

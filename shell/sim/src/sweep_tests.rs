@@ -1,0 +1,123 @@
+//! Grids of small worlds: same rows on any number of threads, and none made twice.
+
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+use super::*;
+use crate::{Setup, Window};
+
+fn axis(name: &str, values: &[&str]) -> Axis {
+    Axis {
+        name: name.to_owned(),
+        values: values.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// A quarter of a minute with few titles, a prefetch of some MiB.
+fn experiment(prefetch_mib: u64) -> Experiment {
+    let few = [("title.sd.count", "300"), ("title.hd.count", "30")];
+    let few = few.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut setup = Setup {
+        window: Window {
+            from: Instant::ZERO + Duration::from_secs(5),
+            to: Instant::ZERO + Duration::from_secs(15),
+        },
+        ..Setup::default()
+    };
+    setup.engine.memory_bytes = 64 * MIB;
+    setup.engine.sizing.reference_bytes = prefetch_mib * MIB;
+    Experiment {
+        workload: Specification::preset("youtube-sd", &few).expect("right"),
+        drive: headlong_drive::preset("wd-red-wd10efrx").expect("known"),
+        setup,
+        steps: Vec::new(),
+    }
+}
+
+fn points() -> Vec<Point> {
+    let sizes = [1, 4];
+    let point = |size| Point {
+        values: vec![format!("{size}MiB")],
+        experiment: experiment(size),
+    };
+    sizes.into_iter().map(point).collect()
+}
+
+fn sweep(aim: Aim, threads: usize) -> Sweep {
+    Sweep {
+        aim,
+        seed: 1,
+        seeds: 1,
+        threads: NonZeroUsize::new(threads).expect("some"),
+    }
+}
+
+#[test]
+fn every_combination_is_there_once_in_order() {
+    let axes = [axis("a", &["1", "2"]), axis("b", &["x", "y", "z"])];
+    let all: Vec<String> = combinations(&axes).iter().map(|v| v.concat()).collect();
+    assert_eq!(all, ["1x", "1y", "1z", "2x", "2y", "2z"]);
+    assert_eq!(combinations(&[]), [Vec::<String>::new()]);
+}
+
+#[test]
+fn the_rows_are_the_same_on_any_number_of_threads() {
+    let maximum = Aim::Maximum {
+        guess_mib_s: 16.0,
+        resolution_mib_s: 16.0,
+    };
+    for aim in [Aim::Rates(vec![4.0]), maximum] {
+        let rows = |threads| {
+            let run = sweep(aim.clone(), threads).run(&points(), None, |_, _| {});
+            run.expect("runs")
+        };
+        let one = rows(1);
+        assert_eq!(one, rows(3));
+        assert!(
+            one.iter()
+                .any(|row| row.mean(|r| r.served_mib_s) > Some(1.0))
+        );
+    }
+}
+
+#[test]
+fn what_a_journal_knows_is_not_done_again() {
+    let folder = std::env::temp_dir().join(format!("headlong-sweep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("journal.jsonl");
+    let run = |points: &[Point]| {
+        let mut journal = Journal::open(&path).expect("opens");
+        let mut told = Vec::new();
+        let sweep = sweep(Aim::Rates(vec![4.0]), 2);
+        let rows = sweep.run(points, Some(&mut journal), |done, _| told.push(done));
+        (rows.expect("runs"), told)
+    };
+    let (first, told) = run(&points()[..1]);
+    assert_eq!(told, [0, 1]);
+    // Somebody ended the run in the middle of a line.
+    let mut text = std::fs::read_to_string(&path).expect("written");
+    text.push_str("{\"point\": \"4Mi");
+    std::fs::write(&path, text).expect("written");
+    let (second, told) = run(&points());
+    assert_eq!(told, [1, 2]);
+    assert_eq!(second[..1], first[..]);
+    let (third, told) = run(&points());
+    assert_eq!((third, told), (second, vec![2]));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn values_with_commas_are_quoted() {
+    let row = Row {
+        values: vec!["a,b".to_owned()],
+        rate_mib_s: None,
+        failed_mib_s: Some(2.0),
+        failures: 0,
+        worlds: 1,
+        records: Vec::new(),
+    };
+    let csv = to_csv(&[axis("what", &["a,b"])], &[row]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines[0].starts_with("what,rate_mib_s,failed_mib_s,failures,worlds,served_mib_s"));
+    assert!(lines[1].starts_with("\"a,b\",,2.000,0,1,,"), "{}", lines[1]);
+}

@@ -1,0 +1,111 @@
+//! What no server can beat, tried on servers that do their best; and memory that does not grow.
+
+use headlong_drive::preset;
+use headlong_engine::{Admission, Policy, Retention};
+use headlong_sim::{Experiment, Setup, Window};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+/// Few titles, so that memory matters, for some minutes.
+fn experiment(name: &str, drive: &str, memory_mib: u64, seconds: u64) -> Experiment {
+    let keys = [("title.sd.count", "600"), ("title.hd.count", "200")];
+    let keys = keys.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut setup = Setup {
+        window: Window {
+            from: Instant::ZERO + Duration::from_secs(60),
+            to: Instant::ZERO + Duration::from_secs(60 + seconds),
+        },
+        ..Setup::default()
+    };
+    setup.engine.memory_bytes = memory_mib * MIB;
+    setup.engine.admission = Admission::Accept;
+    let workload = Specification::preset(name, &keys).expect("right");
+    Experiment {
+        workload,
+        drive: preset(drive).expect("known"),
+        setup,
+        steps: Vec::new(),
+    }
+}
+
+#[test]
+fn no_policy_beats_the_bound() {
+    let mut passed = 0;
+    for (name, drive, memory_mib, rates) in [
+        ("youtube-sd", "wd-red-wd10efrx", 256, [16.0, 32.0]),
+        ("youtube-hd", "wd-red-wd10efrx", 1024, [40.0, 70.0]),
+        ("youtube-hd", "dual-actuator-14tb", 512, [60.0, 120.0]),
+        ("youtube-sd", "ssd-sata-low-end", 64, [32.0, 64.0]),
+    ] {
+        let base = experiment(name, drive, memory_mib, 90);
+        for policy in [Policy::Fixed, Policy::FirstGrow] {
+            for retention in [Retention::Interval, Retention::PageCache] {
+                let mut tried = base.clone();
+                tried.setup.engine.sizing.policy = policy;
+                tried.setup.engine.retention = retention;
+                for rate in rates {
+                    let seen = tried.observe(rate, 1).expect("a world");
+                    // The bound is of runs in which nobody fails, before the window either.
+                    if seen.calls.failures() + seen.calls_outside.failures() > 0 {
+                        continue;
+                    }
+                    passed += 1;
+                    let bound = tried.bound(rate, 1).expect("a bound");
+                    let what = format!("{name} {drive} {policy:?} {retention:?} {rate}: {bound:?}");
+                    assert!(bound.is_possible(), "{what}");
+                    let read = seen.stats.bytes_read as f64 / MIB as f64 / 90.0;
+                    assert!(bound.disk_share > 0.0 && bound.asked_mib_s > 0.0, "{what}");
+                    // As much memory as there is saves at most what the bound says, but for bytes
+                    // that the bound leaves out at the edges of the window.
+                    let left_out =
+                        seen.stats.bytes_sent as f64 / MIB as f64 / 90.0 - bound.asked_mib_s;
+                    assert!(left_out > -0.5, "{what}: {left_out}");
+                    let drive_cache = tried.drive.medium().cache_bytes as f64;
+                    let memory = (memory_mib * MIB) as f64 + drive_cache;
+                    let from_before = memory / MIB as f64 / 90.0;
+                    assert!(
+                        read + from_before >= bound.read_mib_s * 0.5,
+                        "{what}: {read}"
+                    );
+                }
+            }
+        }
+    }
+    assert!(passed >= 8, "only {passed} runs without a failure");
+}
+
+#[test]
+fn more_memory_and_a_lower_rate_need_no_more_of_the_drive() {
+    let share = |memory_mib, rate| {
+        let experiment = experiment("youtube-sd", "wd-red-wd10efrx", memory_mib, 120);
+        experiment.bound(rate, 1).expect("a bound").disk_share
+    };
+    assert!(share(64, 30.0) > share(1024, 30.0));
+    assert!(share(1024, 60.0) > share(1024, 30.0));
+    assert!(share(1024, 400.0) > 1.0, "nobody serves that");
+}
+
+#[test]
+fn the_highest_possible_rate_is_where_the_share_reaches_one() {
+    let experiment = experiment("youtube-hd", "wd-red-wd10efrx", 256, 60);
+    let (rate, bounds) = experiment.bound_rate(8.0, 1..=1).expect("a bound");
+    assert!(bounds.iter().all(headlong_sim::Bound::is_possible));
+    let above = experiment.bound(rate + 8.0, 1).expect("a bound");
+    assert!(!above.is_possible(), "{above:?}");
+}
+
+#[test]
+fn twice_as_long_a_run_keeps_no_more_alive() {
+    let live = |seconds| {
+        let mut experiment = experiment("youtube-sd", "wd-red-wd10efrx", 256, seconds);
+        // As a run of hours would have it: the series is at its limit from the beginning on.
+        experiment.setup.window.from = Instant::ZERO;
+        let seen = experiment.observe(12.0, 1).expect("a world");
+        assert_eq!(seen.calls.failures(), 0);
+        let looks = seen.looks().len();
+        (seen.live_max - looks, seen.sessions_began())
+    };
+    let ((once, few), (twice, many)) = (live(900), live(1800));
+    assert!(many as f64 > 1.8 * few as f64);
+    assert!((twice as f64) < 1.15 * once as f64, "{once} {twice}");
+}

@@ -1,0 +1,140 @@
+//! The load changes in steps at 80 % of what the server can serve, and nobody notices.
+//!
+//! One world: HD viewers; half of them leave at once; twice as many come within a minute; then
+//! only SD viewers come. At this memory and drive the highest rates without a failure are 97 MiB/s
+//! (HD) and 76 MiB/s (SD), as `headlong simulate search --prefetch auto` finds them.
+
+use headlong_engine::{Control, EngineConfig};
+use headlong_player::{ObjectId, Plan};
+use headlong_sim::{Record, Setup, Window, World, files_of};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::{Session, Specification, Trace, generate};
+
+/// When half of the viewers leave, when they come again, when the mix flips, and the end; seconds.
+const HALF_LEAVE: u64 = 360;
+const TWICE_COME: u64 = 540;
+const FLIP: u64 = 720;
+const END: u64 = 1_000;
+/// Those who come again do so within this, seconds.
+const COME_WITHIN: u64 = 60;
+/// They are those who would be there: the mean stay, 162 s (thesis 4.4.2).
+const STAY: u64 = 160;
+
+fn is_hd(trace: &Trace, session: &Session) -> bool {
+    let object = |ObjectId(index): ObjectId| trace.objects[index as usize].as_str();
+    session
+        .calls()
+        .first()
+        .is_some_and(|call| object(call.object).contains("hd"))
+}
+
+/// The calls that a session has made within `seconds`: three at once, then one every ten.
+fn leave_after(session: &mut Session, seconds: u64) {
+    if let Plan::Script(script) = &mut session.plan {
+        script.calls.truncate(3 + (seconds / 10) as usize);
+    }
+}
+
+/// The steps: of 80 % of either kind of viewers, those who are there in each phase.
+fn steps(trace: &Trace) -> Trace {
+    let mut kept = Vec::new();
+    let (mut hd_count, at) = (0_u64, Duration::from_secs);
+    for session in &trace.sessions {
+        let mut session = session.clone();
+        let second = session.arrival.0 / 1_000_000_000;
+        if !is_hd(trace, &session) {
+            if second >= FLIP {
+                kept.push(session);
+            }
+            continue;
+        }
+        if second >= FLIP {
+            continue;
+        }
+        hd_count += 1;
+        let is_leaver = hd_count.is_multiple_of(2);
+        if is_leaver && second < HALF_LEAVE {
+            leave_after(&mut session, HALF_LEAVE - second);
+        } else if is_leaver && second < TWICE_COME {
+            let Some(late) = second.checked_sub(TWICE_COME - STAY) else {
+                continue;
+            };
+            session.arrival = at(TWICE_COME) + Duration(at(late).0 * COME_WITHIN / STAY);
+        }
+        kept.push(session);
+    }
+    kept.sort_by_key(|session| session.arrival);
+    Trace {
+        sessions: kept,
+        ..trace.clone()
+    }
+}
+
+fn run(mode: Control) -> Record {
+    // Sessions of SD bring a fifth of the bytes of those of HD: 61 and 78 MiB/s.
+    let set = [("title.sd.weight", "39"), ("title.hd.weight", "10")];
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let mut specification =
+        Specification::preset("youtube-hd", &set).expect("a preset with its own keys");
+    specification.sessions.rate = Rate::Bytes(139.0 * MIB as f64);
+    specification.sessions.extent = Extent::Time(Duration::from_secs(END));
+    let workload = generate(&specification, 1);
+    let files = files_of(&workload.catalogue, &workload.trace);
+    let trace = steps(&workload.trace);
+    let mut engine = EngineConfig {
+        // Larger pieces only make the test quicker.
+        piece_bytes: MIB / 2,
+        memory_bytes: 3_584 * MIB,
+        ..EngineConfig::default()
+    };
+    engine.control.mode = mode;
+    let setup = Setup {
+        engine,
+        window: Window {
+            from: Instant::ZERO + Duration::from_secs(60),
+            to: Instant::ZERO + Duration::from_secs(END),
+        },
+        ..Setup::default()
+    };
+    let drive = headlong_drive::preset("wd-red-wd10efrx").expect("a preset");
+    let world = World::new(setup, &files, &trace, drive.build()).expect("a world");
+    Record::new(0.0, 1, &world.run())
+}
+
+#[test]
+fn when_viewers_leave_come_and_change_nobody_waits_too_long() {
+    let record = run(Control::Auto);
+    let viewers = |second: u64| {
+        let near = |sample: &&headlong_sim::Sample| sample.second >= second as f64;
+        record
+            .series
+            .iter()
+            .find(near)
+            .map_or(0, |sample| sample.viewers)
+    };
+    let (all, half) = (viewers(HALF_LEAVE - 10), viewers(TWICE_COME - 10));
+    assert!(half * 3 < all * 2, "half of {all} left, {half} are there");
+    assert!(viewers(END - 10) > 2 * all, "SD viewers are many");
+    assert_eq!(record.failures, 0, "{}", record.line());
+    // It had something to do, and did it: HD and SD viewers want different sizes.
+    let sizes: Vec<f64> = record
+        .series
+        .iter()
+        .map(|sample| sample.prefetch_mib)
+        .collect();
+    let (least, most) = sizes
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(least, most), size| {
+            (least.min(*size), most.max(*size))
+        });
+    assert!(most > 1.2 * least, "{least} to {most} MiB");
+    // Settled: in the last two minutes it stays within a factor of one and a half.
+    let last = &sizes[sizes.len() - 24..];
+    let (least, most) = last
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(least, most), size| {
+            (least.min(*size), most.max(*size))
+        });
+    assert!(most < 1.5 * least, "{least} to {most} MiB at the end");
+}
