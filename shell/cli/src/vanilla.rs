@@ -27,7 +27,7 @@ pub(crate) struct VanillaArgs {
     workers: u32,
     /// Vanilla: threads of each process that read files; 1 for processes that block
     #[arg(long, value_name = "N", default_value_t = 64)]
-    aio_threads: u32,
+    server_threads: u32,
     /// Vanilla: how files are got at: sendfile, mapped, or the size of the buffers they are read
     /// into, such as 32KiB
     #[arg(long, value_name = "HOW", default_value = "sendfile")]
@@ -58,7 +58,7 @@ impl VanillaArgs {
             scheduler: one_of("--scheduler", &self.scheduler, &schedulers, mistakes),
             tags: self.tags,
             workers: self.workers,
-            threads: self.aio_threads,
+            threads: self.server_threads,
             access: self.access(mistakes),
             cache: one_of("--page-cache", &self.page_cache, &caches, mistakes),
             ..VanillaSetup::default()
