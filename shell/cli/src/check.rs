@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 
-use headlong_engine::Control;
 use headlong_library::devices_of;
 use headlong_server::config::Config;
 use headlong_units::Bytes;
@@ -52,9 +51,9 @@ fn report(config: &Config) -> anyhow::Result<String> {
             engine.outstanding_reads_max,
             Bytes(engine.memory_bytes),
             engine.sizing.policy.name(),
-            match engine.control.mode {
-                Control::Off => Bytes(engine.sizing.reference_bytes).to_string(),
-                mode => mode.name().to_owned(),
+            match engine.control.mode.name() {
+                "off" => Bytes(engine.sizing.reference_bytes).to_string(),
+                name => name.to_owned(),
             },
             roots.join(", ")
         );

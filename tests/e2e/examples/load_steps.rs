@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::{Title, bounded};
-use headlong_report::{Axis, Chart, Series};
+use headlong_report::{Axis, Chart, Figure, Series};
 use headlong_testkit::client::{Asking, Viewer};
 use headlong_testkit::server::{Server, ServerBuilder};
 use headlong_testkit::slow_disk::DriveModel;
@@ -282,5 +282,5 @@ fn tell(samples: &[Sample], phases: &[Phase]) -> io::Result<()> {
         second += phase.seconds;
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    std::fs::write(docs.join("load-steps.svg"), chart.to_svg())
+    std::fs::write(docs.join("load-steps.svg"), Figure::from(chart).to_svg())
 }

@@ -32,7 +32,7 @@ const TRIAL: Duration = Duration::from_secs(90);
 /// A device can be busy for all of its time but the part that one read is of this: with longer
 /// reads those who come at once wait longer for each other. In virtual time, SD and HD with reads
 /// of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and 1.2 s.
-const HEADROOM: Duration = Duration::from_millis(1_200);
+const HEADROOM: Duration = Duration::from_millis(900);
 /// Part of memory that unread prefetches may take, of 1.
 const POOL_SHARE: f64 = 0.80;
 /// So often the best known factor is judged before one beside it is tried.
@@ -45,7 +45,7 @@ const WORTH: f64 = 0.10;
 const GAIN: f64 = 0.01;
 /// A smaller size whose computed cost is within this of the least, of 1, is preferred: it leaves
 /// more memory, and shorter waits when many start at once.
-const NEAR: f64 = 0.015;
+const NEAR: f64 = 0.02;
 /// A score must be lower by this, of 1, to count as lower: scores of so short a time scatter.
 const SCATTER: f64 = 0.03;
 /// Factors of descent: quarters of an octave, from half to twice the optimum.

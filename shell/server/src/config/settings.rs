@@ -337,10 +337,8 @@ impl Default for Config {
             memory: Bytes(engine.memory_bytes),
             piece: Bytes(engine.piece_bytes),
             policy: engine.sizing.policy,
-            prefetch: match engine.control.mode {
-                Control::Off => Prefetch::Size(Bytes(engine.sizing.reference_bytes)),
-                mode => Prefetch::Found(mode),
-            },
+            // In virtual time it serves as much as the best size of a grid, or nearly.
+            prefetch: Prefetch::Found(Control::Auto),
             reference_bit_rate: engine.sizing.reference_bit_rate,
             order: engine.order,
             retention: engine.retention,
