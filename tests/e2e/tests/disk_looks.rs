@@ -120,6 +120,8 @@ fn a_mounted_device_is_measured_and_never_written_to() {
     let bytes: u64 = reads.map(|record| record.length).sum();
     // 1800 single blocks, and three times 100 MiB and one block.
     let block_bytes = 512;
-    assert_eq!(bytes, 300 * MIB + 1803 * block_bytes);
+    let probed = 300 * MIB + 1803 * block_bytes;
+    // The mounted file system may look at a few blocks of its own meanwhile.
+    assert!((probed..probed + MIB).contains(&bytes), "{bytes}");
     assert_eq!(device.disk().counters().written_bytes, written);
 }
