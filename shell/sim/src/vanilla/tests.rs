@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_player::{CallId, ObjectId};
-use headlong_units::{BitRate, ByteRange, MIB};
+use headlong_units::{BitRate, ByteRange, Duration, MIB};
 
 use super::*;
 use crate::layout::{File, Placement};
