@@ -58,7 +58,7 @@ impl Bench {
     pub fn new(experiment: &Experiment, headlong: &Path, store: &Path) -> Result<Self, RigError> {
         let guard = Guard::start()?;
         guard.watch_signals()?;
-        let network = PrivateNetwork::start(&guard, &experiment.network.congestion_control)?;
+        let network = PrivateNetwork::start(&guard, &experiment.network, experiment.time_scale)?;
         Ok(Self {
             experiment: experiment.clone(),
             headlong: headlong.to_path_buf(),

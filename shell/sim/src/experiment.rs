@@ -79,6 +79,9 @@ pub fn files_of(catalogue: &Catalogue, trace: &Trace) -> Vec<File> {
             object: named.get(file.path.as_str()).copied(),
             size_bytes: file.range.len(),
             bit_rate: Some(bit_rate),
+            part: catalogue
+                .chunk_bytes
+                .map(|chunk| (file.title, (file.range.start / chunk.max(1)) as u32)),
         })
         .collect()
 }

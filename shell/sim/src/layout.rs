@@ -13,6 +13,9 @@ pub struct File {
     pub size_bytes: u64,
     /// Average bit rate, which the server is told only if the setup says so.
     pub bit_rate: Option<BitRate>,
+    /// The title that it is a part of, and which part, if titles are stored in several files. The
+    /// parts of a title follow one another, all but the last of one size.
+    pub part: Option<(u32, u32)>,
 }
 
 /// A file and where it begins.
@@ -21,6 +24,31 @@ pub(crate) struct Place {
     pub(crate) physical: u64,
     pub(crate) size_bytes: u64,
     pub(crate) bit_rate: Option<BitRate>,
+    pub(crate) part: Option<Part>,
+}
+
+/// Which part of a title a file is, and how the title lies: a server that knows its playlist reads on
+/// from one file to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) title: u32,
+    pub(crate) number: u32,
+    title_physical: u64,
+    title_bytes: u64,
+    part_bytes: u64,
+}
+
+impl Part {
+    /// Where each part of the title begins, and its size.
+    pub(crate) fn all(self) -> impl Iterator<Item = (u64, u64)> {
+        let part_bytes = self.part_bytes.max(1);
+        let count = self.title_bytes.div_ceil(part_bytes);
+        (0..count).map(move |part| {
+            let before = part * part_bytes.next_multiple_of(BLOCK_BYTES);
+            let size = part_bytes.min(self.title_bytes - part * part_bytes);
+            (self.title_physical + before, size)
+        })
+    }
 }
 
 /// Where files come to lie, in the order in which they were created.
@@ -104,15 +132,34 @@ impl<'a> Ground<'a> {
             .unwrap_or(title.file_bytes)
             .max(1);
         let before = start / chunk_bytes * chunk_bytes.next_multiple_of(BLOCK_BYTES);
+        let title_physical = match self.spread {
+            None => self.starts[number as usize],
+            Some(by) => spread(self.starts[number as usize], by),
+        };
+        let part = Part {
+            title: number,
+            number: (start / chunk_bytes) as u32,
+            title_physical,
+            title_bytes: title.file_bytes,
+            part_bytes: chunk_bytes,
+        };
         Some(Place {
-            physical: match self.spread {
-                None => self.starts[number as usize] + before,
-                Some(by) => spread(self.starts[number as usize] + before, by),
-            },
+            physical: title_physical + before,
             size_bytes: chunk_bytes.min(title.file_bytes.saturating_sub(start)),
             bit_rate: Some(BitRate(title.bit_rate() as u64)),
+            part: self.catalogue.chunk_bytes.map(|_| part),
         })
     }
+}
+
+/// What a file takes of the device.
+fn room(file: &File) -> u64 {
+    file.size_bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+fn is_same_title(one: &File, other: &File) -> bool {
+    let title = |file: &File| file.part.map(|(title, _)| title);
+    title(one).is_some() && title(one) == title(other)
 }
 
 /// An address of packed files when they are spread: times the one, divided by the other.
@@ -135,22 +182,35 @@ impl Layout {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
         let mut places = vec![None; count.unwrap_or(0)];
+        let needed_bytes = files.iter().map(room).sum();
+        fits(needed_bytes, capacity_bytes)?;
         let mut next = 0_u64;
-        for file in files {
-            if let Some(object) = file.object {
-                places[object.0 as usize] = Some(Place {
-                    physical: next,
-                    size_bytes: file.size_bytes,
-                    bit_rate: file.bit_rate,
+        for title in files.chunk_by(is_same_title) {
+            let title_physical = match placement {
+                Placement::Packed => next,
+                Placement::Spread => spread(next, (capacity_bytes, needed_bytes.max(1))),
+            };
+            let title_bytes = title.iter().map(|file| file.size_bytes).sum();
+            let mut physical = title_physical;
+            for file in title {
+                let part = file.part.map(|(number, part)| Part {
+                    title: number,
+                    number: part,
+                    title_physical,
+                    title_bytes,
+                    part_bytes: title[0].size_bytes,
                 });
+                if let Some(object) = file.object {
+                    places[object.0 as usize] = Some(Place {
+                        physical,
+                        size_bytes: file.size_bytes,
+                        bit_rate: file.bit_rate,
+                        part,
+                    });
+                }
+                physical += room(file);
             }
-            next += file.size_bytes.next_multiple_of(BLOCK_BYTES);
-        }
-        fits(next, capacity_bytes)?;
-        if placement == Placement::Spread {
-            for place in places.iter_mut().flatten() {
-                place.physical = spread(place.physical, (capacity_bytes, next.max(1)));
-            }
+            next += physical - title_physical;
         }
         Ok(Self { places })
     }

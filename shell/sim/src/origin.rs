@@ -41,6 +41,15 @@ pub(crate) struct Piece {
 pub(crate) struct Asker {
     pub(crate) session: u32,
     pub(crate) call: CallId,
+    /// Whether it asked for a file and not for a range of it.
+    pub(crate) is_whole: bool,
+}
+
+impl Asker {
+    /// What a server says that has it.
+    pub(crate) fn status(self) -> u16 {
+        if self.is_whole { 200 } else { 206 }
+    }
 }
 
 /// Everything that is looked at regularly.

@@ -51,6 +51,25 @@ pub(crate) struct Server {
     checked: bool,
 }
 
+/// Streams of titles in several files are numbered from here, others by the object.
+const TITLES_FROM: u64 = 1 << 40;
+
+/// The files of a stream: a file alone, or all of the title's, as its playlist says.
+fn parts_of(place: Place) -> Vec<PartSpec> {
+    let part = |(physical, size_bytes)| PartSpec {
+        size_bytes,
+        extents: vec![Extent {
+            offset: 0,
+            physical,
+            length: size_bytes,
+        }],
+    };
+    match place.part {
+        Some(title) => title.all().map(part).collect(),
+        None => vec![part((place.physical, place.size_bytes))],
+    }
+}
+
 impl Server {
     pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
         let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
@@ -87,24 +106,19 @@ impl Origin for Server {
         let Some(place) = self.layout.place(object) else {
             return Err(404);
         };
-        let stream = StreamId(u64::from(object.0));
+        let (stream, part) = match place.part {
+            Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
+            None => (StreamId(u64::from(object.0)), 0),
+        };
         let whole = ByteRange::new(0, place.size_bytes);
         let wanted = range.map_or(whole, |range| range.intersection(whole));
         if wanted.is_empty() {
             return Err(416);
         }
         if !self.registered.contains(&stream) {
-            let extent = Extent {
-                offset: 0,
-                physical: place.physical,
-                length: place.size_bytes,
-            };
             let spec = StreamSpec {
                 id: stream,
-                parts: vec![PartSpec {
-                    size_bytes: place.size_bytes,
-                    extents: vec![extent],
-                }],
+                parts: parts_of(place),
                 bit_rate: self.bit_rate_told(place.bit_rate),
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
@@ -114,7 +128,7 @@ impl Origin for Server {
         let request = Request {
             viewer: ViewerId(u64::from(asker.session)),
             stream,
-            part: 0,
+            part,
             offset: wanted.start,
             length: wanted.len(),
             open_ended: range.is_none(),

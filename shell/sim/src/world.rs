@@ -132,8 +132,8 @@ enum Coming {
         session: u32,
         call: CallId,
         bytes: u64,
-        /// Length of the reply's body, with its first bytes.
-        head: Option<u64>,
+        /// Status and length of the reply, with its first bytes.
+        head: Option<(u16, u64)>,
         /// Whether they are the reply's last.
         is_last: bool,
     },
@@ -361,8 +361,8 @@ impl<'a> World<'a> {
             } => {
                 self.measure.arrived(now, bytes);
                 self.with_player(session, |player| {
-                    if head.is_some() {
-                        player.handle_head(now, call, 206, head);
+                    if let Some((status, length)) = head {
+                        player.handle_head(now, call, status, Some(length));
                     }
                     player.handle_bytes(now, call, bytes);
                     if is_last {
@@ -542,7 +542,11 @@ impl<'a> World<'a> {
         let Some(visit) = self.visits.get(session) else {
             return;
         };
-        let asker = Asker { session, call };
+        let asker = Asker {
+            session,
+            call,
+            is_whole: range.is_none(),
+        };
         match self.server.ask(self.now, asker, object, range) {
             Ok(request) => visit.asked.push((call, request)),
             Err(status) => {
@@ -562,7 +566,7 @@ impl<'a> World<'a> {
         while let Some(outcome) = self.server.poll_outcome() {
             match outcome {
                 Outcome::Piece(piece) => self.send(piece),
-                Outcome::Failed(Asker { session, call }) => {
+                Outcome::Failed(Asker { session, call, .. }) => {
                     let visit = self.visits.get(session);
                     let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
                     let broken = Coming::Broken { session, call };
@@ -573,7 +577,7 @@ impl<'a> World<'a> {
     }
 
     fn send(&mut self, piece: Piece) {
-        let Asker { session, call } = piece.asker;
+        let Asker { session, call, .. } = piece.asker;
         let Some(visit) = self.visits.get(session) else {
             // The viewer is gone, and the server will hear of it.
             return;
@@ -587,7 +591,7 @@ impl<'a> World<'a> {
             session,
             call,
             bytes: piece.bytes,
-            head: piece.head,
+            head: piece.head.map(|length| (piece.asker.status(), length)),
             is_last: piece.is_last,
         };
         self.agenda.plan(journey.arrived, bytes);

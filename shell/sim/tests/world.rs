@@ -141,6 +141,7 @@ fn titles(count: u32, chunks: u64) -> Vec<File> {
         object: Some(ObjectId(index)),
         size_bytes: chunks * CHUNK_BYTES,
         bit_rate: None,
+        part: None,
     };
     (0..count).map(title).collect()
 }
@@ -316,6 +317,7 @@ fn a_catalogue_larger_than_the_drive_is_refused_with_both_sizes() {
         object: Some(ObjectId(0)),
         size_bytes: 2 << 40,
         bit_rate: None,
+        part: None,
     };
     let trace = trace(None, Vec::new());
     let world = World::new(Setup::default(), &[file], &trace, Plain::new(DELAY));
@@ -376,5 +378,49 @@ fn the_same_world_twice_is_the_same_to_the_last_byte() {
     assert_ne!(
         record_of(accepting(24 * MIB), &trace),
         record_of(accepting(24 * MIB), &other)
+    );
+}
+
+/// A title in files of one chunk each, asked for one after the other, whole.
+#[test]
+fn files_of_a_title_are_answered_whole_and_read_ahead_across() {
+    let files: Vec<File> = (0..40)
+        .map(|part| File {
+            object: Some(ObjectId(part)),
+            size_bytes: CHUNK_BYTES,
+            bit_rate: None,
+            part: Some((7, part)),
+        })
+        .collect();
+    let call = |part| Call {
+        object: ObjectId(part),
+        range: None,
+        expected_bytes: Some(CHUNK_BYTES),
+        timeout: Some(Duration::from_secs(10)),
+        pace: None,
+        think: None,
+        with_previous: false,
+    };
+    let viewer = Session {
+        arrival: Duration::ZERO,
+        class: 0,
+        plan: Plan::Script(Script::new((0..40).map(call).collect())),
+    };
+    let trace = trace(None, vec![viewer]);
+    let engine = EngineConfig {
+        sizing: SizingConfig {
+            policy: Policy::Fixed,
+            reference_bytes: 8 * CHUNK_BYTES,
+            ..SizingConfig::default()
+        },
+        ..accepting(256 << 20)
+    };
+    let world = World::new(setup(engine), &files, &trace, Plain::new(DELAY)).expect("right");
+    let seen = world.run();
+    assert_eq!((seen.calls.failures(), seen.calls.whole), (0, 40));
+    assert!(
+        seen.stats.reads < 20,
+        "{} reads of 40 files",
+        seen.stats.reads
     );
 }

@@ -97,8 +97,9 @@ fn main() -> io::Result<ExitCode> {
     eprintln!("filling {TITLES} titles of {} MiB", TITLE_BYTES / MIB);
     let titles = fill_root(device.root(), TITLES, TITLE_BYTES)?;
     device.start()?;
+    // Whoever comes is taken: a crowd that comes at once is to show as lateness and not as refusals.
     let config = format!(
-        "prefetch = \"auto\"\ntime_scale = {COMPRESSION}\n[device.\"{}\"]\nrotational = true",
+        "prefetch = \"auto\"\nadmission = \"accept\"\ntime_scale = {COMPRESSION}\n[device.\"{}\"]\nrotational = true",
         device.device_name()
     );
     let server = ServerBuilder::new([device.root()])

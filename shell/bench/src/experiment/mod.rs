@@ -18,8 +18,8 @@ pub use mistake::{Mistake, Mistakes};
 
 use std::collections::BTreeMap;
 
-use headlong_units::{Bytes, Duration};
-use serde::Serialize;
+use headlong_units::{BitRate, Bytes, Duration};
+use serde::{Serialize, Serializer};
 
 /// A whole experiment. Times are of the model: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,6 +113,17 @@ pub struct Network {
     /// TCP congestion control. Not BBR unless that is the question: under it nginx with
     /// `tcp_nopush` takes three times the CPU.
     pub congestion_control: String,
+    /// The link that all of the server's replies share, in bits per second of the model; as fast as
+    /// the machine if `None`. It is a token bucket of `tc`, which viewers' own lines come on top of.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    pub link: Option<BitRate>,
+}
+
+fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
+    match link {
+        Some(rate) => to.collect_str(rate),
+        None => to.serialize_none(),
+    }
 }
 
 /// Parts of a run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headlong_server::config::{Config, Flags};
-use headlong_units::Duration;
+use headlong_units::{BitRate, Duration};
 use headlong_workload::preset;
 
 use super::mistake::{Mistakes, suggestion};
@@ -202,9 +202,18 @@ fn kernel_change(section: &mut Section<'_, '_>) -> KernelChange {
 fn network(top: &mut Section<'_, '_>) -> Network {
     let mut section = top.section("network");
     let said = section.text("congestion_control");
+    let link = section.text("link").and_then(|text| match text.parse() {
+        Ok(BitRate(0)) | Err(_) => {
+            let remedy = "write the rate of a link, such as 1Gbps, or leave it out";
+            section.wrong("link", format!("`{text}` is no rate; {remedy}"));
+            None
+        }
+        Ok(rate) => Some(rate),
+    });
     section.finish();
     Network {
         congestion_control: said.unwrap_or_else(|| "reno".to_owned()),
+        link,
     }
 }
 

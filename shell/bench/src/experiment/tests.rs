@@ -35,6 +35,24 @@ fn a_small_file_has_defaults_for_the_rest() {
 }
 
 #[test]
+fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
+    let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
+    assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));
+    let told = |experiment: &Experiment| serde_json::json!(experiment.network);
+    assert_eq!(told(&shared)["link"], "1000000kbps");
+    let alone = read(SMALL).expect("right");
+    assert_eq!(
+        told(&alone),
+        serde_json::json!({"congestion_control": "reno"})
+    );
+    for wrong in ["0bps", "fast", "1GiB"] {
+        let text = format!("{SMALL}[network]\nlink = \"{wrong}\"\n");
+        let mistakes = read(&text).expect_err("no rate").to_string();
+        assert!(mistakes.contains("such as 1Gbps"), "{mistakes}");
+    }
+}
+
+#[test]
 fn servers_and_workloads_change_what_is_theirs() {
     let text = format!(
         "{SMALL}rate_start = {{ sd = \"30MiB/s\" }}\nkernel.read_ahead_kb = 512\n\

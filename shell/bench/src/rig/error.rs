@@ -49,6 +49,15 @@ pub enum RigError {
         /// What the kernel allows.
         allowed: String,
     },
+    /// The link that all share could not be made.
+    #[error(
+        "a link of {link} cannot be made: it takes `tc` (package iproute2) and a kernel with the token \
+         bucket (sch_tbf); leave [network] link out to do without"
+    )]
+    NoLink {
+        /// What was asked for.
+        link: headlong_units::BitRate,
+    },
     /// A setting of the kernel is not what was written.
     #[error("{device}: wanted {wanted}, but the kernel has {found}")]
     NotInForce {

@@ -5,15 +5,29 @@
 //! which keeps the page cache of an unmounted file system alive.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+
+use headlong_units::BitRate;
 
 use super::RigError;
 use super::guard::{Guard, Start};
+use crate::experiment::Network;
+
+/// The packets of this time on the wall, at least, may leave a link at once: a timer of the kernel is
+/// no finer.
+const BURST_MS: u64 = 4;
+/// No less than a few of loopback's packets, which are of 64 KiB.
+const BURST_BYTES_MIN: u64 = 256 << 10;
+/// What waits for a link for longer is lost: a queue such as that of a switch.
+const QUEUE_MS: u64 = 100;
 
 /// `tcp_congestion_control` must be on the list of allowed ones: the kernel lets a network of its own
 /// choose only among those.
 const HOLD: &str = "ip link set lo up || exit 1
     echo \"$1\" > /proc/sys/net/ipv4/tcp_congestion_control || exit 1
+    if [ -n \"$2\" ]; then
+        tc qdisc replace dev lo root tbf rate \"$2\"bit burst \"$3\" latency \"$4\"us || exit 2
+    fi
     echo ready
     exec cat";
 
@@ -25,17 +39,22 @@ pub(crate) struct PrivateNetwork {
 }
 
 impl PrivateNetwork {
-    pub(crate) fn start(guard: &Guard, congestion_control: &str) -> Result<Self, RigError> {
-        let words = [
-            "unshare",
-            "--net",
-            "sh",
-            "-c",
-            HOLD,
-            "hold",
-            congestion_control,
-        ];
-        let words = words.map(str::to_owned);
+    /// The network of an experiment in which clocks go `time_scale` times faster.
+    pub(crate) fn start(
+        guard: &Guard,
+        wanted: &Network,
+        time_scale: u32,
+    ) -> Result<Self, RigError> {
+        let mut words = ["unshare", "--net", "sh", "-c", HOLD, "hold"]
+            .map(str::to_owned)
+            .to_vec();
+        words.push(wanted.congestion_control.clone());
+        words.extend(
+            wanted
+                .link
+                .iter()
+                .flat_map(|rate| bucket(*rate, time_scale)),
+        );
         let mut holder = guard.spawn(Start::PLAIN, &words, |command| {
             command
                 .stdin(Stdio::piped())
@@ -49,10 +68,13 @@ impl PrivateNetwork {
         }
         if line.trim() != "ready" {
             let _ = holder.kill();
-            let _ = holder.wait();
+            let status = holder.wait();
+            if let Some(link) = status.ok().and_then(|status| link_refused(status, wanted)) {
+                return Err(RigError::NoLink { link });
+            }
             let allowed = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
             return Err(RigError::NoNetwork {
-                congestion_control: congestion_control.to_owned(),
+                congestion_control: wanted.congestion_control.clone(),
                 allowed: std::fs::read_to_string(allowed)
                     .unwrap_or_default()
                     .trim()
@@ -84,6 +106,20 @@ impl Drop for PrivateNetwork {
     }
 }
 
+/// What `tc` is told of a link, on the wall: bits per second, bytes at once, and the time that is
+/// waited for it, in microseconds.
+fn bucket(rate: BitRate, time_scale: u32) -> [String; 3] {
+    let bits = rate.0.saturating_mul(u64::from(time_scale));
+    let burst = (bits / 8 / 1000).saturating_mul(BURST_MS);
+    let wait_us = QUEUE_MS * 1000 / u64::from(time_scale.max(1));
+    [bits, burst.max(BURST_BYTES_MIN), wait_us].map(|number| number.to_string())
+}
+
+/// The link that was asked for, if it is why the network ended.
+fn link_refused(status: ExitStatus, wanted: &Network) -> Option<BitRate> {
+    wanted.link.filter(|_| status.code() == Some(2))
+}
+
 /// Whether `/proc/net/tcp` shows a socket in state 0A, which is LISTEN, at this port.
 fn has_listener(table: &str, port: u16) -> bool {
     table.lines().skip(1).any(|line| {
@@ -96,7 +132,18 @@ fn has_listener(table: &str, port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_listener;
+    use headlong_units::BitRate;
+
+    use super::{bucket, has_listener};
+
+    #[test]
+    fn a_link_is_as_many_times_faster_as_clocks_are() {
+        let gigabit = BitRate::from_kbps(1_000_000);
+        assert_eq!(bucket(gigabit, 1), ["1000000000", "500000", "100000"]);
+        assert_eq!(bucket(gigabit, 10), ["10000000000", "5000000", "10000"]);
+        // A burst holds some packets of loopback, however slow the link is.
+        assert_eq!(bucket(BitRate::from_kbps(1000), 1)[1], "262144");
+    }
 
     #[test]
     fn a_listener_is_told_from_a_connection() {

@@ -64,6 +64,9 @@ impl VirtualBench {
     }
 
     fn setup(&self, cell: &Cell) -> Result<Made, String> {
+        if let Some(link) = self.experiment.network.link {
+            return Err(format!("a link of {link} that all share is not imitated"));
+        }
         let phases = &self.experiment.phases;
         let from = Instant::ZERO + phases.ramp_up;
         let request_kb = cell.kernel.max_sectors_kb.unwrap_or(LOOP_REQUEST_KB);

@@ -28,6 +28,7 @@ impl Rig {
                 object: Some(ObjectId(index)),
                 size_bytes: 64 * MIB,
                 bit_rate: None,
+                part: None,
             })
             .collect();
         let layout = Layout::new(&files, 1 << 40, Placement::Packed).expect("it fits");
@@ -45,7 +46,11 @@ impl Rig {
     fn ask(&mut self, session: u32, object: u32, start: u64, length: u64) -> RequestId {
         let call = CallId(0);
         let range = ByteRange::new(start, start + length);
-        let asker = Asker { session, call };
+        let asker = Asker {
+            session,
+            call,
+            is_whole: false,
+        };
         let asked = self
             .server
             .ask(self.now, asker, ObjectId(object), Some(range));
