@@ -4,10 +4,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use headlong_bench::reproduce::{Paper, experiment, netflix, reproduce, reproduce_virtual};
+use headlong_bench::Virtual;
+use headlong_bench::reproduce::{
+    Paper, experiment, netflix, reproduce, reproduce_imitated, reproduce_virtual,
+};
 use headlong_sim::chains::Settings;
+use headlong_units::Duration;
 
 use crate::bench::{Output, judge, show_plan};
+use crate::simulated::threads;
 
 /// The papers' experiments again, our numbers beside theirs. What needs a drive needs root.
 #[derive(Debug, clap::Subcommand)]
@@ -15,8 +20,9 @@ pub(crate) enum Reproduce {
     /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
     ///
     ///   headlong reproduce to-chunk --quick
+    ///   headlong reproduce to-chunk --virtual
     #[command(verbatim_doc_comment)]
-    ToChunk(Again),
+    ToChunk(EitherWay),
     /// Serialized and large reads, and the kernel's read-ahead (TOMPECS 2018)
     ///
     ///   headlong reproduce libception --part asap --quick
@@ -27,7 +33,7 @@ pub(crate) enum Reproduce {
         #[arg(long, value_name = "NAME", value_parser = ["asap", "readahead"])]
         part: String,
         #[command(flatten)]
-        again: Again,
+        again: EitherWay,
     },
     Netflix(NetflixAgain),
     /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
@@ -44,6 +50,16 @@ pub(crate) enum Reproduce {
         #[command(flatten)]
         again: Again,
     },
+}
+
+/// In which world it is to be done again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EitherWay {
+    /// In virtual time: minutes, without root. What cannot be imitated is left out
+    #[arg(long = "virtual", conflicts_with = "plan")]
+    is_virtual: bool,
+    #[command(flatten)]
+    again: Again,
 }
 
 /// How it is to be done again.
@@ -117,23 +133,39 @@ impl NetflixAgain {
 
 /// Does it.
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
-    let (paper, again) = match arguments {
+    let (paper, again, is_virtual) = match arguments {
         Reproduce::Netflix(again) => return again.run(),
         Reproduce::AutomatedPrefetching { real: false, again } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
             return judge(reproduce_virtual(again.quick, &options)?);
         }
-        Reproduce::AutomatedPrefetching { real: true, again } => (Paper::Sizes, again),
-        Reproduce::ToChunk(again) => (Paper::ToChunk, again),
-        Reproduce::Libception { part, again } => match part.as_str() {
-            "asap" => (Paper::Asap, again),
-            _ => (Paper::ReadAhead, again),
+        Reproduce::AutomatedPrefetching { real: true, again } => (Paper::Sizes, again, false),
+        Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
+        Reproduce::Libception { part, again: way } => match part.as_str() {
+            "asap" => (Paper::Asap, &way.again, way.is_virtual),
+            _ => (Paper::ReadAhead, &way.again, way.is_virtual),
         },
     };
     let experiment = experiment(paper, again.quick).map_err(|mistakes| anyhow!("{mistakes}"))?;
-    let options = again.output.options(&experiment.name, again.quick)?;
+    let name = match is_virtual {
+        true => format!("{}-virtual", experiment.name),
+        false => experiment.name.clone(),
+    };
+    let options = again.output.options(&name, again.quick)?;
     if again.output.plan {
         return judge(show_plan(&experiment, &experiment.cells(), true, &options)?);
+    }
+    if is_virtual {
+        let quick = if again.quick { " --quick" } else { "" };
+        let how = Virtual {
+            turnaround: Duration::ZERO,
+            replay: format!(
+                "headlong simulate experiments/{}.toml{quick}",
+                experiment.name
+            ),
+            threads: threads(None),
+        };
+        return judge(reproduce_imitated(paper, &experiment, &how, &options)?);
     }
     judge(reproduce(paper, &experiment, again.quick, &options)?)
 }

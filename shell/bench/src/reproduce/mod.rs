@@ -19,6 +19,7 @@ use crate::compare::{Compared, compare};
 use crate::experiment::{Experiment, Mistakes};
 use crate::record::RunRecord;
 use crate::told::{MB, comparison_page};
+use crate::virtual_command::{Virtual, limits};
 
 pub use automated::reproduce_virtual;
 pub use published::{Paper, Published, Shape};
@@ -69,9 +70,27 @@ pub fn reproduce(
         compared,
         readings,
     };
-    result.page(options).write(&options.report())?;
-    crate::command::print(options, &result.json(), || result.text(options));
-    Ok(Ending::Done)
+    result.write(options)
+}
+
+/// The same in virtual time: no drive is made, so plain reading (thesis Table 3.4) is left out.
+///
+/// # Errors
+/// If a result cannot be written.
+pub fn reproduce_imitated(
+    paper: Paper,
+    experiment: &Experiment,
+    how: &Virtual,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let compared = limits(experiment, &experiment.cells(), how, options)?;
+    let result = Reproduced {
+        paper,
+        experiment,
+        compared,
+        readings: Vec::new(),
+    };
+    result.write(options)
 }
 
 struct Reproduced<'e> {
@@ -82,6 +101,12 @@ struct Reproduced<'e> {
 }
 
 impl Reproduced<'_> {
+    fn write(&self, options: &Options) -> Result<Ending, BenchError> {
+        self.page(options).write(&options.report())?;
+        crate::command::print(options, &self.json(), || self.text(options));
+        Ok(Ending::Done)
+    }
+
     /// Ours beside theirs, in MB/s as the papers write.
     fn table(&self) -> Table {
         let heads = ["Configuration", "Here (MB/s)", "Published (MB/s)", "Where"];
