@@ -27,33 +27,37 @@ pub(crate) struct Place {
 pub(crate) struct Places {
     sorted: Vec<Place>,
     spare: Vec<Place>,
+    /// Of each digit.
+    counters: Vec<[u32; FEW]>,
 }
 
 impl Places {
     /// The places of all requests that take part, by session, file and place in the slice.
     pub(crate) fn sort(&mut self, requests: &[Request]) -> &[Place] {
         self.sorted.clear();
-        let taking_part = || requests.iter().filter(|request| request.takes_part());
-        let Some(first) = taking_part().next() else {
-            return &self.sorted;
-        };
-        let mut session_min = first.session;
-        let mut session_max = first.session;
-        let mut file_max = first.file;
-        for request in taking_part() {
-            session_min = session_min.min(request.session);
-            session_max = session_max.max(request.session);
-            file_max = file_max.max(request.file);
-        }
-        let file_bits = u32::BITS - file_max.leading_zeros();
+        let mut session_min = u32::MAX;
+        let mut session_max = 0;
+        let mut file_max = 0;
+        // Requests are large: they are looked at once, their places then become short keys.
         for (request, place) in requests.iter().zip(0..) {
             if request.takes_part() {
-                let session = u64::from(request.session - session_min);
+                session_min = session_min.min(request.session);
+                session_max = session_max.max(request.session);
+                file_max = file_max.max(request.file);
                 self.sorted.push(Place {
-                    group: (session << file_bits) | u64::from(request.file),
+                    group: (u64::from(request.session) << u32::BITS) | u64::from(request.file),
                     request: place,
                 });
             }
+        }
+        if self.sorted.is_empty() {
+            return &self.sorted;
+        }
+        let file_bits = u32::BITS - file_max.leading_zeros();
+        for place in &mut self.sorted {
+            let session = (place.group >> u32::BITS) - u64::from(session_min);
+            let file = place.group & u64::from(u32::MAX);
+            place.group = (session << file_bits) | file;
         }
         let session_bits = u32::BITS - (session_max - session_min).leading_zeros();
         if self.sorted.len() < FEW {
@@ -64,28 +68,32 @@ impl Places {
         &self.sorted
     }
 
-    /// Least significant digit first; each pass keeps the order of the one before.
+    /// Least significant digit first; each pass keeps the order of the one before. Where a digit
+    /// goes is counted for all passes at once.
     fn sort_by_digits(&mut self, bits: u32) {
+        let digit =
+            |group: u64, pass: usize| (group >> (pass as u32 * DIGIT_BITS)) as usize & (FEW - 1);
+        let passes = bits.div_ceil(DIGIT_BITS) as usize;
+        self.counters.clear();
+        self.counters.resize(passes, [0; FEW]);
+        for place in &self.sorted {
+            for (pass, counters) in self.counters.iter_mut().enumerate() {
+                counters[digit(place.group, pass)] += 1;
+            }
+        }
         self.spare.clear();
         self.spare.resize(self.sorted.len(), Place::default());
-        let mut shift = 0;
-        while shift < bits {
-            let digit = |place: &Place| (place.group >> shift) as usize & (FEW - 1);
-            let mut next = [0_u32; FEW];
-            for place in &self.sorted {
-                next[digit(place)] += 1;
-            }
+        for (pass, next) in self.counters.iter_mut().enumerate() {
             let mut sum = 0;
-            for counter in &mut next {
+            for counter in next.iter_mut() {
                 sum += core::mem::replace(counter, sum);
             }
             for place in &self.sorted {
-                let slot = &mut next[digit(place)];
+                let slot = &mut next[digit(place.group, pass)];
                 self.spare[*slot as usize] = *place;
                 *slot += 1;
             }
             core::mem::swap(&mut self.sorted, &mut self.spare);
-            shift += DIGIT_BITS;
         }
     }
 }

@@ -177,8 +177,32 @@ fn gather(requests: &[Request], group: &[Place], items: &mut Vec<Item>) -> bool 
 
 /// Sorts by offset; answers as [`gather`].
 fn sort(items: &mut [Item]) -> bool {
-    items.sort_unstable_by_key(Item::by_start);
+    if !sort_nearly_sorted(items) {
+        items.sort_unstable_by_key(Item::by_start);
+    }
     items.windows(2).all(|pair| pair[0].end <= pair[1].offset)
+}
+
+/// Puts each item that comes before its neighbour back to where it belongs. Requests on several
+/// connections overtake each other by few places; where more than a few of them would have to move,
+/// this gives up and answers `false`.
+fn sort_nearly_sorted(items: &mut [Item]) -> bool {
+    let mut moves_left = 4 * items.len();
+    for place in 1..items.len() {
+        let mut to = place;
+        while to > 0 && items[place].by_start() < items[to - 1].by_start() {
+            to -= 1;
+        }
+        if to == place {
+            continue;
+        }
+        match moves_left.checked_sub(place - to) {
+            Some(left) => moves_left = left,
+            None => return false,
+        }
+        items[to..=place].rotate_right(1);
+    }
+    true
 }
 
 fn begin(of: &Request, head: &Item) -> Chain {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
     self, Catalogue, Entry, FILES_HEADER, Form, LOG_HEADER, Log, Specification, observe,
 };
@@ -58,8 +59,9 @@ pub(crate) fn scaled(
 /// Where a log and its table of files go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogFiles {
-    /// Write a request log instead of a trace, as CSV: what a server would have logged. - is
-    /// standard output. Only of specifications of phases
+    /// Write a request log instead of a trace: what a server would have logged, as CSV, or as
+    /// Parquet if the name ends with .parquet. - is standard output. Only of specifications of
+    /// phases
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "output"])]
     pub(crate) log: Option<PathBuf>,
     /// Write the table of files that goes with the log, as CSV
@@ -91,10 +93,77 @@ impl LogFiles {
         let Some(path) = &self.log else {
             return Ok(());
         };
-        written(path, |out| {
-            writeln!(out, "{LOG_HEADER}")?;
-            write_log(Log::new(specification, &catalogue, seed), &catalogue, out)
-        })
+        let log = Log::new(specification, &catalogue, seed);
+        match TableForm::of(path) {
+            TableForm::Text => written(path, |out| {
+                writeln!(out, "{LOG_HEADER}")?;
+                write_log(log, &catalogue, out)
+            }),
+            TableForm::Columns => {
+                let mut table = TableWriter::create(path)?;
+                for entry in log {
+                    table.push(&LogRow::of(&entry, &catalogue))?;
+                }
+                Ok(table.finish()?)
+            }
+        }
+    }
+}
+
+/// A request as a row of a Parquet table: what a line of CSV says.
+struct LogRow {
+    ts_s: i64,
+    service_ms: i64,
+    session: u64,
+    device: u16,
+    file: u32,
+    offset: u64,
+    asked_bytes: Option<u64>,
+    sent_bytes: u64,
+    disk: u16,
+}
+
+impl LogRow {
+    fn of(entry: &Entry, catalogue: &Catalogue) -> Self {
+        let request = &entry.request;
+        let file = catalogue.files.get(request.file as usize);
+        Self {
+            ts_s: entry.ts().max(0),
+            service_ms: entry.service_ms().max(0),
+            session: entry.session + 1,
+            device: entry.device + 1,
+            file: request.file,
+            offset: request.offset,
+            asked_bytes: request.asked_bytes,
+            sent_bytes: request.sent_bytes,
+            disk: file.map_or(0, |file| file.disk),
+        }
+    }
+}
+
+impl TableRow for LogRow {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("ts", ColumnType::Int),
+        Column::new("service_ms", ColumnType::Int),
+        Column::new("session", ColumnType::Int),
+        Column::new("device", ColumnType::Int),
+        Column::new("file", ColumnType::Int),
+        Column::new("offset", ColumnType::Int),
+        Column::new("size", ColumnType::Int),
+        Column::new("bytes", ColumnType::Int),
+        Column::new("disk", ColumnType::Int),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        cells.int(self.ts_s);
+        cells.int(self.service_ms);
+        cells.int(self.session);
+        cells.int(self.device);
+        cells.int(self.file);
+        cells.int(self.offset);
+        cells.maybe_int(self.asked_bytes);
+        cells.int(self.sent_bytes);
+        cells.int(self.disk);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `headlong simulate chains`: what a rule for prefetch sizes costs on chains that were logged.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use headlong_sim::chains::{
     Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
     Wanted, page, read_chains, read_files, text,
 };
+use headlong_trace::TableLines;
 use headlong_units::{Duration, nearest_three};
 
 use crate::mistake::Mistakes;
@@ -55,11 +56,11 @@ const EXAMPLES: &str = "Examples:
 /// Which chains.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TableArgs {
-    /// Chains as CSV; the first line names the columns: start,length,t_start,t_end,open and, if
-    /// known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are
-    /// passed over
+    /// Chains as CSV, whose first line names the columns, or as Parquet: start,length,t_start,t_end,
+    /// open and, if known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s);
+    /// others are passed over
     #[arg(
-        value_name = "CHAINS.csv",
+        value_name = "CHAINS",
         required_unless_present = "log",
         conflicts_with = "log"
     )]
@@ -72,8 +73,8 @@ pub(crate) struct TableArgs {
     /// 1h)
     #[arg(long, value_name = "TIME", default_value = "0s", requires = "log")]
     leave_out_last: Duration,
-    /// Files as CSV: file and, if known, kbps,disk,size; for what the chains do not say themselves
-    #[arg(long, value_name = "FILES.csv")]
+    /// Files as CSV or Parquet: file and, if known, kbps,disk,size; for what the chains do not say themselves
+    #[arg(long, value_name = "FILES")]
     files: Option<PathBuf>,
 }
 
@@ -174,8 +175,15 @@ fn drive(name: &str) -> Result<DriveRates, String> {
     Ok(DriveRates::of(&spec))
 }
 
-fn open(path: &Path) -> anyhow::Result<File> {
-    File::open(path).map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
+/// A table as text, whichever form it has.
+fn open(path: &Path) -> anyhow::Result<Box<dyn io::Read>> {
+    let open = || -> io::Result<Box<dyn io::Read>> {
+        Ok(match TableLines::open(path)? {
+            Some(lines) => Box::new(lines),
+            None => Box::new(File::open(path)?),
+        })
+    };
+    open().map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
 }
 
 /// Simulates what was asked for.

@@ -44,7 +44,7 @@ pub(crate) fn read(
         let rows = kept.flatten().map(|chain| row(&log, chain, zero_ms));
         rows.collect::<Vec<ChainRow>>()
     };
-    let parts = log.parts.each(intake.threads, rows)?;
+    let parts = log.parts.each_unsorted(intake.threads, rows)?;
     let table = ChainTable::new(parts.into_iter().flatten());
     let table = table.map_err(|error| Mistakes(vec![format!("the log: {error}")]))?;
     let listed = files_table(&log);

@@ -129,6 +129,7 @@ impl Logs {
             memory_bytes_max: self.memory.0,
             threads: self.threads.unwrap_or(usual.threads).max(1),
             spill: self.spill.clone(),
+            ..usual
         })
     }
 }
@@ -142,7 +143,11 @@ pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
 }
 
 fn chains(arguments: &Chains) -> anyhow::Result<()> {
-    let intake = arguments.logs.intake()?;
+    let intake = Intake {
+        // Chains are the same whatever is in a file.
+        estimates: false,
+        ..arguments.logs.intake()?
+    };
     let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
     eprintln!("headlong: memory: {bound}");
     let is_stream = arguments.out == Path::new("-");

@@ -127,3 +127,38 @@ fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
     let left = fs::read_dir(folder.path()).expect("the folder is there");
     assert_eq!(left.count(), 1, "only the log");
 }
+
+#[test]
+fn logs_and_chains_say_the_same_in_parquet_as_in_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+        let command = command.args(words.split(' ')).current_dir(folder.path());
+        let output = command.output().expect("the binary is there");
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+        output.stdout
+    };
+    let mut points = Vec::new();
+    for kind in ["csv", "parquet"] {
+        run(&format!(
+            "workload generate netflix-2014-catalog --sessions 30 --log log.{kind} --files files.csv"
+        ));
+        run(&format!("trace chains log.{kind} --out of-{kind}.csv"));
+        run(&format!("trace chains log.csv --out chains.{kind}"));
+        let simulated = run(&format!(
+            "simulate chains chains.{kind} --files files.csv --size 2,7 --json"
+        ));
+        let json: serde_json::Value = serde_json::from_slice(&simulated).expect("it is JSON");
+        points.push(json["points"].clone());
+    }
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("it was written");
+    assert!(read("log.parquet").starts_with(b"PAR1"));
+    assert!(read("of-csv.csv").len() > 1000);
+    assert_eq!(read("of-csv.csv"), read("of-parquet.csv"));
+    assert!(
+        points[0]
+            .as_array()
+            .is_some_and(|points| !points.is_empty())
+    );
+    assert_eq!(points[0], points[1]);
+}

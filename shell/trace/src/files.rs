@@ -1,11 +1,13 @@
 //! What is known of files: from a table, else from their names and how they were used.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use headlong_chains::{FileInfo, Kind};
 
 use crate::dropped::Dropped;
 use crate::names::{Interner, Names, QuickMap, Renumber};
+use crate::parquet::TableLines;
 use crate::parts::settle::FileUse;
 use crate::read::{Reason, csv, number, trimmed};
 
@@ -108,6 +110,13 @@ impl FilesTable {
         let told = path.display().to_string();
         let read = || -> std::io::Result<Vec<u8>> {
             let mut text = Vec::new();
+            // Standard input is no table of columns.
+            if path != Path::new("-")
+                && let Some(mut lines) = TableLines::open(path)?
+            {
+                lines.read_to_end(&mut text)?;
+                return Ok(text);
+            }
             let read_bytes = std::sync::Arc::default();
             let head = crate::read::source::look(path, &read_bytes)?;
             let mut blocks = crate::read::source::Blocks::open(
@@ -426,6 +435,48 @@ mod tests {
             ]
         );
         assert_eq!(dropped.by_reason()[0].samples[0].line, 6);
+    }
+
+    #[test]
+    fn a_table_may_be_of_columns() {
+        use crate::parquet::{Cells, Column, ColumnType, TableRow, TableWriter};
+        struct Row(u32, Option<f64>);
+        impl TableRow for Row {
+            const COLUMNS: &'static [Column] = &[
+                Column::new("file", ColumnType::Int),
+                Column::new("kind", ColumnType::Text),
+                Column::new("kbps", ColumnType::Int),
+                Column::new("duration_s", ColumnType::Real),
+            ];
+            fn write(&self, cells: &mut Cells<'_>) {
+                cells.int(self.0);
+                cells.text("audio");
+                cells.int(64);
+                match self.1 {
+                    Some(seconds) => cells.real(seconds),
+                    None => cells.empty(),
+                }
+            }
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("files.parquet");
+        let mut table = TableWriter::create(&path).expect("a table");
+        table.push(&Row(7, Some(60.5))).expect("a row");
+        table.push(&Row(8, None)).expect("a row");
+        table.finish().expect("finished");
+        let names = Interners::new();
+        let table = FilesTable::open(&path, &names, &mut Dropped::default()).expect("read");
+        let told = table
+            .rows
+            .iter()
+            .map(|row| (row.file, row.kind, row.kbps, row.duration_s));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                (7, Some(Kind::Audio), 64, 60.5),
+                (8, Some(Kind::Audio), 64, 0.0)
+            ]
+        );
     }
 
     #[test]

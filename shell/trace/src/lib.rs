@@ -12,6 +12,7 @@ mod chain_table;
 mod dropped;
 mod files;
 mod intake;
+mod known;
 mod names;
 mod parquet;
 mod parts;
@@ -29,8 +30,8 @@ pub use intake::{
 };
 pub use names::{Name, Names};
 pub use parquet::{
-    Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableRow,
-    TableWriter,
+    Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableLines,
+    TableRow, TableWriter,
 };
 pub use parts::{Parts, PartsError};
 pub use read::recognise::Tried;

@@ -139,23 +139,37 @@ impl Interner {
 
     /// The provisional number of a name, and its hash, which is the same in every run.
     pub(crate) fn intern(&self, name: &[u8]) -> (u32, u64) {
-        if let Some(number) = as_number(name)
-            && number < self.small_max
-        {
-            let word = &self.small[(number / 64) as usize];
-            let bit = 1 << (number % 64);
-            // Reading first: a line of memory that nobody writes to is shared by all cores.
-            if word.load(Relaxed) & bit == 0 {
-                word.fetch_or(bit, Relaxed);
+        match as_number(name).and_then(|number| self.small(number)) {
+            Some(found) => found,
+            None => {
+                let hash = hash(name);
+                (self.intern_hashed(name, hash), hash)
             }
-            return (number as u32, hash_number(number));
         }
-        let hash = hash(name);
+    }
+
+    /// As [`intern`](Self::intern), for a number that is kept as a bit; `None` for larger ones.
+    #[inline]
+    pub(crate) fn small(&self, number: u64) -> Option<(u32, u64)> {
+        if number >= self.small_max {
+            return None;
+        }
+        let word = &self.small[(number / 64) as usize];
+        let bit = 1 << (number % 64);
+        // Reading first: a line of memory that nobody writes to is shared by all cores.
+        if word.load(Relaxed) & bit == 0 {
+            word.fetch_or(bit, Relaxed);
+        }
+        Some((number as u32, hash_number(number)))
+    }
+
+    /// The provisional number of a name that is no small number, and has this [`hash`].
+    pub(crate) fn intern_hashed(&self, name: &[u8], hash: u64) -> u32 {
         // Not the highest bits nor the lowest: the tables tell names apart by those.
         let shard = (hash >> 32) as usize % SHARDS;
         let place = self.place(shard, hash, name);
         let number = self.small_max + ((u64::from(place) << SHARDS_BITS) | shard as u64);
-        (number as u32, hash)
+        number as u32
     }
 
     fn place(&self, index: usize, name_hash: u64, name: &[u8]) -> u32 {
@@ -185,10 +199,11 @@ impl Interner {
     pub(crate) fn finish(self) -> (Names, Renumber) {
         let small: Vec<u64> = self.small.into_iter().map(AtomicU64::into_inner).collect();
         let mut numbers = Vec::new();
-        let mut ranks = Vec::with_capacity(small.len());
-        for (index, word) in small.iter().enumerate() {
-            ranks.push(numbers.len() as u32);
-            let mut rest = *word;
+        let mut words = Vec::with_capacity(small.len());
+        for (index, bits) in small.into_iter().enumerate() {
+            let before = numbers.len() as u32;
+            words.push(Word { bits, before });
+            let mut rest = bits;
             while rest != 0 {
                 numbers.push(index as u64 * 64 + u64::from(rest.trailing_zeros()));
                 rest &= rest - 1;
@@ -222,8 +237,7 @@ impl Interner {
             bases: None,
         };
         let renumber = Renumber {
-            small,
-            ranks,
+            words,
             small_max: self.small_max as u32,
             others,
         };
@@ -234,21 +248,28 @@ impl Interner {
 /// What provisional numbers become.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Renumber {
-    small: Vec<u64>,
-    ranks: Vec<u32>,
+    words: Vec<Word>,
     small_max: u32,
     others: Vec<Vec<u32>>,
 }
 
+/// Which of 64 small numbers are names, and how many smaller ones are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Word {
+    bits: u64,
+    before: u32,
+}
+
 impl Renumber {
     /// The final number; `None` if nobody was ever given that provisional one.
+    #[inline]
     pub(crate) fn of(&self, provisional: u32) -> Option<u32> {
         if provisional < self.small_max {
-            let (word, bit) = ((provisional / 64) as usize, provisional % 64);
-            let bits = *self.small.get(word)?;
-            let below = bits & ((1_u64 << bit) - 1);
-            let is_there = bits & (1 << bit) != 0;
-            return is_there.then(|| self.ranks[word] + below.count_ones());
+            let word = self.words.get((provisional / 64) as usize)?;
+            let bit = 1_u64 << (provisional % 64);
+            let below = word.bits & (bit - 1);
+            let is_there = word.bits & bit != 0;
+            return is_there.then(|| word.before + below.count_ones());
         }
         let rest = provisional - self.small_max;
         let shard = self.others.get(rest as usize % SHARDS)?;

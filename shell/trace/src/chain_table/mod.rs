@@ -175,10 +175,12 @@ impl<'a> ChainTable<'a> {
         let sessions = Order::of(&log.session_names);
         let files = Order::of(&log.file_names);
         let waiting = Waiting::new(folder, settings.keep_bytes_max);
-        let done = log.parts.each(settings.threads, |_, requests| {
-            for request in requests.iter_mut() {
-                request.session = sessions.place(request.session);
-                request.file = files.place(request.file);
+        let done = log.parts.each_unsorted(settings.threads, |_, requests| {
+            if !sessions.is_as_numbered() || !files.is_as_numbered() {
+                for request in requests.iter_mut() {
+                    request.session = sessions.place(request.session);
+                    request.file = files.place(request.file);
+                }
             }
             let mut chains = Vec::new();
             Joiner::new(settings.rules).join(requests, &mut chains);

@@ -32,6 +32,11 @@ impl<'a> Order<'a> {
         Self { names, moved }
     }
 
+    /// Whether every name comes where its number is.
+    pub(super) fn is_as_numbered(&self) -> bool {
+        self.moved.is_none()
+    }
+
     /// Whether every name is a whole number that has room in 64 bits with a sign.
     pub(super) fn is_of_numbers(&self) -> bool {
         let greatest = self.names.as_numbers().and_then(<[u64]>::last);

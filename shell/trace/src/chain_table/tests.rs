@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use headlong_chains::{Gap, Link, Rules};
@@ -264,6 +265,12 @@ fn parquet_tells_what_the_text_tells() {
                 .collect();
             writeln!(lines, "{}", cells.join(",")).expect("memory takes it");
         }
-        assert_eq!(lines, text(&log, &settings(), folder.path()));
+        let expected = text(&log, &settings(), folder.path());
+        assert_eq!(lines, expected);
+        let table = crate::TableLines::open(&path).expect("it can be read");
+        let mut shown = String::new();
+        let read = table.expect("it is a table").read_to_string(&mut shown);
+        read.expect("it can be read to its end");
+        assert_eq!(shown, expected);
     }
 }

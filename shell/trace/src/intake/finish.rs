@@ -56,7 +56,7 @@ pub(super) fn finish(
         drop_repeated: do_logs_overlap(&told),
     };
     let mut parts = Parts::new(store.finish(), maps, memory.loaded);
-    let with_files = is_anything_unknown(&facts);
+    let with_files = intake.estimates && is_anything_unknown(&facts);
     let settled = if has_viewers || with_files || parts.maps.drop_repeated {
         parts.settle(intake.threads, with_files)?
     } else {
@@ -78,7 +78,12 @@ pub(super) fn finish(
     let span_ms = span(&told);
     Ok(TakenIn {
         sessions: session_names.len() as u32,
-        notes: notes(&told, &parts, files_estimated, &logs),
+        notes: notes(
+            &told,
+            &parts,
+            if intake.estimates { files_estimated } else { 0 },
+            &logs,
+        ),
         told_format: formats(&logs),
         requests: told.requests,
         bytes: told.bytes,

@@ -17,6 +17,7 @@ use headlong_chains::FileInfo;
 
 use crate::dropped::Dropped;
 use crate::files::FilesError;
+use crate::known::Known;
 use crate::names::Names;
 use crate::parts::{PARTS, Parts, PartsError};
 use crate::read::recognise::Tried;
@@ -47,6 +48,9 @@ pub struct Intake {
     pub session_idle: Duration,
     /// Memory that intake and parts may take, bytes.
     pub memory_bytes_max: u64,
+    /// Whether bit rates and sizes that no table of files tells are estimated from how files were
+    /// used, which takes another look at every request.
+    pub estimates: bool,
     /// Threads that read.
     pub threads: usize,
     /// Folder for what does not fit in memory; `None`: that for temporary files.
@@ -62,6 +66,7 @@ impl Default for Intake {
             session_field: None,
             session_idle: Duration::from_secs(30 * 60),
             memory_bytes_max: 1 << 30,
+            estimates: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             spill: None,
         }
@@ -108,8 +113,9 @@ impl Intake {
     pub fn memory_bound(&self) -> Result<MemoryBound, IntakeError> {
         let threads = self.threads.max(1) as u64;
         // A block, what grows behind it, and what was carried over; twice, for the doubling of
-        // vectors.
-        let reading = threads * (6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2) as u64;
+        // vectors. Five kinds of names are remembered.
+        let by_thread = 6 * BLOCK_BYTES + PARTS * PART_BUFFER_BYTES * 3 / 2 + 5 * Known::BYTES;
+        let reading = threads * by_thread as u64;
         let needed = reading + (48 << 20);
         let Some(rest) = self
             .memory_bytes_max
@@ -210,7 +216,8 @@ pub struct TakenIn {
     pub sessions: u32,
     /// By file number; files of the table that nobody asked for too.
     pub files: Vec<FileInfo>,
-    /// Files that were asked for but are in no table, or not with kind and bit rate.
+    /// Files that were asked for but are in no table, or not with kind and bit rate; these were
+    /// estimated, if that was wanted.
     pub files_estimated: u32,
     /// Names of files by number.
     pub file_names: Names,

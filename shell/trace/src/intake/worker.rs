@@ -1,23 +1,26 @@
 //! Threads that take blocks of logs and turn their lines into records in parts.
 
+mod recording;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headlong_chains::Request;
-
 use super::logs::{Contents, Log, Logs, State};
-use super::{Intake, IntakeError, MemoryBound, PART_BUFFER_BYTES, Progress, SOURCE_SHIFT};
+use super::{Intake, IntakeError, MemoryBound, Progress, SOURCE_SHIFT};
 use crate::dropped::Dropped;
 use crate::files::{FileHint, FilesTable, Interners};
-use crate::names::{QuickMap, hash, hash_number};
-use crate::parts::record::{Encoder, Record};
+use crate::known::Known;
+use crate::names::QuickMap;
+use crate::parquet::read::TableEntry;
+use crate::parts::PARTS;
+use crate::parts::record::Encoder;
 use crate::parts::store::Store;
-use crate::parts::{DISK_UNKNOWN, PARTS, VIEWER};
-use crate::read::entry::{Entry, Who};
+use crate::read::entry::Entry;
 use crate::read::row::Row;
 use crate::read::source::{Block, Blocks};
 use crate::read::{Format, Reader, Reason, device, trimmed, w3c};
+use recording::BatchNumbers;
 
 /// What reading gave.
 pub(super) struct Read {
@@ -193,7 +196,13 @@ enum Job {
 struct Worker<'s> {
     shared: &'s Shared<'s>,
     parts: Vec<Encoder>,
-    devices: device::Devices,
+    sessions: Known,
+    viewers: Known,
+    files: Known,
+    devices: Known,
+    disks: Known,
+    agents: device::Devices,
+    batch: BatchNumbers,
     viewer: Vec<u8>,
     /// Of the block at hand: requests, first arrival, last completion.
     span: (u64, i64, i64),
@@ -207,7 +216,13 @@ impl<'s> Worker<'s> {
         Self {
             shared,
             parts: (0..PARTS).map(|_| Encoder::default()).collect(),
-            devices: device::Devices::default(),
+            sessions: Known::default(),
+            viewers: Known::default(),
+            files: Known::default(),
+            devices: Known::default(),
+            disks: Known::default(),
+            agents: device::Devices::default(),
+            batch: BatchNumbers::default(),
             viewer: Vec::new(),
             span: NO_SPAN,
             told: Told::default(),
@@ -327,8 +342,10 @@ impl<'s> Worker<'s> {
         let mut failure = None;
         let outcome = table.read_group(group, |number, entry| {
             let outcome = match entry {
-                Ok(entry) => self.push(log, number, &entry, b""),
-                Err(reason) => {
+                TableEntry::Batch(batch) => self.push_batch(log, number, &batch),
+                TableEntry::Plain(row) => self.push_plain(log, number, &row),
+                TableEntry::Told(Ok(entry)) => self.push(log, number, &entry, b""),
+                TableEntry::Told(Err(reason)) => {
                     self.drop_line(log, reason, number, b"");
                     Ok(())
                 }
@@ -347,91 +364,6 @@ impl<'s> Worker<'s> {
             .read_bytes
             .fetch_add(table.group_bytes(group), Relaxed);
         failure.map_or(Ok(()), Err)
-    }
-
-    /// Puts a request in its part.
-    fn push(
-        &mut self,
-        log: &Log,
-        line_number: u64,
-        entry: &Entry<'_>,
-        line: &[u8],
-    ) -> Result<(), Failure> {
-        let names = self.shared.names;
-        let (file, _) = names.files.intern(&entry.file);
-        let offset = match entry.offset {
-            Some(offset) => offset,
-            // A reply of 206 that nothing places is the whole file if it is as long.
-            None if self.shared.sizes.get(&file) == Some(&entry.sent_bytes) => 0,
-            None => {
-                self.drop_line(log, Reason::UnknownOffset, line_number, line);
-                return Ok(());
-            }
-        };
-        let (session, session_hash) = match &entry.who {
-            Who::Session(name) => names.sessions.intern(name),
-            Who::Address(address) => {
-                self.told.unnamed += 1;
-                self.viewer.clear();
-                self.viewer.extend_from_slice(address);
-                self.viewer.push(b'~');
-                let agent = hash(entry.agent) as u32;
-                for shift in (0..8).rev() {
-                    let digit = (agent >> (4 * shift) & 15) as usize;
-                    self.viewer.push(b"0123456789abcdef"[digit]);
-                }
-                let (viewer, viewer_hash) = names.viewers.intern(&self.viewer);
-                (viewer | VIEWER, viewer_hash)
-            }
-        };
-        let device = match entry.device {
-            b"" => self.devices.number(entry.agent, &names.devices),
-            device => names.devices.intern(device).0,
-        };
-        let disk = match entry.disk {
-            b"" => DISK_UNKNOWN,
-            disk => names.disks.intern(disk).0,
-        };
-        let record = Record {
-            request: Request {
-                line: (u64::from(log.number) << SOURCE_SHIFT) | line_number,
-                session,
-                file,
-                received_ms: entry.received_ms,
-                completed_ms: entry.completed_ms,
-                offset,
-                asked_bytes: entry.asked_bytes,
-                sent_bytes: entry.sent_bytes,
-                disk: 0,
-                device: 0,
-            },
-            disk,
-            device,
-        };
-        self.count(file, entry);
-        let part = (hash_number(session_hash) % PARTS as u64) as usize;
-        self.parts[part].push(&record);
-        if self.parts[part].len() >= PART_BUFFER_BYTES {
-            self.put_away(part)?;
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, file: u32, entry: &Entry<'_>) {
-        let told = &mut self.told;
-        told.requests += 1;
-        told.bytes += entry.sent_bytes;
-        told.untimed += u64::from(!entry.is_timed);
-        self.span = (
-            self.span.0 + 1,
-            self.span.1.min(entry.received_ms),
-            self.span.2.max(entry.completed_ms),
-        );
-        if entry.file_bytes.is_some() || entry.kbps.is_some() {
-            let hint = told.hints.entry(file).or_default();
-            hint.size_bytes = hint.size_bytes.max(entry.file_bytes.unwrap_or(0));
-            hint.kbps = hint.kbps.max(entry.kbps.unwrap_or(0));
-        }
     }
 
     fn put_away(&mut self, part: usize) -> Result<(), Failure> {

@@ -1,9 +1,13 @@
 //! Tables of columns: Parquet, in and out.
 
+mod cells;
+mod lines;
+pub(crate) mod plain;
 pub(crate) mod read;
 mod tables;
 mod write;
 
+pub use lines::TableLines;
 pub use tables::{ChainRow, PhaseRow, RequestRow, SessionRow};
 pub use write::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
 

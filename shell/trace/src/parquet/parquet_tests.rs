@@ -1,8 +1,11 @@
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use super::*;
 use crate::intake::{Intake, Silent, TakenIn, take_in};
+use crate::read::Reason;
 use headlong_chains::Chain;
+use proptest::prelude::*;
 
 fn intake(log: PathBuf) -> Intake {
     Intake {
@@ -180,4 +183,161 @@ fn a_table_in_a_folder_that_is_not_there_is_named() {
         error.starts_with("the table /none/a.parquet cannot be written"),
         "{error}"
     );
+}
+
+/// A row of a log in numbers, some of which no log would have.
+#[derive(Debug, Clone)]
+struct Odd {
+    ts: Option<i64>,
+    service_ms: Option<i64>,
+    session: Option<i64>,
+    /// As a text.
+    file: Option<String>,
+    offset: Option<i64>,
+    size: Option<i64>,
+    bytes: Option<i64>,
+    disk: Option<i64>,
+}
+
+impl TableRow for Odd {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("ts", ColumnType::Int),
+        Column::new("service_ms", ColumnType::Int),
+        Column::new("session", ColumnType::Int),
+        Column::new("file", ColumnType::Text),
+        Column::new("offset", ColumnType::Int),
+        Column::new("size", ColumnType::Int),
+        Column::new("bytes", ColumnType::Int),
+        Column::new("disk", ColumnType::Int),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        cells.maybe_int(self.ts);
+        cells.maybe_int(self.service_ms);
+        cells.maybe_int(self.session);
+        match &self.file {
+            Some(file) => cells.text(file),
+            None => cells.empty(),
+        }
+        cells.maybe_int(self.offset);
+        cells.maybe_int(self.size);
+        cells.maybe_int(self.bytes);
+        cells.maybe_int(self.disk);
+    }
+}
+
+fn odd() -> impl Strategy<Value = Odd> {
+    let number = |usual: std::ops::Range<i64>| {
+        let odd = prop_oneof![
+            Just(None),
+            Just(Some(-1)),
+            Just(Some(0)),
+            Just(Some(1 << 50)),
+            Just(Some((1 << 50) + 1)),
+            Just(Some(i64::MAX)),
+            Just(Some(i64::MIN)),
+            any::<i64>().prop_map(Some),
+        ];
+        prop_oneof![8 => usual.prop_map(Some), 1 => odd]
+    };
+    let file = prop_oneof![
+        8 => (0..9).prop_map(|file| Some(format!("/films/{file}.mp4"))),
+        1 => prop_oneof![
+            Just(None), Just(Some(String::new())), Just(Some("-".to_owned())),
+            Just(Some("12".to_owned())), Just(Some("a, b".to_owned())),
+        ],
+    ];
+    let who = (number(0..40), file, number(0..3));
+    let times = (number(1000..100_000), number(0..4000));
+    let bytes = (number(0..5_000_000), number(1..900_000), number(0..900_000));
+    (who, times, bytes).prop_map(|(who, times, bytes)| Odd {
+        ts: times.0,
+        service_ms: times.1,
+        session: who.0,
+        file: who.1,
+        offset: bytes.0,
+        size: bytes.1,
+        bytes: bytes.2,
+        disk: who.2,
+    })
+}
+
+proptest! {
+    // Each case writes and reads files.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_a_table_says_in_numbers_is_what_its_text_says(
+        rows in proptest::collection::vec(odd(), 1..300),
+    ) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.parquet");
+        let mut table = TableWriter::create(&path).expect("a table");
+        for row in &rows {
+            table.push(row).expect("a row");
+        }
+        table.finish().expect("finished");
+        let mut lines = TableLines::open(&path).expect("readable").expect("a table");
+        let mut text = Vec::new();
+        lines.read_to_end(&mut text).expect("readable");
+        let plain = folder.path().join("log.csv");
+        std::fs::write(&plain, &text).expect("written");
+        let [table, text] = [path, plain].map(taken);
+        prop_assert_eq!(&table.session_names, &text.session_names);
+        prop_assert_eq!(&table.file_names, &text.file_names);
+        prop_assert_eq!(&table.disks, &text.disks);
+        let counts = |taken: &TakenIn| {
+            // The line that names the columns is rightly no request.
+            let lines = taken.dropped.by_reason().iter();
+            let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
+            lines.map(|lines| (lines.reason, lines.count)).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(counts(&table), counts(&text));
+        prop_assert_eq!((table.untimed, table.span_ms), (text.untimed, text.span_ms));
+        let numbered = |taken: &TakenIn, head: u64| {
+            let mut all = requests(taken);
+            all.iter_mut().for_each(|request| request.line -= head);
+            all.sort_by_key(|request| request.line);
+            all
+        };
+        // Lines of text are counted from the one that names the columns.
+        prop_assert_eq!(numbered(&table, 0), numbered(&text, 1));
+    }
+}
+
+#[test]
+fn a_table_as_text_has_its_columns_and_its_cells_in_quotes_where_they_need_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log.parquet");
+    let mut table = TableWriter::create(&path).expect("a table");
+    let row = Odd {
+        ts: Some(-7),
+        service_ms: None,
+        session: Some(3),
+        file: Some("a, \"b\"".to_owned()),
+        offset: Some(0),
+        size: None,
+        bytes: Some(i64::MAX),
+        disk: Some(1),
+    };
+    for _ in 0..5000 {
+        table.push(&row).expect("a row");
+    }
+    table.finish().expect("finished");
+    let mut text = String::new();
+    let lines = TableLines::open(&path).expect("readable");
+    lines
+        .expect("a table")
+        .read_to_string(&mut text)
+        .expect("readable");
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("ts,service_ms,session,file,offset,size,bytes,disk")
+    );
+    let line = "-7,,3,\"a, \"\"b\"\"\",0,,9223372036854775807,1";
+    assert!(lines.clone().all(|found| found == line), "{text}");
+    assert_eq!(lines.count(), 5000);
+    std::fs::write(&path, "file,size\n").expect("written");
+    assert!(TableLines::open(&path).expect("readable").is_none());
 }

@@ -1,18 +1,17 @@
 //! Request logs that are Parquet tables.
 //!
-//! The one idea: a cell becomes the text that the same log would have as columns of text, so that
-//! everything behind it (names, reasons, ranges) is the same.
+//! The one idea: rows that say all in plain numbers are taken as they are ([`plain`](super::plain));
+//! of any other row a cell becomes the text that the same log would have as columns of text, so
+//! that everything behind it (names, reasons, ranges) is the same.
 
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ::parquet::basic::{LogicalType, TimeUnit, Type as Physical};
-use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use ::parquet::data_type::{ByteArray, DataType, FixedLenByteArray};
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::schema::types::ColumnDescriptor;
 
+use super::cells::{Cells, Column, guarded, moment_places};
+use super::plain::{PlainBatch, PlainRow, Plan};
 use crate::read::Reason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{Entry, interpret};
@@ -33,11 +32,21 @@ pub(crate) struct Table {
 
 /// A column that is needed.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+pub(super) struct Wanted {
     place: usize,
-    field: Field,
+    pub(super) field: Field,
     /// Digits behind the point, for moments that are whole numbers of parts of a second.
-    places: u32,
+    pub(super) places: u32,
+}
+
+/// A row of a table, or several.
+pub(crate) enum TableEntry<'a> {
+    /// Rows that need no interpretation; the number is that of the first.
+    Batch(PlainBatch<'a>),
+    /// It needed no interpretation.
+    Plain(PlainRow<'a>),
+    /// What it was interpreted as.
+    Told(Result<Entry<'a>, Reason>),
 }
 
 impl Table {
@@ -121,69 +130,103 @@ impl Table {
     pub(crate) fn read_group(
         &self,
         group: usize,
-        mut take: impl FnMut(u64, Result<Entry<'_>, Reason>) -> bool,
+        mut take: impl FnMut(u64, TableEntry<'_>) -> bool,
     ) -> Result<(), String> {
-        let reader = open(&self.path)?;
-        let group_reader = reader.get_row_group(group).map_err(|e| e.to_string())?;
-        let schema = reader.metadata().file_metadata().schema_descr();
-        let mut columns = Vec::new();
-        for wanted in &self.columns {
-            let column = group_reader
-                .get_column_reader(wanted.place)
-                .map_err(|e| e.to_string())?;
-            columns.push(Texts::new(*wanted, column, &schema.column(wanted.place)));
-        }
+        let mut columns = self.columns_of(group)?;
+        let plan = Plan::of(&self.columns, &columns);
         let mut number = self.rows_before[group] + 1;
         let mut left = self.rows_before[group + 1] - self.rows_before[group];
+        let (mut text, mut ends, mut ends_ms) = (Vec::new(), Vec::new(), Vec::new());
         while left > 0 {
             let count = left.min(BATCH as u64) as usize;
             for column in &mut columns {
-                column.decode_safely(count)?;
+                column.decode(count)?;
             }
-            let mut row = Row::new();
-            for index in 0..count {
-                row.clear();
-                for column in &columns {
-                    row.set(column.wanted.field, column.text(index));
+            left -= count as u64;
+            let batch = plan.and_then(|plan| plan.batch(&columns));
+            if let Some(whole) = batch.as_ref().and_then(|batch| batch.whole(&mut ends_ms)) {
+                if !take(number, TableEntry::Batch(whole)) {
+                    return Ok(());
                 }
-                if !take(number, interpret(&row)) {
+                number += count as u64;
+                continue;
+            }
+            for index in 0..count {
+                let is_wanted = match batch.as_ref().and_then(|batch| batch.row(index)) {
+                    Some(plain) => take(number, TableEntry::Plain(plain)),
+                    None => {
+                        self.put_texts(&columns, index, &mut text, &mut ends);
+                        let row = self.row(&columns, index, (&text, &ends));
+                        take(number, TableEntry::Told(interpret(&row)))
+                    }
+                };
+                if !is_wanted {
                     return Ok(());
                 }
                 number += 1;
             }
-            left -= count as u64;
         }
         Ok(())
     }
+
+    fn columns_of(&self, group: usize) -> Result<Vec<Column>, String> {
+        let reader = open(&self.path)?;
+        let group_reader = reader.get_row_group(group).map_err(|e| e.to_string())?;
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let columns = self.columns.iter().map(|wanted| {
+            let column = group_reader
+                .get_column_reader(wanted.place)
+                .map_err(|e| e.to_string())?;
+            Column::new(column, wanted.places, &schema.column(wanted.place))
+        });
+        columns.collect()
+    }
+
+    /// Writes the cells of a row that are no texts as texts, one after the other.
+    fn put_texts(
+        &self,
+        columns: &[Column],
+        index: usize,
+        text: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+    ) {
+        text.clear();
+        ends.clear();
+        for column in columns {
+            if !matches!(column.cells(), Cells::Texts(_)) {
+                column.put_text(index, text);
+            }
+            ends.push(text.len());
+        }
+    }
+
+    fn row<'a>(
+        &self,
+        columns: &'a [Column],
+        index: usize,
+        (text, ends): (&'a [u8], &[usize]),
+    ) -> Row<'a> {
+        let (mut row, mut start) = (Row::new(), 0);
+        for ((wanted, column), end) in self.columns.iter().zip(columns).zip(ends) {
+            let cell = match column.cells() {
+                Cells::Texts(texts) => texts[index].data(),
+                _ => &text[start..*end],
+            };
+            row.set(wanted.field, cell);
+            start = *end;
+        }
+        row
+    }
 }
 
-fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
+pub(super) fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
     let file = File::open(path).map_err(|e| format!("it cannot be opened: {e}"))?;
     let reader = guarded(|| SerializedFileReader::new(file).map_err(|e| e.to_string()));
     reader.map_err(|e| format!("it is no Parquet table: {e}"))
 }
 
-/// Calls the library, which does not promise to bear any bytes without a panic.
-fn guarded<T>(call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call))
-        .unwrap_or_else(|_| Err("its contents are damaged".to_owned()))
-}
-
 fn wanted(place: usize, field: Field, column: &ColumnDescriptor) -> Wanted {
-    use ::parquet::basic::ConvertedType;
-    let unit = match column.logical_type_ref() {
-        Some(LogicalType::Timestamp(stamp)) => match stamp.unit {
-            TimeUnit::MILLIS => Some(3),
-            TimeUnit::MICROS => Some(6),
-            TimeUnit::NANOS => Some(9),
-        },
-        _ => match column.converted_type() {
-            ConvertedType::TIMESTAMP_MILLIS => Some(3),
-            ConvertedType::TIMESTAMP_MICROS => Some(6),
-            _ => None,
-        },
-    };
-    let (field, places) = match (field, unit) {
+    let (field, places) = match (field, moment_places(column)) {
         (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
         (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
         (field, _) => (field, 0),
@@ -193,164 +236,4 @@ fn wanted(place: usize, field: Field, column: &ColumnDescriptor) -> Wanted {
         field,
         places,
     }
-}
-
-/// The cells of one column as texts.
-struct Texts {
-    wanted: Wanted,
-    reader: ColumnReader,
-    /// What a level of definition is that means there is a value.
-    level: i16,
-    text: Vec<u8>,
-    ends: Vec<u32>,
-    levels: Vec<i16>,
-}
-
-impl Texts {
-    fn new(wanted: Wanted, reader: ColumnReader, column: &ColumnDescriptor) -> Self {
-        Self {
-            wanted,
-            reader,
-            level: column.max_def_level(),
-            text: Vec::new(),
-            ends: Vec::new(),
-            levels: Vec::new(),
-        }
-    }
-
-    fn text(&self, index: usize) -> &[u8] {
-        let start = match index.checked_sub(1) {
-            Some(before) => self.ends[before],
-            None => 0,
-        };
-        &self.text[start as usize..self.ends[index] as usize]
-    }
-
-    /// Decodes rows; what the library could not bear is an error of the table.
-    fn decode_safely(&mut self, count: usize) -> Result<(), String> {
-        guarded(|| self.decode(count))
-    }
-
-    fn decode(&mut self, count: usize) -> Result<(), String> {
-        let places = self.wanted.places;
-        let level = self.level;
-        let out = &mut Out {
-            text: &mut self.text,
-            ends: &mut self.ends,
-            levels: &mut self.levels,
-            level,
-        };
-        match &mut self.reader {
-            ColumnReader::Int32ColumnReader(reader) => out.decode(reader, count, |text, value| {
-                put_number(text, i64::from(*value), 0)
-            }),
-            ColumnReader::Int64ColumnReader(reader) => out.decode(reader, count, |text, value| {
-                put_number(text, *value, places)
-            }),
-            ColumnReader::ByteArrayColumnReader(reader) => {
-                out.decode(reader, count, |text, value: &ByteArray| {
-                    text.extend_from_slice(value.data());
-                })
-            }
-            ColumnReader::FixedLenByteArrayColumnReader(reader) => {
-                out.decode(reader, count, |text, value: &FixedLenByteArray| {
-                    text.extend_from_slice(value.data());
-                })
-            }
-            ColumnReader::DoubleColumnReader(reader) => {
-                out.decode(reader, count, |text, value| put_real(text, *value))
-            }
-            ColumnReader::FloatColumnReader(reader) => out.decode(reader, count, |text, value| {
-                put_real(text, f64::from(*value))
-            }),
-            ColumnReader::BoolColumnReader(_) | ColumnReader::Int96ColumnReader(_) => {
-                Err(format!("a column has type {}", self.reader_type()))
-            }
-        }
-    }
-
-    fn reader_type(&self) -> Physical {
-        match &self.reader {
-            ColumnReader::BoolColumnReader(_) => Physical::BOOLEAN,
-            _ => Physical::INT96,
-        }
-    }
-}
-
-struct Out<'a> {
-    text: &'a mut Vec<u8>,
-    ends: &'a mut Vec<u32>,
-    levels: &'a mut Vec<i16>,
-    level: i16,
-}
-
-impl Out<'_> {
-    fn decode<T: DataType>(
-        &mut self,
-        reader: &mut ColumnReaderImpl<T>,
-        count: usize,
-        put: impl Fn(&mut Vec<u8>, &T::T),
-    ) -> Result<(), String> {
-        self.text.clear();
-        self.ends.clear();
-        self.levels.clear();
-        let mut values = Vec::with_capacity(count);
-        let mut rows = 0;
-        while rows < count {
-            let levels = (self.level > 0).then_some(&mut *self.levels);
-            let (more, _, _) = reader
-                .read_records(count - rows, levels, None, &mut values)
-                .map_err(|e| e.to_string())?;
-            if more == 0 {
-                return Err("a column is shorter than the others".to_owned());
-            }
-            rows += more;
-        }
-        let mut values = values.iter();
-        for row in 0..count {
-            let is_there = self.level == 0 || self.levels.get(row) == Some(&self.level);
-            if is_there && let Some(value) = values.next() {
-                put(self.text, value);
-            }
-            self.ends.push(self.text.len() as u32);
-        }
-        Ok(())
-    }
-}
-
-/// A number, with a point so many digits from its end.
-fn put_number(text: &mut Vec<u8>, number: i64, places: u32) {
-    if places > 0 {
-        let one = 10_u64.pow(places);
-        let (whole, part) = (number.unsigned_abs() / one, number.unsigned_abs() % one);
-        let sign = if number < 0 { "-" } else { "" };
-        let width = places as usize;
-        // Writing into memory does not fail.
-        let _ = write!(text, "{sign}{whole}.{part:0width$}");
-        return;
-    }
-    if number < 0 {
-        text.push(b'-');
-    }
-    let mut digits = [0; 20];
-    let (mut start, mut rest) = (digits.len(), number.unsigned_abs());
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    text.extend_from_slice(&digits[start..]);
-}
-
-/// A number with a fraction; one that is none, or beyond counting, is left to be refused.
-fn put_real(text: &mut Vec<u8>, number: f64) {
-    let _ = if number.fract() == 0.0 && number.abs() < 9e15 {
-        put_number(text, number as i64, 0);
-        Ok(())
-    } else {
-        write!(text, "{number:.6}")
-    };
 }

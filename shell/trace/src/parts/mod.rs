@@ -118,6 +118,19 @@ impl Parts {
         })
     }
 
+    /// As [`each`](Self::each), for an `f` that does not care in which order the requests of a
+    /// part are: they come as they happen to lie there, which depends on threads.
+    pub fn each_unsorted<T: Send>(
+        &self,
+        threads: usize,
+        f: impl Fn(usize, &mut Vec<Request>) -> T + Sync,
+    ) -> Result<Vec<T>, PartsError> {
+        self.each_loaded(threads, |number, loader, unit| {
+            loader.load_unsorted(unit)?;
+            Ok(f(number, &mut loader.requests))
+        })
+    }
+
     fn each_loaded<'s, T: Send>(
         &'s self,
         threads: usize,
@@ -178,6 +191,13 @@ impl<'a> Loader<'a> {
 
     /// Loads a unit: final numbers, sessions divided, repetitions gone, sorted.
     fn load(&mut self, unit: Unit) -> Result<(), PartsError> {
+        self.load_unsorted(unit)?;
+        self.requests
+            .sort_unstable_by_key(|request| (request.session, request.line));
+        Ok(())
+    }
+
+    fn load_unsorted(&mut self, unit: Unit) -> Result<(), PartsError> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
         if maps.drop_repeated {
@@ -188,8 +208,6 @@ impl<'a> Loader<'a> {
                 request.session = bases.get(key as usize).map_or(0, |base| base + number);
             });
         }
-        self.requests
-            .sort_unstable_by_key(|request| (request.session, request.line));
         Ok(())
     }
 
@@ -197,6 +215,7 @@ impl<'a> Loader<'a> {
     fn decode(&mut self, unit: Unit) -> Result<(), PartsError> {
         let (maps, requests) = (&self.parts.maps, &mut self.requests);
         requests.clear();
+        requests.reserve(unit.requests_max as usize);
         self.parts
             .chunks
             .read(unit.part, &mut self.buffer, |bytes| {

@@ -1,15 +1,26 @@
 //! Requests as few bytes: what a part holds while it waits.
 //!
 //! The one idea: within one buffer most fields are small or hardly differ from the request before,
-//! so numbers are written seven bits to a byte and times and places in the log as differences. A
-//! request takes 15 to 25 bytes instead of 72.
+//! so each number is only as many bytes as it needs, times and places in the log as differences.
+//! How many is said for all of them at once, by a tag in front (as in group varint coding), so that
+//! neither side looks at single bytes. A request takes 18 to 28 bytes instead of 72.
+//!
+//! ```text
+//! tag     session  file  disk   device  completed  took   line   offset  sent   asked
+//! 4       1..4     1..4  1..4   1..4    0..8       0..8   0..8   0..8    0..8   0..8     bytes
+//! ```
 
 use headlong_chains::Request;
 
-const ASKED: u8 = 1;
-const ASKED_IS_SENT: u8 = 2;
-const DISK: u8 = 4;
-const DEVICE: u8 = 8;
+/// Bytes of the longest record.
+const RECORD_BYTES_MAX: usize = 4 + 4 * 4 + 6 * 8;
+/// What [`Encoder`] and [`Decoder`] look at: a number is written and read as a whole word, which
+/// may reach beyond the record.
+const WINDOW: usize = RECORD_BYTES_MAX + 8;
+/// In place of the length of the bytes asked for: as many as were sent.
+const ASKED_IS_SENT: u32 = 14;
+/// In place of it: the request was open-ended.
+const OPEN: u32 = 15;
 
 /// A request whose names have their provisional numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,84 +38,124 @@ pub(crate) struct Record {
 struct Before {
     line: u64,
     completed_ms: i64,
-    disk: u32,
-    device: u32,
 }
 
 /// A buffer that records are appended to.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
     before: Before,
+    /// Its length is what there is room for.
     bytes: Vec<u8>,
+    len: usize,
     count: u32,
+}
+
+/// A record being written.
+struct Writing<'a> {
+    window: &'a mut [u8; WINDOW],
+    len: usize,
+    tag: u32,
+    tag_bits: u32,
+}
+
+impl Writing<'_> {
+    /// A number of at most four bytes, of which there is always one.
+    #[inline(always)]
+    fn put_short(&mut self, number: u32) {
+        let len = 4 - (number | 1).leading_zeros() / 8;
+        self.put(u64::from(number), len);
+        self.tag(len - 1, 2);
+    }
+
+    #[inline(always)]
+    fn put_long(&mut self, number: u64) {
+        let len = 8 - number.leading_zeros() / 8;
+        self.put(number, len);
+        self.tag(len, 4);
+    }
+
+    #[inline(always)]
+    fn put_signed(&mut self, number: i64) {
+        self.put_long(folded(number));
+    }
+
+    #[inline(always)]
+    fn put(&mut self, number: u64, len: u32) {
+        // As an array and not as a slice: one store instead of a call.
+        if let Some(place) = self.window[self.len..].first_chunk_mut() {
+            *place = number.to_le_bytes();
+        }
+        self.len += len as usize;
+    }
+
+    #[inline(always)]
+    fn tag(&mut self, code: u32, bits: u32) {
+        self.tag |= code << self.tag_bits;
+        self.tag_bits += bits;
+    }
 }
 
 impl Encoder {
     /// Appends a record.
+    #[inline]
     pub(crate) fn push(&mut self, record: &Record) {
         let Record {
             request,
             disk,
             device,
         } = record;
-        let mut flags = 0;
+        if self.bytes.len() < self.len + WINDOW {
+            self.bytes.resize((2 * self.len).max(self.len + WINDOW), 0);
+        }
+        let Some(window) = self.bytes[self.len..].first_chunk_mut() else {
+            unreachable!("there was made room for it");
+        };
+        let mut writing = Writing {
+            window,
+            len: 4,
+            tag: 0,
+            tag_bits: 0,
+        };
+        let before = &self.before;
+        writing.put_short(request.session);
+        writing.put_short(request.file);
+        // What the log does not tell is the greatest number, and so becomes the shortest.
+        writing.put_short(disk.wrapping_add(1));
+        writing.put_short(*device);
+        writing.put_signed(request.completed_ms.wrapping_sub(before.completed_ms));
+        writing.put_signed(request.completed_ms.wrapping_sub(request.received_ms));
+        writing.put_signed(request.line.wrapping_sub(before.line).cast_signed());
+        writing.put_long(request.offset);
+        writing.put_long(request.sent_bytes);
         match request.asked_bytes {
-            Some(asked) if asked == request.sent_bytes => flags |= ASKED | ASKED_IS_SENT,
-            Some(_) => flags |= ASKED,
-            None => {}
+            None => writing.tag(OPEN, 4),
+            Some(asked) if asked == request.sent_bytes => writing.tag(ASKED_IS_SENT, 4),
+            Some(asked) => writing.put_long(asked),
         }
-        if *disk != self.before.disk {
-            flags |= DISK;
+        let Writing {
+            window, len, tag, ..
+        } = writing;
+        if let Some(place) = window.first_chunk_mut() {
+            *place = tag.to_le_bytes();
         }
-        if *device != self.before.device {
-            flags |= DEVICE;
-        }
-        let bytes = &mut self.bytes;
-        bytes.push(flags);
-        put(bytes, u64::from(request.session));
-        put(bytes, u64::from(request.file));
-        put_signed(
-            bytes,
-            request.completed_ms.wrapping_sub(self.before.completed_ms),
-        );
-        put_signed(
-            bytes,
-            request.completed_ms.wrapping_sub(request.received_ms),
-        );
-        put_signed(
-            bytes,
-            request.line.wrapping_sub(self.before.line).cast_signed(),
-        );
-        put(bytes, request.offset);
-        put(bytes, request.sent_bytes);
-        if let (Some(asked), 0) = (request.asked_bytes, flags & ASKED_IS_SENT) {
-            put(bytes, asked);
-        }
-        if flags & DISK != 0 {
-            put(bytes, u64::from(*disk));
-        }
-        if flags & DEVICE != 0 {
-            put(bytes, u64::from(*device));
-        }
+        self.len += len;
         self.before = Before {
             line: request.line,
             completed_ms: request.completed_ms,
-            disk: *disk,
-            device: *device,
         };
         self.count += 1;
     }
 
     /// Bytes so far.
     pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+        self.len
     }
 
     /// The bytes, and how many records they are; begins anew.
     pub(crate) fn take(&mut self) -> (Vec<u8>, u32) {
         self.before = Before::default();
-        let bytes = self.bytes.as_slice().to_vec();
-        self.bytes.clear();
+        let bytes = self.bytes[..self.len].to_vec();
+        self.len = 0;
         (bytes, std::mem::take(&mut self.count))
     }
 }
@@ -113,6 +164,59 @@ impl Encoder {
 pub(crate) struct Decoder<'a> {
     before: Before,
     rest: &'a [u8],
+}
+
+/// A record being read.
+struct Reading<'a> {
+    window: &'a [u8; WINDOW],
+    len: usize,
+    tag: u32,
+}
+
+impl Reading<'_> {
+    #[inline(always)]
+    fn short(&mut self) -> u32 {
+        let len = self.code(2) + 1;
+        self.get(len) as u32
+    }
+
+    #[inline(always)]
+    fn long(&mut self) -> Result<u64, Damaged> {
+        match self.code(4) {
+            len @ 0..=8 => Ok(self.get(len)),
+            _ => Err(Damaged),
+        }
+    }
+
+    #[inline(always)]
+    fn signed(&mut self) -> Result<i64, Damaged> {
+        Ok(unfolded(self.long()?))
+    }
+
+    #[inline(always)]
+    fn asked(&mut self, sent_bytes: u64) -> Result<Option<u64>, Damaged> {
+        match self.tag {
+            OPEN => Ok(None),
+            ASKED_IS_SENT => Ok(Some(sent_bytes)),
+            _ => self.long().map(Some),
+        }
+    }
+
+    #[inline(always)]
+    fn code(&mut self, bits: u32) -> u32 {
+        let code = self.tag & ((1 << bits) - 1);
+        self.tag >>= bits;
+        code
+    }
+
+    #[inline(always)]
+    fn get(&mut self, len: u32) -> u64 {
+        // A record never reaches so far that there is no whole word left.
+        let word = self.window[self.len..].first_chunk();
+        self.len += len as usize;
+        let kept = u64::MAX.checked_shr(64 - 8 * len).unwrap_or(0);
+        u64::from_le_bytes(word.copied().unwrap_or_default()) & kept
+    }
 }
 
 impl<'a> Decoder<'a> {
@@ -124,98 +228,81 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next record. `Ok(None)` at the end; `Err` if the bytes are not what was written.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<Record>, Damaged> {
-        let Some((flags, rest)) = self.rest.split_first() else {
-            return Ok(None);
+        let (record, len) = match self.rest.first_chunk() {
+            Some(window) => read(window, &self.before)?,
+            None if self.rest.is_empty() => return Ok(None),
+            None => read_last(self.rest, &self.before)?,
         };
-        self.rest = rest;
-        let session = self.get_u32()?;
-        let file = self.get_u32()?;
-        let completed_ms = self.before.completed_ms.wrapping_add(self.get_signed()?);
-        let received_ms = completed_ms.wrapping_sub(self.get_signed()?);
-        let line = self
-            .before
-            .line
-            .wrapping_add(self.get_signed()?.cast_unsigned());
-        let offset = self.get()?;
-        let sent_bytes = self.get()?;
-        let asked_bytes = match (flags & ASKED != 0, flags & ASKED_IS_SENT != 0) {
-            (false, _) => None,
-            (true, true) => Some(sent_bytes),
-            (true, false) => Some(self.get()?),
-        };
-        let mut disk = self.before.disk;
-        if flags & DISK != 0 {
-            disk = self.get_u32()?;
-        }
-        let mut device = self.before.device;
-        if flags & DEVICE != 0 {
-            device = self.get_u32()?;
-        }
+        self.rest = self.rest.get(len..).ok_or(Damaged)?;
         self.before = Before {
-            line,
-            completed_ms,
-            disk,
-            device,
+            line: record.request.line,
+            completed_ms: record.request.completed_ms,
         };
-        let request = Request {
-            line,
-            session,
-            file,
-            received_ms,
-            completed_ms,
-            offset,
-            asked_bytes,
-            sent_bytes,
-            disk: 0,
-            device: 0,
-        };
-        Ok(Some(Record {
-            request,
-            disk,
-            device,
-        }))
+        Ok(Some(record))
     }
+}
 
-    fn get(&mut self) -> Result<u64, Damaged> {
-        let mut sum = 0;
-        for (index, byte) in self.rest.iter().enumerate().take(10) {
-            sum |= u64::from(byte & 0x7f) << (7 * index);
-            if byte & 0x80 == 0 {
-                self.rest = &self.rest[index + 1..];
-                return Ok(sum);
-            }
-        }
-        Err(Damaged)
-    }
+/// As [`read`], so near the end that there is not a whole window left.
+#[cold]
+fn read_last(rest: &[u8], before: &Before) -> Result<(Record, usize), Damaged> {
+    let mut window = [0; WINDOW];
+    window[..rest.len()].copy_from_slice(rest);
+    read(&window, before)
+}
 
-    fn get_u32(&mut self) -> Result<u32, Damaged> {
-        u32::try_from(self.get()?).map_err(|_| Damaged)
-    }
+/// A record, and its length. Inlined, as all that it calls is: a record is then never copied, which
+/// would take longer than reading it.
+#[inline(always)]
+fn read(window: &[u8; WINDOW], before: &Before) -> Result<(Record, usize), Damaged> {
+    let mut reading = Reading {
+        window,
+        len: 4,
+        tag: u32::from_le_bytes([window[0], window[1], window[2], window[3]]),
+    };
+    let session = reading.short();
+    let file = reading.short();
+    let disk = reading.short().wrapping_sub(1);
+    let device = reading.short();
+    let completed_ms = before.completed_ms.wrapping_add(reading.signed()?);
+    let received_ms = completed_ms.wrapping_sub(reading.signed()?);
+    let line = before.line.wrapping_add(reading.signed()?.cast_unsigned());
+    let offset = reading.long()?;
+    let sent_bytes = reading.long()?;
+    let asked_bytes = reading.asked(sent_bytes)?;
+    let request = Request {
+        line,
+        session,
+        file,
+        received_ms,
+        completed_ms,
+        offset,
+        asked_bytes,
+        sent_bytes,
+        disk: 0,
+        device: 0,
+    };
+    let record = Record {
+        request,
+        disk,
+        device,
+    };
+    Ok((record, reading.len))
+}
 
-    fn get_signed(&mut self) -> Result<i64, Damaged> {
-        let folded = self.get()?;
-        Ok((folded >> 1).cast_signed() ^ -((folded & 1).cast_signed()))
-    }
+/// Small numbers of either sign take few bytes.
+const fn folded(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)).cast_unsigned()
+}
+
+const fn unfolded(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -((number & 1).cast_signed())
 }
 
 /// Bytes that no [`Encoder`] wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Damaged;
-
-fn put(bytes: &mut Vec<u8>, number: u64) {
-    let mut rest = number;
-    while rest >= 0x80 {
-        bytes.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    bytes.push(rest as u8);
-}
-
-/// Small numbers of either sign take few bytes.
-fn put_signed(bytes: &mut Vec<u8>, number: i64) {
-    put(bytes, ((number << 1) ^ (number >> 63)).cast_unsigned());
-}
 
 #[cfg(test)]
 mod tests {
@@ -223,7 +310,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_record() -> impl Strategy<Value = Record> {
-        let names = (any::<u32>(), any::<u32>(), any::<u32>(), 0_u32..3);
+        let names = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
         let times = (any::<u64>(), any::<i64>(), any::<i64>());
         let bytes = (any::<u64>(), any::<Option<u64>>(), 0_u64..5, any::<bool>());
         (names, times, bytes).prop_map(|(names, times, bytes)| Record {

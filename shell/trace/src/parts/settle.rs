@@ -33,6 +33,7 @@ pub(crate) struct Maps {
 
 impl Maps {
     /// The request with final numbers, but the session that of the whole name.
+    #[inline]
     pub(crate) fn settled(&self, record: &Record) -> Option<Request> {
         let mut request = record.request;
         request.session = if request.session & VIEWER == 0 {

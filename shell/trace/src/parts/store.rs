@@ -9,11 +9,15 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use super::record::Decoder;
+
 /// Encoded records of one part.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     /// How many.
     pub(crate) count: u32,
+    /// Place in the log of the first.
+    first_line: u64,
     place: Place,
 }
 
@@ -55,6 +59,10 @@ impl Store {
 
     /// Adds a chunk to a part.
     pub(crate) fn add(&self, part: usize, bytes: Vec<u8>, count: u32) -> io::Result<()> {
+        let first_line = match Decoder::new(&bytes).next() {
+            Ok(Some(first)) => first.request.line,
+            _ => 0,
+        };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let len = bytes.len() as u64;
         let place = if state.kept_bytes + len <= self.keep_bytes_max {
@@ -75,16 +83,24 @@ impl Store {
                 bytes: len as u32,
             }
         };
-        state.chunks[part].push(Chunk { count, place });
+        state.chunks[part].push(Chunk {
+            count,
+            first_line,
+            place,
+        });
         Ok(())
     }
 
-    /// All chunks, by part.
+    /// All chunks, by part. In a part they are nearly in order of the log, however many threads
+    /// there were: so are requests of a session, which then need little sorting.
     pub(crate) fn finish(self) -> Chunks {
-        let state = self
+        let mut state = self
             .state
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
+        for chunks in &mut state.chunks {
+            chunks.sort_by_key(|chunk| chunk.first_line);
+        }
         Chunks {
             by_part: state.chunks,
             file: state.file,

@@ -110,16 +110,25 @@ pub(crate) fn service_ms(text: &[u8], places: i32) -> Result<Option<u64>, Reason
     let number = thousandths(text, places.max(0) as u32).ok_or(Reason::BadNumber)?;
     let number = u64::try_from(number).map_err(|_| Reason::Negative)?;
     let number = number / 10_u64.pow((-places).max(0) as u32);
-    if number > SERVICE_MS_MAX {
+    if !is_service(number) {
         return Err(Reason::Absurd);
     }
     Ok(Some(number))
 }
 
-/// Whether a moment is one that a log could mean, ms.
+/// A moment if it is one that a log could mean, ms.
 pub(crate) fn moment(ms: Option<i64>) -> Result<i64, Reason> {
-    ms.filter(|ms| ms.unsigned_abs() < MOMENT_MS_MAX)
-        .ok_or(Reason::BadTime)
+    ms.filter(|ms| is_moment(*ms)).ok_or(Reason::BadTime)
+}
+
+/// Whether a moment is one that a log could mean, ms.
+pub(crate) const fn is_moment(ms: i64) -> bool {
+    ms.unsigned_abs() < MOMENT_MS_MAX
+}
+
+/// Whether a request may have taken so long, ms.
+pub(crate) const fn is_service(ms: u64) -> bool {
+    ms <= SERVICE_MS_MAX
 }
 
 /// A moment in ms since 1970 in any of the ways logs write it: a number of seconds (or, by its

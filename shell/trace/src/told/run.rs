@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use headlong_chains::{Request, Rules};
+use headlong_chains::Rules;
 
 use super::{About, Characterisation, Dropped, Log, SessionView, Teller, Told};
 use crate::{
@@ -95,7 +95,7 @@ fn tell_parts<'a>(
     let benches: Mutex<Vec<Bench>> = Mutex::new(Vec::new());
     let so_far = AtomicU64::new(0);
     let parts: &Parts = &taken.parts;
-    let outcomes = parts.each(telling.threads, |number, requests: &mut Vec<Request>| {
+    let outcomes = parts.each_unsorted(telling.threads, |number, requests| {
         let free = benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut bench = free.unwrap_or_else(|| Bench {
             teller: Teller::new(telling.rules),
@@ -125,8 +125,10 @@ fn tell_parts<'a>(
     })?;
     outcomes.into_iter().collect::<Result<(), TableError>>()?;
     let benches = benches.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let mut all = Told::new(log);
-    benches.into_iter().for_each(|bench| all.merge(bench.told));
+    // The first takes the others in: one more would be as large as any of them.
+    let mut benches = benches.into_iter().map(|bench| bench.told);
+    let mut all = benches.next().unwrap_or_else(|| Told::new(log));
+    benches.for_each(|told| all.merge(told));
     Ok(all)
 }
 

@@ -1,0 +1,281 @@
+//! From what a log says of a request to its record in a part: names become numbers.
+
+use headlong_chains::Request;
+
+use super::super::logs::Log;
+use super::super::{PART_BUFFER_BYTES, SOURCE_SHIFT};
+use super::{Failure, Worker};
+use crate::known::Known;
+use crate::names::{Interner, hash, hash_number};
+use crate::parquet::plain::{Called, NameColumn, PlainBatch, PlainRow};
+use crate::parts::record::Record;
+use crate::parts::{DISK_UNKNOWN, PARTS, VIEWER};
+use crate::read::Reason;
+use crate::read::entry::{Entry, Who};
+
+/// Numbers of the names in a batch, by row.
+#[derive(Default)]
+pub(super) struct BatchNumbers {
+    /// With the part that the session is in.
+    sessions: Vec<(u32, u32)>,
+    files: Vec<u32>,
+    disks: Vec<u32>,
+    devices: Vec<u32>,
+}
+
+impl BatchNumbers {
+    fn clear(&mut self) {
+        self.sessions.clear();
+        self.files.clear();
+        self.disks.clear();
+        self.devices.clear();
+    }
+}
+
+/// Gives numbers to the names of a column, one after the other.
+fn put_numbers(
+    known: &mut Known,
+    column: NameColumn<'_>,
+    names: &Interner,
+    mut put: impl FnMut(u32, u64),
+) {
+    match column {
+        NameColumn::Numbers(numbers) => {
+            for number in numbers {
+                let (number, hash) = known.intern_number(number.cast_unsigned(), names);
+                put(number, hash);
+            }
+        }
+        NameColumn::Texts(texts) => {
+            for text in texts {
+                let (number, hash) = known.intern(text.data(), names);
+                put(number, hash);
+            }
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Puts a request in its part.
+    pub(super) fn push(
+        &mut self,
+        log: &Log,
+        line_number: u64,
+        entry: &Entry<'_>,
+        line: &[u8],
+    ) -> Result<(), Failure> {
+        let names = self.shared.names;
+        let (file, _) = self.files.intern(&entry.file, &names.files);
+        let offset = match entry.offset {
+            Some(offset) => offset,
+            // A reply of 206 that nothing places is the whole file if it is as long.
+            None if self.shared.sizes.get(&file) == Some(&entry.sent_bytes) => 0,
+            None => {
+                self.drop_line(log, Reason::UnknownOffset, line_number, line);
+                return Ok(());
+            }
+        };
+        let (session, session_hash) = match &entry.who {
+            Who::Session(name) => self.sessions.intern(name, &names.sessions),
+            Who::Address(address) => self.viewer(address, entry.agent),
+        };
+        let device = match entry.device {
+            b"" => self.agents.number(entry.agent, &names.devices),
+            device => self.devices.intern(device, &names.devices).0,
+        };
+        let disk = match entry.disk {
+            b"" => DISK_UNKNOWN,
+            disk => self.disks.intern(disk, &names.disks).0,
+        };
+        if entry.file_bytes.is_some() || entry.kbps.is_some() {
+            let hint = self.told.hints.entry(file).or_default();
+            hint.size_bytes = hint.size_bytes.max(entry.file_bytes.unwrap_or(0));
+            hint.kbps = hint.kbps.max(entry.kbps.unwrap_or(0));
+        }
+        let record = Record {
+            request: Request {
+                line: (u64::from(log.number) << SOURCE_SHIFT) | line_number,
+                session,
+                file,
+                received_ms: entry.received_ms,
+                completed_ms: entry.completed_ms,
+                offset,
+                asked_bytes: entry.asked_bytes,
+                sent_bytes: entry.sent_bytes,
+                disk: 0,
+                device: 0,
+            },
+            disk,
+            device,
+        };
+        self.put(&record, session_hash, entry.is_timed)
+    }
+
+    /// The same for many that came in numbers, of which the first has this line.
+    pub(super) fn push_batch(
+        &mut self,
+        log: &Log,
+        first_line: u64,
+        batch: &PlainBatch<'_>,
+    ) -> Result<(), Failure> {
+        let shared = self.shared.names;
+        let mut numbers = std::mem::take(&mut self.batch);
+        numbers.clear();
+        let count = batch.completed_ms.len();
+        put_numbers(
+            &mut self.sessions,
+            batch.session,
+            &shared.sessions,
+            |session, hash| {
+                let part = hash_number(hash) % PARTS as u64;
+                numbers.sessions.push((session, part as u32));
+            },
+        );
+        put_numbers(&mut self.files, batch.file, &shared.files, |file, _| {
+            numbers.files.push(file)
+        });
+        match batch.disk {
+            Some(disks) => put_numbers(&mut self.disks, disks, &shared.disks, |disk, _| {
+                numbers.disks.push(disk)
+            }),
+            None => numbers.disks.resize(count, DISK_UNKNOWN),
+        }
+        match batch.device {
+            Some(names) => put_numbers(&mut self.devices, names, &shared.devices, |device, _| {
+                numbers.devices.push(device)
+            }),
+            None => {
+                let device = self.agents.number(b"", &shared.devices);
+                numbers.devices.resize(count, device);
+            }
+        }
+        let line = (u64::from(log.number) << SOURCE_SHIFT) | first_line;
+        let outcome = self.put_batch(line, batch, &numbers);
+        self.batch = numbers;
+        outcome
+    }
+
+    fn put_batch(
+        &mut self,
+        first_line: u64,
+        batch: &PlainBatch<'_>,
+        numbers: &BatchNumbers,
+    ) -> Result<(), Failure> {
+        let mut span = self.span;
+        let mut bytes = 0;
+        for (index, line) in (0..batch.completed_ms.len()).zip(first_line..) {
+            let (session, part) = numbers.sessions[index];
+            let completed_ms = batch.completed_ms[index];
+            let service_ms = batch.service_ms.map_or(0, |service_ms| service_ms[index]);
+            let received_ms = completed_ms - service_ms;
+            let sent_bytes = batch.sent_bytes[index].cast_unsigned();
+            bytes += sent_bytes;
+            span = (
+                span.0 + 1,
+                span.1.min(received_ms),
+                span.2.max(completed_ms),
+            );
+            let record = Record {
+                request: Request {
+                    line,
+                    session,
+                    file: numbers.files[index],
+                    received_ms,
+                    completed_ms,
+                    offset: batch.offset[index].cast_unsigned(),
+                    asked_bytes: batch.asked_bytes(index),
+                    sent_bytes,
+                    disk: 0,
+                    device: 0,
+                },
+                disk: numbers.disks[index],
+                device: numbers.devices[index],
+            };
+            let part = part as usize;
+            self.parts[part].push(&record);
+            if self.parts[part].len() >= PART_BUFFER_BYTES {
+                self.put_away(part)?;
+            }
+        }
+        let count = batch.completed_ms.len() as u64;
+        self.span = span;
+        self.told.requests += count;
+        self.told.bytes += bytes;
+        self.told.untimed += if batch.service_ms.is_none() { count } else { 0 };
+        Ok(())
+    }
+
+    /// The same for one that came in numbers.
+    pub(super) fn push_plain(
+        &mut self,
+        log: &Log,
+        line_number: u64,
+        row: &PlainRow<'_>,
+    ) -> Result<(), Failure> {
+        let names = self.shared.names;
+        let number = |known: &mut Known, called: Called<'_>, names: &Interner| match called {
+            Called::Number(number) => known.intern_number(number, names),
+            Called::Text(name) => known.intern(name, names),
+        };
+        let (session, session_hash) = number(&mut self.sessions, row.session, &names.sessions);
+        let device = match row.device {
+            None => self.agents.number(b"", &names.devices),
+            Some(device) => number(&mut self.devices, device, &names.devices).0,
+        };
+        let disk = match row.disk {
+            None => DISK_UNKNOWN,
+            Some(disk) => number(&mut self.disks, disk, &names.disks).0,
+        };
+        let record = Record {
+            request: Request {
+                line: (u64::from(log.number) << SOURCE_SHIFT) | line_number,
+                session,
+                file: number(&mut self.files, row.file, &names.files).0,
+                received_ms: row.received_ms,
+                completed_ms: row.completed_ms,
+                offset: row.offset,
+                asked_bytes: row.asked_bytes,
+                sent_bytes: row.sent_bytes,
+                disk: 0,
+                device: 0,
+            },
+            disk,
+            device,
+        };
+        self.put(&record, session_hash, row.is_timed)
+    }
+
+    /// The viewer at an address with a user agent.
+    fn viewer(&mut self, address: &[u8], agent: &[u8]) -> (u32, u64) {
+        self.told.unnamed += 1;
+        self.viewer.clear();
+        self.viewer.extend_from_slice(address);
+        self.viewer.push(b'~');
+        let agent = hash(agent) as u32;
+        for shift in (0..8).rev() {
+            let digit = (agent >> (4 * shift) & 15) as usize;
+            self.viewer.push(b"0123456789abcdef"[digit]);
+        }
+        let names = &self.shared.names.viewers;
+        let (viewer, viewer_hash) = self.viewers.intern(&self.viewer, names);
+        (viewer | VIEWER, viewer_hash)
+    }
+
+    fn put(&mut self, record: &Record, session_hash: u64, is_timed: bool) -> Result<(), Failure> {
+        let request = &record.request;
+        self.told.requests += 1;
+        self.told.bytes += request.sent_bytes;
+        self.told.untimed += u64::from(!is_timed);
+        self.span = (
+            self.span.0 + 1,
+            self.span.1.min(request.received_ms),
+            self.span.2.max(request.completed_ms),
+        );
+        let part = (hash_number(session_hash) % PARTS as u64) as usize;
+        self.parts[part].push(record);
+        if self.parts[part].len() >= PART_BUFFER_BYTES {
+            self.put_away(part)?;
+        }
+        Ok(())
+    }
+}
