@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use headlong_engine::Policy;
 use headlong_sim::chains::{
     Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
-    Wanted, page, read_chains, read_files, text,
+    Wanted, page, read_files, text,
 };
 use headlong_units::{Duration, nearest_three};
 
 use crate::mistake::Mistakes;
-use crate::simulate_log;
+use crate::{simulate_log, simulate_source};
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -55,11 +55,12 @@ const EXAMPLES: &str = "Examples:
 /// Which chains.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TableArgs {
-    /// Chains as CSV; the first line names the columns: start,length,t_start,t_end,open and, if
-    /// known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are
-    /// passed over
+    /// Chains as CSV or Parquet, with the columns start,length,t_start,t_end,open and, if known,
+    /// file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are passed over.
+    /// Or what `headlong trace characterise` wrote: the folder of --tables, the JSON, or --spec;
+    /// of the last two a log is generated
     #[arg(
-        value_name = "CHAINS.csv",
+        value_name = "CHAINS",
         required_unless_present = "log",
         conflicts_with = "log"
     )]
@@ -263,9 +264,7 @@ impl TableArgs {
             None => None,
             Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
         };
-        let chains = open(&path)?;
-        let read = read_chains(&name(&path), chains, files.as_ref()).map_err(mistake)?;
-        Ok((read, files))
+        simulate_source::read(&path, files)
     }
 }
 

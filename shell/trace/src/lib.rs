@@ -30,7 +30,7 @@ pub use intake::{
 pub use names::{Name, Names};
 pub use parquet::{
     Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableRow,
-    TableWriter,
+    TableWriter, parquet_as_csv,
 };
 pub use parts::{Parts, PartsError};
 pub use read::recognise::Tried;

@@ -20,7 +20,7 @@ use crate::read::format::Format;
 use crate::read::row::{Field, Row};
 
 /// Rows that are decoded at once.
-const BATCH: usize = 4096;
+pub(super) const BATCH: usize = 4096;
 
 /// A table that is a request log.
 pub(crate) struct Table {
@@ -33,11 +33,22 @@ pub(crate) struct Table {
 
 /// A column that is needed.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+pub(super) struct Wanted {
     place: usize,
     field: Field,
     /// Digits behind the point, for moments that are whole numbers of parts of a second.
     places: u32,
+}
+
+impl Wanted {
+    /// A column whose cells are taken as they are.
+    pub(super) const fn plain(place: usize, field: Field) -> Self {
+        Self {
+            place,
+            field,
+            places: 0,
+        }
+    }
 }
 
 impl Table {
@@ -157,7 +168,7 @@ impl Table {
     }
 }
 
-fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
+pub(super) fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
     let file = File::open(path).map_err(|e| format!("it cannot be opened: {e}"))?;
     let reader = guarded(|| SerializedFileReader::new(file).map_err(|e| e.to_string()));
     reader.map_err(|e| format!("it is no Parquet table: {e}"))
@@ -196,7 +207,7 @@ fn wanted(place: usize, field: Field, column: &ColumnDescriptor) -> Wanted {
 }
 
 /// The cells of one column as texts.
-struct Texts {
+pub(super) struct Texts {
     wanted: Wanted,
     reader: ColumnReader,
     /// What a level of definition is that means there is a value.
@@ -207,7 +218,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(wanted: Wanted, reader: ColumnReader, column: &ColumnDescriptor) -> Self {
+    pub(super) fn new(wanted: Wanted, reader: ColumnReader, column: &ColumnDescriptor) -> Self {
         Self {
             wanted,
             reader,
@@ -218,7 +229,7 @@ impl Texts {
         }
     }
 
-    fn text(&self, index: usize) -> &[u8] {
+    pub(super) fn text(&self, index: usize) -> &[u8] {
         let start = match index.checked_sub(1) {
             Some(before) => self.ends[before],
             None => 0,
@@ -227,7 +238,7 @@ impl Texts {
     }
 
     /// Decodes rows; what the library could not bear is an error of the table.
-    fn decode_safely(&mut self, count: usize) -> Result<(), String> {
+    pub(super) fn decode_safely(&mut self, count: usize) -> Result<(), String> {
         guarded(|| self.decode(count))
     }
 
@@ -263,16 +274,12 @@ impl Texts {
             ColumnReader::FloatColumnReader(reader) => out.decode(reader, count, |text, value| {
                 put_real(text, f64::from(*value))
             }),
-            ColumnReader::BoolColumnReader(_) | ColumnReader::Int96ColumnReader(_) => {
-                Err(format!("a column has type {}", self.reader_type()))
+            ColumnReader::BoolColumnReader(reader) => out.decode(reader, count, |text, value| {
+                text.push(b'0' + u8::from(*value));
+            }),
+            ColumnReader::Int96ColumnReader(_) => {
+                Err(format!("a column has type {}", Physical::INT96))
             }
-        }
-    }
-
-    fn reader_type(&self) -> Physical {
-        match &self.reader {
-            ColumnReader::BoolColumnReader(_) => Physical::BOOLEAN,
-            _ => Physical::INT96,
         }
     }
 }
