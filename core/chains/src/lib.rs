@@ -17,6 +17,7 @@ mod grouping;
 mod join;
 mod lengths;
 mod links;
+mod parallel;
 mod phases;
 mod request;
 mod rules;
@@ -24,6 +25,7 @@ mod survival;
 
 pub use join::{Joiner, NO_CHAIN, chains};
 pub use lengths::Lengths;
+pub use parallel::most_at_once;
 pub use phases::{Phase, PhaseKind, PhaseRules, PhaseTotals, SessionPhases, Successor, phases};
 pub use request::{Chain, FileInfo, Kind, Request};
 pub use rules::{Gap, Link, Rules};

@@ -81,6 +81,25 @@ pub enum Kind {
     Combined,
 }
 
+impl Kind {
+    /// All of them, in order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Combined];
+
+    /// Its number in a files table.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// What tables call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Combined => "combined",
+        }
+    }
+}
+
 /// One line of a files table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FileInfo {

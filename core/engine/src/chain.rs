@@ -55,6 +55,11 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// From its first byte to its last.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
+
     /// What the sizing rules may know.
     pub(crate) fn shape(&self) -> ChainShape {
         ChainShape {

@@ -23,9 +23,9 @@ pub struct ReadId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// One chain; never reused.
+/// One chain of a shard; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ChainId(pub(crate) u64);
+pub struct ChainId(pub u64);
 
 /// One queued job, in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

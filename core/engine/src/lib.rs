@@ -41,7 +41,7 @@ pub use config::{
 };
 pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
-pub use ids::{ReadId, RequestId, Slot, StreamId, ViewerId};
+pub use ids::{ChainId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use opening::Opening;
 pub use request::{Hints, Request};
 pub use shard::{ChainView, Shard};

@@ -69,6 +69,11 @@ pub struct Stats {
     pub chains: u64,
     /// Chains refused because the device was overloaded.
     pub chains_refused: u64,
+    /// Chains that turned out to be part of another, once a request between the two had come.
+    pub chains_joined: u64,
+    /// Bytes from each chain's first to its last, counted as chains grow: over `chains` less
+    /// `chains_joined` it is the mean length of a chain (thesis 5.3).
+    pub chain_bytes: u64,
 }
 
 /// The same operation on every counter; one that is left out does not compile.
@@ -87,7 +92,7 @@ macro_rules! counters {
             read_errors, bytes_read, jobs, job_bytes, job_bytes_wanted, jobs_merged,
             jobs_late, busy_time, queue_time, seek_bytes, seeks, prefetch_evicted_bytes,
             prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-            cache_evicted_bytes, chains, chains_refused
+            cache_evicted_bytes, chains, chains_refused, chains_joined, chain_bytes
         )
     };
 }

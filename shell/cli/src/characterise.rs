@@ -33,13 +33,15 @@ pub(crate) struct Characterise {
     /// One page with all tables and figures, to be opened in a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Everything as JSON on standard output (docs/schemas/characterisation-1.json)
+    /// Everything as JSON on standard output (docs/schemas/characterisation-1.json), with the
+    /// specification if there is --spec too
     #[arg(long)]
     json: bool,
     /// Tables requests, chains, phases and sessions as Parquet, for DuckDB, Polars or Spark
     #[arg(long, value_name = "DIR")]
     tables: Option<PathBuf>,
-    /// A workload specification fitted to the log, for `headlong workload generate`
+    /// A workload specification fitted to the log, for `headlong workload generate` and `headlong
+    /// simulate plan`
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
     /// Published numbers beside those of the log
@@ -85,6 +87,9 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     let bar = counting(taken.requests);
     let mut told = tell(&taken, &telling, |done| bar.set_position(done))?;
     bar.finish_and_clear();
+    for note in &told.about.notes {
+        eprintln!("headlong: {note}");
+    }
     if arguments.beside.is_some() {
         told = told.beside_thesis();
     }
@@ -93,10 +98,10 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         eprintln!("headlong: the report is {}", path.display());
     }
     if let Some(path) = &arguments.spec {
-        let text = headlong_workload::phased::fit(&told.observed).to_toml();
-        std::fs::write(path, text).with_context(|| {
-            format!("{}: the specification could not be written", path.display())
-        })?;
+        told = told.with_specification();
+        std::fs::write(path, told.specification.as_deref().unwrap_or_default()).with_context(
+            || format!("{}: the specification could not be written", path.display()),
+        )?;
         eprintln!("headlong: the specification is {}", path.display());
     }
     print(&told, arguments.json)
@@ -129,7 +134,10 @@ fn print(told: &Characterisation, as_json: bool) -> anyhow::Result<()> {
         }
     }
     let dropped: u64 = told.about.dropped.iter().map(|dropped| dropped.count).sum();
-    writeln!(out, "{dropped} lines were dropped.")?;
+    match dropped {
+        1 => writeln!(out, "1 line was dropped.")?,
+        _ => writeln!(out, "{dropped} lines were dropped.")?,
+    }
     for dropped in &told.about.dropped {
         writeln!(
             out,

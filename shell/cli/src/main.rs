@@ -14,6 +14,8 @@ mod describe;
 mod disk;
 mod fill;
 mod load;
+#[cfg(test)]
+mod manual_tests;
 mod mistake;
 mod phased;
 mod plot;
@@ -23,6 +25,7 @@ mod simulate;
 mod simulate_chains;
 mod simulate_log;
 mod simulate_plan;
+mod simulate_source;
 mod simulated;
 mod sweep;
 mod trace;

@@ -1,6 +1,5 @@
 //! `headlong simulate chains`: what a rule for prefetch sizes costs on chains that were logged.
 
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,13 +7,12 @@ use std::path::{Path, PathBuf};
 use headlong_engine::Policy;
 use headlong_sim::chains::{
     Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
-    Wanted, page, read_chains, read_files, text,
+    Wanted, page, read_files, text,
 };
-use headlong_trace::TableLines;
 use headlong_units::{Duration, nearest_three};
 
 use crate::mistake::Mistakes;
-use crate::simulate_log;
+use crate::{simulate_log, simulate_source};
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -56,9 +54,10 @@ const EXAMPLES: &str = "Examples:
 /// Which chains.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TableArgs {
-    /// Chains as CSV, whose first line names the columns, or as Parquet: start,length,t_start,t_end,
-    /// open and, if known, file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s);
-    /// others are passed over
+    /// Chains as CSV or Parquet, with the columns start,length,t_start,t_end,open and, if known,
+    /// file,kbps,disk (bytes, ms from the start of the log, 0 or 1, kbit/s); others are passed over.
+    /// Or what `headlong trace characterise` wrote: the folder of --tables, the JSON, or --spec;
+    /// of the last two a log is generated
     #[arg(
         value_name = "CHAINS",
         required_unless_present = "log",
@@ -175,15 +174,9 @@ fn drive(name: &str) -> Result<DriveRates, String> {
     Ok(DriveRates::of(&spec))
 }
 
-/// A table as text, whichever form it has.
 fn open(path: &Path) -> anyhow::Result<Box<dyn io::Read>> {
-    let open = || -> io::Result<Box<dyn io::Read>> {
-        Ok(match TableLines::open(path)? {
-            Some(lines) => Box::new(lines),
-            None => Box::new(File::open(path)?),
-        })
-    };
-    open().map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
+    let opened = simulate_source::open(path);
+    opened.map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
 }
 
 /// Simulates what was asked for.
@@ -208,7 +201,7 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
         true => serde_json::to_string_pretty(&report)?,
         false => text(&report),
     };
-    writeln!(std::io::stdout(), "{}", told.trim_end())?;
+    writeln!(io::stdout(), "{}", told.trim_end())?;
     if report.source.dropped.lines > 0 && !simulating.json {
         let (lines, samples) = (report.source.dropped.lines, &report.source.dropped.samples);
         eprintln!(
@@ -271,9 +264,7 @@ impl TableArgs {
             None => None,
             Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
         };
-        let chains = open(&path)?;
-        let read = read_chains(&name(&path), chains, files.as_ref()).map_err(mistake)?;
-        Ok((read, files))
+        simulate_source::read(&path, files)
     }
 }
 

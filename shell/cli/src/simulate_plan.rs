@@ -14,8 +14,9 @@ use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
 
 /// Plan how many drives, how much memory and flash a peak demand takes, and what they cost
 ///
-/// From the chains of a log, simulated with each rule for prefetch sizes: the work of drives and
-/// the memory of the log's busiest minute, in proportion to the demand. Each kind of drive is tried
+/// From the chains of a log, or of one that is generated from what it was characterised as, simulated
+/// with each rule for prefetch sizes: the work of drives and the memory of the busiest minute, in
+/// proportion to the demand. Each kind of drive is tried
 /// alone, and each hard drive with each kind of flash for the files that are asked for most. One
 /// line for each rule and choice of drives, at its cheapest size, cheapest first; what was taken
 /// for granted stands below.
@@ -61,6 +62,7 @@ pub(crate) struct Planning {
 }
 
 const EXAMPLES: &str = "Examples:
+  headlong simulate plan ours.toml --peak 40Gbit/s --drives wd-red-wd10efrx
   headlong simulate plan chains.csv --peak 40Gbit/s --drives wd-red-wd10efrx
   headlong simulate plan chains.csv --files files.csv --peak 10Gbit/s --utilisation-max 70 \\
     --drives wd-red-wd10efrx,ssd-qlc-consumer --prices prices.toml --json";

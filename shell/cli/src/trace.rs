@@ -244,7 +244,8 @@ fn tell_dropped(log: &TakenIn) {
         eprintln!("headlong: {note}");
     }
     for lines in dropped(log) {
-        eprint!("headlong: {} lines dropped: {}", lines.count, lines.reason);
+        let noun = if lines.count == 1 { "line" } else { "lines" };
+        eprint!("headlong: {} {noun} dropped: {}", lines.count, lines.reason);
         match lines.samples.first() {
             Some(first) => eprintln!("; first {}:{}: {}", first.file, first.line, first.text),
             None => eprintln!(),

@@ -109,7 +109,7 @@ fn mistakes_name_the_column_and_the_nearest_rule() {
         ("chains none.csv", "none.csv"),
         ("chains chains.csv --algorithm fixd", "fixed"),
         ("chains chains.csv --mb 1000", "1048576 or 1000000"),
-        ("chains", "CHAINS.csv"),
+        ("chains", "<CHAINS>"),
         (
             "plan chains.csv --peak 1Gbit/s --drives wd-rad",
             "wd-red-wd10efrx",
@@ -144,4 +144,68 @@ fn the_page_is_written_and_a_plan_says_what_it_assumes() {
         stdout.contains("Taken for granted") && stdout.contains("square-root"),
         "{stdout}"
     );
+}
+
+/// Twelve viewers of three titles, 40 chunks each.
+fn log() -> String {
+    let mut log = String::from("ts,service_ms,session,device,file,offset,size,bytes,disk\n");
+    for (session, chunk) in (0..12).flat_map(|session| (0..40).map(move |chunk| (session, chunk))) {
+        let (ts, offset) = (10 + session * 60 + chunk * 4, chunk * 1_000_000);
+        let (file, disk) = (session % 3, session % 2);
+        log += &format!("{ts},500,{session},tv,{file},{offset},1000000,1000000,{disk}\n");
+    }
+    log
+}
+
+#[test]
+fn a_plan_is_made_from_whatever_a_characterisation_wrote() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("log.csv"), log()).expect("written");
+    let files = "file,title,kind,kbps,size,disk,duration_s\n0,0,1,2000,80000000,0,320\n\
+                 1,1,1,2000,80000000,1,320\n2,2,1,2000,80000000,0,320\n";
+    fs::write(path("files.csv"), files).expect("written");
+    let run = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+        let command = command.args(arguments.split(' '));
+        let output = command.current_dir(folder.path()).output();
+        output.expect("the binary is there")
+    };
+    let characterise =
+        run("trace characterise log.csv --files files.csv --json --tables tables --spec s.toml");
+    assert_eq!(characterise.status.code(), Some(0), "{characterise:?}");
+    fs::write(path("told.json"), &characterise.stdout).expect("written");
+    let chains = run("trace chains log.csv --files files.csv --out c.csv");
+    assert_eq!(chains.status.code(), Some(0), "{chains:?}");
+
+    let plan = |source: &str| -> Value {
+        let rest = "--peak 1Gbit/s --drives wd-red-wd10efrx --algorithm fixed --size 4 --json";
+        let output = run(&format!("simulate plan {source} {rest}"));
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{source}: {}",
+            told(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let drives = |plan: &Value| plan["needs"][0]["drives"]["count"].as_u64();
+    let of_table = plan("c.csv");
+    assert!(drives(&of_table) >= Some(1), "{of_table}");
+    assert_eq!(plan("tables"), of_table, "the folder has the same chains");
+    assert_eq!(plan("tables/chains.parquet"), of_table);
+    let of_spec = plan("s.toml");
+    assert!(drives(&of_spec) >= Some(1), "{of_spec}");
+    assert_eq!(plan("told.json"), of_spec, "the JSON has the specification");
+
+    fs::create_dir(path("empty")).expect("made");
+    fs::write(path("other.json"), "{\"schema\": \"of another\"}").expect("written");
+    for (source, says) in [("empty", "chains.parquet"), ("other.json", "of another")] {
+        let output = run(&format!(
+            "simulate plan {source} --peak 1Gbit/s --drives wd-red-wd10efrx"
+        ));
+        let stderr = told(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
 }

@@ -51,7 +51,7 @@ fn a_log_becomes_a_table_of_chains() {
     assert!(stdout.contains("1 requests got no byte"), "{stdout}");
     let stderr = told(&output.stderr);
     assert!(
-        stderr.contains("1 lines dropped") && stderr.contains("log.csv:6"),
+        stderr.contains("1 line dropped") && stderr.contains("log.csv:6"),
         "{stderr}"
     );
     assert!(

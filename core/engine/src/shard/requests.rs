@@ -92,6 +92,12 @@ impl Shard {
         Ok(())
     }
 
+    /// The chain that a request in progress is part of; `None` of one that is over or was not
+    /// taken on. Numbers are never used twice.
+    pub fn chain_of(&self, id: RequestId) -> Option<ChainId> {
+        self.requests.get(&id).map(|request| request.chain)
+    }
+
     /// A device out of service still serves what is in memory.
     fn check_device(&self, first: crate::memory::PieceKey) -> Result<(), Refusal> {
         let in_memory = self
@@ -161,8 +167,10 @@ impl Shard {
         };
         chain.last_seen = now;
         chain.active.push(id);
+        let length_before = chain.length_bytes();
         chain.start = chain.start.min(asked.start);
         chain.end = chain.end.max(asked.end);
+        self.stats.chain_bytes += chain.length_bytes() - length_before;
         chain.last_request_bytes = asked.len();
         if request.hints != Hints::default() {
             chain.hints = request.hints;
@@ -209,8 +217,12 @@ impl Shard {
         let Some(chain) = self.chains.get_mut(into) else {
             return;
         };
+        let lengths_before = chain.length_bytes() + other.length_bytes();
         chain.start = chain.start.min(other.start);
         chain.end = chain.end.max(other.end);
+        // Two that overlap have bytes in common, which count twice: a counter does not go back.
+        self.stats.chain_bytes += chain.length_bytes().saturating_sub(lengths_before);
+        self.stats.chains_joined += 1;
         chain.fetched_end = chain.fetched_end.max(other.fetched_end);
         chain.prefetched_bytes += other.prefetched_bytes;
         chain.active.extend(other.active);
@@ -338,7 +350,9 @@ impl Shard {
             chain.pace.record(now, end - start);
             chain.last_seen = now;
             if open_ended {
+                let length_before = chain.length_bytes();
                 chain.end = chain.end.max(place.logical + end);
+                self.stats.chain_bytes += chain.length_bytes() - length_before;
             }
             if end == place.length && chain.unread.remove(&key.1) {
                 self.memory.disown(slot, None);

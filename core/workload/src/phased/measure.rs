@@ -2,31 +2,28 @@
 //!
 //! The one idea: a generator is judged by what a log of it shows, not by what it meant. So this
 //! forgets what is known of a session and looks at lines as a log has them (whole seconds of
-//! completion), by the literal rules: chains by matching ends with starts, each once, 40 s; clusters
-//! at gaps below 10 s; inactive from 40 s. Sessions come one at a time, which keeps it simple; logs
-//! of any order are for `headlong trace`.
+//! completion). Chains, phases and survival are those of [`headlong_chains`], by its default
+//! (literal) rules. Sessions come one at a time, which keeps it simple; logs of any order are for
+//! `headlong trace`.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use headlong_chains::{
+    Chain, FitPoints, Joiner, Lengths, PhaseKind, PhaseRules, PhaseTotals, Request, Rules,
+    SessionPhases, Survival, most_at_once, phases,
+};
+
 use super::catalogue::Catalogue;
-use super::chaining::{Chain, Spans, chains};
 use super::observed::{
     ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
     RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
 };
 use super::session::Session;
 use super::specification::Specification;
-use super::survival::slopes;
 use super::{Kind, SOCKET_BYTES};
 
-/// Longest short chain, ms (thesis 5.4.3).
-const SHORT_MS: i64 = 40_000;
-/// A cluster ends at a gap of this, ms (thesis 5.4.3).
-const CLUSTER_GAP_MS: i64 = 10_000;
-/// An inactive phase is at least this, ms (thesis 5.4.5).
-const INACTIVE_MS: i64 = 40_000;
 /// A jump of more than this is a skip, s.
 const SKIP_S: f64 = 30.0;
 /// Chains at offset zero below this are headers, bytes.
@@ -41,7 +38,7 @@ pub struct Measure<'a> {
     seen: Observed,
     titles: Vec<u64>,
     files: BTreeSet<u32>,
-    lengths: Vec<u64>,
+    lengths: Lengths,
     rows: [[ChainRow; 3]; 2],
     requests: [[ChainRow; 3]; 2],
     at_zero: u64,
@@ -53,6 +50,10 @@ pub struct Measure<'a> {
     values: Values,
     sums: Sums,
     devices: Vec<DeviceSums>,
+    joiner: Joiner,
+    lines: Vec<Request>,
+    found: Vec<Chain>,
+    edges: Vec<(i64, i64)>,
 }
 
 /// Values that become distributions.
@@ -67,24 +68,10 @@ struct Values {
     pause: Vec<f64>,
 }
 
-/// Times are ms.
 #[derive(Default)]
 struct Sums {
-    span: i64,
-    inactive: i64,
-    transient: i64,
-    stable: i64,
-    stable_all: i64,
-    transient_all: i64,
-    clusters: u64,
-    clusters_all: u64,
-    stables: u64,
-    stables_all: u64,
-    stable_ms: i64,
-    stable_all_ms: i64,
-    with_stable: u64,
-    short_bytes: u64,
-    bytes: u64,
+    /// Without sound, and with it (A12).
+    phases: [PhaseTotals; 2],
     skips: u64,
     pauses: u64,
     early_pauses: u64,
@@ -139,7 +126,7 @@ impl<'a> Measure<'a> {
             seen,
             titles: vec![0; catalogue.titles.len()],
             files: BTreeSet::new(),
-            lengths: Vec::new(),
+            lengths: Lengths::new(),
             rows: Default::default(),
             requests: Default::default(),
             at_zero: 0,
@@ -151,45 +138,53 @@ impl<'a> Measure<'a> {
             values: Values::default(),
             sums: Sums::default(),
             devices: devices.collect(),
+            joiner: Joiner::new(Rules::default()),
+            lines: Vec::new(),
+            found: Vec::new(),
+            edges: Vec::new(),
         }
     }
 
     /// Adds a session. One without requests is not in a log, and does not count.
     pub fn add(&mut self, session: &Session) {
-        let mut lines: Vec<_> = session.requests.clone();
-        for line in &mut lines {
-            // As a log has it: completion in whole seconds, and received before that.
-            let service = line.completed_ms - line.received_ms;
-            line.completed_ms = line.completed_ms.div_euclid(1000) * 1000;
-            line.received_ms = line.completed_ms - service;
+        let mut lines = core::mem::take(&mut self.lines);
+        let mut found = core::mem::take(&mut self.found);
+        session.logged(self.catalogue, &mut lines);
+        self.joiner.join(&lines, &mut found);
+        if let Some(first) = lines.iter().map(|line| line.received_ms).min() {
+            self.add_lines(session, first, &mut lines);
+            for chain in &found {
+                self.add_chain(chain);
+            }
+            self.add_phases(session, &found);
+            self.add_device(session, &lines, &found);
         }
-        let (Some(first), Some(last)) = (
-            lines.iter().map(|line| line.received_ms).min(),
-            lines.iter().map(|line| line.completed_ms).max(),
-        ) else {
-            return;
-        };
+        (self.lines, self.found) = (lines, found);
+    }
+
+    /// Leaves the lines sorted by file.
+    fn add_lines(&mut self, session: &Session, first: i64, lines: &mut [Request]) {
         self.seen.sessions += 1;
         let part = libm::fmax(first as f64, 0.0) / 1000.0 / self.seen.length_s;
         let parts = self.seen.arrivals.len();
         self.seen.arrivals[((part * parts as f64) as usize).min(parts - 1)] += 1;
         self.titles[session.title as usize] += 1;
-        for line in &lines {
-            self.files.insert(line.file);
-            let kind = self.kind(line.file);
-            let row = &mut self.requests[usize::from(line.asked_bytes.is_none())][kind as usize];
-            row.requests += 1;
-            row.bytes += line.sent_bytes;
-            self.sums.bytes += line.sent_bytes;
+        lines.sort_unstable_by_key(|line| (line.file, line.received_ms, line.line));
+        for of_file in lines.chunk_by(|one, other| one.file == other.file) {
+            self.files.insert(of_file[0].file);
+            let kind = self.kind(of_file[0].file);
+            for line in of_file {
+                let row =
+                    &mut self.requests[usize::from(line.asked_bytes.is_none())][kind as usize];
+                row.requests += 1;
+                row.bytes += line.sent_bytes;
+            }
+            let spans = of_file
+                .iter()
+                .map(|line| (line.received_ms, line.completed_ms));
+            let most = most_at_once(spans, &mut self.edges);
+            self.parallel[most.min(self.parallel.len()) - 1] += 1;
         }
-        let found = chains(&mut lines, &mut |most| {
-            self.parallel[(most as usize).clamp(1, 6) - 1] += 1;
-        });
-        for chain in &found {
-            self.add_chain(chain);
-        }
-        self.add_phases(session, &found, first, last);
-        self.add_device(session, &lines, &found);
     }
 
     fn kind(&self, file: u32) -> Kind {
@@ -222,7 +217,7 @@ impl<'a> Measure<'a> {
         row.requests += u64::from(chain.requests);
         row.bytes += chain.length;
         row.seconds += seconds;
-        self.lengths.push(chain.length);
+        self.lengths.add(chain.length);
         if chain.start == 0 {
             self.at_zero += 1;
             if chain.is_open {
@@ -238,48 +233,37 @@ impl<'a> Measure<'a> {
             self.later[0] += 1;
             self.later[1] += u64::from(chain.length < SOCKET_BYTES);
         }
-        let is_long = chain.duration_ms() > SHORT_MS;
-        if !is_long {
-            self.sums.short_bytes += chain.length;
-        }
         let rate = self.rates.entry((kind, self.kbps(chain.file))).or_default();
         rate.0 += chain.length;
-        if is_long || kind == Kind::Audio {
+        if is_long(chain) || kind == Kind::Audio {
             rate.1 += seconds;
         }
     }
 
-    fn add_phases(&mut self, session: &Session, found: &[Chain], first: i64, last: i64) {
-        let is_content = |chain: &&Chain| self.kind(chain.file) != Kind::Audio;
-        let all = Spans::of(found.iter(), SHORT_MS, CLUSTER_GAP_MS);
-        let content = Spans::of(found.iter().filter(is_content), SHORT_MS, CLUSTER_GAP_MS);
-        let breaks = all.breaks(INACTIVE_MS);
-        let sums = &mut self.sums;
-        let span = last - first;
-        let inactive: i64 = breaks.iter().map(|(from, to)| to - from).sum();
-        sums.span += span;
-        sums.inactive += inactive;
-        sums.transient += Spans::union(&content.clusters);
-        sums.transient_all += Spans::union(&all.clusters);
-        sums.stable += Spans::union(&content.stable);
-        sums.stable_all += Spans::union(&all.stable);
-        sums.clusters += content.clusters.len() as u64;
-        sums.clusters_all += all.clusters.len() as u64;
-        sums.stables += content.stable.len() as u64;
-        sums.stables_all += all.stable.len() as u64;
-        let total = |spans: &[(i64, i64)]| spans.iter().map(|(from, to)| to - from).sum::<i64>();
-        sums.stable_ms += total(&content.stable);
-        sums.stable_all_ms += total(&all.stable);
-        sums.with_stable += u64::from(!content.stable.is_empty());
+    fn add_phases(&mut self, session: &Session, found: &[Chain]) {
+        let catalogue = self.catalogue;
+        let kind_of = |file: u32| catalogue.files[file as usize].kind;
+        let mut of_content = None;
+        for (with_audio, totals) in [false, true].into_iter().zip(&mut self.sums.phases) {
+            let rules = PhaseRules {
+                with_audio,
+                ..PhaseRules::default()
+            };
+            if let Some(of) = phases(found, kind_of, &rules) {
+                totals.add(&of, &rules);
+                of_content.get_or_insert(of);
+            }
+        }
+        // Of a session that got no byte there is no more to tell.
+        let Some(content) = of_content else { return };
+        let breaks = spans(&content, PhaseKind::Inactive);
+        let is_early = |from: i64| from - content.start_ms < 60_000;
         for (from, to) in &breaks {
             self.values.pause.push((to - from) as f64 / 1000.0);
-            if from - first < 60_000 {
-                continue;
-            }
-            sums.pauses += 1;
+            self.sums.pauses += u64::from(!is_early(*from));
         }
-        sums.early_pauses += u64::from(breaks.iter().any(|(from, _)| from - first < 60_000));
-        self.add_viewing(session, found, span, inactive);
+        self.sums.early_pauses += u64::from(breaks.iter().any(|(from, _)| is_early(*from)));
+        self.add_viewing(session, found, content.span_ms(), content.inactive_ms);
         self.add_moves(session, found, &content, &breaks);
     }
 
@@ -296,7 +280,7 @@ impl<'a> Measure<'a> {
         let values = &mut self.values;
         values.start.extend(start);
         values.session.push(seconds);
-        if seconds <= SHORT_MS as f64 / 1000.0 {
+        if span <= PhaseRules::default().short_ms_max {
             values.glance.push(seconds);
         } else if let Some(start) = start {
             let active = seconds - inactive as f64 / 1000.0;
@@ -312,7 +296,7 @@ impl<'a> Measure<'a> {
         &mut self,
         session: &Session,
         found: &[Chain],
-        content: &Spans,
+        content: &SessionPhases,
         breaks: &[(i64, i64)],
     ) {
         let mut order: Vec<&Chain> = found
@@ -322,17 +306,15 @@ impl<'a> Measure<'a> {
         order.sort_unstable_by_key(|chain| (chain.start_ms, chain.start, chain.file));
         let device = &mut self.devices[session.device as usize];
         let mut stretches = 1;
-        for (index, cluster) in content.clusters.iter().enumerate() {
+        let clusters = spans(content, PhaseKind::Transient);
+        let stable = spans(content, PhaseKind::Stable);
+        for (index, cluster) in clusters.iter().enumerate() {
             let within = order.iter().filter(|chain| {
-                chain.start_ms >= cluster.0
-                    && chain.end_ms <= cluster.1
-                    && chain.duration_ms() <= SHORT_MS
+                chain.start_ms >= cluster.0 && chain.end_ms <= cluster.1 && !is_long(chain)
             });
             let within: Vec<&&Chain> = within.collect();
-            let after = content.stable.iter();
-            let mut after =
-                after.filter(|(from, _)| (cluster.0..cluster.1 + 11_000).contains(from));
-            if after.next().is_some() {
+            let mut after = stable.iter();
+            if after.any(|(from, _)| (cluster.0..cluster.1 + 11_000).contains(from)) {
                 let sums = if index == 0 {
                     &mut device.first
                 } else {
@@ -362,12 +344,13 @@ impl<'a> Measure<'a> {
             let jump = place(head.file, head.start) - from;
             let mut is_pause = breaks.iter();
             let is_pause = is_pause.any(|(_, to)| (to - 1_000..to + 10_000).contains(&cluster.0));
-            if is_pause {
-                stretches += 1;
-            } else if libm::fabs(jump) > SKIP_S {
+            if libm::fabs(jump) > SKIP_S {
+                // However long the break was.
                 stretches += 1;
                 self.sums.skips += 1;
                 self.values.skip.push(jump);
+            } else if is_pause {
+                stretches += 1;
             } else {
                 self.sums.changes += 1;
             }
@@ -382,7 +365,7 @@ impl<'a> Measure<'a> {
         }
         let stable: Vec<u32> = order
             .iter()
-            .filter(|chain| chain.duration_ms() > SHORT_MS)
+            .filter(|chain| is_long(chain))
             .map(|chain| self.catalogue.files[chain.file as usize].kbps)
             .collect();
         for pair in stable.windows(2) {
@@ -395,7 +378,7 @@ impl<'a> Measure<'a> {
         }
     }
 
-    fn add_device(&mut self, session: &Session, lines: &[super::Request], found: &[Chain]) {
+    fn add_device(&mut self, session: &Session, lines: &[Request], found: &[Chain]) {
         let catalogue = self.catalogue;
         let segments = catalogue.titles[session.title as usize].segments;
         let file = |number: u32| &catalogue.files[number as usize];
@@ -417,7 +400,7 @@ impl<'a> Measure<'a> {
             } else {
                 forms[usize::from(chain.is_open)] += 1;
             }
-            if chain.duration_ms() <= SHORT_MS {
+            if !is_long(chain) {
                 continue;
             }
             let earliest = if is_audio {
@@ -492,37 +475,41 @@ impl<'a> Measure<'a> {
             keep(&mut device.request_bytes, bytes);
             keep(&mut device.request_s, bytes / (kbps * 125.0));
         }
-        let most = super::chaining::most_at_once(
-            &mut within
-                .iter()
-                .map(|line| (line.received_ms, line.completed_ms)),
-        );
-        keep(&mut device.connections, f64::from(most));
+        let under_way = within
+            .iter()
+            .map(|line| (line.received_ms, line.completed_ms));
+        let most = most_at_once(under_way, &mut self.edges);
+        keep(&mut device.connections, most as f64);
     }
 
     /// What came of it.
     pub fn finish(mut self) -> Observed {
         let sessions = self.seen.sessions.max(1) as f64;
         let sums = &self.sums;
-        let hours = libm::fmax((sums.span - sums.inactive) as f64 / 3.6e6, 1e-9);
+        let [content, all] = &sums.phases;
+        let active_ms = content.span_ms - content.inactive_ms;
+        let hours = libm::fmax(active_ms as f64 / 3.6e6, 1e-9);
         let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let moves: u64 = sums.moves.iter().sum();
-        let span = sums.span.max(1) as f64;
-        let mean_s = |ms: i64, count: u64| ms as f64 / 1000.0 / count.max(1) as f64;
+        let share = |totals: &PhaseTotals, ms: i64| totals.share(ms).unwrap_or(0.0);
+        let mean_s = |totals: &PhaseTotals| totals.mean_stable_ms().unwrap_or(0.0) / 1000.0;
         self.seen.phases = PhasesSeen {
-            clusters: sums.clusters,
-            stable: sums.stables,
-            stable_s_mean: mean_s(sums.stable_ms, sums.stables),
-            clusters_all: sums.clusters_all,
-            stable_all: sums.stables_all,
-            stable_all_s_mean: mean_s(sums.stable_all_ms, sums.stables_all),
-            sessions_with_stable: sums.with_stable as f64 / sessions,
-            transient_share: sums.transient as f64 / span,
-            stable_share: sums.stable as f64 / span,
-            inactive_share: sums.inactive as f64 / span,
-            stable_all_share: sums.stable_all as f64 / span,
-            transient_all_share: sums.transient_all as f64 / span,
-            transient_bytes_share: ratio(sums.short_bytes, sums.bytes),
+            clusters: content.transients,
+            stable: content.stables,
+            stable_s_mean: mean_s(content),
+            clusters_all: all.transients,
+            stable_all: all.stables,
+            stable_all_s_mean: mean_s(all),
+            sessions_with_stable: content.with_stable as f64 / sessions,
+            transient_share: share(content, content.transient_ms),
+            stable_share: share(content, content.stable_ms),
+            inactive_share: share(content, content.inactive_ms),
+            stable_all_share: share(all, all.stable_ms),
+            transient_all_share: share(all, all.transient_ms),
+            transient_bytes_share: ratio(
+                all.transient_bytes,
+                all.transient_bytes + all.stable_bytes,
+            ),
         };
         let values = &mut self.values;
         self.seen.viewing = ViewingSeen {
@@ -590,21 +577,19 @@ impl<'a> Measure<'a> {
     }
 
     fn finish_chains(&mut self) {
-        self.lengths.sort_unstable();
-        let count = self.lengths.len().max(1) as f64;
-        let total: u64 = self.lengths.iter().sum();
-        let mut below = 0;
+        let count = self.lengths.total().max(1) as f64;
+        let counted = self.lengths.counted();
+        let bytes = |runs: &[(u64, u64)]| -> u64 { runs.iter().map(|run| run.0 * run.1).sum() };
+        let total = bytes(counted).max(1) as f64;
+        let lives = Survival::of(counted);
         let (mut survival, mut bytes_survival) = (Points::new(), Points::new());
-        let mut bytes_below = 0;
         for index in 0..LENGTHS {
             let length = length_at(index);
-            while below < self.lengths.len() && self.lengths[below] as f64 <= length {
-                bytes_below += self.lengths[below];
-                below += 1;
-            }
-            survival.push((length, 1.0 - below as f64 / count));
-            bytes_survival.push((length, 1.0 - bytes_below as f64 / total.max(1) as f64));
+            let shorter = counted.partition_point(|run| run.0 as f64 <= length);
+            survival.push((length, lives.at(length as u64)));
+            bytes_survival.push((length, bytes(&counted[shorter..]) as f64 / total));
         }
+        let laws = lives.fit(FitPoints::Distinct).segments;
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let files: u64 = self.parallel.iter().sum();
         let [chunk, open] = self.rows;
@@ -616,7 +601,7 @@ impl<'a> Measure<'a> {
             chunk_requests,
             survival,
             bytes_survival,
-            slopes: slopes(&self.lengths),
+            slopes: laws.map(|law| law.map_or(0.0, |law| law.c)),
             at_zero: self.at_zero as f64 / count,
             open_zero_lump: [
                 share(self.open_zero[1], self.open_zero[0]),
@@ -630,6 +615,19 @@ impl<'a> Measure<'a> {
             parallel: self.parallel.map(|count| share(count, files)),
         };
     }
+}
+
+/// Whether it is a stable phase: short ones are of clusters (A11).
+fn is_long(chain: &Chain) -> bool {
+    chain.duration_ms() > PhaseRules::default().short_ms_max
+}
+
+/// From when to when phases of a kind are, ms.
+fn spans(of: &SessionPhases, kind: PhaseKind) -> Vec<(i64, i64)> {
+    let of_kind = of.phases.iter().filter(|phase| phase.kind == kind);
+    of_kind
+        .map(|phase| (phase.start_ms, phase.end_ms))
+        .collect()
 }
 
 fn quantile(values: &mut [f64], share: f64) -> f64 {

@@ -12,7 +12,6 @@
 
 mod asking;
 mod catalogue;
-mod chaining;
 mod fit;
 mod keys;
 mod log;
@@ -22,7 +21,8 @@ mod play;
 mod published;
 mod session;
 mod specification;
-mod survival;
+
+pub use headlong_chains::Kind;
 
 pub use asking::{Request, SOCKET_BYTES};
 pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
@@ -40,36 +40,6 @@ pub use session::Session;
 pub use specification::{
     Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, Visits,
 };
-
-/// What is in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Sound alone: 0 in a table of files.
-    Audio,
-    /// Pictures alone: 1.
-    Video,
-    /// Both: 2.
-    Combined,
-}
-
-impl Kind {
-    /// All of them, in order of their numbers.
-    pub const ALL: [Self; 3] = [Self::Audio, Self::Video, Self::Combined];
-
-    /// Its number in a table of files.
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// Its name, which is its folder's too.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Audio => "audio",
-            Self::Video => "video",
-            Self::Combined => "combined",
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

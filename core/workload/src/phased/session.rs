@@ -34,6 +34,32 @@ pub struct Session {
     pub requests: Vec<Request>,
 }
 
+impl Session {
+    /// Its requests as a log has them: completion in whole seconds, so that arrival is early by up
+    /// to one (A1). Session, file and device keep their numbers from 0; the place in the session
+    /// stands for the line. `lines` holds nothing else afterwards.
+    pub fn logged(&self, catalogue: &Catalogue, lines: &mut Vec<headlong_chains::Request>) {
+        lines.clear();
+        lines.extend((0..).zip(&self.requests).map(|(line, request)| {
+            let completed_ms = request.completed_ms.div_euclid(1000) * 1000;
+            let service_ms = request.completed_ms - request.received_ms;
+            headlong_chains::Request {
+                line,
+                // More sessions than this have no number in a log of ours either.
+                session: self.number as u32,
+                file: request.file,
+                received_ms: completed_ms - service_ms,
+                completed_ms,
+                offset: request.offset,
+                asked_bytes: request.asked_bytes,
+                sent_bytes: request.sent_bytes,
+                disk: catalogue.files[request.file as usize].disk,
+                device: self.device,
+            }
+        }));
+    }
+}
+
 /// What ends a stretch of watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Event {

@@ -3,7 +3,6 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::chaining::chains;
 use super::*;
 
 fn preset(sessions: u64) -> Specification {
@@ -212,9 +211,10 @@ fn a_device_of_its_own_takes_what_it_does_not_say_from_its_namesake() {
 }
 
 /// Chains by trying every pair, as a check of the quick way (rule A6).
-fn naive_chains(lines: &[Request]) -> Vec<(u32, u64, u64, u32)> {
-    let lines: Vec<&Request> = lines.iter().filter(|line| line.sent_bytes > 0).collect();
-    let end = |line: &Request| line.offset + line.sent_bytes;
+fn naive_chains(lines: &[headlong_chains::Request]) -> Vec<(u32, u64, u64, u32)> {
+    let lines: Vec<&headlong_chains::Request> =
+        lines.iter().filter(|line| line.sent_bytes > 0).collect();
+    let end = |line: &headlong_chains::Request| line.offset + line.sent_bytes;
     let key = |index: &usize| (end(lines[*index]), lines[*index].received_ms, *index);
     let mut enders: Vec<usize> = (0..lines.len()).collect();
     enders.sort_by_key(key);
@@ -254,8 +254,9 @@ fn chains_are_those_that_trying_every_pair_gives() {
         if session.requests.len() > 400 {
             continue;
         }
-        let mut lines = session.requests.clone();
-        let found = chains(&mut lines, &mut |_| {});
+        let (mut lines, mut found) = (Vec::new(), Vec::new());
+        session.logged(&catalogue, &mut lines);
+        headlong_chains::chains(&lines, &headlong_chains::Rules::default(), &mut found);
         let mut found: Vec<_> = found
             .iter()
             .map(|chain| (chain.file, chain.start, chain.length, chain.requests))

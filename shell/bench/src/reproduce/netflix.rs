@@ -2,29 +2,27 @@
 //! prefetch sizes costs on it.
 //!
 //! The one idea: the thesis' log is private, but what it is like was published, and a specification
-//! was made of that. Its sessions are generated one by one, measured, and joined to chains, which
-//! are then simulated; no log is written, and nothing is kept but chains.
+//! was made of that. Its sessions are generated one by one and told as `headlong trace characterise`
+//! tells a log; the chains it finds are then simulated. No log is written, and nothing is kept but
+//! chains.
 
-use headlong_chains::{Chain, Joiner, Request, Rules};
+use headlong_chains::Chain;
 use headlong_engine::Policy;
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_sim::chains::{
     Algorithm, ChainRow, ChainTable, Point, Report, Settings, SimulationError, Source, Sweep,
     TableError, Wanted, sections,
 };
+use headlong_trace::told::Generated;
 use headlong_units::BitRate;
 use headlong_workload::SpecificationErrors;
-use headlong_workload::phased::{
-    Catalogue, Figure, Measure, Session, Sessions, Specification, figures,
-};
+use headlong_workload::phased::{Catalogue, Figure, Sessions, Specification, figures};
 use serde::Serialize;
 
 /// The shipped specification.
 pub const SPECIFICATION: &str = "netflix-2014-catalog";
 /// Sessions of the published log (thesis Table 5.1).
 pub const SESSIONS: u64 = headlong_workload::phased::SESSIONS_FULL;
-/// Sessions that begin in the last hour are left out (rule A16), ms.
-const LAST_MS: i64 = 3_600_000;
 
 /// What to generate and try.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,20 +113,23 @@ pub fn netflix(
 ) -> Result<Netflix, NetflixError> {
     let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
     let catalogue = Catalogue::of(&specification.catalogue);
-    let mut measure = Measure::new(&specification, &catalogue);
-    let mut joining = Joining::new(&catalogue, &specification);
+    let mut log = Generated::new(&specification, &catalogue);
+    let mut rows = Vec::new();
     let mut sessions = Sessions::new(&specification, &catalogue, reproducing.seed);
     while let Some(session) = sessions.next() {
-        measure.add(&session);
-        joining.add(&session);
+        log.add(&session, |view| {
+            let row = |chain: &Chain| row(chain, &catalogue);
+            rows.extend(view.chains.iter().map(row));
+        });
         if session.number % 1_000 == 999 {
             seen(Step::Sessions(session.number + 1));
         }
         sessions.recycle(session);
     }
-    let statistics = figures(&measure.finish()).into_iter().map(Statistic::of);
+    let told = log.finish("headlong reproduce netflix");
+    let statistics = figures(&told.observed).into_iter().map(Statistic::of);
     let statistics = statistics.collect();
-    let table = ChainTable::new(joining.rows)?;
+    let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
     let source = Source::of(SPECIFICATION, &table, settings);
     let sweep = Sweep {
@@ -152,66 +153,17 @@ pub fn netflix(
     })
 }
 
-/// Joins the requests of one session after another.
-struct Joining<'c> {
-    catalogue: &'c Catalogue,
-    joiner: Joiner,
-    last_ms: i64,
-    requests: Vec<Request>,
-    chains: Vec<Chain>,
-    rows: Vec<ChainRow>,
-}
-
-impl<'c> Joining<'c> {
-    fn new(catalogue: &'c Catalogue, specification: &Specification) -> Self {
-        Self {
-            catalogue,
-            joiner: Joiner::new(Rules::default()),
-            last_ms: (specification.sessions.length_s * 1000.0) as i64 - LAST_MS,
-            requests: Vec::new(),
-            chains: Vec::new(),
-            rows: Vec::new(),
-        }
-    }
-
-    fn add(&mut self, session: &Session) {
-        // Of a log of an hour or less nothing would be left.
-        if self.last_ms > 0 && (session.arrival_s * 1000.0) as i64 >= self.last_ms {
-            return;
-        }
-        let catalogue = self.catalogue;
-        let requests = (0..).zip(&session.requests).map(|(line, request)| {
-            // As a log has it: completion in whole seconds, so arrival is early by up to one (A1).
-            let completed_ms = request.completed_ms.div_euclid(1000) * 1000;
-            let service_ms = request.completed_ms - request.received_ms;
-            Request {
-                line,
-                session: session.number as u32,
-                file: request.file,
-                received_ms: completed_ms - service_ms,
-                completed_ms,
-                offset: request.offset,
-                asked_bytes: request.asked_bytes,
-                sent_bytes: request.sent_bytes,
-                disk: catalogue.files[request.file as usize].disk,
-                device: session.device,
-            }
-        });
-        self.requests.clear();
-        self.requests.extend(requests);
-        self.joiner.join(&self.requests, &mut self.chains);
-        self.rows.extend(self.chains.iter().map(|chain| ChainRow {
-            file: chain.file,
-            start: chain.start,
-            length: chain.length,
-            start_ms: chain.start_ms,
-            end_ms: chain.end_ms,
-            is_open: chain.is_open,
-            bit_rate: Some(BitRate::from_kbps(u64::from(
-                catalogue.files[chain.file as usize].kbps,
-            ))),
-            disk: chain.disk,
-        }));
+fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
+    let kbps = catalogue.files[chain.file as usize].kbps;
+    ChainRow {
+        file: chain.file,
+        start: chain.start,
+        length: chain.length,
+        start_ms: chain.start_ms,
+        end_ms: chain.end_ms,
+        is_open: chain.is_open,
+        bit_rate: Some(BitRate::from_kbps(u64::from(kbps))),
+        disk: chain.disk,
     }
 }
 
@@ -365,8 +317,10 @@ impl Netflix {
             .section(
                 Section::new("What the log is like")
                     .text(
-                        "Figures of chapter 5 beside those of the generated log. Counts that grow \
-                         with the number of sessions are given for as many as the thesis' log has.",
+                        "Figures of chapter 5 beside those of the generated log, as `headlong trace \
+                         characterise` tells it: without the sessions that begin in its last hour. \
+                         Counts that grow with the number of sessions are given for as many as \
+                         the thesis' log has.",
                     )
                     .table(self.statistics_table()),
             );

@@ -12,6 +12,8 @@ const TICK_SIZE: f64 = 12.0;
 const CELL_MAX: f64 = 30.0;
 /// Radius of a circle of the whole, in cells: neighbours overlap only if both are large.
 const WHOLE_RADIUS: f64 = 0.95;
+/// What such a circle needs beyond the outermost cells, in cells, so that it covers no name.
+const EDGE: f64 = WHOLE_RADIUS - 0.5;
 /// Below this a circle is too small to be seen and a cross stands for it, per cent.
 const CIRCLE_MIN: f64 = 5.0;
 /// The circle in the legend, per cent.
@@ -64,10 +66,12 @@ impl Bubbles {
         let widest = self.y.1.iter().map(|name| text_width(name, TICK_SIZE));
         let left = MARGIN + 30.0 + widest.fold(0.0, f64::max);
         let columns = self.x.1.len().max(1) as f64;
-        let cell = ((WIDTH - MARGIN - 12.0 - left) / columns).min(CELL_MAX);
+        let cell = ((WIDTH - MARGIN - 12.0 - left) / (columns + 2.0 * EDGE)).min(CELL_MAX);
         let top = 66.0;
-        let bottom = top + cell * self.y.1.len().max(1) as f64;
-        let right = left + cell * columns;
+        let bottom = top + cell * (self.y.1.len().max(1) as f64 + 2.0 * EDGE);
+        let right = left + cell * (columns + 2.0 * EDGE);
+        let across = |column: usize| left + (EDGE + column as f64 + 0.5) * cell;
+        let up = |row: usize| bottom - (EDGE + row as f64 + 0.5) * cell;
         let names_room = self.x.1.iter().map(|name| text_width(name, TICK_SIZE));
         let names_room = names_room.fold(0.0, f64::max) + 10.0;
 
@@ -76,27 +80,25 @@ impl Bubbles {
         svg.text("title", MARGIN, 22.0, Anchor::Start, &self.title);
         draw_key(&mut svg, cell);
         for (column, name) in self.x.1.iter().enumerate() {
-            let x = left + (column as f64 + 0.5) * cell;
+            let x = across(column);
             svg.line("grid", (x, top), (x, bottom));
             svg.upright_tick(x + 4.0, bottom + 8.0, name);
         }
         for (row, name) in self.y.1.iter().enumerate() {
-            let y = bottom - (row as f64 + 0.5) * cell;
+            let y = up(row);
             svg.line("grid", (left, y), (right, y));
             svg.text("tick", left - 8.0, y + 4.0, Anchor::End, name);
         }
         svg.line("axis", (left, top), (left, bottom));
         svg.line("axis", (left, bottom), (right, bottom));
         for (column, row, value) in &self.values {
-            let x = left + (*column as f64 + 0.5) * cell;
-            let y = bottom - (*row as f64 + 0.5) * cell;
             let hint = format!(
                 "{} at {}: {} %",
                 self.y.1[*row],
                 self.x.1[*column],
                 plain(*value)
             );
-            draw_mark(&mut svg, cell, (x, y), *value, &hint);
+            draw_mark(&mut svg, cell, (across(*column), up(*row)), *value, &hint);
         }
         svg.upright_text("name", MARGIN + 10.0, (top + bottom) / 2.0, &self.y.0);
         let middle = (left + right) / 2.0;

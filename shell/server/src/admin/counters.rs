@@ -41,13 +41,13 @@ fn seconds(value: Duration) -> CounterValue {
 
 /// All counters, in the order of `/status`.
 #[rustfmt::skip]
-pub(super) fn counters(stats: &Stats) -> [Counter; 28] {
+pub(super) fn counters(stats: &Stats) -> [Counter; 30] {
     let Stats {
         requests, requests_refused, requests_failed, bytes_requested, bytes_sent, bytes_from_ram,
         bytes_from_disk, bytes_reused, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
         job_bytes_wanted, jobs_merged, jobs_late, busy_time, queue_time, seek_bytes, seeks,
         prefetch_evicted_bytes, prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-        cache_evicted_bytes, chains, chains_refused,
+        cache_evicted_bytes, chains, chains_refused, chains_joined, chain_bytes,
     } = *stats;
     [
         row("requests", "requests", "Requests taken on", count(requests)),
@@ -78,6 +78,8 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 28] {
         row("cache_evicted_bytes", "cache_evicted", "Bytes evicted after they had been read", bytes(cache_evicted_bytes)),
         row("chains", "chains", "Chains begun", count(chains)),
         row("chains_refused", "chains_refused", "Chains refused because the device was overloaded", count(chains_refused)),
+        row("chains_joined", "chains_joined", "Chains that turned out to be part of another", count(chains_joined)),
+        row("chain_bytes", "chain", "Bytes from each chain's first to its last, as chains grow", bytes(chain_bytes)),
     ]
 }
 

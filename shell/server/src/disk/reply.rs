@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use headlong_engine::{Failure, RequestId, Slot};
+use headlong_engine::{ChainId, Failure, RequestId, Slot};
 use headlong_units::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -88,6 +88,7 @@ pub struct Reply {
     request: RequestId,
     device: Arc<Mailbox<Message>>,
     pieces: UnboundedReceiver<Result<Piece, Failure>>,
+    chain: Option<ChainId>,
     bytes_left: u64,
     ended: bool,
 }
@@ -103,9 +104,21 @@ impl Reply {
             request,
             device: Arc::clone(device),
             pieces,
+            chain: None,
             bytes_left: length,
             ended: false,
         }
+    }
+
+    pub(super) fn in_chain(mut self, chain: Option<ChainId>) -> Self {
+        self.chain = chain;
+        self
+    }
+
+    /// The chain that the engine counts the request to; `None` if it has no bytes. Another may
+    /// turn out to be the same later.
+    pub fn chain(&self) -> Option<ChainId> {
+        self.chain
     }
 
     /// The next bytes; `None` after all that were asked for, or after a failure. A device that

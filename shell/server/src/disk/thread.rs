@@ -236,7 +236,8 @@ impl DeviceThread {
                 let bytes_left = request.length;
                 self.replies.insert(id, Waiting { pieces, bytes_left });
             }
-            Reply::new(id, request.length, receiver, &self.mailbox.0)
+            let chain = self.shard.chain_of(id);
+            Reply::new(id, request.length, receiver, &self.mailbox.0).in_chain(chain)
         });
         // A reply that comes back is dropped, and cancels itself.
         let _ = answer.send(reply);

@@ -214,6 +214,7 @@ fn record(
         bytes_from_disk: 0,
         session: Some(SessionKey { id, source }),
         device: None,
+        chain: None,
         user_agent: field(header::USER_AGENT),
         referer: field(header::REFERER),
         queue_time: Duration::ZERO,
@@ -326,6 +327,7 @@ async fn fetch(
         whole,
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
+    asked.account.record.chain = reply.chain().map(|chain| chain.0);
     match reply.next().await {
         Some(Ok(piece)) => Ok(Answer {
             plan,

@@ -4,6 +4,7 @@
 //! 192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /a.mp4 HTTP/1.1" 206 1000 "-" "Player/1.0"
 //!   start=784111777.123 service=1.234 first_byte=0.012 range="bytes=0-999" ram=600 disk=400
 //!   queue=0.003 disk_time=0.008 session="6e2f" session_from=cmcd device="sda" br=2000 failure=-
+//!   chain=17
 //! ```
 //! (on one line). What analysers of `combined` read stays where they look for it: the time is that
 //! of the end of the request, as nginx writes it, and the size is that of the body. `start` is in
@@ -79,6 +80,10 @@ fn put_extra_fields(record: &RequestRecord, line: &mut Vec<u8>) {
         line,
         format_args!(" failure={}", record.failure.unwrap_or("-")),
     );
+    match record.chain {
+        Some(chain) => put(line, format_args!(" chain={chain}")),
+        None => line.extend_from_slice(b" chain=-"),
+    }
 }
 
 struct Seconds(Duration);
@@ -144,7 +149,8 @@ mod tests {
             \"GET /films/a.mp4?token=1 HTTP/1.1\" 206 1000 \"-\" \
             \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
             range=\"bytes=0-999\" ram=600 disk=400 queue=0.003 disk_time=0.008 \
-            session=\"6e2fb550-c457\" session_from=cmcd device=\"sda\" br=2000 failure=-\n";
+            session=\"6e2fb550-c457\" session_from=cmcd device=\"sda\" br=2000 failure=- \
+            chain=17\n";
         assert_eq!(text(&sample()), expected);
     }
 
@@ -155,6 +161,7 @@ mod tests {
             range: None,
             session: None,
             device: None,
+            chain: None,
             user_agent: Some(String::new()),
             bit_rate: None,
             failure: Some("client-gone"),
@@ -165,7 +172,9 @@ mod tests {
         assert!(line.contains("\"-\" \"-\" start="), "{line}");
         assert!(line.contains("first_byte=- range=\"-\""), "{line}");
         assert!(
-            line.ends_with("session=\"-\" session_from=- device=\"-\" br=- failure=client-gone\n"),
+            line.ends_with(
+                "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=-\n"
+            ),
             "{line}"
         );
     }

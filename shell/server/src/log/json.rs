@@ -27,6 +27,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    chain: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     referer: Option<&'a str>,
@@ -57,6 +59,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         session: session.map(|key| key.id.as_str()),
         session_from: session.map(|key| key.source.name()),
         device: record.device.as_deref(),
+        chain: record.chain,
         user_agent: record.user_agent.as_deref(),
         referer: record.referer.as_deref(),
         queue_seconds: record.queue_time.as_secs_f64(),
@@ -94,7 +97,7 @@ mod tests {
             r#""remote":"192.0.2.7:40000","method":"GET","target":"/films/a.mp4?token=1","#,
             r#""version":"HTTP/1.1","range":"bytes=0-999","status":206,"bytes_sent":1000,"#,
             r#""bytes_from_ram":600,"bytes_from_disk":400,"session":"6e2fb550-c457","#,
-            r#""session_from":"cmcd","device":"sda","user_agent":"Player/1.0 (a \"b\")","#,
+            r#""session_from":"cmcd","device":"sda","chain":17,"user_agent":"Player/1.0 (a \"b\")","#,
             r#""queue_seconds":0.003,"disk_seconds":0.0081,"bit_rate_bps":2000000}"#,
             "\n",
         );

@@ -37,6 +37,8 @@ pub struct RequestRecord {
     pub session: Option<SessionKey>,
     /// The device the file lies on.
     pub device: Option<Arc<str>>,
+    /// Number of the chain on that device that the engine counts it to.
+    pub chain: Option<u64>,
     /// The `User-Agent` field.
     pub user_agent: Option<String>,
     /// The `Referer` field.
@@ -154,6 +156,7 @@ pub(super) fn sample() -> RequestRecord {
             source: SessionSource::Cmcd,
         }),
         device: Some(Arc::from("sda")),
+        chain: Some(17),
         user_agent: Some("Player/1.0 (a \"b\")".to_owned()),
         referer: None,
         queue_time: Duration::from_millis(3),

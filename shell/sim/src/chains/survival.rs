@@ -32,6 +32,13 @@ pub struct Law {
     pub r_squared: f64,
 }
 
+impl Law {
+    /// The share of chains that it says are longer than so many bytes.
+    pub fn at(&self, length: f64) -> f64 {
+        self.a * length.powf(-self.c)
+    }
+}
+
 /// The survival of chains and what follows from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SurvivalFit {

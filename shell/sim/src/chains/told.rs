@@ -4,6 +4,7 @@ use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
 
 use super::point::Point;
 use super::report::Report;
+use super::survival::{Law, SurvivalFit};
 
 /// Rules of Figure 5.22.
 const BY_BIT_RATE: [&str; 3] = ["fixed", "proportional", "square-root"];
@@ -253,6 +254,27 @@ fn first_sizes_table(report: &Report) -> Table {
     table
 }
 
+/// Where a law begins and ends among the lengths there are; it begins where it says at most that all
+/// chains are longer.
+fn ends(law: &Law, survival: &SurvivalFit) -> [f64; 2] {
+    let starts = survival.laws.iter().map(|law| law.from_bytes);
+    let next = starts.filter(|start| *start > law.from_bytes).min();
+    let least = survival.longer.first().map_or(1, |point| point.0);
+    let greatest = survival.longer.last().map_or(1, |point| point.0);
+    let to = next.unwrap_or(greatest).min(greatest) as f64;
+    let all_longer = law.a.powf(1.0 / law.c);
+    let from = (law.from_bytes.max(least) as f64).max(all_longer);
+    [from.min(to), to]
+}
+
+/// `0`, `1 M`, `200 M`.
+fn plain(bytes: u64) -> String {
+    match bytes / 1_000_000 {
+        0 => bytes.to_string(),
+        millions => format!("{millions} M"),
+    }
+}
+
 fn survival(report: &Report) -> Section {
     let survival = &report.survival;
     let points = survival
@@ -266,17 +288,9 @@ fn survival(report: &Report) -> Section {
     )
     .series(Series::new("chains", points));
     for law in &survival.laws {
-        let inside = survival.longer.iter().filter(|(length, _)| {
-            let starts = survival.laws.iter().map(|law| law.from_bytes);
-            let next = starts.filter(|start| *start > law.from_bytes).min();
-            *length >= law.from_bytes && next.is_none_or(|next| *length < next)
-        });
-        let name = format!("{:.3} x^-{:.3}", law.a, law.c);
-        let fitted = inside.map(|(length, _)| {
-            let length = *length as f64;
-            (length, law.a * length.powf(-law.c) * 100.0)
-        });
-        chart = chart.series(Series::new(name, fitted).reference());
+        let ends = ends(law, survival).map(|length| (length, law.at(length) * 100.0));
+        let name = format!("from {} B: x^-{:.3}", plain(law.from_bytes), law.c);
+        chart = chart.series(Series::new(name, ends).reference());
     }
     let told = |multiplier: Option<f64>| {
         multiplier.map_or("no fit".to_owned(), |multiplier| format!("{multiplier:.2}"))

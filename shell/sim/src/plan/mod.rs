@@ -281,6 +281,11 @@ impl Planner<'_> {
                         let busy = load.busiest(HOT, &flash.rates);
                         (flash, self.drives(flash, busy, hot_bytes))
                     });
+                    // Where either has nothing to hold, it is the choice of the other alone.
+                    let has_both = |of: &(&Offer, Drives)| of.1.count > 0 && drives.count > 0;
+                    if !flash.as_ref().is_none_or(has_both) {
+                        continue;
+                    }
                     let need = self.need(&Chosen {
                         policy: *policy,
                         size_mb: *size_mb,

@@ -19,7 +19,7 @@ use crate::read::format::Format;
 use crate::read::row::{Field, Row};
 
 /// Rows that are decoded at once.
-const BATCH: usize = 4096;
+pub(super) const BATCH: usize = 4096;
 
 /// A table that is a request log.
 pub(crate) struct Table {

@@ -1,11 +1,10 @@
 //! How each type of device asks: what [`DeviceSeen`] says.
 
-use headlong_chains::{Chain, Kind, Request};
+use headlong_chains::{Chain, Kind, Request, most_at_once};
 use headlong_workload::phased::DeviceSeen;
 
 use super::counting::LogHistogram;
 use super::observing::{is_header, points};
-use super::requests::most_at_once;
 use super::seconds::LONG_MS;
 use super::view::{Log, SessionView, nominal_us};
 

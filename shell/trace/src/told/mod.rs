@@ -13,6 +13,7 @@ mod chaining;
 mod counting;
 mod devices;
 mod examples;
+mod generated;
 mod observing;
 mod outcome;
 mod page;
@@ -38,6 +39,7 @@ pub use catalogue::CatalogueUse;
 pub use chaining::Chaining;
 pub use counting::{Alive, BySecond, Lengths, LogHistogram};
 pub use examples::Examples;
+pub use generated::Generated;
 pub use observing::{Observing, Others};
 pub use outcome::{Axis, Column, Figure, Form, Outcome, Row, Scale, Series, Table, Value};
 pub use page::{page, text};
@@ -195,6 +197,7 @@ impl Told {
             sessions_left_out: left_out,
             sections,
             beside_thesis: Vec::new(),
+            specification: None,
             observed,
         }
     }
@@ -365,7 +368,11 @@ pub struct Characterisation {
     /// Published numbers of the thesis beside ours, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub beside_thesis: Vec<Beside>,
-    /// What a specification is fitted from.
+    /// The workload specification that is fitted to it, as TOML, if it was asked for: what `--spec`
+    /// writes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specification: Option<String>,
+    /// What it is fitted from.
     #[serde(skip)]
     pub observed: Observed,
 }
@@ -385,6 +392,13 @@ impl Characterisation {
     pub fn number(&self, table: &str, row: &str, column: &str) -> Option<f64> {
         let mut tables = self.tables().filter(|known| known.id == table);
         tables.find_map(|table| table.number(row, column))
+    }
+
+    /// With the workload specification that is fitted to it, which takes some seconds: logs of it are
+    /// tried.
+    pub fn with_specification(mut self) -> Self {
+        self.specification = Some(headlong_workload::phased::fit(&self.observed).to_toml());
+        self
     }
 
     /// With the published numbers of the thesis beside it.

@@ -279,7 +279,7 @@ impl Observing {
         pairs.iter().for_each(|(class, _)| having[*class] += 1);
         let classes = log.rates.classes().iter().enumerate();
         let seen = classes.map(|(place, class)| RenditionSeen {
-            kind: kind(class.kind),
+            kind: class.kind,
             kbps: class.kbps,
             titles_share: (having[place] as f64 / titles.max(1) as f64).min(1.0),
             bytes: self.rate_bytes[place],
@@ -304,14 +304,6 @@ pub struct Others<'a> {
     pub requests: &'a RequestKinds,
     /// What the bit rate does after later transient phases: decreases, remains, increases.
     pub changes: [f64; 3],
-}
-
-const fn kind(kind: Kind) -> headlong_workload::phased::Kind {
-    match kind {
-        Kind::Audio => headlong_workload::phased::Kind::Audio,
-        Kind::Video => headlong_workload::phased::Kind::Video,
-        Kind::Combined => headlong_workload::phased::Kind::Combined,
-    }
 }
 
 /// Millionths of a whole.

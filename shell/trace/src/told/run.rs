@@ -152,6 +152,9 @@ fn about(taken: &TakenIn, telling: &Telling) -> About {
         Some(format!("{}: {note}", log.name))
     });
     notes.extend(of_logs);
+    if taken.requests == 0 {
+        notes.push("there is not one request that can be used; every table is empty".into());
+    }
     if taken.untimed > 0 && taken.requests > 0 {
         notes.push(format!(
             "{} of {} requests do not say how long they took: they count as done at once, so the \
@@ -172,7 +175,11 @@ fn about(taken: &TakenIn, telling: &Telling) -> About {
                 reason: lines.reason.to_string(),
                 count: lines.count,
                 sample: lines.samples.first().map_or(String::new(), |sample| {
-                    format!("{}:{}: {}", sample.file, sample.line, sample.text)
+                    let place = format!("{}:{}", sample.file, sample.line);
+                    match sample.text.is_empty() {
+                        true => place,
+                        false => format!("{place}: {}", sample.text),
+                    }
                 }),
             })
             .collect(),

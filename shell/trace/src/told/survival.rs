@@ -27,7 +27,7 @@ impl Segment {
         self.place
     }
 
-    /// The least and greatest of these lengths that lie in it.
+    /// The least and greatest of these lengths that lie in it, and that its law can be told for.
     pub(crate) fn ends(&self, runs: &[(u64, u64)]) -> (f64, f64) {
         let from = SEGMENT_STARTS[self.place].max(1);
         let to = SEGMENT_STARTS
@@ -39,7 +39,9 @@ impl Segment {
             .map(|run| run.0)
             .filter(|length| (from..to).contains(length));
         let first = inside.next().unwrap_or(from);
-        let last = inside.next_back().unwrap_or(first);
-        (first as f64, last as f64)
+        let last = inside.next_back().unwrap_or(first) as f64;
+        // Shorter ones would be more than all.
+        let all_longer = self.law.a.powf(1.0 / self.law.c);
+        ((first as f64).max(all_longer).min(last), last)
     }
 }

@@ -149,7 +149,7 @@ impl Volume {
         table.push(
             "hours",
             "Length of the log (h)",
-            [(seconds / 3600.0).into()],
+            [((log.span_ms.1 - log.span_ms.0) as f64 / 3.6e6).into()],
         );
         Outcome {
             tables: vec![table],

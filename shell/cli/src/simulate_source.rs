@@ -1,0 +1,168 @@
+//! Where the chains of a simulation come from, if not straight from a log: a table of them, or what
+//! `headlong trace characterise` wrote of a log.
+//!
+//! The one idea: whoever characterised a log need not have it at hand any more. The folder of
+//! `--tables` has its chains; the JSON and the specification have what a log like it is generated
+//! from. What a path is, its first bytes tell.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use headlong_chains::Joiner;
+use headlong_sim::chains::{
+    ChainRow, ChainTable, Dropped, FileFacts, FilesTable, Read, read_chains,
+};
+use headlong_trace::TableLines;
+use headlong_trace::told::SCHEMA;
+use headlong_units::BitRate;
+use headlong_workload::phased::{Catalogue, Sessions, Specification};
+use serde_json::Value;
+
+use crate::mistake::Mistakes;
+
+/// Seed of a log that is generated from a characterisation: one of many, and always the same.
+const SEED: u64 = 1;
+/// The table of chains in the folder of `trace characterise --tables`.
+const CHAINS: &str = "chains.parquet";
+
+/// What a path is.
+enum Form {
+    Table,
+    Characterisation,
+    Specification,
+}
+
+/// Reads chains from `path`, and what is known of their files if that says it; `files` says it
+/// otherwise.
+pub(crate) fn read(
+    path: &Path,
+    files: Option<FilesTable>,
+) -> anyhow::Result<(Read, Option<FilesTable>)> {
+    let name = path.display().to_string();
+    let wrong = |error: &dyn std::fmt::Display| mistake(format!("{name}: {error}"));
+    if path.is_dir() {
+        let table = path.join(CHAINS);
+        return match table.is_file() {
+            true => read(&table, files),
+            false => Err(mistake(format!(
+                "{name}: there is no {CHAINS} in it; `headlong trace characterise LOG --tables DIR` \
+                 writes one"
+            ))),
+        };
+    }
+    let csv = |input: &mut dyn std::io::Read, files: Option<FilesTable>| {
+        let read = read_chains(&name, input, files.as_ref());
+        let read = read.map_err(|error| mistake(error.to_string()))?;
+        Ok((read, files))
+    };
+    match form(path).map_err(|error| wrong(&error))? {
+        Form::Table => csv(&mut *open(path).map_err(|error| wrong(&error))?, files),
+        Form::Characterisation => {
+            let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+            let text = specification_in(&text).map_err(|error| wrong(&error))?;
+            generated(&name, &text)
+        }
+        Form::Specification => {
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+            generated(&name, &text)
+        }
+    }
+}
+
+fn mistake(text: String) -> anyhow::Error {
+    Mistakes(text.lines().map(str::to_owned).collect()).into()
+}
+
+/// A table as text, whichever form it has.
+pub(crate) fn open(path: &Path) -> std::io::Result<Box<dyn std::io::Read>> {
+    Ok(match TableLines::open(path)? {
+        Some(lines) => Box::new(lines),
+        None => Box::new(File::open(path)?),
+    })
+}
+
+fn form(path: &Path) -> std::io::Result<Form> {
+    // A pipe can be read once only.
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(Form::Table);
+    }
+    let mut first = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut first)?;
+    let is_toml = path
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    Ok(if first.trim_ascii_start().starts_with(b"{") {
+        Form::Characterisation
+    } else if is_toml {
+        Form::Specification
+    } else {
+        Form::Table
+    })
+}
+
+/// The specification that a characterisation holds.
+fn specification_in(json: &[u8]) -> Result<String, String> {
+    let told: Value = serde_json::from_slice(json)
+        .map_err(|error| format!("it begins like JSON, and is none: {error}"))?;
+    let schema = told["schema"].as_str().unwrap_or_default();
+    if schema != SCHEMA {
+        return Err(format!(
+            "its `schema` is `{schema}`, not `{SCHEMA}`, which `headlong trace characterise --json` \
+             writes"
+        ));
+    }
+    let text = told["specification"].as_str();
+    text.map(str::to_owned).ok_or_else(|| {
+        "it has no `specification`; write it by `headlong trace characterise LOG --json --spec FILE`"
+            .to_owned()
+    })
+}
+
+/// The chains of a log that is generated from a specification.
+fn generated(name: &str, text: &str) -> anyhow::Result<(Read, Option<FilesTable>)> {
+    let specification = Specification::read(name, text, &[]);
+    let specification = specification.map_err(|error| mistake(error.to_string()))?;
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let bit_rate = |file: u32| BitRate::from_kbps(u64::from(catalogue.files[file as usize].kbps));
+    let mut joiner = Joiner::new(headlong_chains::Rules::default());
+    let (mut lines, mut chains, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sessions = Sessions::new(&specification, &catalogue, SEED);
+    while let Some(session) = sessions.next() {
+        session.logged(&catalogue, &mut lines);
+        joiner.join(&lines, &mut chains);
+        rows.extend(chains.iter().map(|chain| ChainRow {
+            file: chain.file,
+            start: chain.start,
+            length: chain.length,
+            start_ms: chain.start_ms,
+            end_ms: chain.end_ms,
+            is_open: chain.is_open,
+            bit_rate: Some(bit_rate(chain.file)),
+            disk: chain.disk,
+        }));
+        sessions.recycle(session);
+    }
+    let table = ChainTable::new(rows).map_err(|error| mistake(format!("{name}: {error}")))?;
+    let facts = (0..).zip(&catalogue.files).map(|(number, file)| {
+        let facts = FileFacts {
+            bit_rate: Some(bit_rate(number)),
+            disk: Some(file.disk),
+            size_bytes: Some(file.size),
+        };
+        (number.to_string(), facts)
+    });
+    let files = FilesTable {
+        files: facts.collect(),
+        dropped: Dropped::default(),
+    };
+    let read = Read {
+        table,
+        files: (0..catalogue.files.len())
+            .map(|file| file.to_string())
+            .collect(),
+        unlisted: 0,
+        dropped: Dropped::default(),
+    };
+    Ok((read, Some(files)))
+}

@@ -1,0 +1,263 @@
+//! Logs that are generated: told alike however they are told, and given back by a specification.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use headlong_trace::told::{Characterisation, Generated, Telling, characterise};
+use headlong_trace::{Intake, Silent, take_in};
+use headlong_workload::phased::{
+    Catalogue, FILES_HEADER, LOG_HEADER, Log, Measure, Observed, Points, Sessions, Specification,
+};
+
+fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
+    let changes: Vec<(String, String)> = changes
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    let preset = Specification::preset("netflix-2014-catalog", &changes);
+    preset.expect("well formed").scaled(sessions)
+}
+
+/// What `trace characterise` tells of the log of a specification, without a file between.
+fn told(specification: &Specification, seed: u64) -> Characterisation {
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut log = Generated::new(specification, &catalogue);
+    for session in Sessions::new(specification, &catalogue, seed) {
+        log.add(&session, |_| ());
+    }
+    log.finish("")
+}
+
+/// The same by way of files, as a person would do it.
+fn told_from_files(specification: &Specification, seed: u64, folder: &Path) -> Characterisation {
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut text = format!("{LOG_HEADER}\n").into_bytes();
+    for entry in Log::new(specification, &catalogue, seed) {
+        entry.write_csv(&catalogue, &mut text);
+    }
+    let mut table = format!("{FILES_HEADER}\n").into_bytes();
+    for file in 0..catalogue.files.len() as u32 {
+        catalogue.write_file_csv(file, &mut table);
+    }
+    let (log, files) = (folder.join("log.csv"), folder.join("files.csv"));
+    for (path, bytes) in [(&log, &text), (&files, &table)] {
+        let mut file = std::fs::File::create(path).expect("created");
+        file.write_all(bytes).expect("written");
+    }
+    let intake = Intake {
+        logs: vec![log],
+        files: Some(files),
+        threads: 2,
+        ..Intake::default()
+    };
+    let taken = take_in(&intake, &Silent).expect("it is taken in");
+    let telling = Telling {
+        rules: headlong_chains::Rules::default(),
+        threads: 2,
+        tables: None,
+        title: String::new(),
+        command: String::new(),
+    };
+    characterise(&taken, &telling, |_| ()).expect("it is told")
+}
+
+/// Largest difference of two distributions at any value.
+fn distance(one: &Points, other: &Points) -> f64 {
+    let law = |points: &Points| headlong_random::Empirical::new(points.clone()).expect("a curve");
+    let (one, other) = (law(one), law(other));
+    let values = one.points().iter().chain(other.points());
+    let apart = values.map(|point| (one.share_below(point.0) - other.share_below(point.0)).abs());
+    apart.fold(0.0, f64::max)
+}
+
+fn median(points: &Points) -> f64 {
+    let law = headlong_random::Empirical::new(points.clone()).expect("a curve");
+    let at = law.points().iter().find(|point| point.1 >= 0.5);
+    at.expect("a middle").0
+}
+
+/// Mean of a distribution of straight lines between its points.
+fn mean(points: &Points) -> f64 {
+    let pieces = points.windows(2);
+    pieces
+        .map(|pair| (pair[0].0 + pair[1].0) / 2.0 * (pair[1].1 - pair[0].1))
+        .sum()
+}
+
+/// Named numbers that have to be near each other.
+fn agree(pairs: &[(&str, f64, f64, f64)]) {
+    let wrong: Vec<_> = pairs
+        .iter()
+        .filter(|(_, one, other, within)| !((one - other).abs() <= *within))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn chain_numbers(seen: &Observed) -> Vec<f64> {
+    let chains = &seen.chains;
+    let rows = [&chains.open, &chains.chunk];
+    let rows = rows.into_iter().flatten();
+    let mut numbers: Vec<f64> = rows
+        .flat_map(|row| [row.chains as f64, row.requests as f64, row.bytes as f64])
+        .collect();
+    let requests = [&chains.open_requests, &chains.chunk_requests];
+    let requests = requests.into_iter().flatten();
+    numbers.extend(requests.flat_map(|row| [row.requests as f64, row.bytes as f64]));
+    numbers.extend(chains.survival.iter().map(|point| point.1));
+    numbers.extend(chains.slopes);
+    numbers.extend(chains.parallel);
+    numbers.extend([chains.at_zero, chains.later_below]);
+    numbers.extend(chains.open_zero_lump);
+    numbers.extend(chains.chunk_zero_below);
+    numbers
+}
+
+fn phase_numbers(seen: &Observed) -> [f64; 13] {
+    let of = &seen.phases;
+    [
+        of.clusters as f64,
+        of.stable as f64,
+        of.stable_s_mean,
+        of.clusters_all as f64,
+        of.stable_all as f64,
+        of.stable_all_s_mean,
+        of.sessions_with_stable,
+        of.transient_share,
+        of.stable_share,
+        of.inactive_share,
+        of.stable_all_share,
+        of.transient_all_share,
+        of.transient_bytes_share,
+    ]
+}
+
+fn are_equal(what: &str, one: &[f64], other: &[f64]) {
+    assert_eq!(one.len(), other.len());
+    for (place, (one, other)) in one.iter().zip(other).enumerate() {
+        let near = (one - other).abs() <= 1e-6 * one.abs().max(1e-3);
+        assert!(near, "{what}, number {place}: {one} and {other}");
+    }
+}
+
+#[test]
+fn the_characteriser_and_the_generator_measure_one_log_alike() {
+    let specification = preset(300, &[]);
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let mut log = Generated::new(&specification, &catalogue);
+    let mut measure = Measure::new(&specification, &catalogue);
+    for session in Sessions::new(&specification, &catalogue, 5) {
+        let mut is_kept = false;
+        log.add(&session, |_| is_kept = true);
+        // The last hour's sessions are not counted by the characteriser (A16).
+        if is_kept {
+            measure.add(&session);
+        }
+    }
+    let (told, measured) = (log.finish("").observed, measure.finish());
+    assert_eq!(told.sessions, measured.sessions);
+    are_equal("chains", &chain_numbers(&told), &chain_numbers(&measured));
+    are_equal("phases", &phase_numbers(&told), &phase_numbers(&measured));
+    let (one, other) = (&told.titles, &measured.titles);
+    assert_eq!((one.requested, one.listed), (other.requested, other.listed));
+    let (one, other) = (&told.viewing, &measured.viewing);
+    // Distributions have 50 steps there and 100 here, and lumps at their ends.
+    agree(&[
+        ("glances", one.glance_share, other.glance_share, 1e-9),
+        ("up", one.up_share, other.up_share, 0.05),
+        ("down", one.down_share, other.down_share, 0.05),
+        ("skips", one.skips_per_hour, other.skips_per_hour, 0.3),
+        ("pauses", one.pauses_per_hour, other.pauses_per_hour, 1e-6),
+        (
+            "starts",
+            distance(&one.start_share, &other.start_share),
+            0.0,
+            0.1,
+        ),
+        (
+            "lengths",
+            distance(&one.session_s, &other.session_s),
+            0.0,
+            0.03,
+        ),
+        (
+            "stays",
+            distance(&one.stay_share, &other.stay_share),
+            0.0,
+            0.1,
+        ),
+    ]);
+}
+
+#[test]
+fn a_generated_log_is_told_alike_with_files_between_and_without() {
+    let specification = preset(150, &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, other) = (
+        told(&specification, 9),
+        told_from_files(&specification, 9, folder.path()),
+    );
+    assert_eq!(other.about.dropped, []);
+    assert_eq!(one.about.requests, other.about.requests);
+    let (one, other) = (one.observed, other.observed);
+    // The log that was read begins with its first request and ends with its last: a session at the
+    // edge of the last hour may be counted by one alone.
+    let apart = one.sessions.abs_diff(other.sessions);
+    assert!(apart <= 2, "{} {}", one.sessions, other.sessions);
+    if apart == 0 {
+        are_equal("chains", &chain_numbers(&one), &chain_numbers(&other));
+        are_equal("phases", &phase_numbers(&one), &phase_numbers(&other));
+    }
+}
+
+/// From a log to a specification, and to a log of that: as far as the manual says that both agree
+/// (docs/manual/trace-characterise.md, "There and back").
+fn there_and_back(meant: &Specification) {
+    let first = told(meant, 21).with_specification();
+    let text = first.specification.as_deref().expect("it was asked for");
+    let fitted = Specification::read("fitted", text, &[]).expect("it reads back");
+    let (one, other) = (&first.observed, &told(&fitted, 22).observed);
+    let lengths = (&one.viewing.session_s, &other.viewing.session_s);
+    let ratio = |of: fn(&Points) -> f64| of(lengths.1) / of(lengths.0);
+    let (here, there) = (&one.phases, &other.phases);
+    let slope = |seen: &Observed| seen.titles.popularity.slope;
+    let mut pairs = vec![
+        ("popularity", slope(one), slope(other), 0.1),
+        ("session lengths", distance(lengths.0, lengths.1), 0.0, 0.06),
+        ("mean length", ratio(mean), 1.0, 0.15),
+        ("median length", ratio(median), 1.0, 0.2),
+        (
+            "transient",
+            here.transient_share,
+            there.transient_share,
+            0.04,
+        ),
+        ("stable", here.stable_share, there.stable_share, 0.04),
+        ("inactive", here.inactive_share, there.inactive_share, 0.04),
+    ];
+    let survival = one.chains.survival.iter().zip(&other.chains.survival);
+    pairs.extend(survival.map(|(one, other)| ("survival", one.1, other.1, 0.06)));
+    agree(&pairs);
+}
+
+#[test]
+fn the_netflix_like_log_gives_a_specification_that_gives_such_a_log() {
+    there_and_back(&preset(2000, &[]));
+}
+
+#[test]
+fn so_does_a_log_that_is_unlike_it() {
+    there_and_back(&preset(
+        3000,
+        &[
+            ("sessions.count", "3000"),
+            ("catalogue.zipf_alpha", "0.9"),
+            ("catalogue.titles", "400"),
+            ("catalogue.head_titles", "0"),
+            ("viewing.glance_share", "0.2"),
+            ("viewing.stay", "[[0, 0], [0.3, 0.5], [0.9, 0.9], [1, 1]]"),
+            ("viewing.pauses_per_hour", "3"),
+            ("viewing.changes_per_hour", "5"),
+            ("device.browser.share", "40"),
+        ],
+    ));
+}
