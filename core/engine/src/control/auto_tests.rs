@@ -51,6 +51,7 @@ impl Bench {
                 whole_bytes: whole,
                 rule_bytes_per_mib: MIB,
                 ahead_bytes: 512 * KIB,
+                pace: BitRate::from_kbps(2_000),
                 sent_bytes: self.stats.bytes_sent,
             });
         }
@@ -82,6 +83,7 @@ impl Bench {
                 pace_mean: BitRate::from_kbps(2_000),
                 bit_rate_mean: Some(BitRate::from_kbps(2_000)),
                 drive: Some(drive),
+                again_bytes: self.stats.prefetch_evicted_bytes,
                 memory_bytes: MEMORY,
                 unread_bytes: self.unread_bytes,
             });

@@ -20,7 +20,7 @@ use crate::experiment::{Experiment, Mistakes};
 use crate::record::RunRecord;
 use crate::told::{MB, comparison_page};
 
-pub use automated::reproduce_virtual;
+pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use published::{Paper, Published, Shape};
 use reading::Reading;
 
