@@ -9,11 +9,16 @@
 //! by the measured score as a share of the computed one, so that a load that changes
 //! meanwhile does not pass for a better size.
 //!
-//! Memory: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
+//! Memory that keeps what is unread: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
 //! Sizes that would fill more than [`POOL_SHARE`] of memory in this way are scaled down at once,
 //! all by the same factor, which keeps the square-root rule (automated-prefetching section 5:
 //! minimise seeks subject to a sum of sizes). Evictions of unread prefetches shrink that share
 //! quickly, and their absence restores it slowly.
+//!
+//! Memory that does not, as a page cache: how long a prefetch stays is computed for each size
+//! ([`Auto::in_page_cache`]), and what its viewer has not read by then is read again on paper as in
+//! fact. The time is corrected by how much was really read again. Evictions as such say little: of
+//! what viewers leave behind, some always goes before its chain is known to have ended.
 //!
 //! Invariants: every size is within the bounds; sizes grow by half at most at a time, and
 //! each change takes as long as a prefetch lasts.
