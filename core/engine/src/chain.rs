@@ -38,6 +38,8 @@ pub(crate) struct Chain {
     pub(crate) position: u64,
     /// End of what was read, or is queued to be read, for it.
     pub(crate) fetched_end: u64,
+    /// End of what was read for it, even if it is there no more.
+    pub(crate) read_once_end: u64,
     pub(crate) prefetched_bytes: u64,
     pub(crate) open_ended: bool,
     pub(crate) last_seen: Instant,
@@ -189,6 +191,7 @@ impl Chains {
             end: start,
             position: start,
             fetched_end: start,
+            read_once_end: start,
             prefetched_bytes: 0,
             open_ended,
             last_seen: now,

@@ -1,12 +1,15 @@
 //! `headlong reproduce`: the papers' experiments again.
 
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::builder::PossibleValuesParser;
 use headlong_bench::Virtual;
 use headlong_bench::reproduce::{
-    Paper, experiment, netflix, reproduce, reproduce_imitated, reproduce_virtual,
+    Choice, Paper, experiment, netflix, reproduce, reproduce_imitated, reproduce_virtual,
+    scenario_names,
 };
 use headlong_sim::chains::Settings;
 use headlong_units::Duration;
@@ -41,12 +44,20 @@ pub(crate) enum Reproduce {
     /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
     ///
     ///   headlong reproduce automated-prefetching --quick
+    ///   headlong reproduce automated-prefetching --scenario "HD, 8 GB, Red"
     ///   headlong reproduce automated-prefetching --real --quick
     #[command(verbatim_doc_comment)]
     AutomatedPrefetching {
         /// Chosen points of its first figure in real time, on an emulated drive. Needs root
         #[arg(long)]
         real: bool,
+        /// Only this scenario; repeatable
+        #[arg(long, value_name = "NAME", conflicts_with = "real",
+            value_parser = PossibleValuesParser::new(scenario_names()))]
+        scenario: Vec<String>,
+        /// Worlds run at once; as many as there are processors if not given
+        #[arg(long, value_name = "N", conflicts_with = "real")]
+        threads: Option<NonZeroUsize>,
         #[command(flatten)]
         again: Again,
     },
@@ -135,11 +146,21 @@ impl NetflixAgain {
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again, is_virtual) = match arguments {
         Reproduce::Netflix(again) => return again.run(),
-        Reproduce::AutomatedPrefetching { real: false, again } => {
+        Reproduce::AutomatedPrefetching {
+            real: false,
+            scenario,
+            threads,
+            again,
+        } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
-            return judge(reproduce_virtual(again.quick, &options)?);
+            let choice = Choice {
+                is_quick: again.quick,
+                scenarios: scenario.clone(),
+                threads: *threads,
+            };
+            return judge(reproduce_virtual(&choice, &options)?);
         }
-        Reproduce::AutomatedPrefetching { real: true, again } => (Paper::Sizes, again, false),
+        Reproduce::AutomatedPrefetching { again, .. } => (Paper::Sizes, again, false),
         Reproduce::ToChunk(way) => (Paper::ToChunk, &way.again, way.is_virtual),
         Reproduce::Libception { part, again: way } => match part.as_str() {
             "asap" => (Paper::Asap, &way.again, way.is_virtual),

@@ -291,6 +291,7 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
         }) => {
             let search = Search {
                 guess_mib_s: *rate,
+                is_near: false,
                 resolution_mib_s: *resolution,
                 seed: world.seed,
                 seeds: (*seeds).max(1),

@@ -1,8 +1,8 @@
 //! The highest rate that a server can serve without a failure, found by bracketing.
 //!
 //! The one idea (thesis 4.4.3): a rate passes if no call of any seed fails in steady state. From
-//! the first guess the rate is raised by an eighth until it fails, or lowered until it passes, and
-//! then halved in between down to the resolution. A world whose rate fails is left at its first
+//! the first guess the rate is raised by an eighth until it fails, or lowered until it passes (from a
+//! guess that is near, by steps that double), and then halved in between down to the resolution. A world whose rate fails is left at its first
 //! failure, so a search costs little more than the worlds that pass.
 //!
 //! Invariant: which rates are tried, and in which order records come, depends on the records
@@ -17,6 +17,9 @@ use crate::record::Record;
 pub struct Search {
     /// The first guess, MiB/s.
     pub guess_mib_s: f64,
+    /// Whether it is likely to be right within some per cent: the first step is then the resolution,
+    /// and each twice the one before, up to an eighth.
+    pub is_near: bool,
     /// The answer is known to this, MiB/s.
     pub resolution_mib_s: f64,
     /// The first seed.
@@ -96,7 +99,7 @@ impl Search {
             worlds: 0,
         };
         let mut rate = self.guess_mib_s;
-        for _ in 0..PROBES_MAX {
+        for probe in 0..PROBES_MAX {
             let records = self.probe(rate, &run)?;
             found.worlds += records.len();
             records.iter().for_each(&mut tell);
@@ -106,7 +109,7 @@ impl Search {
             } else {
                 found.failed_mib_s = Some(rate);
             }
-            match self.next(found.passed_mib_s, found.failed_mib_s) {
+            match self.next(found.passed_mib_s, found.failed_mib_s, probe) {
                 Some(next) => rate = next,
                 None => break,
             }
@@ -118,9 +121,13 @@ impl Search {
         Ok(found)
     }
 
-    /// The next rate to try; none if the bracket is narrow enough.
-    fn next(&self, passed: Option<f64>, failed: Option<f64>) -> Option<f64> {
+    /// The next rate to try after so many probes and one; none if the bracket is narrow enough.
+    fn next(&self, passed: Option<f64>, failed: Option<f64>, probe: usize) -> Option<f64> {
         let step = self.resolution_mib_s;
+        let stride = |eighth: f64| match self.is_near {
+            true => eighth.min(step * (1_u64 << probe.min(32)) as f64),
+            false => eighth,
+        };
         let rounded = |rate: f64| (rate / step).round() * step;
         match (passed, failed) {
             (Some(passed), Some(failed)) => {
@@ -128,9 +135,12 @@ impl Search {
                 let is_new = middle > passed + step / 4.0 && middle < failed - step / 4.0;
                 is_new.then_some(middle)
             }
-            (Some(passed), None) => Some(rounded(passed * 1.125).max(passed + step)),
+            (Some(passed), None) => {
+                let next = rounded(passed + stride(passed * 0.125));
+                Some(next.max(passed + step))
+            }
             (None, Some(failed)) => {
-                let next = rounded(failed / 1.125).min(failed - step);
+                let next = rounded(failed - stride(failed - failed / 1.125)).min(failed - step);
                 (next > 0.0).then_some(next)
             }
             (None, None) => Some(self.guess_mib_s),
@@ -180,6 +190,7 @@ mod tests {
     fn search(guess: f64, threads: usize) -> Search {
         Search {
             guess_mib_s: guess,
+            is_near: false,
             resolution_mib_s: 1.0,
             seed: 1,
             seeds: 3,
@@ -202,6 +213,23 @@ mod tests {
             assert_eq!(found.failed_mib_s, Some(51.0), "from {guess}");
             assert_eq!(found.records.len(), 3);
         }
+    }
+
+    #[test]
+    fn a_guess_that_is_near_saves_probes_and_one_that_is_not_costs_few() {
+        let worlds = |guess, is_near| {
+            let search = Search {
+                is_near,
+                seeds: 1,
+                ..search(guess, 1)
+            };
+            let found = search.run(limited, |_| {}).expect("runs");
+            assert_eq!(found.passed_mib_s, Some(50.0), "from {guess}");
+            found.worlds
+        };
+        assert_eq!(worlds(50.0, true), 2);
+        assert!(worlds(48.0, true) < worlds(48.0, false));
+        assert!(worlds(100.0, true) <= worlds(100.0, false) + 3);
     }
 
     #[test]

@@ -209,6 +209,7 @@ impl Sweep {
             } => {
                 let search = Search {
                     guess_mib_s: *guess_mib_s,
+                    is_near: false,
                     resolution_mib_s: *resolution_mib_s,
                     seed: self.seed,
                     seeds: self.seeds.max(1),

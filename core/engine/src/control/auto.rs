@@ -9,18 +9,23 @@
 //! by the measured score as a share of the computed one, so that a load that changes
 //! meanwhile does not pass for a better size.
 //!
-//! Memory: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
+//! Memory that keeps what is unread: live chains hold a part of their prefetches on average, which is measured ([`Auto::held`]).
 //! Sizes that would fill more than [`POOL_SHARE`] of memory in this way are scaled down at once,
 //! all by the same factor, which keeps the square-root rule (automated-prefetching section 5:
 //! minimise seeks subject to a sum of sizes). Evictions of unread prefetches shrink that share
 //! quickly, and their absence restores it slowly.
+//!
+//! Memory that does not, as a page cache: how long a prefetch stays is computed for each size
+//! ([`Auto::in_page_cache`]), and what its viewer has not read by then is read again on paper as in
+//! fact. The time is corrected by how much was really read again. Evictions as such say little: of
+//! what viewers leave behind, some always goes before its chain is known to have ended.
 //!
 //! Invariants: every size is within the bounds; sizes grow by half at most at a time, and
 //! each change takes as long as a prefetch lasts.
 
 use headlong_units::{Duration, Instant, MIB};
 
-use super::past::Past;
+use super::past::{Past, Work};
 use super::ramp::Ramp;
 use super::{Limits, Reason, Seen, Verdict, is_share, score};
 use crate::stats::Stats;
@@ -33,8 +38,9 @@ const TRIAL: Duration = Duration::from_secs(90);
 /// reads those who come at once wait longer for each other. In virtual time, SD and HD with reads
 /// of 19, 53, 100 and 141 ms begin to fail at 98, 92, 90 and 88 %: between 0.7 and 1.2 s.
 const HEADROOM: Duration = Duration::from_millis(900);
-/// Part of memory that unread prefetches may take, of 1.
-const POOL_SHARE: f64 = 0.80;
+/// Part of memory that unread prefetches may take, of 1; the rest is for what is being sent and for
+/// chains that are ahead of the average.
+const POOL_SHARE: f64 = 0.875;
 /// So often the best known factor is judged before one beside it is tried.
 const JUDGED_BEFORE_TRIAL: u32 = 10;
 /// Fewer chains that ended tell too little about those that come.
@@ -48,6 +54,14 @@ const GAIN: f64 = 0.01;
 const NEAR: f64 = 0.02;
 /// A score must be lower by this, of 1, to count as lower: scores of so short a time scatter.
 const SCATTER: f64 = 0.03;
+/// What stays in memory until it is read.
+const FOREVER: Duration = Duration(u64::MAX);
+/// The longest time that is looked for, for prefetches in a page cache.
+const STAYS_MAX: Duration = Duration::from_secs(600);
+/// Halvings of the way to the time that prefetches stay in a page cache.
+const STAYS_ROUNDS: u32 = 16;
+/// Bounds of what is measured of that time as a part of what is computed.
+const REACH: (f64, f64) = (0.75, 1.25);
 /// Factors of descent: quarters of an octave, from half to twice the optimum.
 const FACTORS: [f64; 9] = [0.5, 0.595, 0.707, 0.841, 1.0, 1.189, 1.414, 1.682, 2.0];
 const FACTOR_ONE: usize = 4;
@@ -71,6 +85,14 @@ pub(crate) struct Auto {
     judged_count: u32,
     tries_larger: bool,
     hit_ratio: f64,
+    /// Bytes sent in a second, over a minute.
+    sent_rate: f64,
+    /// Share of what is read from the device that had been read and has gone unread, of 1, over a
+    /// minute.
+    again: f64,
+    again_bytes: Option<u64>,
+    /// What stays in a page cache, as a part of what is computed: corrected by what is evicted.
+    reach: f64,
     /// Share of the time that the device is busy, over a minute.
     busy: f64,
     /// The optimum that sizes follow.
@@ -92,6 +114,10 @@ impl Auto {
             judged_count: 0,
             tries_larger: false,
             hit_ratio: 0.0,
+            sent_rate: 0.0,
+            again: 0.0,
+            again_bytes: None,
+            reach: 0.9,
             busy: 0.0,
             scores: [None; FACTORS.len()],
             adopted: None,
@@ -119,6 +145,9 @@ impl Auto {
         }
         self.next_look = seen.now + INTERVAL;
         let in_use = ramp.bytes(seen.now);
+        if !self.limits.keeps_unread {
+            self.correct_page_cache(seen, past, in_use);
+        }
         let (optimum, cost) = self.optimum(seen, past, drive, in_use);
         self.adopted = Some(optimum);
         let (reason, score) = self.judge(seen, ramp, cost);
@@ -153,15 +182,26 @@ impl Auto {
         let before = self.last_tick.replace(seen.stats).unwrap_or(seen.stats);
         let counted = seen.stats - before;
         let sizes = seen.sizes_in_force(self.pool_bytes(seen.memory_bytes));
+        self.sent_rate +=
+            (counted.bytes_sent as f64 / super::TICK.as_secs_f64() - self.sent_rate) / 12.0;
         let busy = counted.busy_time.0 as f64 / super::TICK.0 as f64;
         self.busy += (busy.min(1.0) - self.busy) / 12.0;
         if counted.bytes_sent > 0 {
             let reused = counted.bytes_reused as f64 / counted.bytes_sent as f64;
             self.hit_ratio += (reused - self.hit_ratio) / 16.0;
         }
-        if seen.chains >= 8 && sizes > 0.0 {
+        if seen.chains >= 8 && sizes > 0.0 && self.limits.keeps_unread {
             let held = (seen.unread_bytes as f64 / sizes).clamp(0.3, 1.25);
             self.held += (held - self.held) / 8.0;
+        }
+        let again_before = self.again_bytes.replace(seen.again_bytes);
+        let again_bytes = seen.again_bytes - again_before.unwrap_or(seen.again_bytes);
+        if counted.bytes_read > 0 {
+            let again = again_bytes as f64 / counted.bytes_read as f64;
+            self.again += (again.min(1.0) - self.again) / 12.0;
+        }
+        if !self.limits.keeps_unread {
+            return false;
         }
         let evicted = is_share(counted.prefetch_evicted_bytes, counted.bytes_sent.max(1), 1);
         if evicted {
@@ -183,13 +223,17 @@ impl Auto {
     ) -> (u64, f64) {
         let pool = self.pool_bytes(seen.memory_bytes) as f64;
         let cost = |bytes: u64| {
+            if !self.limits.keeps_unread {
+                let (work, unread) = self.in_page_cache(seen, past, bytes);
+                return self.cost(seen, drive, work, unread);
+            }
             // The mean size at this reference; every rule with a reference is linear in it.
             let mean = seen.size_mean_bytes as f64 * bytes as f64 / in_use.max(1) as f64;
             let sizes = mean * seen.chains as f64;
             let scale = if sizes > pool { pool / sizes } else { 1.0 };
             let unread = sizes * scale * self.held;
-            let work = past.replay(bytes, scale, seen.stats.bytes_sent);
-            work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
+            let work = past.replay(bytes, scale, FOREVER, seen.stats.bytes_sent);
+            self.cost(seen, drive, work, unread)
         };
         let mut candidates = alloc::vec::Vec::new();
         let mut octave = self.limits.bytes_min;
@@ -213,6 +257,46 @@ impl Auto {
             return (before, cost(in_use));
         }
         (near.map_or(in_use, |(bytes, _)| *bytes), cost(in_use))
+    }
+
+    /// Disk time for each byte sent, for the part of the time that can be used, if chains do
+    /// such `work` and hold `unread` bytes.
+    fn cost(&self, seen: &Seen, drive: super::DriveTimes, work: Work, unread: f64) -> f64 {
+        work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
+    }
+
+    /// What is computed for the size in use, beside what happens there.
+    fn correct_page_cache(&mut self, seen: &Seen, past: &Past, in_use: u64) {
+        let (work, _) = self.in_page_cache(seen, past, in_use);
+        let sizes = (seen.chains as f64 * work.kept_bytes).max(1.0);
+        let held = (seen.unread_bytes as f64 / sizes).clamp(0.3, 1.25);
+        self.held += (held - self.held) / 3.0;
+        let surplus = self.again - work.gone();
+        self.reach = (self.reach * (1.0 - surplus.clamp(-0.2, 0.2) / 3.0)).clamp(REACH.0, REACH.1);
+    }
+
+    /// What prefetches of a reference size would make the device do above a page cache, and how
+    /// many bytes would be unread.
+    ///
+    /// A page goes when the rest of the cache was used since: what is read from the device, and
+    /// what lay there unread and was sent meanwhile. The less stays, the more is read again, and the
+    /// less stays: the time is the one at which both agree.
+    fn in_page_cache(&self, seen: &Seen, past: &Past, bytes: u64) -> (Work, f64) {
+        let memory = seen.memory_bytes as f64;
+        let mut stays = STAYS_MAX;
+        let mut found = (Work::default(), 0.0);
+        for _ in 0..STAYS_ROUNDS {
+            let reached = Duration((stays.0 as f64 * self.reach) as u64);
+            let work = past.replay(bytes, 1.0, reached, seen.stats.bytes_sent);
+            let unread = seen.chains as f64 * work.kept_bytes * self.held;
+            let by_sent = work.bytes_read / work.bytes_sent.max(1.0);
+            let read_rate = self.sent_rate * (1.0 - self.hits(seen, unread)) * by_sent;
+            let seconds = (memory - unread).max(memory / 16.0) / read_rate.max(1.0);
+            let next = Duration((seconds * 1e9) as u64).min(STAYS_MAX);
+            found = (work, unread);
+            stays = Duration(stays.0 / 2 + next.0 / 2);
+        }
+        found
     }
 
     /// Descent on the factor, when it has been in use for long enough under load.

@@ -4,7 +4,7 @@ use headlong_units::{BitRate, Instant, KIB};
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Control, ControlConfig, EngineConfig};
+use crate::config::{Control, ControlConfig, EngineConfig, Retention};
 use crate::control::past::Ended;
 use crate::control::{Controller, DriveTimes, TICK};
 
@@ -16,6 +16,7 @@ struct Bench {
     now: Instant,
     stats: Stats,
     chains: u64,
+    memory_bytes: u64,
     unread_bytes: u64,
     evicted_percent: u64,
     /// Disk time for each MiB sent.
@@ -24,8 +25,13 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with(MEMORY, Retention::Interval)
+    }
+
+    fn with(memory_bytes: u64, retention: Retention) -> Self {
         let controller = Controller::new(&EngineConfig {
-            memory_bytes: MEMORY,
+            memory_bytes,
+            retention,
             control: ControlConfig {
                 mode: Control::Auto,
                 ..ControlConfig::default()
@@ -37,6 +43,7 @@ impl Bench {
             now: Instant::ZERO,
             stats: Stats::default(),
             chains: 100,
+            memory_bytes,
             unread_bytes: 300 * MIB,
             evicted_percent: 0,
             cost: Duration::from_millis(12),
@@ -51,6 +58,7 @@ impl Bench {
                 whole_bytes: whole,
                 rule_bytes_per_mib: MIB,
                 ahead_bytes: 512 * KIB,
+                pace: BitRate::from_kbps(2_000),
                 sent_bytes: self.stats.bytes_sent,
             });
         }
@@ -82,7 +90,8 @@ impl Bench {
                 pace_mean: BitRate::from_kbps(2_000),
                 bit_rate_mean: Some(BitRate::from_kbps(2_000)),
                 drive: Some(drive),
-                memory_bytes: MEMORY,
+                again_bytes: self.stats.prefetch_evicted_bytes,
+                memory_bytes: self.memory_bytes,
                 unread_bytes: self.unread_bytes,
             });
         }
@@ -134,6 +143,42 @@ fn evictions_shrink_the_pool_and_their_absence_restores_it() {
     bench.evicted_percent = 0;
     bench.seconds(1_800);
     assert!(cut(&bench) > cautious * 3 / 2);
+}
+
+/// 300 viewers of 2,000 kbps above a page cache, half of which is unread; they stay for long.
+fn above_a_page_cache(memory_bytes: u64) -> Bench {
+    let mut bench = Bench::with(memory_bytes, Retention::PageCache);
+    bench.chains = 300;
+    bench.unread_bytes = memory_bytes / 2;
+    bench.leave(512, 60 * MIB, 100 * MIB);
+    bench
+}
+
+#[test]
+fn above_a_page_cache_a_size_is_about_what_viewers_read_before_it_goes() {
+    let found = |memory_bytes| {
+        let mut bench = above_a_page_cache(memory_bytes);
+        bench.seconds(300);
+        bench.bytes()
+    };
+    // 75 MiB/s go through it: a piece that nobody uses stays for some ten seconds in a GiB, in which
+    // a viewer reads some 2.5 MiB.
+    let (small, large) = (found(1024 * MIB), found(4096 * MIB));
+    assert!((MIB..4 * MIB).contains(&small), "{small}");
+    assert!(large > 2 * small, "{small} {large}");
+}
+
+#[test]
+fn above_a_page_cache_what_is_read_again_makes_sizes_smaller_but_not_without_end() {
+    let mut bench = above_a_page_cache(2048 * MIB);
+    bench.seconds(300);
+    let before = bench.bytes();
+    bench.evicted_percent = 30;
+    bench.seconds(300);
+    let after = bench.bytes();
+    assert!(after < before, "{before} {after}");
+    bench.seconds(3_600);
+    assert!(bench.bytes() > before / 3, "{before} {}", bench.bytes());
 }
 
 #[test]

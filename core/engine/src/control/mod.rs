@@ -20,7 +20,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
-use crate::config::{Control, ControlConfig, EngineConfig, SizingConfig};
+use crate::config::{Control, ControlConfig, EngineConfig, Retention, SizingConfig};
 use crate::stats::Stats;
 use auto::Auto;
 use paper::Paper;
@@ -52,6 +52,8 @@ pub(crate) struct Seen {
     pub(crate) bit_rate_mean: Option<BitRate>,
     /// The device, as measured.
     pub(crate) drive: Option<DriveTimes>,
+    /// Bytes read again for a chain since the beginning because they had gone unread.
+    pub(crate) again_bytes: u64,
     /// The pool.
     pub(crate) memory_bytes: u64,
     /// Of it, what is prefetched and not read yet, or on its way.
@@ -195,6 +197,7 @@ pub(crate) struct Controller {
     size_mean_bytes: u64,
     bit_rate_mean: Option<BitRate>,
     memory_bytes: u64,
+    again_bytes: u64,
     last: Option<Verdict>,
     next_tick: Instant,
     changes: VecDeque<SizeChange>,
@@ -213,6 +216,8 @@ pub(crate) struct Limits {
     pub(crate) rules: ControlConfig,
     pub(crate) bytes_min: u64,
     pub(crate) bytes_max: u64,
+    /// Whether memory keeps what nobody has read yet; a page cache does not.
+    pub(crate) keeps_unread: bool,
 }
 
 impl Limits {
@@ -226,6 +231,7 @@ impl Limits {
             rules,
             bytes_min: rules.step_bytes,
             bytes_max: bytes_max.max(rules.step_bytes),
+            keeps_unread: config.retention != Retention::PageCache,
         }
     }
 
@@ -266,6 +272,7 @@ impl Controller {
             size_mean_bytes: 0,
             bit_rate_mean: None,
             memory_bytes: config.memory_bytes,
+            again_bytes: 0,
             last: None,
             next_tick: Instant::ZERO,
             changes: VecDeque::new(),
@@ -330,6 +337,16 @@ impl Controller {
         self.past.record(ended);
     }
 
+    /// A chain has so much read that had been read for it before, and has gone unread.
+    pub(crate) fn record_again(&mut self, bytes: u64) {
+        self.again_bytes += bytes;
+    }
+
+    /// Bytes read again in this way since the beginning.
+    pub(crate) fn again_bytes(&self) -> u64 {
+        self.again_bytes
+    }
+
     /// What the memory leaves of a prefetch of `wanted` bytes; `None` if no controller says.
     ///
     /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
@@ -338,7 +355,8 @@ impl Controller {
         let Brain::Auto(auto) = &self.brain else {
             return None;
         };
-        if self.size_mean_bytes == 0 {
+        // A page cache knows no shares.
+        if self.size_mean_bytes == 0 || !self.limits.keeps_unread {
             return None;
         }
         let pool = u128::from(auto.pool_bytes(self.memory_bytes));

@@ -71,6 +71,7 @@ impl Bench {
             pace_mean: BitRate::from_kbps(400),
             bit_rate_mean: None,
             drive: self.drive,
+            again_bytes: 0,
             memory_bytes: 1024 * MIB,
             unread_bytes: 0,
         });

@@ -6,6 +6,8 @@
 
 use alloc::collections::VecDeque;
 
+use headlong_units::{BitRate, Duration};
+
 use super::DriveTimes;
 
 /// Chains remembered.
@@ -22,6 +24,8 @@ pub(crate) struct Ended {
     pub(crate) rule_bytes_per_mib: u64,
     /// It had its next prefetch queued when it had so much left.
     pub(crate) ahead_bytes: u64,
+    /// How fast its viewer read.
+    pub(crate) pace: BitRate,
     /// Bytes sent to all viewers by the time it ended.
     pub(crate) sent_bytes: u64,
 }
@@ -38,9 +42,18 @@ pub(crate) struct Work {
     pub(crate) reads: f64,
     pub(crate) bytes_read: f64,
     pub(crate) bytes_sent: f64,
+    /// What is read of a prefetch before it has gone, at most, on average.
+    pub(crate) kept_bytes: f64,
+    /// How large prefetches are, on average.
+    pub(crate) size_bytes: f64,
 }
 
 impl Work {
+    /// Part of a prefetch that has gone before it is read, of 1.
+    pub(crate) fn gone(&self) -> f64 {
+        1.0 - self.kept_bytes / self.size_bytes.max(1.0)
+    }
+
     /// Nanoseconds of disk time for each read.
     pub(crate) fn read_time(&self, drive: DriveTimes) -> f64 {
         self.cost(drive) * self.bytes_sent.max(1.0) / self.reads.max(1.0)
@@ -52,6 +65,13 @@ impl Work {
         let time = self.reads * drive.reposition.0 as f64 + self.bytes_read * per_byte;
         time / self.bytes_sent.max(1.0)
     }
+}
+
+/// What is read of a prefetch of `size` bytes, if `reached` are while it stays, on average: times
+/// scatter, by a quarter.
+fn kept_of(size: f64, reached: u64) -> f64 {
+    let reached = reached.max(1) as f64;
+    (size.min(reached * 0.75) + size.min(reached) + size.min(reached * 1.25)) / 3.0
 }
 
 impl Past {
@@ -69,35 +89,42 @@ impl Past {
         self.chains.len()
     }
 
-    /// What the reference size `bytes`, times `scale` for want of memory, would have made of them.
+    /// What the reference size `bytes`, times `scale` for want of memory, would have made of them,
+    /// if what is prefetched stays in memory for `stays`: what a viewer has not read by then is read
+    /// again.
     ///
     /// Those who ended are too short a picture while the long ones go on: what was sent
     /// in the same time beyond them, up to now (`sent_bytes`), counts as prefetches read to
     /// the end.
-    pub(crate) fn replay(&self, bytes: u64, scale: f64, sent_bytes: u64) -> Work {
+    pub(crate) fn replay(&self, bytes: u64, scale: f64, stays: Duration, sent_bytes: u64) -> Work {
         let mut work = Work::default();
-        let mut rule_sum = 0.0;
+        let (mut read_sum, mut kept_sum) = (0.0, 0.0);
         for chain in &self.chains {
             let rule = chain.rule_bytes_per_mib as f64 * bytes as f64 / headlong_units::MIB as f64;
             let size = (rule * scale).max(1.0);
             let (read, whole) = (chain.read_bytes as f64, chain.whole_bytes as f64);
-            let ahead = (chain.ahead_bytes as f64).min(size);
+            let kept = kept_of(size, chain.pace.bytes_in(stays));
+            let ahead = (chain.ahead_bytes as f64).min(kept);
             let wanted = (read + ahead).min(whole).max(1.0);
-            let reads = libm::ceil(wanted / size);
+            let reads = libm::ceil(wanted / kept);
             // The last read may end with the stream, before it is a whole prefetch.
-            let read_bytes = (reads * size).min(whole.max(read));
+            let last = size.min((whole.max(read) - (reads - 1.0) * kept).max(1.0));
+            let read_bytes = (reads - 1.0) * size + last;
             work.reads += reads;
             work.bytes_read += read_bytes;
             work.bytes_sent += read;
-            rule_sum += size;
+            read_sum += size;
+            kept_sum += kept;
         }
         let Some(first) = self.chains.front() else {
             return work;
         };
+        work.kept_bytes = kept_sum / self.chains.len() as f64;
+        work.size_bytes = read_sum / self.chains.len() as f64;
         let beyond = sent_bytes.saturating_sub(first.sent_bytes) as f64 - work.bytes_sent;
         if beyond > 0.0 {
-            work.reads += beyond / (rule_sum / self.chains.len() as f64);
-            work.bytes_read += beyond;
+            work.reads += beyond / work.kept_bytes;
+            work.bytes_read += beyond * read_sum / kept_sum;
             work.bytes_sent += beyond;
         }
         work
@@ -107,7 +134,9 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headlong_units::{Duration, KIB, MIB};
+    use headlong_units::{KIB, MIB};
+
+    const EVER: Duration = Duration(u64::MAX);
 
     fn chain(read_bytes: u64, whole_bytes: u64) -> Ended {
         Ended {
@@ -115,6 +144,7 @@ mod tests {
             whole_bytes,
             rule_bytes_per_mib: MIB,
             ahead_bytes: 512 * KIB,
+            pace: BitRate::from_kbps(2_000),
             sent_bytes: 0,
         }
     }
@@ -129,21 +159,21 @@ mod tests {
     fn a_chain_costs_a_read_for_each_prefetch_it_came_near_the_end_of() {
         let past = past(&[chain(4 * MIB, 100 * MIB)]);
         // At 4 MiB its next prefetch had been queued when it left.
-        let work = past.replay(4 * MIB, 1.0, 0);
+        let work = past.replay(4 * MIB, 1.0, EVER, 0);
         assert_eq!((work.reads, work.bytes_read), (2.0, 8.0 * MIB as f64));
-        let work = past.replay(5 * MIB, 1.0, 0);
+        let work = past.replay(5 * MIB, 1.0, EVER, 0);
         assert_eq!((work.reads, work.bytes_read), (1.0, 5.0 * MIB as f64));
     }
 
     #[test]
     fn nothing_is_read_beyond_the_end_of_a_stream() {
-        let work = past(&[chain(6 * MIB, 6 * MIB)]).replay(4 * MIB, 1.0, 0);
+        let work = past(&[chain(6 * MIB, 6 * MIB)]).replay(4 * MIB, 1.0, EVER, 0);
         assert_eq!((work.reads, work.bytes_read), (2.0, 6.0 * MIB as f64));
     }
 
     #[test]
     fn what_goes_on_counts_without_waste() {
-        let work = past(&[chain(MIB, 2 * MIB)]).replay(2 * MIB, 1.0, 9 * MIB);
+        let work = past(&[chain(MIB, 2 * MIB)]).replay(2 * MIB, 1.0, EVER, 9 * MIB);
         assert_eq!(work.bytes_sent, 9.0 * MIB as f64);
         assert_eq!(work.bytes_read, 10.0 * MIB as f64);
         assert_eq!(work.reads, 1.0 + 4.0);
@@ -157,9 +187,22 @@ mod tests {
             reposition: Duration::from_millis(16),
             transfer_per_mib: Duration::from_millis(8),
         };
-        let cost = |past: &Past, bytes| past.replay(bytes, 1.0, 0).cost(drive);
+        let cost = |past: &Past, bytes| past.replay(bytes, 1.0, EVER, 0).cost(drive);
         assert!(cost(&short, 2 * MIB) < cost(&short, 16 * MIB));
         assert!(cost(&long, 16 * MIB) < cost(&long, 2 * MIB));
+    }
+
+    #[test]
+    fn what_is_evicted_before_its_viewer_comes_is_read_again() {
+        // 2,000 kbps for 8.4 s: 2 MiB are read before a prefetch has gone.
+        let stays = Duration::from_millis(8_389);
+        let large = past(&[chain(8 * MIB, 100 * MIB)]).replay(4 * MIB, 1.0, stays, 0);
+        assert_eq!(large.reads, 5.0);
+        assert_eq!(large.bytes_read, 20.0 * MIB as f64);
+        assert!((0.45..0.55).contains(&large.gone()), "{}", large.gone());
+        let small = past(&[chain(8 * MIB, 100 * MIB)]).replay(MIB, 1.0, stays, 0);
+        assert_eq!((small.reads, small.bytes_read), (9.0, 9.0 * MIB as f64));
+        assert_eq!(small.gone(), 0.0);
     }
 
     #[test]
@@ -169,7 +212,7 @@ mod tests {
             past.record(chain(2 * MIB, 2 * MIB));
         }
         assert_eq!(past.len(), CHAINS_MAX);
-        let sent = past.replay(MIB, 1.0, 0).bytes_sent;
+        let sent = past.replay(MIB, 1.0, EVER, 0).bytes_sent;
         assert_eq!(sent, (CHAINS_MAX as u64 * 2 * MIB) as f64);
     }
 }

@@ -48,9 +48,23 @@ impl Shard {
             whole_bytes: stream.layout.size_bytes().saturating_sub(chain.start),
             rule_bytes_per_mib: u64::try_from(rule / u128::from(reference)).unwrap_or(u64::MAX),
             ahead_bytes: horizon.max(chain.last_request_bytes),
+            pace: self.pace_over_all(chain),
             sent_bytes: self.stats.bytes_sent,
         };
         self.control.record_chain(ended);
+    }
+
+    /// How fast a chain that ended was read, without the silence behind it.
+    fn pace_over_all(&self, chain: &Chain) -> BitRate {
+        let stream = self.streams.get(&chain.stream);
+        let known = stream.and_then(|stream| stream.bit_rate);
+        chain
+            .hints
+            .bit_rate
+            .or(known)
+            .or_else(|| chain.pace.long_run(chain.last_seen))
+            .or(self.control.bit_rate_mean())
+            .unwrap_or(self.config.pace_default)
     }
 
     fn seen(&self) -> Seen {
@@ -77,6 +91,7 @@ impl Shard {
                 .checked_div(rated)
                 .map(|rate| BitRate(u64::try_from(rate).unwrap_or(u64::MAX))),
             drive: self.control.drive(),
+            again_bytes: self.control.again_bytes(),
             memory_bytes: self.config.memory_bytes,
             unread_bytes: memory.unread_bytes + memory.filling_bytes,
         }

@@ -412,6 +412,7 @@ impl Shard {
             stream.layout.place(last_piece),
         );
         let length = last.offset + last.length - first.offset;
+        let (start, end) = (first.logical, last.logical + last.length);
         let physical = stream
             .layout
             .physical(first.part, first.offset)
@@ -433,6 +434,9 @@ impl Shard {
         }
         if let Some(chain) = self.chains.get_mut(job.chain) {
             chain.prefetched_bytes += length;
+            let again = chain.read_once_end.min(end).saturating_sub(start);
+            chain.read_once_end = chain.read_once_end.max(end);
+            self.control.record_again(again);
         }
         self.tell_waiters_issued(job.stream, job.from, last_piece);
         self.commands.push_back(Command::Read(ReadCommand {

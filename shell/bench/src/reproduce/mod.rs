@@ -21,7 +21,7 @@ use crate::record::RunRecord;
 use crate::told::{MB, comparison_page};
 use crate::virtual_command::{Virtual, limits};
 
-pub use automated::reproduce_virtual;
+pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use published::{Paper, Published, Shape};
 use reading::Reading;
 

@@ -34,7 +34,6 @@ struct Effort {
     seeds: u64,
     resolution_mib_s: f64,
     sizes_mib: &'static [u64],
-    is_quick: bool,
 }
 
 const FULL: Effort = Effort {
@@ -45,7 +44,6 @@ const FULL: Effort = Effort {
     seeds: 1,
     resolution_mib_s: 1.0,
     sizes_mib: &SIZES_MIB,
-    is_quick: false,
 };
 
 const QUICK: Effort = Effort {
@@ -56,7 +54,6 @@ const QUICK: Effort = Effort {
     seeds: 1,
     resolution_mib_s: 2.0,
     sizes_mib: &SIZES_QUICK_MIB,
-    is_quick: true,
 };
 
 /// Where a search begins that knows nothing.
@@ -169,15 +166,44 @@ struct Reproduced {
     in_action: Vec<InAction>,
 }
 
+/// What of it is to be made, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Fewer scenarios and sizes, in coarser steps.
+    pub is_quick: bool,
+    /// Names of the scenarios to be made, of [`scenario_names`]; all of them if empty.
+    pub scenarios: Vec<String>,
+    /// Worlds made at once; as many as there are processors if `None`.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Choice {
+    /// Those named, else all, or those of a quick reproduction.
+    fn scenarios(&self) -> Vec<Scenario> {
+        let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
+            true => scenario.is_quick || !self.is_quick,
+            false => self.scenarios.iter().any(|name| name == scenario.name),
+        };
+        SCENARIOS.iter().filter(is_meant).copied().collect()
+    }
+}
+
+/// The scenarios there are.
+pub fn scenario_names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|scenario| scenario.name)
+}
+
 /// Makes the figures again, writes the page and prints the tables.
 ///
 /// # Errors
 /// If a result cannot be written.
-pub fn reproduce_virtual(is_quick: bool, options: &Options) -> Result<Ending, BenchError> {
+pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<Ending, BenchError> {
     let started = Clock::now();
+    let is_quick = choice.is_quick;
     let effort = if is_quick { QUICK } else { FULL };
-    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let outcomes = outcomes(effort, threads);
+    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = choice.threads.unwrap_or_else(processors);
+    let outcomes = outcomes(&choice.scenarios(), effort, threads);
     let in_action = in_action(&outcomes, effort, threads);
     let result = Reproduced {
         schema: "headlong-automated-prefetching-1",
@@ -206,10 +232,9 @@ enum Part {
     Bound,
 }
 
-fn outcomes(effort: Effort, threads: NonZeroUsize) -> Vec<Outcome> {
-    let scenarios = SCENARIOS.iter().filter(|s| s.is_quick || !effort.is_quick);
+fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Vec<Outcome> {
     let mut tasks = Vec::new();
-    for scenario in scenarios.clone() {
+    for scenario in scenarios {
         let mut parts = vec![
             Part::Sizes(Memory::PageCache),
             Part::Sizes(Memory::Own),
@@ -258,7 +283,7 @@ fn outcomes(effort: Effort, threads: NonZeroUsize) -> Vec<Outcome> {
         }
         outcome
     };
-    scenarios.map(of).collect()
+    scenarios.iter().map(of).collect()
 }
 
 impl Part {
@@ -339,6 +364,8 @@ impl Task {
         experiment.setup.stops_at_failure = true;
         let search = Search {
             guess_mib_s,
+            // The size before is mostly a good guess.
+            is_near: guess_mib_s != GUESS_MIB_S,
             resolution_mib_s: effort.resolution_mib_s,
             seed: 1,
             seeds: effort.seeds,

@@ -13,6 +13,9 @@ pub(super) const SIZES_QUICK_MIB: [u64; 4] = [2, 4, 8, 12];
 /// What the system and its programs keep of a machine's memory (section 6.1 tells what the machine
 /// has; this is our estimate of the rest).
 const SYSTEM_BYTES: u64 = GIB / 2;
+/// A viewer asks for one piece of SD or five of HD at a time, and every size is a whole number of
+/// them: smaller pieces make more events and no other results.
+const PIECE_BYTES: u64 = 512 * KIB;
 /// Bit rates of the two kinds of titles (section 6.2): 512 and 2,560 KiB for ten seconds.
 const SD_RATE: BitRate = BitRate(419_430);
 const HD_RATE: BitRate = BitRate(2_097_152);
@@ -190,6 +193,7 @@ impl Scenario {
             ..Setup::default()
         };
         let engine = &mut setup.engine;
+        engine.piece_bytes = PIECE_BYTES;
         engine.memory_bytes = self.memory_gib * GIB - SYSTEM_BYTES;
         engine.admission = Admission::Accept;
         engine.sizing.policy = Policy::Fixed;
@@ -198,6 +202,7 @@ impl Scenario {
             engine.order = Order::Fcfs;
             engine.retention = Retention::PageCache;
             engine.ahead_horizon = Duration::ZERO;
+            engine.outstanding_reads_max = 1;
         }
         let start_bytes = self.start_mib() * MIB;
         match sizing {
