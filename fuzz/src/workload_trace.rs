@@ -1,5 +1,6 @@
 //! A trace of viewers, in any dialect.
 
+use headlong_player::Plan;
 use headlong_workload::{Dialect, Trace};
 
 /// What is read is written and read again as itself, but for thinking before a session's first call
@@ -14,6 +15,13 @@ pub fn run(data: &[u8]) {
         for call in session.calls() {
             assert!((call.object.0 as usize) < trace.objects.len());
             assert!(call.range.is_none_or(|range| range.start < range.end));
+        }
+        if let Plan::Adaptive(plan) = &session.plan {
+            assert_eq!(plan.check(), []);
+            for rendition in 0..plan.title.renditions.len() {
+                let place = plan.title.place(rendition, 0).expect("it was checked");
+                assert!((place.object.0 as usize) < trace.objects.len());
+            }
         }
     }
     let text = trace

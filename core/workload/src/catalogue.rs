@@ -4,8 +4,11 @@
 //! path says its number. So whoever has a URL and a range can check what came back, with no list of
 //! files beside it ([`locate`]).
 //!
+//! A work in several renditions is a title for each: numbers one after another, upwards by bit rate,
+//! same rank and duration.
+//!
 //! Invariants: title numbers count from 0 through all groups; within a group they are in order of
-//! popularity; the order of creation is drawn apart from that, so popularity and place on the disk
+//! popularity and then of bit rate; the order of creation is drawn apart from that, so popularity and place on the disk
 //! have nothing to do with one another (thesis 3.5.2).
 
 use alloc::format;
@@ -17,26 +20,30 @@ use headlong_units::{ByteRange, Duration};
 
 use crate::specification::{Specification, TitleGroup};
 
-/// One title.
+/// One title, or one rendition of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Title {
     /// Its number, from 0, unique in the catalogue: its content's, and its file's name.
     pub number: u32,
     /// Its group: a place in [`Catalogue::groups`].
     pub group: u32,
-    /// Its popularity within the group; 0 is the most popular.
+    /// Its popularity within the group; 0 is the most popular. All renditions of a work share it.
     pub rank: u32,
+    /// Which rendition of its work, from 0; those before it have the numbers before its.
+    pub rendition: u32,
     /// How long it plays.
     pub duration: Duration,
     /// Length of a segment.
     pub segment_time: Duration,
     /// Bytes of a segment: exactly if all are equal, else on average.
     pub segment_bytes: u64,
-    /// Where each segment ends; empty if all are equal.
+    /// Where each segment ends, from the start of the content; empty if all are equal.
     pub segment_ends: Vec<u64>,
+    /// Bytes before the content: the table of the segments' offsets (thesis 5.1.3).
+    pub header_bytes: u64,
     /// Bytes of content.
     pub bytes: u64,
-    /// Bytes in files: the content and its padding.
+    /// Bytes in files: the header, the content and its padding.
     pub file_bytes: u64,
 }
 
@@ -44,6 +51,15 @@ impl Title {
     /// Its bit rate, in bits per second.
     pub fn bit_rate(&self) -> f64 {
         self.segment_bytes as f64 * 8.0 / self.segment_time.as_secs_f64()
+    }
+
+    /// How many segments it has, the last perhaps a shorter one.
+    pub fn segments(&self) -> u32 {
+        let count = match self.segment_ends.len() {
+            0 => self.bytes.div_ceil(self.segment_bytes.max(1)),
+            count => count as u64,
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 }
 
@@ -82,7 +98,8 @@ impl Catalogue {
             for rank in 0..group.count {
                 let number = titles.len() as u32;
                 let pad = specification.storage.pad_bytes;
-                titles.push(draw(group, &generator, (number, index as u32, rank), pad));
+                let work = draw(group, &generator, (number, index as u32, rank), pad);
+                titles.extend(work);
             }
         }
         let mut creation_order: Vec<u32> = (0..titles.len() as u32).collect();
@@ -102,6 +119,14 @@ impl Catalogue {
     /// Bytes of all files.
     pub fn file_bytes(&self) -> u64 {
         self.titles.iter().map(|title| title.file_bytes).sum()
+    }
+
+    /// The title and all other renditions of its work, upwards by bit rate.
+    pub fn renditions(&self, title: &Title) -> &[Title] {
+        let first = title.number.saturating_sub(title.rendition) as usize;
+        let rest = self.titles.get(first..).unwrap_or_default();
+        let is_same = |other: &&Title| (other.group, other.rank) == (title.group, title.rank);
+        &rest[..rest.iter().take_while(is_same).count()]
     }
 
     /// The files of one title, in order.
@@ -160,7 +185,8 @@ impl Catalogue {
     }
 }
 
-fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: u64) -> Title {
+/// One work: its title, or a title for each of its renditions.
+fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: u64) -> Vec<Title> {
     let (number, group_index, rank) = place;
     let mut generator = generator.fork_at(u64::from(rank));
     let unit = generator.unit();
@@ -172,31 +198,46 @@ fn draw(group: &TitleGroup, generator: &Generator, place: (u32, u32, u32), pad: 
     let seconds = group.durations.law.quantile(share);
     // Whole milliseconds, and at least one: a title of no bytes cannot be asked for.
     let duration = Duration::from_millis(libm::round(seconds * 1000.0).max(1.0) as u64);
-    let segment_bytes = pick(&group.segment_bytes, generator.unit());
-    let constant = u128::from(duration.0) * u128::from(segment_bytes)
-        / u128::from(group.segment_time.0.max(1));
-    let constant = u64::try_from(constant).unwrap_or(u64::MAX).max(1);
-    let segment_ends = match group.segment_variation > 0.0 {
-        true => vary(
-            &mut generator,
-            group.segment_variation,
-            segment_bytes,
-            constant,
-        ),
-        false => Vec::new(),
-    };
-    let bytes = segment_ends.last().copied().unwrap_or(constant);
-    Title {
-        number,
-        group: group_index,
-        rank,
-        duration,
-        segment_time: group.segment_time,
-        segment_bytes,
-        segment_ends,
-        bytes,
-        file_bytes: bytes.div_ceil(pad.max(1)).saturating_mul(pad.max(1)),
+    let title =
+        |rendition: u32, duration: Duration, segment_bytes: u64, mut generator: Generator| {
+            let constant = u128::from(duration.0) * u128::from(segment_bytes)
+                / u128::from(group.segment_time.0.max(1));
+            let constant = u64::try_from(constant).unwrap_or(u64::MAX).max(1);
+            let variation = group.segment_variation;
+            let segment_ends = match variation > 0.0 {
+                true => vary(&mut generator, variation, segment_bytes, constant),
+                false => Vec::new(),
+            };
+            let mut title = Title {
+                number: number + rendition,
+                group: group_index,
+                rank,
+                rendition,
+                duration,
+                segment_time: group.segment_time,
+                segment_bytes,
+                bytes: segment_ends.last().copied().unwrap_or(constant),
+                segment_ends,
+                header_bytes: 0,
+                file_bytes: 0,
+            };
+            title.header_bytes = group.table_entry_bytes * u64::from(title.segments());
+            let bytes = title.header_bytes.saturating_add(title.bytes);
+            title.file_bytes = bytes.div_ceil(pad.max(1)).saturating_mul(pad.max(1));
+            title
+        };
+    if group.renditions.is_empty() {
+        let segment_bytes = pick(&group.segment_bytes, generator.unit());
+        return alloc::vec![title(0, duration, segment_bytes, generator)];
     }
+    // Whole segments: every rendition is cut at the same moments, and players play whole ones.
+    let segments = libm::round(duration.as_secs_f64() / group.segment_time.as_secs_f64()).max(1.0);
+    let duration = group.segment_time.times(segments as u64);
+    // Each from the same draws: what is hard to encode is large in every rendition.
+    let sizes = (0..).zip(group.segment_sizes());
+    sizes
+        .map(|(rendition, bytes)| title(rendition, duration, bytes, generator.clone()))
+        .collect()
 }
 
 /// The item of a mix at `unit` of its shares.

@@ -6,8 +6,12 @@
 //! what was meant to differ (thesis 3.4: "the size and timing of requests is the same for all three
 //! storage methods").
 
+mod adaptive;
+mod pieces;
+
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Weak;
 use alloc::vec::Vec;
 
 use headlong_player::{Call, ObjectId, Plan, Playback, Script};
@@ -15,14 +19,20 @@ use headlong_random::{Generator, Zipf};
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, Title};
+use crate::ideal;
 use crate::specification::{
-    Arrivals, Extent, Rate, RequestSize, SESSIONS_MAX, Specification, Start, request_bytes,
+    Arrivals, Extent, PlayerKind, Rate, SESSIONS_MAX, Specification, Start,
 };
 use crate::trace::{About, Session, Trace, Warming};
+use pieces::Pieces;
 
 /// So many sessions tell how much one asks for on average, which turns a rate in bytes into one in
 /// sessions: always the same ones, however many are played.
 const SAMPLE_SESSIONS: u64 = 16_384;
+/// The same where some have to be played to know: their mean is within some percent of that of all.
+const SAMPLE_SESSIONS_PLAYED: u64 = 2048;
+/// A simple player takes a rendition of at most this share of its bandwidth, in tenths.
+const BEARABLE_TENTHS: u64 = 9;
 
 /// What exists, and what is asked of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,14 +137,10 @@ impl Iterator for SessionStream<'_> {
         if is_over {
             return None;
         }
-        let (title, requests) = self.director.session(self.index);
         let session = Session {
             arrival,
             class: self.director.class(self.index),
-            plan: Plan::Script(Script {
-                calls: self.director.calls(title, &requests, &mut self.objects),
-                playback: self.director.playback(title),
-            }),
+            plan: self.director.plan(self.index, &mut self.objects),
         };
         self.index += 1;
         Some(session)
@@ -152,8 +158,8 @@ struct Request {
 struct Director<'a> {
     specification: &'a Specification,
     catalogue: &'a Catalogue,
-    /// Number of each group's first title, and its popularity.
-    groups: Vec<(u32, Zipf)>,
+    /// Number of each group's first title, in how many titles its works are, and their popularity.
+    groups: Vec<(u32, u32, Zipf)>,
     sessions: Generator,
     arrivals: Generator,
 }
@@ -163,8 +169,9 @@ impl<'a> Director<'a> {
         let mut first = 0;
         let groups = specification.groups.iter().map(|group| {
             let start = first;
-            first += group.count;
-            (start, Zipf::new(group.count as usize, group.zipf_alpha))
+            first += group.count * group.files_per_work();
+            let popularity = Zipf::new(group.count as usize, group.zipf_alpha);
+            (start, group.files_per_work(), popularity)
         });
         let root = Generator::new(seed);
         Self {
@@ -204,23 +211,59 @@ impl<'a> Director<'a> {
         match self.specification.sessions.rate {
             Rate::Sessions(rate) => 1.0 / rate,
             Rate::Bytes(rate) => {
-                let asked = |index| {
-                    let (_, requests) = self.session(index);
-                    requests
-                        .iter()
-                        .map(|request| request.range.len())
-                        .sum::<u64>()
+                let sample = match self.specification.has_adaptive_players() {
+                    true => SAMPLE_SESSIONS_PLAYED,
+                    false => SAMPLE_SESSIONS,
                 };
-                let bytes: u64 = (0..SAMPLE_SESSIONS).map(asked).sum();
-                bytes as f64 / SAMPLE_SESSIONS as f64 / rate
+                let bytes: u64 = (0..sample).map(|index| self.asked_bytes(index)).sum();
+                bytes as f64 / sample as f64 / rate
             }
         }
     }
 
-    /// What session number `index` watches, and what it asks for.
+    /// How many bytes session number `index` asks for; those of an adaptive player if the server
+    /// took no time.
+    fn asked_bytes(&self, index: u64) -> u64 {
+        if self.player(index).make.is_none() {
+            let (_, requests) = self.session(index);
+            let bytes = requests.iter().map(|request| request.range.len());
+            return bytes.sum();
+        }
+        let plan = self.plan(index, &mut Objects::default());
+        let class = &self.specification.classes[self.class(index) as usize];
+        ideal::watch(&plan, class, &mut |_| {}).bytes
+    }
+
+    /// What session number `index` will do.
+    fn plan(&self, index: u64, objects: &mut Objects) -> Plan {
+        if let Some(make) = &self.player(index).make {
+            return Plan::Adaptive(self.adaptive(index, make, objects));
+        }
+        let (title, requests) = self.session(index);
+        Plan::Script(Script {
+            calls: self.calls(title, &requests, objects),
+            playback: self.playback(title),
+        })
+    }
+
+    /// What session number `index` plays with.
+    fn player(&self, index: u64) -> &'a PlayerKind {
+        let kinds = &self.specification.players;
+        let [_, _, ..] = kinds[..] else {
+            return &kinds[0];
+        };
+        let mut left = self.sessions.fork_at(index).fork("player").unit();
+        let chosen = kinds.iter().position(|kind| {
+            left -= kind.share;
+            left < 0.0
+        });
+        &kinds[chosen.unwrap_or(kinds.len() - 1)]
+    }
+
+    /// What a simple player of session number `index` watches, and what it asks for.
     fn session(&self, index: u64) -> (&'a Title, Vec<Request>) {
         let session = self.sessions.fork_at(index);
-        let title = self.title(&mut session.fork("title"));
+        let title = self.bearable(self.work(&mut session.fork("title")), index);
         let mut viewing = session.fork("viewing");
         let specification = self.specification;
         let pieces = Pieces::of(title, specification.requests.size);
@@ -247,7 +290,8 @@ impl<'a> Director<'a> {
         (title, self.requests(&pieces, places, session.fork("whims")))
     }
 
-    fn title(&self, generator: &mut Generator) -> &'a Title {
+    /// A work, as the titles of its renditions.
+    fn work(&self, generator: &mut Generator) -> &'a [Title] {
         let weights: f64 = self
             .specification
             .groups
@@ -266,8 +310,24 @@ impl<'a> Director<'a> {
                 .iter()
                 .rposition(|group| group.weight > 0.0)
         };
-        let (first, zipf) = &self.groups[chosen.or_else(last).unwrap_or(0)];
-        &self.catalogue.titles[*first as usize + zipf.sample(generator)]
+        let (first, count, zipf) = &self.groups[chosen.or_else(last).unwrap_or(0)];
+        let count = *count as usize;
+        let first = *first as usize + zipf.sample(generator) * count;
+        &self.catalogue.titles[first..first + count]
+    }
+
+    /// The highest rendition that the network of session number `index` bears, or else the lowest.
+    fn bearable(&self, work: &'a [Title], index: u64) -> &'a Title {
+        let [_, _, ..] = work else {
+            return &work[0];
+        };
+        let class = &self.specification.classes[self.class(index) as usize];
+        let is_bearable = |title: &&Title| {
+            let most = |bandwidth: BitRate| bandwidth.0 / 10 * BEARABLE_TENTHS;
+            let most = class.bandwidth.map_or(u64::MAX, most);
+            title.bit_rate() <= most as f64
+        };
+        work.iter().rev().find(is_bearable).unwrap_or(&work[0])
     }
 
     fn class(&self, index: u64) -> u32 {
@@ -378,66 +438,6 @@ fn happens(generator: &mut Generator, chance: f64) -> bool {
     chance > 0.0 && generator.unit() < chance
 }
 
-/// A title cut into requests.
-struct Pieces<'a> {
-    title: &'a Title,
-    /// Bytes of each, unless `segments` says otherwise.
-    bytes: u64,
-    /// Segments of each, where segments differ in size and requests follow them.
-    segments: Option<usize>,
-    /// How long each plays.
-    time: Duration,
-}
-
-impl<'a> Pieces<'a> {
-    fn of(title: &'a Title, size: RequestSize) -> Self {
-        let (time, segment) = match size {
-            RequestSize::Time(time) => (time, title.segment_time.0.max(1)),
-            RequestSize::Bytes(bytes) => {
-                let time = u128::from(bytes) * u128::from(title.segment_time.0)
-                    / u128::from(title.segment_bytes.max(1));
-                (Duration(u64::try_from(time).unwrap_or(u64::MAX)), u64::MAX)
-            }
-        };
-        let follows = !title.segment_ends.is_empty() && segment < u64::MAX;
-        Self {
-            title,
-            bytes: request_bytes(size, title.segment_time, title.segment_bytes).max(1),
-            segments: follows.then(|| (time.0 / segment).max(1) as usize),
-            time,
-        }
-    }
-
-    /// How many hold some of the first `bytes` of the content.
-    fn count_to(&self, bytes: u64) -> u64 {
-        match self.segments {
-            None => bytes.div_ceil(self.bytes),
-            Some(segments) => {
-                let ends = &self.title.segment_ends;
-                let last = ends.partition_point(|end| *end < bytes);
-                (last.min(ends.len() - 1) / segments) as u64 + 1
-            }
-        }
-    }
-
-    /// The bytes of one. Each is whole: what a viewer watches is rounded up to requests (thesis
-    /// Table 3.3), but never beyond the end of the file.
-    fn range(&self, place: u64) -> ByteRange {
-        let Some(segments) = self.segments else {
-            let start = place.saturating_mul(self.bytes);
-            let end = start.saturating_add(self.bytes).min(self.title.file_bytes);
-            return ByteRange::new(start, end);
-        };
-        let ends = &self.title.segment_ends;
-        let end_of = |count: usize| match count.min(ends.len()) {
-            0 => 0,
-            count => ends[count - 1],
-        };
-        let first = place as usize * segments;
-        ByteRange::new(end_of(first), end_of(first + segments))
-    }
-}
-
 /// Names of what is asked for, in order of first use.
 #[derive(Default)]
 struct Objects {
@@ -446,6 +446,8 @@ struct Objects {
     keys: Vec<(u32, u64)>,
     /// By title and place of the file in it.
     ids: BTreeMap<(u32, u64), ObjectId>,
+    /// Works that somebody watches with an adaptive player, by their first title's number.
+    watched: BTreeMap<u32, Weak<headlong_player::Title>>,
 }
 
 impl Objects {

@@ -18,6 +18,8 @@ mod catalogue;
 pub mod content;
 mod curves;
 mod generate;
+mod ideal;
+mod make;
 pub mod phased;
 pub mod preset;
 pub mod specification;

@@ -10,6 +10,7 @@ const PRESETS: &[(&str, &str)] = &[
         include_str!("presets/youtube-2011-2mb.toml"),
     ),
     ("flashstream", include_str!("presets/flashstream.toml")),
+    ("dash-vod", include_str!("presets/dash-vod.toml")),
 ];
 
 /// Names of all presets.

@@ -4,18 +4,19 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use headlong_player::Plan;
-use headlong_units::{BitRate, ByteRange, Duration};
+use headlong_player::{AdaptivePlan, Call, ObjectId, Plan, Script};
+use headlong_units::{ByteRange, Duration};
 
 use crate::catalogue::{Catalogue, locate};
-use crate::trace::{Session, Trace, asked_bytes};
+use crate::ideal::{self, Sent};
+use crate::trace::{NetworkClass, Session, Trace, asked_bytes};
 
 /// The titles of one group, or of all.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CatalogueSummary {
     /// Its name; empty for all.
     pub group: String,
-    /// How many.
+    /// How many; each rendition of a work is one.
     pub titles: u64,
     /// Mean duration.
     pub duration_seconds_mean: f64,
@@ -52,6 +53,23 @@ impl CatalogueSummary {
     }
 }
 
+/// What adaptive players would see of a server that takes no time, over their lines.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct AdaptiveSummary {
+    /// How many sessions.
+    pub sessions: u64,
+    /// Mean over sessions of the mean bit rate of what came.
+    pub kbps_mean: f64,
+    /// Changes of bit rate, of a session.
+    pub switches_mean: f64,
+    /// From arrival to playback.
+    pub startup_seconds_mean: f64,
+    /// Sessions in which the picture stood still.
+    pub stalled: u64,
+    /// Calls that fail even so: timeouts too short for the network.
+    pub calls_failed: u64,
+}
+
 /// Sessions of a trace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceSummary {
@@ -75,6 +93,9 @@ pub struct TraceSummary {
     pub session_seconds_mean: Option<f64>,
     /// Most sessions at a time, if every answer came at once: their waits and nothing else.
     pub concurrent_max: u64,
+    /// What adaptive players would see of a server that takes no time; all figures of what they ask
+    /// for are of one, too. Nothing if there are none.
+    pub adaptive: Option<AdaptiveSummary>,
     /// Name of each class and how many sessions it has.
     pub classes: Vec<(String, u64)>,
     /// For each number of sessions, how many titles were in so many.
@@ -104,30 +125,48 @@ impl TraceSummary {
         let mut per_range: BTreeMap<(u32, Option<ByteRange>), u64> = BTreeMap::new();
         let mut seconds = 0.0;
         let mut is_known = !trace.sessions.is_empty();
+        let mut ends: Vec<(Duration, i64)> = Vec::new();
         for session in &trace.sessions {
             if let Some(class) = summary.classes.get_mut(session.class as usize) {
                 class.1 += 1;
             }
-            let mut bytes = 0u64;
+            let asked = match &session.plan {
+                Plan::Script(script) => Asked::by_script(script),
+                Plan::Adaptive(_) => Asked::by_player(trace, session, &mut summary.adaptive),
+            };
             let mut watched: Vec<u64> = Vec::new();
-            for call in session.calls() {
-                bytes = asked_bytes(call).unwrap_or(0).saturating_add(bytes);
-                *per_range.entry((call.object.0, call.range)).or_default() += 1;
-                watched.extend(titles.get(call.object.0 as usize).copied());
+            for (object, range) in &asked.calls {
+                *per_range.entry((object.0, *range)).or_default() += 1;
+                watched.extend(titles.get(object.0 as usize).copied());
+            }
+            if let Plan::Adaptive(plan) = &session.plan {
+                // Whatever renditions: it is one title.
+                watched = first_object(plan)
+                    .and_then(|object| titles.get(object.0 as usize).copied())
+                    .into_iter()
+                    .collect();
             }
             watched.sort_unstable();
             watched.dedup();
             watched
                 .into_iter()
                 .for_each(|title| *per_title.entry(title).or_default() += 1);
-            let requests = session.calls().len() as u64;
+            let requests = asked.calls.len() as u64;
             summary.requests += requests;
             *summary.requests_per_session.entry(requests).or_default() += 1;
-            summary.bytes = summary.bytes.saturating_add(bytes);
-            match bit_rate(session) {
-                Some(rate) => seconds += bytes as f64 * 8.0 / rate.0 as f64,
+            summary.bytes = summary.bytes.saturating_add(asked.bytes);
+            ends.push((session.arrival, 1));
+            ends.push((session.arrival + asked.waits, -1));
+            match asked.seconds {
+                Some(asked) => seconds += asked,
                 None => is_known = false,
             }
+        }
+        if let Some(adaptive) = &mut summary.adaptive {
+            let count = adaptive.sessions.max(1) as f64;
+            adaptive.kbps_mean /= count;
+            adaptive.switches_mean /= count;
+            adaptive.startup_seconds_mean /= count;
         }
         summary.session_seconds_mean = is_known.then(|| seconds / summary.sessions as f64);
         summary.titles = per_title.len() as u64;
@@ -140,7 +179,7 @@ impl TraceSummary {
         for sessions in per_title.values() {
             *summary.sessions_per_title.entry(*sessions).or_default() += 1;
         }
-        summary.concurrent_max = concurrent_max(trace);
+        summary.concurrent_max = concurrent_max(ends);
         summary
     }
 
@@ -161,29 +200,71 @@ fn titles_of(trace: &Trace) -> Vec<u64> {
     titles.unwrap_or_else(|| (0..trace.objects.len() as u64).collect())
 }
 
-fn bit_rate(session: &Session) -> Option<BitRate> {
-    match &session.plan {
-        Plan::Script(script) => script.playback.map(|playback| playback.bit_rate),
-        Plan::Adaptive(_) => None,
-    }
-    .filter(|rate| rate.0 > 0)
+/// What a session asks for.
+struct Asked {
+    calls: Vec<(ObjectId, Option<ByteRange>)>,
+    bytes: u64,
+    /// How long all of it plays, or is played, if it is known.
+    seconds: Option<f64>,
+    /// From its arrival until the start of its last call, if nothing but pacing and thinking takes
+    /// time; of an adaptive player until its end.
+    waits: Duration,
 }
 
-/// Most sessions that are between their arrival and the start of their last call, if nothing but
-/// pacing and thinking takes time.
-fn concurrent_max(trace: &Trace) -> u64 {
-    let mut ends: Vec<(Duration, i64)> = Vec::new();
-    for session in &trace.sessions {
-        let wait = |sum: Duration, call: &headlong_player::Call| {
-            sum + call
-                .pace
-                .unwrap_or_default()
-                .max(call.think.unwrap_or_default())
+impl Asked {
+    fn by_script(script: &Script) -> Self {
+        let bytes = script.calls.iter().filter_map(asked_bytes);
+        let bytes = bytes.fold(0, u64::saturating_add);
+        let wait = |sum: Duration, call: &Call| {
+            let (pace, think) = (
+                call.pace.unwrap_or_default(),
+                call.think.unwrap_or_default(),
+            );
+            sum + pace.max(think)
         };
-        let waits = session.calls().iter().fold(Duration::ZERO, wait);
-        ends.push((session.arrival, 1));
-        ends.push((session.arrival + waits, -1));
+        let rate = script.playback.map(|playback| playback.bit_rate);
+        let rate = rate.filter(|rate| rate.0 > 0);
+        let calls = script.calls.iter().map(|call| (call.object, call.range));
+        Self {
+            calls: calls.collect(),
+            bytes,
+            seconds: rate.map(|rate| bytes as f64 * 8.0 / rate.0 as f64),
+            waits: script.calls.iter().fold(Duration::ZERO, wait),
+        }
     }
+
+    fn by_player(trace: &Trace, session: &Session, summary: &mut Option<AdaptiveSummary>) -> Self {
+        let unlimited = NetworkClass::unlimited();
+        let class = trace.classes.get(session.class as usize);
+        let mut calls = Vec::new();
+        let mut sent = |sent: Sent| calls.push((sent.object, sent.range));
+        let watched = ideal::watch(&session.plan, class.unwrap_or(&unlimited), &mut sent);
+        let summary = summary.get_or_insert_default();
+        summary.sessions += 1;
+        summary.calls_failed += watched.calls_failed;
+        if let Some(end) = watched.end {
+            summary.kbps_mean += end.bit_rate.map_or(0.0, |rate| rate.0 as f64 / 1e3);
+            summary.switches_mean += f64::from(end.switches);
+            let startup = end.startup_delay.unwrap_or_default();
+            summary.startup_seconds_mean += startup.as_secs_f64();
+            summary.stalled += u64::from(end.stalls > 0);
+        }
+        Self {
+            calls,
+            bytes: watched.bytes,
+            seconds: watched.end.map(|end| end.played.as_secs_f64()),
+            waits: watched.length,
+        }
+    }
+}
+
+/// The object that a title begins with in its lowest rendition.
+fn first_object(plan: &AdaptivePlan) -> Option<ObjectId> {
+    plan.title.place(0, 0).map(|place| place.object)
+}
+
+/// Most sessions at a time, of their arrivals and ends.
+fn concurrent_max(mut ends: Vec<(Duration, i64)>) -> u64 {
     ends.sort_unstable_by_key(|(at, change)| (*at, -change));
     let mut now = 0;
     let most = ends.into_iter().map(|(_, change)| {
@@ -339,6 +420,15 @@ pub fn figures(
     figures.push(("ranges", trace.ranges as f64));
     figures.push(("ranges_once", trace.ranges_once as f64));
     figures.push(("concurrent_max", trace.concurrent_max as f64));
+    if let Some(adaptive) = &trace.adaptive {
+        figures.push(("adaptive_sessions", adaptive.sessions as f64));
+        figures.push(("adaptive_kbps_mean", adaptive.kbps_mean));
+        figures.push(("adaptive_switches_mean", adaptive.switches_mean));
+        let startup = adaptive.startup_seconds_mean;
+        figures.push(("adaptive_startup_seconds_mean", startup));
+        figures.push(("adaptive_stalled_sessions", adaptive.stalled as f64));
+        figures.push(("adaptive_failed_calls", adaptive.calls_failed as f64));
+    }
     figures
 }
 

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use headlong_units::Bytes;
-use headlong_workload::specification::{Arrivals, Extent, RequestSize, Specification, Start};
+use headlong_workload::specification::{
+    Arrivals, Extent, PlayerKind, RequestSize, Requests, Specification, Start, player_text,
+};
 use headlong_workload::summary::{
     CatalogueSummary, TraceSummary, figures, published, published_sessions,
 };
@@ -213,6 +215,9 @@ impl Subject {
                 format!("sessions on {class}")
             );
         }
+        if self.trace.adaptive.is_some() {
+            page += "\n  Requests, bytes and what adaptive players see are of a server that takes no time.\n";
+        }
         self.plots(&mut page);
         page
     }
@@ -317,6 +322,10 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
         );
         row(&name("durations"), curve(&group.durations, " s"));
         let seconds = group.segment_time.as_secs_f64();
+        if !group.renditions.is_empty() {
+            let rates: Vec<String> = group.renditions.iter().map(ToString::to_string).collect();
+            row(&name("renditions"), rates.join(", "));
+        }
         let rate = |(bytes, share): &(u64, f64)| {
             let kbps = *bytes as f64 * 8.0 / seconds / 1000.0;
             match group.segment_bytes.len() {
@@ -325,13 +334,19 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
             }
         };
         let rates: Vec<String> = group.segment_bytes.iter().map(rate).collect();
-        row(&name("bit rate"), rates.join(", "));
+        if group.renditions.is_empty() {
+            row(&name("bit rate"), rates.join(", "));
+        }
         row(&name("segment"), group.segment_time.to_string());
         if group.segment_variation > 0.0 {
             row(
                 &name("segment variation"),
                 format!("+-{:.0} %", group.segment_variation * 100.0),
             );
+        }
+        if group.table_entry_bytes > 0 {
+            let text = format!("{} for each segment", Bytes(group.table_entry_bytes));
+            row(&name("table of offsets"), text);
         }
     }
     let storage = specification.storage.chunk_bytes;
@@ -380,16 +395,48 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
         Start::Beginning => row("fraction watched", curve(&viewing.fraction, "")),
         Start::RandomSegment => row("watched", "one segment, drawn evenly".into()),
     }
+    let unit = match specification.has_adaptive_players() {
+        true => "segment (of simple players, request)",
+        false => "request",
+    };
     for (name, chance) in [
         ("early end", viewing.early_end),
         ("pause", viewing.pause),
         ("skip", viewing.skip),
     ] {
         if chance > 0.0 {
-            row(name, format!("{chance} at each request"));
+            row(name, format!("{chance} at each {unit}"));
         }
     }
+    for kind in &specification.players {
+        let share = format!("{:.1} % of sessions", kind.share * 100.0);
+        let text = match &kind.make {
+            None => format!("simple, {share}"),
+            Some(make) => format!("{share}: {}", player_text(make)),
+        };
+        row(&format!("player {}", kind.name), text);
+    }
     let requests = &specification.requests;
+    let is_simple = |kind: &PlayerKind| kind.make.is_none();
+    if specification.players.iter().any(is_simple) {
+        request_rows(requests, &mut row);
+    }
+    for class in &specification.classes {
+        let bandwidth = class
+            .bandwidth
+            .map_or("unlimited".to_string(), |rate| rate.to_string());
+        let text = format!(
+            "{bandwidth}, {} one way, {:.1} % of sessions",
+            class.delay,
+            class.share * 100.0
+        );
+        row(&format!("network {}", class.name), text);
+    }
+    rows
+}
+
+/// How simple players ask.
+fn request_rows(requests: &Requests, row: &mut impl FnMut(&str, String)) {
     row(
         "request size",
         match requests.size {
@@ -412,16 +459,4 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
             .map_or("none".into(), |timeout| timeout.to_string()),
     );
     row("connections", requests.connections.to_string());
-    for class in &specification.classes {
-        let bandwidth = class
-            .bandwidth
-            .map_or("unlimited".to_string(), |rate| rate.to_string());
-        let text = format!(
-            "{bandwidth}, {} one way, {:.1} % of sessions",
-            class.delay,
-            class.share * 100.0
-        );
-        row(&format!("network {}", class.name), text);
-    }
-    rows
 }

@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Placement, Record, Search, Setup, Window, charts, settings};
+use headlong_sim::{
+    Experiment, Placement, Record, Search, Setup, Viewed, Window, charts, settings,
+};
 use headlong_units::{Bytes, Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -44,6 +46,7 @@ enum What {
     /// what was read from the drive, how busy it was, reads and what they cost (milliseconds: all,
     /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, late jobs,
     /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.
+    /// Of players that adapt, below it, what they saw: a line for each network.
     #[command(after_help = RUN_EXAMPLES)]
     Run {
         #[command(flatten)]
@@ -371,6 +374,12 @@ fn run(
             let record = experiment.run(*rate, seed)?;
             if !world.json {
                 print(&record.line())?;
+                if experiment.workload.has_adaptive_players() {
+                    print(Viewed::heading())?;
+                    for seen in &record.viewing {
+                        print(&seen.line())?;
+                    }
+                }
             }
             records.push(record);
         }

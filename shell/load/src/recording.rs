@@ -108,6 +108,18 @@ pub struct ClassTally {
     pub stall_time: Times,
     /// Changes of bit rate.
     pub switches: u64,
+    /// Sessions whose viewers did not wait any longer for the picture.
+    #[serde(default)]
+    pub gave_up: u64,
+    /// Sessions of which a mean bit rate is known.
+    #[serde(default)]
+    pub rated_sessions: u64,
+    /// Sum of their mean bit rates, in bits per second.
+    #[serde(default)]
+    pub bit_rates_bps: u64,
+    /// Media time that was played, in nanoseconds.
+    #[serde(default)]
+    pub played_ns: u64,
 }
 
 impl ClassTally {
@@ -125,6 +137,10 @@ impl ClassTally {
         self.stalls += other.stalls;
         self.stall_time.add(&other.stall_time);
         self.switches += other.switches;
+        self.gave_up += other.gave_up;
+        self.rated_sessions += other.rated_sessions;
+        self.bit_rates_bps = self.bit_rates_bps.saturating_add(other.bit_rates_bps);
+        self.played_ns = self.played_ns.saturating_add(other.played_ns);
     }
 
     fn count_call(&mut self, record: &CallRecord, sent: Instant) {
@@ -152,6 +168,12 @@ impl ClassTally {
             self.stall_time.record(end.stall_time);
         }
         self.switches += u64::from(end.switches);
+        self.gave_up += u64::from(end.end == CallEnd::Abandoned);
+        if let Some(rate) = end.bit_rate {
+            self.rated_sessions += 1;
+            self.bit_rates_bps = self.bit_rates_bps.saturating_add(rate.0);
+        }
+        self.played_ns = self.played_ns.saturating_add(end.played.0);
     }
 }
 

@@ -80,6 +80,12 @@ pub struct ClassTold {
     pub stalls: StallsTold,
     /// Changes of bit rate.
     pub switches: u64,
+    /// Sessions whose viewers did not wait any longer for the picture; they have not failed.
+    pub gave_up: u64,
+    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    pub bit_rate_bps: Option<f64>,
+    /// Media time that was played.
+    pub played_s: f64,
 }
 
 /// A few seconds of the run, all sessions.
@@ -150,6 +156,12 @@ pub struct Report {
     pub stalls: StallsTold,
     /// Changes of bit rate.
     pub switches: u64,
+    /// Sessions whose viewers did not wait any longer for the picture; they have not failed.
+    pub gave_up: u64,
+    /// Mean over sessions of the mean bit rate of what came; nothing if it is known of none.
+    pub bit_rate_bps: Option<f64>,
+    /// Media time that was played.
+    pub played_s: f64,
     /// By network class.
     pub classes: Vec<ClassTold>,
     /// The run, interval by interval.
@@ -203,6 +215,9 @@ impl Recording {
             startup_ms: all.startup_ms,
             stalls: all.stalls,
             switches: all.switches,
+            gave_up: all.gave_up,
+            bit_rate_bps: all.bit_rate_bps,
+            played_s: all.played_s,
             classes: self.classes.iter().map(class_told).collect(),
             series: self.series_told(),
             cpu_share: self.cpu_share,
@@ -248,6 +263,12 @@ fn class_told(class: &ClassTally) -> ClassTold {
             ms: Times::spread(&class.stall_time),
         },
         switches: class.switches,
+        gave_up: class.gave_up,
+        bit_rate_bps: match class.rated_sessions {
+            0 => None,
+            sessions => Some(class.bit_rates_bps as f64 / sessions as f64),
+        },
+        played_s: class.played_ns as f64 / 1e9,
     }
 }
 
@@ -321,6 +342,7 @@ impl fmt::Display for Report {
                 writeln!(f, "{}", row(&failed, &class.whole_ms))?;
             }
         }
+        self.viewing(f)?;
         for failure in &self.first_failures {
             writeln!(
                 f,
@@ -329,6 +351,63 @@ impl fmt::Display for Report {
             )?;
         }
         writeln!(f, "generator   {:.1} % of a core", self.cpu_share * 100.0)
+    }
+}
+
+impl Report {
+    /// What viewers saw, class by class, if anybody looked.
+    fn viewing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.bit_rate_bps.is_none() {
+            return Ok(());
+        }
+        let names = [
+            "sessions",
+            "gave up",
+            "start-up p50",
+            "p99 ms",
+            "stalled",
+            "stalls",
+            "of time",
+            "mean kbps",
+            "switches",
+        ];
+        write!(f, "{:<24}", "class: what was seen")?;
+        for name in names {
+            write!(f, "{name:>13}")?;
+        }
+        writeln!(f)?;
+        for class in &self.classes {
+            let stalled_s =
+                class.stalls.ms.mean.unwrap_or(0.0) * class.stalls.sessions as f64 / 1e3;
+            let whole_s = stalled_s + class.played_s;
+            let share = if whole_s > 0.0 {
+                stalled_s / whole_s
+            } else {
+                0.0
+            };
+            let per_session = class.switches as f64 / class.sessions.max(1) as f64;
+            let figure = |value: Option<f64>| match value {
+                Some(value) => format!("{value:.1}"),
+                None => "-".to_owned(),
+            };
+            let figures = [
+                class.sessions.to_string(),
+                class.gave_up.to_string(),
+                figure(class.startup_ms.p50),
+                figure(class.startup_ms.p99),
+                class.stalls.sessions.to_string(),
+                class.stalls.count.to_string(),
+                format!("{:.2} %", share * 100.0),
+                figure(class.bit_rate_bps.map(|rate| rate / 1e3)),
+                format!("{per_session:.2}"),
+            ];
+            write!(f, "{:<24}", class.name)?;
+            for figure in figures {
+                write!(f, "{figure:>13}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
     }
 }
 

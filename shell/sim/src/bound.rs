@@ -123,9 +123,12 @@ impl Experiment {
     /// What no server could beat at a rate.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive.
+    /// If the titles do not fit on the drive, or players adapt their bit rate.
     pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
         let specification = self.specification(rate_mib_s);
+        if specification.has_adaptive_players() {
+            return Err(SetupError::NoBound);
+        }
         let catalogue = Catalogue::of(&specification);
         let capacity_bytes = self.drive.capacity_bytes();
         let ground = Ground::new(&catalogue, capacity_bytes, self.setup.placement)
@@ -155,7 +158,7 @@ impl Experiment {
     /// tell.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive.
+    /// If the titles do not fit on the drive, or players adapt their bit rate.
     pub fn bound_rate(
         &self,
         resolution_mib_s: f64,

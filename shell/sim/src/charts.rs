@@ -36,12 +36,50 @@ pub fn run_page(title: &str, records: &[Record], command: &str) -> Page {
     for record in records {
         let heading = format!("{:.1} MiB/s, seed {}", record.rate_mib_s, record.seed);
         let mut section = Section::new(heading);
+        if let Some(table) = viewing_table(record) {
+            section = section.table(table);
+        }
         for figure in series_charts(record) {
             section = section.figure(figure);
         }
         page = page.section(section);
     }
     page
+}
+
+/// What viewers saw, class by class, if their bit rates are known.
+fn viewing_table(record: &Record) -> Option<Table> {
+    let is_known = record.viewing.iter().any(|seen| seen.kbps_mean.is_some());
+    let mut table = Table::new(
+        [
+            "Network",
+            "Sessions",
+            "Gave up",
+            "Start-up p50 (ms)",
+            "Start-up p99 (ms)",
+            "Stalled sessions",
+            "Stalls",
+            "Of time (%)",
+            "Mean bit rate (kbit/s)",
+            "Switches per session",
+        ]
+        .map(str::to_owned),
+    );
+    for seen in &record.viewing {
+        table.push([
+            seen.class.clone().into(),
+            seen.sessions.into(),
+            seen.gave_up.into(),
+            Cell::number(seen.startup_ms.p50, 0),
+            Cell::number(seen.startup_ms.p99, 0),
+            seen.stalled.into(),
+            seen.stalls.into(),
+            Cell::number(seen.stall_ratio * 100.0, 2),
+            Cell::number(seen.kbps_mean.unwrap_or(0.0), 1),
+            Cell::number(seen.switches_mean, 2),
+        ]);
+    }
+    is_known.then_some(table)
 }
 
 /// A line of a chart: its name and what it shows of a sample.

@@ -6,8 +6,9 @@
 //! Invariant: what is kept does not grow with the length of a run.
 
 use headlong_engine::{MemoryUse, Stats};
-use headlong_player::{CallEnd, CallRecord};
+use headlong_player::{CallEnd, CallRecord, SessionEnd};
 use headlong_units::{Duration, Instant};
+use headlong_workload::NetworkClass;
 
 use crate::device::{DriveUse, Pattern};
 use crate::histogram::Histogram;
@@ -75,6 +76,50 @@ impl Calls {
             CallEnd::Broken | CallEnd::Wrong => self.broken += 1,
             CallEnd::Abandoned => {}
         }
+    }
+}
+
+/// What viewers of one network class saw, of those who came within the window and left.
+#[derive(Debug, Clone, Default)]
+pub struct Viewing {
+    /// Name of the class.
+    pub class: String,
+    /// Sessions.
+    pub sessions: u64,
+    /// Of those, sessions whose viewers did not wait any longer for the picture.
+    pub gave_up: u64,
+    /// From arrival until the picture moved.
+    pub startup: Histogram,
+    /// Sessions in which the picture stood still.
+    pub stalled: u64,
+    /// How often it did.
+    pub stalls: u64,
+    /// For how long in all.
+    pub stall_time: Duration,
+    /// Media time that was played.
+    pub played: Duration,
+    /// Sessions of which a mean bit rate is known, and the sum of theirs in bits per second.
+    pub bit_rates: (u64, u128),
+    /// Changes of bit rate.
+    pub switches: u64,
+}
+
+impl Viewing {
+    fn count(&mut self, end: &SessionEnd) {
+        self.sessions += 1;
+        self.gave_up += u64::from(end.end == CallEnd::Abandoned);
+        if let Some(delay) = end.startup_delay {
+            self.startup.add(delay);
+        }
+        self.stalled += u64::from(end.stalls > 0);
+        self.stalls += u64::from(end.stalls);
+        self.stall_time += end.stall_time;
+        self.played += end.played;
+        if let Some(rate) = end.bit_rate {
+            self.bit_rates.0 += 1;
+            self.bit_rates.1 += u128::from(rate.0);
+        }
+        self.switches += u64::from(end.switches);
     }
 }
 
@@ -154,6 +199,8 @@ pub struct Measure {
     pub sessions_steady: u64,
     /// Of those, sessions that failed.
     pub sessions_steady_failed: u64,
+    /// What their viewers saw, by class.
+    pub viewing: Vec<Viewing>,
     /// What the shard counted from the beginning to the end.
     pub stats_whole: Stats,
     /// What the drive did from the beginning to the end.
@@ -171,14 +218,18 @@ pub struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(window: Window, classes: usize) -> Self {
+    pub(crate) fn new(window: Window, classes: &[NetworkClass]) -> Self {
+        let viewing = classes.iter().map(|class| Viewing {
+            class: class.name.clone(),
+            ..Viewing::default()
+        });
         Self {
             window,
             closed_at: window.to,
             calls: Calls::default(),
             calls_outside: Calls::default(),
-            failures_by_class: vec![0; classes],
-            response_times: vec![Histogram::default(); classes],
+            failures_by_class: vec![0; classes.len()],
+            response_times: vec![Histogram::default(); classes.len()],
             waits: Histogram::default(),
             seen: Seen::default(),
             live_max: 0,
@@ -189,6 +240,7 @@ impl Measure {
             pattern: Pattern::default(),
             sessions_steady: 0,
             sessions_steady_failed: 0,
+            viewing: viewing.collect(),
             stats_whole: Stats::default(),
             drive_whole: DriveUse::default(),
             cache: None,
@@ -236,10 +288,14 @@ impl Measure {
         self.began += 1;
     }
 
-    pub(crate) fn session_ended(&mut self, is_steady: bool, has_failed: bool) {
+    pub(crate) fn session_ended(&mut self, class: u32, is_steady: bool, end: &SessionEnd) {
         self.ended += 1;
-        self.sessions_steady += u64::from(is_steady);
-        self.sessions_steady_failed += u64::from(is_steady && has_failed);
+        if !is_steady {
+            return;
+        }
+        self.sessions_steady += 1;
+        self.sessions_steady_failed += u64::from(crate::world::is_failure(end.end));
+        self.viewing[class as usize].count(end);
     }
 
     /// Bytes of a reply reach a viewer.
@@ -257,7 +313,7 @@ impl Measure {
         if record.end == CallEnd::Whole {
             let took = record.ended.since(record.sent);
             self.response_times[class as usize].add(took);
-        } else if crate::world::is_failure(record) {
+        } else if crate::world::is_failure(record.end) {
             self.failures_by_class[class as usize] += 1;
         }
     }

@@ -200,7 +200,7 @@ mod tests {
 
     /// A server that serves 50 MiB/s, a little less with every seed.
     fn limited(rate: f64, seed: u64) -> Result<Record, ()> {
-        let mut record = Record::new(rate, seed, &Measure::new(Window::default(), 1));
+        let mut record = Record::new(rate, seed, &Measure::new(Window::default(), &[]));
         record.failures = u64::from(rate > 50.6 - seed as f64 / 10.0);
         Ok(record)
     }

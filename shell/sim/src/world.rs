@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{ConfigError, EngineConfig, RequestId, Shard, Slot};
-use headlong_player::{CallEnd, CallId, CallRecord, Command, ObjectId, Plan, Player, TransportEnd};
+use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
@@ -112,6 +112,12 @@ pub enum SetupError {
         /// What is missing.
         what: &'static str,
     },
+    /// There is no bound for players that decide as they go.
+    #[error(
+        "what adaptive players ask for is not known before they do, and so there is no bound; \
+         choose simple ones (--set player.kind=simple)"
+    )]
+    NoBound,
 }
 
 /// Something that will happen.
@@ -174,9 +180,10 @@ struct Visit {
     /// When it was to come.
     arrived: Instant,
     link: Link,
+    /// Calls that were sent and have not ended.
+    open: Vec<CallId>,
     /// Calls the server works on.
     asked: Vec<(CallId, RequestId)>,
-    has_failed: bool,
     /// The earliest time for which a look at the player is planned.
     timer: Option<Instant>,
 }
@@ -282,7 +289,7 @@ impl<'a> World<'a> {
             agenda: Agenda::new(),
             visits: Visits::default(),
             server,
-            measure: Measure::new(setup.window, classes.len()),
+            measure: Measure::new(setup.window, classes),
             is_closed: false,
             stopped: false,
             setup,
@@ -436,8 +443,8 @@ impl<'a> World<'a> {
             class: session.class,
             arrived: Instant::ZERO + session.arrival,
             link: Link::new(class.bandwidth, class.delay, socket_bytes),
+            open: Vec::new(),
             asked: Vec::new(),
-            has_failed: false,
             timer: None,
         };
         let number = self.visits.add(visit);
@@ -478,6 +485,7 @@ impl<'a> World<'a> {
                     range,
                     ..
                 } => {
+                    visit.open.push(call);
                     let request = Coming::Request {
                         session,
                         call,
@@ -503,15 +511,17 @@ impl<'a> World<'a> {
         let class = visit.class;
         let mut failed = false;
         while let Some(record) = visit.player.poll_record() {
+            visit.open.retain(|call| *call != record.call);
             visit.asked.retain(|(call, _)| *call != record.call);
-            failed |= is_failure(&record);
-            visit.has_failed |= is_failure(&record);
+            failed |= is_failure(record.end);
             self.measure.call_ended(class, &record);
         }
         if is_over {
-            let (has_failed, arrived) = (visit.has_failed, visit.arrived);
+            let (end, arrived) = (visit.player.end(), visit.arrived);
             self.visits.remove(session);
-            self.session_ended(arrived, has_failed);
+            if let Some(end) = end {
+                self.session_ended(class, arrived, &end);
+            }
         } else if let Some(at) = visit.player.poll_timeout()
             && visit.timer.is_none_or(|timer| at < timer)
         {
@@ -523,10 +533,10 @@ impl<'a> World<'a> {
         }
     }
 
-    fn session_ended(&mut self, arrived: Instant, has_failed: bool) {
+    fn session_ended(&mut self, class: u32, arrived: Instant, end: &SessionEnd) {
         let is_steady = self.setup.window.contains(arrived);
-        self.measure.session_ended(is_steady, has_failed);
-        self.stopped |= is_steady && has_failed && self.setup.stops_at_failed_session;
+        self.measure.session_ended(class, is_steady, end);
+        self.stopped |= is_steady && is_failure(end.end) && self.setup.stops_at_failed_session;
     }
 
     /// The measured part is over.
@@ -538,8 +548,10 @@ impl<'a> World<'a> {
     }
 
     fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
-        // Whoever has left in the meantime has closed the connection before it was read.
-        let Some(visit) = self.visits.get(session) else {
+        // Whoever has left in the meantime, or does not want this any more, has closed the connection
+        // before it was read.
+        let visit = self.visits.get(session);
+        let Some(visit) = visit.filter(|visit| visit.open.contains(&call)) else {
             return;
         };
         let asker = Asker {
@@ -615,6 +627,6 @@ fn origin(
 }
 
 /// Whether a viewer did not get what it asked for.
-pub(crate) fn is_failure(record: &CallRecord) -> bool {
-    !matches!(record.end, CallEnd::Whole | CallEnd::Abandoned)
+pub(crate) fn is_failure(end: CallEnd) -> bool {
+    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }

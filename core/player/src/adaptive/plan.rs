@@ -262,8 +262,7 @@ impl Title {
                 wrong.push(PlanError::BitRate(index));
             }
             below = rendition.bit_rate.0;
-            let missing = (0..self.segments).find(|segment| self.place(index, *segment).is_none());
-            if let Some(segment) = missing {
+            if let Some(segment) = self.first_missing(index) {
                 wrong.push(PlanError::NoPlace {
                     rendition: index,
                     segment,
@@ -271,6 +270,20 @@ impl Title {
             }
         }
         wrong
+    }
+
+    /// The first segment of a rendition that is nowhere. Where one is missing, so are all behind it,
+    /// in each of the forms that a rendition may have; so few have to be looked at.
+    fn first_missing(&self, rendition: usize) -> Option<u32> {
+        let (mut there, mut nowhere) = (0, self.segments);
+        while there < nowhere {
+            let middle = there + (nowhere - there) / 2;
+            match self.place(rendition, middle) {
+                Some(_) => there = middle + 1,
+                None => nowhere = middle,
+            }
+        }
+        (there < self.segments).then_some(there)
     }
 }
 

@@ -167,12 +167,14 @@ impl Catalogue {
             number: number as u32,
             group: u32::from(file.kind.number()),
             rank: number as u32,
+            rendition: 0,
             duration: Duration::from_millis(libm::round(
                 self.titles[file.title as usize].duration_s * 1000.0,
             ) as u64),
             segment_time: Duration::from_millis(libm::round(self.segment_s * 1000.0) as u64),
             segment_bytes: libm::round(file.bytes_per_s * self.segment_s).max(1.0) as u64,
             segment_ends: Vec::new(),
+            header_bytes: 0,
             bytes: file.size,
             file_bytes: file.size,
         });

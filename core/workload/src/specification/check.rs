@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use headlong_units::{Bytes, Duration};
+use headlong_units::{BitRate, Bytes, Duration};
 
 use super::table::Table;
 use super::{Extent, Rate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup};
@@ -15,6 +15,8 @@ const REQUESTS_MAX: f64 = 1e6;
 const BYTES_MIN: u64 = 4096;
 /// Largest of all sizes.
 const BYTES_MAX: u64 = 1 << 40;
+/// Most renditions of a work, as players have them.
+const RENDITIONS_MAX: usize = 64;
 
 /// Complains about everything that does not make sense together.
 pub(super) fn check(specification: &Specification, table: &mut Table) {
@@ -25,12 +27,12 @@ pub(super) fn check(specification: &Specification, table: &mut Table) {
     let titles: u64 = specification
         .groups
         .iter()
-        .map(|group| u64::from(group.count))
+        .map(|group| u64::from(group.count) * u64::from(group.files_per_work()))
         .sum();
     if titles > TITLES_MAX {
         table.wrong(
             "title",
-            format!("{titles} titles in all; write {TITLES_MAX} or fewer"),
+            format!("{titles} titles in all, renditions included; write {TITLES_MAX} or fewer"),
         );
     }
     let weights: f64 = specification.groups.iter().map(|group| group.weight).sum();
@@ -61,15 +63,17 @@ pub(super) fn check(specification: &Specification, table: &mut Table) {
     check_viewing(specification, table);
 }
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let letters = name
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     letters && !name.is_empty() && name.len() <= 64 && !name.bytes().all(|b| b.is_ascii_digit())
 }
 
+pub(super) const NAME_RULE: &str = "a name is 1 to 64 letters, digits, - and _, not digits alone";
+
 fn check_names(specification: &Specification, table: &mut Table) {
-    let rule = "a name is 1 to 64 letters, digits, - and _, not digits alone";
+    let rule = NAME_RULE;
     if !is_name(&specification.name) {
         table.wrong(
             "name",
@@ -108,6 +112,9 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
         table.wrong(&key("segment_time"), "out of bounds; write 1ms to 24h");
         return;
     }
+    if !check_renditions(specification, group, table) {
+        return;
+    }
     if group
         .segment_bytes
         .iter()
@@ -116,16 +123,26 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
         table.wrong(&key("segment_bytes"), "out of bounds; write 4KiB to 1TiB");
         return;
     }
+    if group.table_entry_bytes > 0 && specification.storage.chunk_bytes.is_some() {
+        let text = "a table of offsets is at the start of a title's one file; write 0, or \
+                    catalogue.chunk = \"off\"";
+        table.wrong(&key("table_entry_bytes"), text);
+    }
+    if longest / group.segment_time.as_secs_f64() > REQUESTS_MAX {
+        let text = "the longest title would have more than a million segments; make them longer";
+        table.wrong(&key("segment_time"), text);
+        return;
+    }
     if group.segment_variation > 0.0 && specification.storage.chunk_bytes.is_some() {
         let text = "titles whose segments differ in size cannot be cut into equal chunk files; write 0, or catalogue.chunk = \"off\"";
         table.wrong(&key("segment_variation"), text);
     }
-    for (bytes, _) in &group.segment_bytes {
+    for bytes in group.segment_sizes() {
         let seconds = group.segment_time.as_secs_f64();
-        let title_bytes = longest / seconds * *bytes as f64;
+        let title_bytes = longest / seconds * bytes as f64;
         let request_bytes = match specification.requests.size {
             RequestSize::Bytes(bytes) => bytes as f64,
-            RequestSize::Time(time) => time.as_secs_f64() / seconds * *bytes as f64,
+            RequestSize::Time(time) => time.as_secs_f64() / seconds * bytes as f64,
         };
         if title_bytes > BYTES_MAX as f64 {
             table.wrong(&key("durations"), "the longest title has more than 1TiB");
@@ -143,6 +160,59 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
             );
         }
     }
+}
+
+/// Whether a group's renditions, if it has any, make sense.
+fn check_renditions(specification: &Specification, group: &TitleGroup, table: &mut Table) -> bool {
+    let key = format!("title.{}.renditions", group.name);
+    if group.renditions.is_empty() {
+        // An empty list was meant to be something.
+        if table.is_written(&key) && !table.errors.is_about(&key) {
+            let sizes = format!("title.{}.segment_bytes", group.name);
+            if !table.is_written(&sizes) {
+                table.wrong(&key, "is empty; write bit rates, upwards, or remove it");
+            }
+        }
+        return true;
+    }
+    if group.renditions.len() > RENDITIONS_MAX {
+        let count = group.renditions.len();
+        table.wrong(
+            &key,
+            format!("{count} renditions; write up to {RENDITIONS_MAX}"),
+        );
+        return false;
+    }
+    if let Some(pair) = group.renditions.windows(2).find(|pair| pair[0] >= pair[1]) {
+        let text = format!("{} is not above {}; write them upwards", pair[1], pair[0]);
+        table.wrong(&key, text);
+        return false;
+    }
+    let sizes = group.segment_sizes();
+    if sizes
+        .iter()
+        .any(|bytes| !(BYTES_MIN..=BYTES_MAX).contains(bytes))
+    {
+        let time = group.segment_time;
+        let text = format!(
+            "a segment of {time} has less than 4KiB or more than 1TiB; write other rates, or another segment_time"
+        );
+        table.wrong(&key, text);
+        return false;
+    }
+    let rate = |bytes: u64| bit_rate(bytes, group.segment_time);
+    if sizes.windows(2).any(|pair| rate(pair[0]) >= rate(pair[1])) {
+        table.wrong(
+            &key,
+            "two are alike in whole bytes of a segment; write rates further apart",
+        );
+        return false;
+    }
+    if specification.storage.chunk_bytes.is_some() {
+        let text = "titles with renditions are single files; write catalogue.chunk = \"off\"";
+        table.wrong(&key, text);
+    }
+    true
 }
 
 fn check_storage(specification: &Specification, table: &mut Table) {
@@ -210,12 +280,7 @@ fn check_viewing(specification: &Specification, table: &mut Table) {
         return;
     };
     let exceeds = specification.groups.iter().any(|group| {
-        let largest = group
-            .segment_bytes
-            .iter()
-            .map(|(bytes, _)| *bytes)
-            .max()
-            .unwrap_or(0);
+        let largest = group.segment_sizes().into_iter().max().unwrap_or(0);
         request_bytes(specification.requests.size, group.segment_time, largest) > chunk
     });
     if specification.requests.connections > 1 && exceeds {
@@ -238,6 +303,17 @@ fn check_open_ended(specification: &Specification, table: &mut Table) {
                     requests.timeout = \"off\"";
         table.wrong("requests.open_ended", text);
     }
+}
+
+/// The bit rate of segments of so many bytes.
+pub(crate) fn bit_rate(segment_bytes: u64, segment_time: Duration) -> BitRate {
+    let bits = u128::from(segment_bytes) * 8 * 1_000_000_000;
+    let time = u128::from(segment_time.0.max(1));
+    BitRate(
+        u64::try_from((bits + time / 2) / time)
+            .unwrap_or(u64::MAX)
+            .max(1),
+    )
 }
 
 /// Bytes that a request asks for in a title whose segments have so many.

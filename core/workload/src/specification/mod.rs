@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod players;
 mod read;
 mod table;
 
@@ -15,11 +16,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
-use headlong_units::{Bytes, Duration};
+use headlong_units::{BitRate, Bytes, Duration};
 
 use crate::{Curve, NetworkClass};
-pub(crate) use check::request_bytes;
+pub(crate) use check::{bit_rate, request_bytes};
 pub use error::{SpecificationError, SpecificationErrors};
+pub use players::{PlayerKind, player_text};
 pub(crate) use read::number;
 pub(crate) use table::{Table, Value};
 
@@ -44,8 +46,10 @@ pub struct Specification {
     pub sessions: Sessions,
     /// What they watch of a title.
     pub viewing: Viewing,
-    /// How they ask for it.
+    /// How simple players ask for it.
     pub requests: Requests,
+    /// What viewers play titles with; never empty.
+    pub players: Vec<PlayerKind>,
     /// How they are connected; shares add up to 1.
     pub classes: Vec<NetworkClass>,
 }
@@ -55,7 +59,7 @@ pub struct Specification {
 pub struct TitleGroup {
     /// Its folder: `sd`, `hd`.
     pub name: String,
-    /// How many titles.
+    /// How many works: titles as a person picks them, each in as many files as it has renditions.
     pub count: u32,
     /// The title of rank r is watched in proportion to 1 / r^alpha (thesis 3.2.1: 0.8).
     pub zipf_alpha: f64,
@@ -71,8 +75,32 @@ pub struct TitleGroup {
     /// Bytes of a segment, with the share of titles that have this rate. 512 KiB in 10 s are the
     /// thesis' 419 kbps, exactly.
     pub segment_bytes: Vec<(u64, f64)>,
+    /// Bit rates, upwards, in which each work exists, one file for each; empty if each has one, of
+    /// `segment_bytes`.
+    pub renditions: Vec<BitRate>,
     /// A segment's size is drawn evenly from 1 - v to 1 + v times that; 0 for a constant bit rate.
     pub segment_variation: f64,
+    /// Bytes for each segment in the table of offsets at the start of every file (thesis 5.1.3).
+    pub table_entry_bytes: u64,
+}
+
+impl TitleGroup {
+    /// In how many files each work exists.
+    pub fn files_per_work(&self) -> u32 {
+        (self.renditions.len() as u32).max(1)
+    }
+
+    /// Bytes of a segment in each rendition; without renditions, those that titles may have.
+    pub fn segment_sizes(&self) -> Vec<u64> {
+        match self.renditions.is_empty() {
+            true => self.segment_bytes.iter().map(|(bytes, _)| *bytes).collect(),
+            false => self
+                .renditions
+                .iter()
+                .map(|rate| rate.bytes_in(self.segment_time))
+                .collect(),
+        }
+    }
 }
 
 /// How titles lie in files (thesis 3.5).

@@ -11,6 +11,7 @@ use core::str::FromStr;
 use headlong_random::Empirical;
 use headlong_units::{BitRate, Bytes, Duration, KIB, MIB};
 
+use super::players::{check_players, players};
 use super::table::{Table, Value};
 use super::{
     Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification,
@@ -18,6 +19,9 @@ use super::{
 };
 use crate::{Curve, NetworkClass, preset};
 use headlong_units::nearest;
+
+/// Most bytes that a table of offsets may have for each segment.
+const ENTRY_BYTES_MAX: u64 = 4096;
 
 impl Specification {
     /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`
@@ -34,6 +38,7 @@ impl Specification {
         let specification = Self::take(&mut table);
         table.reject_unknown();
         check::check(&specification, &mut table);
+        check_players(&specification, &mut table);
         table.errors.or(specification)
     }
 
@@ -76,6 +81,7 @@ impl Specification {
             sessions: sessions(table),
             viewing: viewing(table),
             requests: requests(table),
+            players: players(table),
             classes: classes(table),
         }
     }
@@ -92,6 +98,12 @@ fn group(table: &mut Table, name: String) -> TitleGroup {
     if count.is_none() && !table.errors.is_about(&key("count")) {
         table.wrong(&key("count"), "is missing; write how many titles there are");
     }
+    let renditions = table.bit_rates(&key("renditions"));
+    let segment_bytes = table.segment_bytes(&key("segment_bytes"));
+    // Of the two, the command line's counts.
+    let sizes_count = segment_bytes.is_some()
+        && renditions.is_some()
+        && !table.wins(&key("renditions"), &key("segment_bytes"));
     TitleGroup {
         count: u32::try_from(count.unwrap_or(1)).unwrap_or(1),
         zipf_alpha: table.number(&key("zipf_alpha"), 0.0..=10.0).unwrap_or(0.8),
@@ -105,12 +117,14 @@ fn group(table: &mut Table, name: String) -> TitleGroup {
         segment_time: table
             .parsed(&key("segment_time"))
             .unwrap_or(Duration::from_secs(10)),
-        segment_bytes: table
-            .segment_bytes(&key("segment_bytes"))
-            .unwrap_or(vec![(512 * KIB, 1.0)]),
+        segment_bytes: segment_bytes.unwrap_or(vec![(512 * KIB, 1.0)]),
+        renditions: renditions.filter(|_| !sizes_count).unwrap_or_default(),
         segment_variation: table
             .number(&key("segment_variation"), 0.0..=0.99)
             .unwrap_or(0.0),
+        table_entry_bytes: table
+            .whole(&key("table_entry_bytes"), ENTRY_BYTES_MAX)
+            .unwrap_or(0),
         name,
     }
 }
@@ -394,6 +408,26 @@ impl Table {
             }
             Value::Number(_) | Value::Whole(_) => Ok(Curve::constant(number(value)?)),
             other => Err(format!("is {}; write the name of a curve or its points", other.kind())),
+        })
+    }
+
+    /// `["235kbps", "560kbps"]`.
+    fn bit_rates(&mut self, key: &str) -> Option<Vec<BitRate>> {
+        self.take_as(key, |value| {
+            let Value::List(items) = value else {
+                let text = "write bit rates, upwards, like [\"235kbps\", \"560kbps\"]";
+                return Err(format!("is {}; {text}", value.kind()));
+            };
+            let rate = |item: &Value| match item {
+                Value::Text(text) => text
+                    .parse()
+                    .map_err(|error: headlong_units::ParseError| error.to_string()),
+                other => Err(format!(
+                    "has {} in it; write rates like 235kbps",
+                    other.kind()
+                )),
+            };
+            items.iter().map(rate).collect()
         })
     }
 

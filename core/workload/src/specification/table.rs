@@ -139,6 +139,25 @@ impl Table {
         names
     }
 
+    /// Whether `key` was written, taken or not.
+    pub(crate) fn is_written(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
+    /// Whether the command line says what `key` is.
+    pub(crate) fn is_overridden(&self, key: &str) -> bool {
+        self.places.get(key).is_some_and(|place| place.line == 0)
+    }
+
+    /// Whether any key below `parent` was written, taken or not.
+    pub(crate) fn is_written_below(&self, parent: &str) -> bool {
+        let below = |key: &String| {
+            let rest = key.strip_prefix(parent);
+            rest.is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.places.keys().any(below)
+    }
+
     /// The value of `key`, if it was written; nobody else gets it.
     pub(crate) fn take(&mut self, key: &str) -> Option<Value> {
         self.known.insert(key.to_owned());

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::{NetworkClass, Trace, asked_bytes};
+use super::{NetworkClass, Session, Trace, session_bytes};
 use crate::specification::Rate;
 
 /// The trace with Poisson arrivals at `rate`, instead of those it had, if any. A rate in bytes is
@@ -17,9 +17,11 @@ pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, U
     let gap = match rate {
         Rate::Sessions(rate) => 1.0 / rate,
         Rate::Bytes(rate) => {
-            let calls = trace.sessions.iter().flat_map(|session| session.calls());
-            let bytes = calls.filter_map(asked_bytes);
-            let bytes: u128 = bytes.map(u128::from).sum();
+            let asked = |session: &Session| {
+                let class = trace.classes.get(session.class as usize);
+                u128::from(session_bytes(session, class))
+            };
+            let bytes: u128 = trace.sessions.iter().map(asked).sum();
             if bytes == 0 {
                 return Err(UnknownSizes);
             }

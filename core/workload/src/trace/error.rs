@@ -97,8 +97,8 @@ impl fmt::Display for CannotSay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Adaptive => f.write_str(
-                "a session adapts its bit rate, and a trace holds calls that are known before; play \
-                 it from where it was made",
+                "a session adapts its bit rate, and this dialect holds calls that are known before; \
+                 write the trace in the dialect headlong",
             ),
             Self::Ranges => f.write_str(
                 "this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB",

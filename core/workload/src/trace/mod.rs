@@ -4,7 +4,9 @@ mod arrivals;
 mod error;
 mod line;
 mod read;
+mod read_adaptive;
 mod write;
+mod write_adaptive;
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -16,6 +18,7 @@ pub use arrivals::{UnknownSizes, with_arrivals, with_classes};
 pub use error::{CannotSay, TraceError, TraceErrors};
 pub use write::Dialect;
 
+use crate::ideal;
 use crate::specification::Ramp;
 #[cfg(test)]
 use crate::specification::Rate;
@@ -70,6 +73,20 @@ impl Session {
 pub(crate) fn asked_bytes(call: &Call) -> Option<u64> {
     let range = call.range.filter(|range| range.end < u64::MAX);
     call.expected_bytes.or(range.map(ByteRange::len))
+}
+
+/// How many bytes a session asks for, as far as it is known; of a player that decides as it goes, if
+/// the server took no time.
+pub(crate) fn session_bytes(session: &Session, class: Option<&NetworkClass>) -> u64 {
+    match &session.plan {
+        Plan::Script(script) => {
+            let bytes = script.calls.iter().filter_map(asked_bytes);
+            bytes.fold(0, u64::saturating_add)
+        }
+        Plan::Adaptive(_) => class.map_or(0, |class| {
+            ideal::watch(&session.plan, class, &mut |_| {}).bytes
+        }),
+    }
 }
 
 /// What is to be read before the start, to warm the cache (thesis 3.6.1).

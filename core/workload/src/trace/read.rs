@@ -14,10 +14,11 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::str::FromStr;
 
-use headlong_player::{Call, ObjectId, Plan, Playback, Script};
+use headlong_player::{AdaptivePlan, Call, ObjectId, Plan, Playback, Script};
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use super::line::{self, Word};
+use super::read_adaptive::Known;
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
 use headlong_units::nearest;
 
@@ -34,6 +35,23 @@ const WORDS: [&str; 11] = [
     "contents",
     "cookie",
     "http",
+];
+
+/// Kinds of lines of ours.
+const KINDS: [&str; 8] = [
+    "trace",
+    "ramp",
+    "class",
+    "player",
+    "title",
+    "rendition",
+    "session",
+    "warm",
+];
+
+/// Words of a session's line.
+const OF_SESSION: [&str; 7] = [
+    "arrival", "class", "rate", "start", "title", "player", "acts",
 ];
 
 impl Trace {
@@ -60,6 +78,8 @@ struct Draft {
     class: u32,
     playback: Option<Playback>,
     calls: Vec<Call>,
+    /// What it does if it has no calls of its own: its player decides.
+    adaptive: Option<AdaptivePlan>,
     /// Time to think after the burst at hand.
     think: Option<Duration>,
     /// Time to pace the burst after the one at hand by.
@@ -67,14 +87,16 @@ struct Draft {
 }
 
 #[derive(Default)]
-struct Reader {
-    line: usize,
-    errors: TraceErrors,
+pub(super) struct Reader {
+    pub(super) line: usize,
+    pub(super) errors: TraceErrors,
     objects: BTreeMap<String, u32>,
-    paths: Vec<String>,
+    pub(super) paths: Vec<String>,
     classes: Vec<NetworkClass>,
     about: About,
     sessions: Vec<Session>,
+    /// What adaptive sessions have in common.
+    pub(super) known: Known,
     draft: Option<Draft>,
     has_version: bool,
     /// How many sessions said when they arrive, and the line of the first that did not.
@@ -83,7 +105,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn wrong(&mut self, column: usize, reason: impl Into<String>) {
+    pub(super) fn wrong(&mut self, column: usize, reason: impl Into<String>) {
         self.errors.push(self.line, column, reason.into());
     }
 
@@ -142,6 +164,14 @@ impl Reader {
             self.wrong(first.column, "is a whole URL; write the path alone, the server is named when the trace is played");
             return;
         }
+        if self
+            .draft
+            .as_ref()
+            .is_some_and(|draft| draft.adaptive.is_some())
+        {
+            self.wrong(first.column, "belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it");
+            return;
+        }
         let path = first
             .text
             .strip_prefix('/')
@@ -174,7 +204,7 @@ impl Reader {
         self.draft = Some(draft);
     }
 
-    fn object(&mut self, path: String) -> ObjectId {
+    pub(super) fn object(&mut self, path: String) -> ObjectId {
         let next = self.paths.len() as u32;
         let id = *self.objects.entry(path).or_insert_with_key(|path| {
             self.paths.push(path.clone());
@@ -194,10 +224,13 @@ impl Reader {
         self.sessions.push(Session {
             arrival: draft.arrival.unwrap_or_default(),
             class: draft.class,
-            plan: Plan::Script(Script {
-                calls: draft.calls,
-                playback: draft.playback,
-            }),
+            plan: match draft.adaptive {
+                Some(plan) => Plan::Adaptive(plan),
+                None => Plan::Script(Script {
+                    calls: draft.calls,
+                    playback: draft.playback,
+                }),
+            },
         });
     }
 
@@ -228,15 +261,20 @@ impl Reader {
             );
             self.has_version = true;
         }
+        if kind.text != "rendition" {
+            self.close_title();
+        }
         let result = match kind.text.as_str() {
             "trace" => self.read_trace(rest),
             "ramp" => self.read_ramp(rest),
             "class" => self.read_class(rest),
+            "player" => self.read_player(rest),
+            "title" => self.read_title(rest),
+            "rendition" => self.read_rendition(rest),
             "session" => self.read_session(rest),
             "warm" => self.read_warm(rest),
             other => {
-                let names = ["trace", "ramp", "class", "session", "warm"];
-                let meant = nearest(other, names.into_iter()).unwrap_or("session");
+                let meant = nearest(other, KINDS.into_iter()).unwrap_or("session");
                 let text = format!("`{other}` is unknown; did you mean {meant}?");
                 Err((kind.column, text))
             }
@@ -333,7 +371,7 @@ impl Reader {
     }
 
     fn read_session_values(&self, words: &[Word], draft: &mut Draft) -> Result<(), line::Flaw> {
-        let values = pairs(words, &["arrival", "class", "rate", "start"])?;
+        let values = pairs(words, &OF_SESSION)?;
         draft.arrival = value(&values, "arrival", line::seconds)?;
         let bit_rate: Option<BitRate> = value(&values, "rate", parsed)?;
         let start_bytes = value(&values, "start", line::whole)?.unwrap_or_default();
@@ -361,6 +399,7 @@ impl Reader {
                 (word.column, format!("no class is called `{name}`{meant}"))
             })? as u32;
         }
+        draft.adaptive = self.adaptive(&values)?;
         Ok(())
     }
 
@@ -378,6 +417,7 @@ impl Reader {
 
     fn finish(mut self) -> Result<Trace, TraceErrors> {
         self.end_session();
+        self.close_title();
         if self.sessions.is_empty() && self.errors.is_empty() {
             self.line = 1;
             self.wrong(1, "there are no sessions; write one request per line");
@@ -453,9 +493,9 @@ fn range_field(fields: &str) -> Option<&str> {
     })
 }
 
-type Values<'a> = BTreeMap<&'a str, Word>;
+pub(super) type Values<'a> = BTreeMap<&'a str, Word>;
 
-fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw> {
+pub(super) fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw> {
     let mut values = Values::new();
     for word in words {
         let pair = word.pair().filter(|(key, _)| keys.contains(key));
@@ -473,7 +513,7 @@ fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw>
     Ok(values)
 }
 
-fn value<T>(
+pub(super) fn value<T>(
     values: &Values<'_>,
     key: &str,
     read: impl FnOnce(&str) -> Result<T, String>,
@@ -486,6 +526,8 @@ fn value<T>(
         .map_err(|reason| (word.column, reason))
 }
 
-fn parsed<T: FromStr<Err = headlong_units::ParseError>>(text: &str) -> Result<T, String> {
+pub(super) fn parsed<T: FromStr<Err = headlong_units::ParseError>>(
+    text: &str,
+) -> Result<T, String> {
     text.parse().map_err(|error: T::Err| error.to_string())
 }

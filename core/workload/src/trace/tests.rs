@@ -1,10 +1,14 @@
 use std::string::ToString as _;
 use std::vec;
 
-use headlong_player::{Playback, Script};
+use headlong_player::{
+    Act, AdaptivePlan, Estimate, Make, Place, Playback, Probing, Rendition, Rule, Script, Segments,
+    Shape, Title,
+};
 use proptest::prelude::*;
 
 use super::*;
+use alloc::sync::Arc;
 
 fn read(text: &str) -> Trace {
     Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
@@ -260,6 +264,158 @@ fn httperf_is_told_nothing_that_it_would_not_understand() {
     assert_eq!(lines, ["/a think=2.5", "/b", "\t/c"]);
 }
 
+const ADAPTIVE: &str = "\
+#headlong trace version=1
+#headlong class name=dsl bandwidth=3500kbps delay=50ms share=1
+
+#headlong player id=0 rule=bola low=8s timeout=off
+#headlong title id=7 segment=4 segments=3
+#headlong rendition rate=235kbps /a.mp4 header=0-47 from=48 segment=100 size=340
+#headlong rendition rate=560kbps file=250 last=50 /b/0.m4s /b/1.m4s /b/2.m4s
+#headlong rendition rate=1050kbps /c.mp4 at=0-499 at=500-999 /d.mp4 at=all:77
+#headlong session arrival=1.5 class=dsl player=0 title=7 acts=watch:8,skip:2,pause:60.5,watch:4
+
+#headlong session arrival=2 class=dsl player=0 title=7
+";
+
+#[test]
+fn an_adaptive_session_says_what_it_watches_with_what_and_how() {
+    let trace = read(ADAPTIVE);
+    let Plan::Adaptive(plan) = &trace.sessions[0].plan else {
+        panic!("{trace:?}");
+    };
+    assert_eq!(
+        plan.acts,
+        [
+            Act::Watch(Duration::from_secs(8)),
+            Act::Skip(2),
+            Act::Pause(Duration::from_millis(60_500)),
+            Act::Watch(Duration::from_secs(4)),
+        ]
+    );
+    let make = Make {
+        rule: Rule::Bola {
+            low: Duration::from_secs(8),
+        },
+        timeout: None,
+        ..Make::default()
+    };
+    assert_eq!(*plan.make, make);
+    let part = |object, start, end| Place::part(ObjectId(object), ByteRange::new(start, end));
+    let title = &plan.title;
+    assert_eq!(title.renditions[0].header, Some(part(0, 0, 48)));
+    assert_eq!(title.place(0, 2), Some(part(0, 248, 340)));
+    assert_eq!(title.place(1, 2), Some(Place::whole(ObjectId(3), 50)));
+    assert_eq!(title.place(2, 1), Some(part(4, 500, 1000)));
+    assert_eq!(title.place(2, 2), Some(Place::whole(ObjectId(5), 77)));
+    let Plan::Adaptive(other) = &trace.sessions[1].plan else {
+        panic!("{trace:?}");
+    };
+    assert!(Arc::ptr_eq(&plan.title, &other.title) && Arc::ptr_eq(&plan.make, &other.make));
+    assert!(other.acts.is_empty());
+    assert_eq!(trace.to_text(Dialect::Thesis), Err(CannotSay::Adaptive));
+    assert_eq!(trace.to_text(Dialect::Httperf), Err(CannotSay::Adaptive));
+}
+
+#[test]
+fn mistakes_in_adaptive_sessions_are_told_with_their_columns() {
+    let with = |from: &str, to: &str| {
+        assert!(ADAPTIVE.contains(from), "{from}");
+        errors(&ADAPTIVE.replace(from, to))
+    };
+    for (from, to, expected) in [
+        (
+            "rule=bola",
+            "rule=boal",
+            "4:28: rule: `boal` is unknown; write fixed or throughput or buffer or bola or dynamic; did you mean bola?",
+        ),
+        (
+            "low=8s",
+            "lwo=8s",
+            "4:33: `lwo=8s` is unknown here; did you mean low=?",
+        ),
+        (
+            "timeout=off",
+            "timeout=10",
+            "4:48: timeout: `10` has no unit; write it like 5s or 250ms, or off",
+        ),
+        ("player id=0", "player id=x", "4:21: `x` is no whole number"),
+        (
+            "segments=3",
+            "segments=4",
+            "7:1: names 3 files, and the title has 4 segments",
+        ),
+        (
+            "segments=3",
+            "segments=9999999",
+            "5:41: `9999999` segments are too many; 1000000 are the most",
+        ),
+        (
+            "size=340",
+            "size=240",
+            "5:1: title 7: segment 2 of rendition 0 has no bytes; its file or table is too short",
+        ),
+        (
+            "rate=560kbps",
+            "rate=100kbps",
+            "5:1: title 7: rendition 1 is to have a higher bit rate than the one before it",
+        ),
+        (
+            "at=all:77",
+            "at=9-5",
+            "8:72: `9-5` ends before it begins; write the first and the last byte, like 0-524287",
+        ),
+        (
+            "/a.mp4 header",
+            "header",
+            "6:41: is in no file; write its path before it",
+        ),
+        (
+            "from=48",
+            "form=48",
+            "6:53: `form=48` is no path and unknown here; did you mean from=?",
+        ),
+        (
+            "skip:2",
+            "skip:3",
+            "9:71: there is no segment 3; the title has 3, from 0",
+        ),
+        (
+            "pause:60.5",
+            "puase:60",
+            "9:78: `puase:60` is no act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT; did you mean pause?",
+        ),
+        (
+            "watch:8,",
+            "watch:x,",
+            "9:63: `x` is no time; write seconds like 10 or 2.5",
+        ),
+        (
+            "player=0 title=7 acts",
+            "player=1 title=7 acts",
+            "9:48: there is no player 1 above; write `#headlong player id=1`",
+        ),
+        (
+            "title=7 acts",
+            "rate=5kbps acts",
+            "9:48: a session that adapts has title=, player= and acts=",
+        ),
+        (
+            "watch:4\n",
+            "watch:4\n/a.mp4 range=0-9\n",
+            "10:1: belongs to a session that adapts, whose player decides what it asks for; remove it, or write a blank line before it",
+        ),
+    ] {
+        let told = with(from, to);
+        let first = told.lines().next().unwrap_or_default();
+        assert_eq!(first, expected, "{told}");
+    }
+    assert_eq!(
+        errors("#headlong trace version=1\n#headlong rendition rate=5kbps\n/a\n"),
+        "2:1: belongs to no title; write it behind a line `#headlong title`"
+    );
+}
+
 fn duration() -> impl Strategy<Value = Duration> {
     prop_oneof![
         Just(Duration::from_secs(10)),
@@ -307,6 +463,209 @@ let playback = rate.map(|(rate, start_bytes)| Playback {
         });
         Session { arrival: gap, class, plan: Plan::Script(Script { calls, playback }) }
     }
+}
+
+/// Whether a strategy of `Option`s gives something.
+fn maybe<T: core::fmt::Debug>(what: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
+    proptest::option::of(what)
+}
+
+prop_compose! {
+    fn make()(
+        rule in prop_oneof![
+            any::<u32>().prop_map(Rule::Fixed),
+            Just(Rule::Throughput),
+            (duration(), duration())
+                .prop_map(|(reservoir, cushion)| Rule::Buffer { reservoir, cushion }),
+            duration().prop_map(|low| Rule::Bola { low }),
+            duration().prop_map(|low| Rule::Dynamic { low }),
+        ],
+        shape in prop_oneof![Just(Shape::OpenEnded), (1u32..).prop_map(Shape::Segments)],
+        estimate in prop_oneof![
+            (duration(), duration()).prop_map(|(fast, slow)| Estimate::Ewma { fast, slow }),
+            (1u8..=20).prop_map(|samples| Estimate::HarmonicMean { samples }),
+        ],
+        probing in maybe((1u32.., any::<bool>(), duration(), maybe(duration()))),
+        (buffer_low, buffer_high, retry_after) in (duration(), duration(), duration()),
+        (start, resume) in (0u64..=100, 0u64..=100),
+        safety in 0.01f64..10.0,
+        (start_rendition, connections, retries) in (any::<u32>(), 1u32..=255, any::<u32>()),
+        (timeout, patience) in (maybe(duration()), maybe(duration())),
+    ) -> Make {
+        Make {
+            start_buffer: Duration(buffer_high.0 / 100 * start),
+            resume_buffer: Duration(buffer_high.0 / 100 * resume),
+            buffer_low,
+            buffer_high,
+            connections,
+            shape,
+            estimate,
+            safety,
+            rule,
+            start_rendition,
+            probing: probing.map(|(segments, duplicate, after_pause, every)| Probing {
+                segments,
+                duplicate,
+                after_pause,
+                every,
+            }),
+            timeout,
+            retries,
+            retry_after,
+            patience,
+        }
+    }
+}
+
+/// Where the segments of one rendition are; `object` and three behind it are its own.
+fn segments(count: u32, object: u32) -> impl Strategy<Value = Segments> {
+    let first = ObjectId(object);
+    let place = (
+        0u32..4,
+        maybe((0u64..1 << 40, 0u64..1 << 30)),
+        maybe(any::<u64>()),
+    );
+    let place = place.prop_map(move |(behind, range, bytes)| Place {
+        object: ObjectId(object + behind),
+        range: range.map(|(start, length)| match length {
+            0 => ByteRange::new(start, u64::MAX),
+            length => ByteRange::new(start, start + length),
+        }),
+        bytes,
+    });
+    let places = proptest::collection::vec(place, count as usize);
+    prop_oneof![
+        (0u64..1 << 40, 1u64..1 << 30).prop_map(move |(start, segment_bytes)| {
+            Segments::OneFile {
+                object: first,
+                start,
+                segment_bytes,
+                file_bytes: start + segment_bytes * u64::from(count),
+            }
+        }),
+        (any::<u64>(), any::<u64>()).prop_map(move |(file_bytes, last_bytes)| Segments::Files {
+            first,
+            file_bytes,
+            last_bytes,
+        }),
+        places.prop_map(Segments::Table),
+    ]
+}
+
+fn title() -> impl Strategy<Value = Title> {
+    let shape = (1u32..=4, 1u64..10_000_000_000, 1u32..=3);
+    shape.prop_flat_map(|(count, segment, renditions)| {
+        let rendition = |index: u32| {
+            let header = maybe((0u64..100, 1u64..100));
+            (segments(count, index * 4), 1u64..1000, header).prop_map(
+                move |(segments, rate, header)| Rendition {
+                    bit_rate: BitRate(u64::from(index) * 1000 + rate),
+                    header: header.map(|(start, length)| {
+                        let range = ByteRange::new(start, start + length);
+                        Place::part(ObjectId(index * 4), range)
+                    }),
+                    segments,
+                },
+            )
+        };
+        let renditions: Vec<_> = (0..renditions).map(rendition).collect();
+        renditions.prop_map(move |renditions| Title {
+            segment: Duration(segment),
+            segments: count,
+            renditions,
+        })
+    })
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        duration().prop_map(Act::Watch),
+        duration().prop_map(Act::Pause),
+        Just(Act::Skip(0)),
+    ];
+    proptest::collection::vec(act, 0..5)
+}
+
+proptest! {
+    #[test]
+    fn adaptive_sessions_read_back_as_they_were(
+        makes in proptest::collection::vec(make(), 1..3),
+        title in title(),
+        sessions in proptest::collection::vec((acts(), any::<u8>(), maybe(call())), 1..6),
+    ) {
+        let makes: Vec<Arc<Make>> = makes.into_iter().map(Arc::new).collect();
+        let mut trace = Trace {
+            // Names as hard to write as names get.
+            objects: (0..12).map(|n| std::format!("a'b/\\{n}\"#.mp4")).collect(),
+            classes: vec![NetworkClass::unlimited()],
+            ..Trace::default()
+        };
+        trace.about.has_arrivals = true;
+        let title = ordered(&title, &mut trace.objects);
+        for (acts, make, call) in sessions {
+            let plan = match call {
+                None => Plan::Adaptive(AdaptivePlan {
+                    title: Arc::clone(&title),
+                    acts,
+                    make: Arc::clone(&makes[usize::from(make) % makes.len()]),
+                }),
+                Some(call) => Plan::Script(Script::new(vec![Call {
+                    object: title.place(0, 0).map_or(ObjectId(0), |place| place.object),
+                    with_previous: false,
+                    think: None,
+                    ..call
+                }])),
+            };
+            // A script that comes first would name its object before the title's header.
+            let is_first = trace.sessions.is_empty();
+            if is_first && matches!(plan, Plan::Script(_)) {
+                continue;
+            }
+            trace.sessions.push(Session { arrival: Duration::ZERO, class: 0, plan });
+        }
+        prop_assume!(!trace.sessions.is_empty());
+        let text = trace.to_text(Dialect::Headlong).expect("ours says everything");
+        let back = Trace::read(text.as_bytes()).map_err(|errors| TestCaseError::fail(std::format!("{errors}\n{text}")))?;
+        prop_assert_eq!(&back, &trace, "{}", text);
+        prop_assert_eq!(back.to_text(Dialect::Headlong), Ok(text));
+    }
+}
+
+/// The title with its objects in order of their first use, and no others in the table.
+fn ordered(title: &Title, objects: &mut Vec<String>) -> Arc<Title> {
+    let mut order: Vec<u32> = Vec::new();
+    let mut title = title.clone();
+    let count = title.segments;
+    for rendition in &mut title.renditions {
+        let mut place = |object: &mut ObjectId| {
+            let at = order.iter().position(|known| *known == object.0);
+            object.0 = at.unwrap_or_else(|| {
+                order.push(object.0);
+                order.len() - 1
+            }) as u32;
+        };
+        // Files follow one another, so a header among them is not told apart.
+        if let Segments::Files { first, .. } = &mut rendition.segments {
+            rendition.header = None;
+            let old = first.0;
+            place(first);
+            (1..count).for_each(|behind| place(&mut ObjectId(old + behind)));
+            continue;
+        }
+        if let Some(header) = &mut rendition.header {
+            place(&mut header.object);
+        }
+        match &mut rendition.segments {
+            Segments::OneFile { object, .. } => place(object),
+            Segments::Table(places) => places.iter_mut().for_each(|it| place(&mut it.object)),
+            Segments::Files { .. } => {}
+        }
+    }
+    *objects = order
+        .iter()
+        .map(|old| objects[*old as usize].clone())
+        .collect();
+    Arc::new(title)
 }
 
 prop_compose! {

@@ -10,6 +10,7 @@ use core::fmt::{self, Write as _};
 use headlong_player::{Call, Plan, Script};
 use headlong_units::{ByteRange, Duration};
 
+use super::write_adaptive::{Told, write_session};
 use super::{CannotSay, Session, Trace};
 
 /// Whose wsesslog.
@@ -57,7 +58,7 @@ impl Trace {
             }
         };
         let is_adaptive = |session: &Session| matches!(session.plan, Plan::Adaptive(_));
-        if self.sessions.iter().any(is_adaptive) {
+        if dialect != Dialect::Headlong && self.sessions.iter().any(is_adaptive) {
             return Err(CannotSay::Adaptive);
         }
         match dialect {
@@ -99,8 +100,12 @@ impl Trace {
                 )?;
             }
         }
+        let mut told = Told::default();
         for session in &self.sessions {
             text.push('\n');
+            if let Plan::Adaptive(plan) = &session.plan {
+                self.write_shared(plan, &mut told, text)?;
+            }
             if is_ours {
                 text.push_str("#headlong session");
                 if self.about.has_arrivals {
@@ -109,13 +114,16 @@ impl Trace {
                 let class = self.classes.get(session.class as usize);
                 let class = class.map_or("", |class| &class.name);
                 write!(text, " class={}", Word(class))?;
-                if let Plan::Script(Script {
-                    playback: Some(playback),
-                    ..
-                }) = &session.plan
-                {
-                    let (rate, start) = (playback.bit_rate, playback.start_bytes);
-                    write!(text, " rate={rate} start={start}")?;
+                match &session.plan {
+                    Plan::Script(Script {
+                        playback: Some(playback),
+                        ..
+                    }) => {
+                        let (rate, start) = (playback.bit_rate, playback.start_bytes);
+                        write!(text, " rate={rate} start={start}")?;
+                    }
+                    Plan::Script(_) => {}
+                    Plan::Adaptive(plan) => write_session(plan, &told, text)?,
                 }
                 text.push('\n');
             }
@@ -128,7 +136,7 @@ impl Trace {
             text.push('\n');
             for warming in &self.about.warming {
                 text.push_str("#headlong warm ");
-                self.write_path(warming.object.0, true, text);
+                self.write_path(warming.object.0, true, true, text);
                 if let Some(range) = warming.range {
                     write!(text, " range={}", Range(range))?;
                 }
@@ -186,7 +194,7 @@ impl Trace {
         if call.with_previous {
             text.push('\t');
         }
-        self.write_path(call.object.0, dialect != Dialect::Thesis, text);
+        self.write_path(call.object.0, dialect != Dialect::Thesis, false, text);
         match (call.range, dialect) {
             (None, _) | (_, Dialect::Httperf) => {}
             (Some(range), Dialect::Videoperf) => {
@@ -231,12 +239,29 @@ impl Trace {
         Ok(())
     }
 
-    fn write_path(&self, object: u32, has_slash: bool, text: &mut String) {
+    /// A path as a line's first word, in which a reader resolves nothing, or as one behind it.
+    pub(super) fn write_path(
+        &self,
+        object: u32,
+        has_slash: bool,
+        is_behind: bool,
+        text: &mut String,
+    ) {
         if has_slash {
             text.push('/');
         }
         let path = self.objects.get(object as usize).map_or("", String::as_str);
-        escape(path, false, text);
+        if !is_behind {
+            return escape(path, false, text);
+        }
+        let mut escaped = String::new();
+        escape(path, false, &mut escaped);
+        for c in escaped.chars() {
+            if matches!(c, '\'' | '"' | '\\') {
+                text.push('\\');
+            }
+            text.push(c);
+        }
     }
 }
 
@@ -266,7 +291,7 @@ impl fmt::Display for Word<'_> {
 }
 
 /// `first-last`, both included; `first-` if it is open.
-struct Range(ByteRange);
+pub(super) struct Range(pub(super) ByteRange);
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -278,7 +303,7 @@ impl fmt::Display for Range {
 }
 
 /// Seconds, exactly, without zeros at the end.
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

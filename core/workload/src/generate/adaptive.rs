@@ -1,0 +1,151 @@
+//! Sessions of players that adapt their bit rate: a work in all its renditions, and a viewer's acts.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments};
+use headlong_random::Generator;
+use headlong_units::{ByteRange, Duration};
+
+use super::{Director, Objects, happens};
+use crate::catalogue::{Catalogue, Title};
+use crate::specification::{Start, bit_rate};
+
+impl Director<'_> {
+    /// What session number `index` does, if its player is made like this.
+    pub(super) fn adaptive(
+        &self,
+        index: u64,
+        make: &Arc<Make>,
+        objects: &mut Objects,
+    ) -> AdaptivePlan {
+        let session = self.sessions.fork_at(index);
+        let work = self.work(&mut session.fork("title"));
+        AdaptivePlan {
+            title: objects.watched(self.catalogue, work),
+            acts: self.acts(&work[0], &session),
+            make: Arc::clone(make),
+        }
+    }
+
+    /// What the viewer does: the same chances before each segment as a simple player has before each
+    /// request, and the picture may stop at any moment.
+    fn acts(&self, title: &Title, session: &Generator) -> Vec<Act> {
+        let specification = self.specification;
+        let (mut viewing, mut whims) = (session.fork("viewing"), session.fork("whims"));
+        let segments = u64::from(title.segments());
+        let mut acts = Acts::default();
+        let (mut place, mut left) = match specification.viewing.start {
+            Start::Beginning => {
+                let fraction = specification.viewing.fraction.law.sample(&mut viewing);
+                let length = title.segment_time.times(segments);
+                let watched = libm::ceil(fraction * length.as_secs_f64() * 1000.0);
+                let watched = Duration::from_millis((watched as u64).max(1));
+                (0, watched.min(length))
+            }
+            Start::RandomSegment => {
+                let place = viewing.below(segments);
+                acts.skip(place);
+                (place, title.segment_time)
+            }
+        };
+        let chances = &specification.viewing;
+        let mut is_first = true;
+        while left > Duration::ZERO {
+            if !is_first {
+                if happens(&mut whims, chances.early_end) {
+                    break;
+                }
+                if happens(&mut whims, chances.skip) {
+                    place = whims.below(segments);
+                    acts.skip(place);
+                }
+                if happens(&mut whims, chances.pause) {
+                    let seconds = chances.pause_time.law.sample(&mut whims);
+                    let time = Duration::from_millis(libm::round(seconds * 1000.0) as u64);
+                    acts.0.push(Act::Pause(time));
+                }
+            }
+            if place >= segments {
+                break;
+            }
+            let piece = left.min(title.segment_time);
+            acts.watch(piece);
+            left = left - piece;
+            place += 1;
+            is_first = false;
+        }
+        acts.0
+    }
+}
+
+/// Acts, one after another.
+#[derive(Default)]
+struct Acts(Vec<Act>);
+
+impl Acts {
+    fn watch(&mut self, time: Duration) {
+        match self.0.last_mut() {
+            Some(Act::Watch(before)) => *before += time,
+            _ => self.0.push(Act::Watch(time)),
+        }
+    }
+
+    fn skip(&mut self, place: u64) {
+        let segment = u32::try_from(place).unwrap_or(u32::MAX);
+        self.0.push(Act::Skip(segment));
+    }
+}
+
+impl Objects {
+    /// A work as players know it; all sessions that watch it at a time share it.
+    fn watched(&mut self, catalogue: &Catalogue, work: &[Title]) -> Arc<headlong_player::Title> {
+        let number = work[0].number;
+        if let Some(title) = self.watched.get(&number).and_then(|known| known.upgrade()) {
+            return title;
+        }
+        let renditions = work.iter().map(|title| {
+            let mut files = catalogue.files(title);
+            let path = files.next().map(|file| file.path).unwrap_or_default();
+            rendition(title, self.id((title.number, 0), path))
+        });
+        let title = Arc::new(headlong_player::Title {
+            segment: work[0].segment_time,
+            segments: work[0].segments(),
+            renditions: renditions.collect(),
+        });
+        self.watched.insert(number, Arc::downgrade(&title));
+        title
+    }
+}
+
+/// One rendition as players know it.
+fn rendition(title: &Title, object: ObjectId) -> Rendition {
+    let start = title.header_bytes;
+    let header = ByteRange::new(0, start);
+    Rendition {
+        bit_rate: bit_rate(title.segment_bytes, title.segment_time),
+        header: (start > 0).then(|| Place::part(object, header)),
+        segments: match title.segment_ends.is_empty() {
+            true => Segments::OneFile {
+                object,
+                start,
+                segment_bytes: title.segment_bytes,
+                file_bytes: title.file_bytes,
+            },
+            false => {
+                let mut from = start;
+                let places = title.segment_ends.iter().map(|end| {
+                    let range = ByteRange::new(from, start + end);
+                    from = range.end;
+                    Place::part(object, range)
+                });
+                Segments::Table(places.collect())
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+#[path = "adaptive_tests.rs"]
+mod tests;

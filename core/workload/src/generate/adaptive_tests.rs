@@ -1,0 +1,425 @@
+use std::collections::BTreeSet;
+use std::string::ToString as _;
+
+use headlong_player::Rule;
+
+use super::*;
+use crate::specification::{Specification, SpecificationErrors};
+use crate::summary::TraceSummary;
+use crate::trace::{Session, Trace};
+use crate::{Dialect, SessionStream, Workload, generate};
+use headlong_player::{AdaptivePlan, Plan};
+use headlong_units::BitRate;
+
+fn read(overrides: &[(&str, &str)]) -> Result<Specification, SpecificationErrors> {
+    let overrides: Vec<_> = overrides
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect();
+    Specification::preset("dash-vod", &overrides)
+}
+
+fn with(overrides: &[(&str, &str)]) -> Specification {
+    read(overrides).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn workload(overrides: &[(&str, &str)]) -> Workload {
+    let mut all = std::vec![("sessions.count", "300"), ("title.dash.count", "100")];
+    all.extend(overrides);
+    generate(&with(&all), 1)
+}
+
+fn plans(trace: &Trace) -> impl Iterator<Item = (&Session, &AdaptivePlan)> {
+    trace
+        .sessions
+        .iter()
+        .filter_map(|session| match &session.plan {
+            Plan::Adaptive(plan) => Some((session, plan)),
+            Plan::Script(_) => None,
+        })
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// Changes only with the format or the draws: whoever changes it breaks every recorded result.
+const GOLDEN: u64 = 9_526_453_846_728_075_361;
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_for_ever() {
+    let text = |seed| {
+        let trace = generate(&with(&[("sessions.count", "200")]), seed).trace;
+        let text = trace.to_text(Dialect::Headlong);
+        text.expect("ours says everything")
+    };
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+    assert_eq!(hash(&text(1)), GOLDEN, "traces of old seeds changed");
+}
+
+#[test]
+fn a_trace_reads_back_as_it_was_generated() {
+    for overrides in [
+        &[][..],
+        &[("title.dash.segment_variation", "0.4")],
+        &[
+            ("player.probing", "2"),
+            ("player.probing_duplicate", "true"),
+            ("player.probing_every", "5min"),
+            ("player.rule", "throughput"),
+        ],
+    ] {
+        let trace = workload(overrides).trace;
+        let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+        let back = Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(back, trace);
+    }
+}
+
+#[test]
+fn each_rendition_is_a_title_of_its_own_and_leads_back_to_its_work() {
+    let catalogue = workload(&[]).catalogue;
+    assert_eq!(catalogue.titles.len(), 500);
+    for title in &catalogue.titles {
+        assert_eq!(
+            (title.rank, title.rendition),
+            (title.number / 5, title.number % 5)
+        );
+        let work = catalogue.renditions(title);
+        assert_eq!(work.len(), 5);
+        assert_eq!(&work[title.rendition as usize], title);
+        assert!(work.iter().all(|other| other.duration == title.duration));
+        assert_eq!(
+            title.duration,
+            title.segment_time.times(u64::from(title.segments()))
+        );
+        assert_eq!(title.header_bytes, 16 * u64::from(title.segments()));
+        let segments = u64::from(title.segments()) * title.segment_bytes;
+        assert_eq!(title.bytes, segments);
+        assert!(title.file_bytes >= title.header_bytes + segments);
+    }
+    let kbps = |title: &Title| bit_rate(title.segment_bytes, title.segment_time).0 / 1000;
+    let ladder: Vec<u64> = catalogue.titles[..5].iter().map(kbps).collect();
+    assert_eq!(ladder, [235, 560, 1050, 2350, 4300]);
+}
+
+#[test]
+fn segments_of_variable_size_are_large_in_every_rendition_alike() {
+    let catalogue = workload(&[("title.dash.segment_variation", "0.4")]).catalogue;
+    for work in catalogue.titles.chunks(5) {
+        let lowest = &work[0];
+        for title in work {
+            assert_eq!(title.segments(), lowest.segments());
+            let ratio = title.segment_bytes as f64 / lowest.segment_bytes as f64;
+            for (end, low) in title.segment_ends.iter().zip(&lowest.segment_ends) {
+                let off = *end as f64 / (*low as f64 * ratio) - 1.0;
+                assert!(libm::fabs(off) < 1e-3, "{off}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_plan_is_sound_and_stays_within_its_files() {
+    for overrides in [
+        &[][..],
+        &[("title.dash.segment_variation", "0.4")],
+        &[("viewing.start", "random-segment")],
+        &[("viewing.early_end", "0.2"), ("viewing.skip", "0.3")],
+        &[
+            ("catalogue.pad", "1B"),
+            ("title.dash.table_entry_bytes", "0"),
+        ],
+    ] {
+        let Workload { catalogue, trace } = workload(overrides);
+        assert_eq!(plans(&trace).count(), 300);
+        for (_, plan) in plans(&trace) {
+            assert_eq!(plan.check(), []);
+            assert!(!plan.acts.is_empty());
+            for index in 0..plan.title.renditions.len() {
+                let mut end = None;
+                for segment in 0..plan.title.segments {
+                    let place = plan.title.place(index, segment).expect("a place");
+                    let range = place.range.expect("a range");
+                    let path = &trace.objects[place.object.0 as usize];
+                    let (number, _) = crate::locate(path, None).expect("a title");
+                    let title = &catalogue.titles[number as usize];
+                    assert_eq!(title.rendition as usize, index);
+                    assert_eq!(range.start, end.unwrap_or(title.header_bytes));
+                    end = Some(range.end);
+                    assert!(range.end <= title.file_bytes);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn viewers_pause_skip_and_leave_as_often_as_the_specification_says() {
+    let count = |overrides: &[(&str, &str)]| {
+        let mut overrides = overrides.to_vec();
+        overrides.push(("viewing.fraction", "whole"));
+        let trace = workload(&overrides).trace;
+        let mut counts = (0, 0, 0.0, 0.0);
+        for (_, plan) in plans(&trace) {
+            counts.3 += plan.title.length().as_secs_f64();
+            for act in &plan.acts {
+                match act {
+                    Act::Watch(time) => counts.2 += time.as_secs_f64(),
+                    Act::Pause(time) => {
+                        assert_eq!(*time, Duration::from_secs(7));
+                        counts.0 += 1;
+                    }
+                    Act::Skip(segment) => {
+                        assert!(*segment < plan.title.segments);
+                        counts.1 += 1;
+                    }
+                }
+            }
+        }
+        counts
+    };
+    let none = [("viewing.pause", "0"), ("viewing.skip", "0")];
+    let (pauses, skips, watched, length) = count(&none);
+    assert_eq!((pauses, skips, watched), (0, 0, length));
+    let pausing = [
+        ("viewing.pause", "0.1"),
+        ("viewing.pause_time", "7s"),
+        none[1],
+    ];
+    let (pauses, _, watched, _) = count(&pausing);
+    assert_eq!(watched, length);
+    // Before each segment but the first.
+    let chances = length / 4.0 - 300.0;
+    let expected = 0.1 * chances;
+    assert!(
+        libm::fabs(f64::from(pauses) - expected) < 4.0 * libm::sqrt(expected),
+        "{pauses}"
+    );
+    let (_, skips, ..) = count(&[("viewing.skip", "0.02"), none[0]]);
+    assert!(skips > 100, "{skips}");
+    let (.., watched, _) = count(&[("viewing.early_end", "0.25"), none[0], none[1]]);
+    // Four segments on average, and fewer where titles are short.
+    assert!(
+        (0.85..1.02).contains(&(watched / 300.0 / 16.0)),
+        "{watched}"
+    );
+}
+
+#[test]
+fn sessions_drawn_one_by_one_are_those_that_are_written_down() {
+    let specification = with(&[("sessions.count", "300"), ("title.dash.count", "100")]);
+    let whole = generate(&specification, 7);
+    let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
+    let drawn: Vec<Session> = (&mut stream).collect();
+    assert_eq!(drawn, whole.trace.sessions);
+    assert_eq!(stream.object_count(), whole.trace.objects.len());
+    let titles: BTreeSet<_> = plans(&whole.trace)
+        .map(|(_, plan)| Arc::as_ptr(&plan.title))
+        .collect();
+    assert_eq!(
+        titles.len() * 5,
+        whole.trace.objects.len(),
+        "titles are shared"
+    );
+    // A viewer who comes when others have left finds the same title.
+    let mut stream = SessionStream::new(&specification, &whole.catalogue, 7);
+    for session in &whole.trace.sessions {
+        assert_eq!(stream.next().as_ref(), Some(session));
+    }
+}
+
+#[test]
+fn another_rate_network_or_player_leaves_who_watches_what() {
+    let base = workload(&[]);
+    let acts = |workload: &Workload| -> Vec<Vec<Act>> {
+        plans(&workload.trace)
+            .map(|(_, plan)| plan.acts.clone())
+            .collect()
+    };
+    for overrides in [
+        ("sessions.rate", "40MiB/s"),
+        ("requests.throttled", "false"),
+        ("player.buffer_high", "60s"),
+    ] {
+        let other = workload(&[overrides]);
+        assert_eq!(acts(&base), acts(&other), "{overrides:?}");
+    }
+    let other = workload(&[("sessions.rate", "40MiB/s")]);
+    for (slow, fast) in base.trace.sessions.iter().zip(&other.trace.sessions) {
+        assert!(slow.arrival.0.abs_diff(2 * fast.arrival.0) <= 2);
+    }
+}
+
+#[test]
+fn a_rate_in_bytes_is_what_players_would_take_of_a_server_without_delay() {
+    let trace = generate(&with(&[("sessions.count", "3000")]), 1).trace;
+    let summary = TraceSummary::of(&trace);
+    let mib = summary.bytes_per_second() / 1_048_576.0;
+    assert!((18.5..21.5).contains(&mib), "{mib}");
+    let adaptive = summary.adaptive.expect("players that adapt");
+    assert_eq!(adaptive.sessions, 3000);
+    assert_eq!((adaptive.stalled, adaptive.calls_failed), (0, 0));
+    assert!(
+        (1000.0..4300.0).contains(&adaptive.kbps_mean),
+        "{adaptive:?}"
+    );
+}
+
+#[test]
+fn faster_networks_bring_higher_bit_rates() {
+    let trace = workload(&[]).trace;
+    let mut means = std::vec![(0.0, 0.0); trace.classes.len()];
+    for session in &trace.sessions {
+        let class = &trace.classes[session.class as usize];
+        let end = crate::ideal::watch(&session.plan, class, &mut |_| {}).end;
+        let rate = end.and_then(|end| end.bit_rate).expect("it watched");
+        let mean = &mut means[session.class as usize];
+        *mean = (mean.0 + rate.0 as f64 / 1e3, mean.1 + 1.0);
+    }
+    let [high, bband, medium] = means[..] else {
+        panic!("{means:?}");
+    };
+    let mean = |(sum, count): (f64, f64)| sum / count;
+    assert!(mean(high) > 1.3 * mean(bband), "{means:?}");
+    assert!(mean(bband) > 1.3 * mean(medium), "{means:?}");
+}
+
+#[test]
+fn simple_players_take_the_rendition_that_their_network_bears() {
+    let text = "name = \"mixed\"\n[title.a]\ncount = 20\nsegment_time = \"10s\"\n\
+                renditions = [\"500kbps\", \"1Mbps\", \"3Mbps\"]\ntable_entry_bytes = 8\n\
+                [player.tv]\nkind = \"simple\"\nshare = 3\n[player.phone]\nrule = \"bola\"\n\
+                [network.slow]\nbandwidth = \"400kbps\"\n[network.middle]\nbandwidth = \"2Mbps\"\n\
+                [network.fast]\nshare = 1\n";
+    let specification = Specification::read("a.toml", text, &[]);
+    let specification = specification.unwrap_or_else(|errors| panic!("{errors}"));
+    let Workload { catalogue, trace } = generate(&specification, 1);
+    let adaptive = plans(&trace).count();
+    assert!((200..300).contains(&adaptive), "{adaptive} of 1000");
+    let phone = specification.players[1].make.as_ref().expect("it adapts");
+    assert_eq!(
+        phone.rule,
+        Rule::Bola {
+            low: Duration::from_secs(10)
+        }
+    );
+    let mut seen = BTreeSet::new();
+    for session in &trace.sessions {
+        for call in session.calls() {
+            let path = &trace.objects[call.object.0 as usize];
+            let (number, _) = crate::locate(path, None).expect("a title");
+            let title = &catalogue.titles[number as usize];
+            assert_eq!(title.rendition, session.class);
+            let range = call.range.expect("a range");
+            let behind = range.start - title.header_bytes;
+            assert_eq!(behind % title.segment_bytes, 0);
+            assert!(range.end <= title.file_bytes);
+            seen.insert(title.rendition);
+        }
+        if let Plan::Script(script) = &session.plan {
+            let rate = script.playback.expect("it is shown").bit_rate;
+            assert_eq!(
+                rate,
+                [500, 1000, 3000].map(BitRate::from_kbps)[session.class as usize]
+            );
+        }
+    }
+    assert_eq!(seen.len(), 3);
+    let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+    assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
+}
+
+#[test]
+fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
+    let errors = read(&[
+        ("catalogue.chunk", "512KiB"),
+        ("sessions.warming", "10"),
+        ("requests.pacing", "false"),
+        ("player.request_segments", "open-ended"),
+        ("title.dash.segment_variation", "0.3"),
+        ("player.rule", "dynamc"),
+        ("player.safety", "high"),
+        ("player.start_buffer", "2min"),
+        ("player.probing_every", "5min"),
+        ("player.bufer_high", "40s"),
+        ("player.cushion", "40s"),
+        ("title.dash.renditions", "[\"2Mbps\", \"1Mbps\"]"),
+    ])
+    .expect_err("all of it is wrong")
+    .to_string();
+    let expected = "\
+--set catalogue.chunk: adaptive players ask for segments of single files; write \"off\"
+--set player.bufer_high: unknown key; did you mean player.buffer_high?
+--set player.cushion: says something only with rule buffer; remove it, or write that
+--set player.probing_every: says something only with probing, the segments read of each rendition; remove it, or write that
+--set player.rule: `dynamc` is unknown; write fixed or throughput or buffer or bola or dynamic; did you mean dynamic?
+--set player.safety: `high` is no number; write a share like 0.9
+--set player.start_buffer: start_buffer is more than buffer_high
+--set requests.pacing: is of simple players, and all are adaptive; remove it, or see the keys of [player]
+--set sessions.warming: which ranges adaptive players ask for is not known before; write 0
+--set title.dash.renditions: 1000kbps is not above 2000kbps; write them upwards
+--set title.dash.segment_variation: open-ended requests of adaptive players need segments of one size; write 0, or request_segments = 1";
+    assert_eq!(errors, expected);
+}
+
+#[test]
+fn a_rule_or_a_kind_that_is_changed_leaves_behind_what_went_with_it() {
+    let rule = |overrides: &[(&str, &str)]| {
+        let specification = with(overrides);
+        specification.players[0].make.as_ref().map(|make| make.rule)
+    };
+    assert_eq!(
+        rule(&[("player.rule", "throughput")]),
+        Some(Rule::Throughput)
+    );
+    // Shares of a buffer of 30 s as Huang et al. have of theirs of 240 s.
+    let buffer = Rule::Buffer {
+        reservoir: Duration::from_millis(11_250),
+        cushion: Duration::from_millis(15_750),
+    };
+    assert_eq!(rule(&[("player.rule", "buffer")]), Some(buffer));
+    assert_eq!(rule(&[("player.kind", "simple")]), None);
+    let trace = workload(&[("player.kind", "simple")]).trace;
+    assert!(
+        trace
+            .sessions
+            .iter()
+            .all(|session| !session.calls().is_empty())
+    );
+}
+
+#[test]
+fn renditions_and_sizes_exclude_each_other_and_the_command_line_counts() {
+    let with_sizes = [("title.dash.segment_bytes", "256KiB")];
+    let specification = with(&with_sizes);
+    assert_eq!(specification.groups[0].renditions, []);
+    assert_eq!(specification.groups[0].files_per_work(), 1);
+    // One rendition is enough to adapt nothing and keep a buffer.
+    let plan = workload(&with_sizes).trace.sessions[0].plan.clone();
+    assert!(matches!(plan, Plan::Adaptive(plan) if plan.title.renditions.len() == 1));
+    let text = "[title.a]\ncount = 1\nsegment_bytes = \"1MiB\"\nrenditions = [\"1Mbps\"]\n\
+                [title.b]\ncount = 1\nrenditions = []\n\
+                [title.c]\ncount = 1\nrenditions = [\"1Mbps\", 5]\n\
+                [player]\nkind = \"simple\"\nlow = \"5s\"\n";
+    let errors = Specification::read("a.toml", text, &[]).expect_err("wrong");
+    let expected = "\
+a.toml:4: title.a.renditions: contradicts title.a.segment_bytes; write one of the two
+a.toml:7: title.b.renditions: is empty; write bit rates, upwards, or remove it
+a.toml:10: title.c.renditions: has a number in it; write rates like 235kbps
+a.toml:13: player.low: is of adaptive players; remove it, or write kind = \"adaptive\"";
+    assert_eq!(errors.to_string(), expected);
+}
+
+#[test]
+fn a_catalogue_without_renditions_is_as_it_was() {
+    // The fingerprint that traces and folders of the preset have had from the first.
+    let specification = Specification::preset("youtube-sd", &[]).expect("a preset");
+    assert_eq!(
+        Catalogue::of(&specification).fingerprint(),
+        0xc64c_15a4_86bc_52b6
+    );
+}

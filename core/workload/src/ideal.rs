@@ -1,0 +1,283 @@
+//! What a session asks for if the server takes no time: the least that is known of players that
+//! decide as they go.
+//!
+//! The one idea: a player is a state machine, so it can be played here and now, over a line that has
+//! its class's bandwidth and delay and nothing else. Replies come one after another, in the order in
+//! which they were asked for; viewers of an unlimited class have 10 Gbit/s.
+//!
+//! Invariant: it ends, whatever the plan.
+
+use alloc::collections::VecDeque;
+
+use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
+
+use crate::trace::NetworkClass;
+
+/// What a line without a limit carries.
+const UNLIMITED: BitRate = BitRate(10_000_000_000);
+/// Bytes of an open-ended reply that arrive together: its player decides on the way.
+const SLICE_BYTES: u64 = 64 * 1024;
+/// Most steps of one session; a session of a day has some hundred thousand.
+const STEPS_MAX: u64 = 10_000_000;
+
+/// A call as it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) object: ObjectId,
+    pub(crate) range: Option<ByteRange>,
+}
+
+/// What came of a session.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Watched {
+    /// Bytes that went over the line, those of replies that were given up too.
+    pub(crate) bytes: u64,
+    /// From its arrival to its end.
+    pub(crate) length: Duration,
+    /// Calls that failed: the network alone is too slow for what the player is made like.
+    pub(crate) calls_failed: u64,
+    /// What the viewer saw, if it ended.
+    pub(crate) end: Option<SessionEnd>,
+}
+
+/// A reply that is not yet here.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    call: CallId,
+    status: u16,
+    /// Bytes still to come.
+    left: u64,
+    /// Of all, until they are told with the first.
+    head: Option<u64>,
+    is_open_ended: bool,
+    /// When its first byte may be on the line.
+    ready: Instant,
+}
+
+/// The way from the server.
+struct Line {
+    rate: BitRate,
+    round_trip: Duration,
+    replies: VecDeque<Reply>,
+    /// Nothing is on it from then on.
+    free: Instant,
+    carried: u64,
+}
+
+/// Watches, and tells every call that is sent.
+pub(crate) fn watch(plan: &Plan, class: &NetworkClass, sent: &mut dyn FnMut(Sent)) -> Watched {
+    let start = Instant::ZERO;
+    let mut player = Player::new(plan, start);
+    let mut line = Line {
+        rate: class.bandwidth.unwrap_or(UNLIMITED),
+        round_trip: class.delay.times(2),
+        replies: VecDeque::new(),
+        free: start,
+        carried: 0,
+    };
+    let (mut now, mut calls_failed) = (start, 0);
+    player.handle_start(now);
+    for _ in 0..STEPS_MAX {
+        while let Some(command) = player.poll_command() {
+            line.obey(now, command, sent);
+        }
+        while let Some(record) = player.poll_record() {
+            let has_failed = !matches!(record.end, CallEnd::Whole | CallEnd::Abandoned);
+            calls_failed += u64::from(has_failed);
+        }
+        if player.end().is_some() {
+            break;
+        }
+        let arrival = line.next().unwrap_or(Instant::NEVER);
+        let due = player.poll_timeout().unwrap_or(Instant::NEVER);
+        if arrival.min(due) == Instant::NEVER {
+            break;
+        }
+        now = now.max(arrival.min(due));
+        if arrival <= due {
+            line.deliver(now, &mut player);
+        } else {
+            player.handle_timeout(now);
+        }
+    }
+    Watched {
+        bytes: line.carried,
+        length: now.since(start),
+        calls_failed,
+        end: player.end(),
+    }
+}
+
+impl Line {
+    fn obey(&mut self, now: Instant, command: Command, sent: &mut dyn FnMut(Sent)) {
+        match command {
+            Command::Send {
+                call,
+                object,
+                range,
+                expected_bytes,
+                ..
+            } => {
+                sent(Sent { object, range });
+                let is_open_ended = range.is_some_and(|range| range.end == u64::MAX);
+                let asked = range.filter(|_| !is_open_ended).map(ByteRange::len);
+                let left = expected_bytes.or(asked).unwrap_or(0);
+                self.replies.push_back(Reply {
+                    call,
+                    status: if range.is_some() { 206 } else { 200 },
+                    left,
+                    head: Some(left),
+                    is_open_ended,
+                    ready: now + self.round_trip,
+                });
+            }
+            Command::Abandon { call } => {
+                let Some(at) = self.replies.iter().position(|reply| reply.call == call) else {
+                    return;
+                };
+                if let Some(reply) = self.replies.remove(at)
+                    && at == 0
+                {
+                    // Of the part that was on its way some has come for nothing.
+                    let begun = reply.ready.max(self.free);
+                    let bytes = self.rate.bytes_in(now.since(begun));
+                    self.carried += bytes.min(slice(&reply));
+                    self.free = self.free.max(now);
+                }
+            }
+            Command::Close => {}
+        }
+    }
+
+    /// When the next bytes are through.
+    fn next(&self) -> Option<Instant> {
+        let reply = self.replies.front()?;
+        Some(reply.ready.max(self.free) + self.rate.time_for(slice(reply)))
+    }
+
+    fn deliver(&mut self, now: Instant, player: &mut Player<&Plan>) {
+        let Some(reply) = self.replies.front_mut() else {
+            return;
+        };
+        let (call, status, bytes) = (reply.call, reply.status, slice(reply));
+        let head = reply.head.take();
+        reply.left -= bytes;
+        let is_last = reply.left == 0;
+        if is_last {
+            self.replies.pop_front();
+        }
+        self.free = now;
+        self.carried += bytes;
+        if head.is_some() {
+            player.handle_head(now, call, status, head);
+        }
+        player.handle_bytes(now, call, bytes);
+        if is_last {
+            player.handle_end(now, call, TransportEnd::Whole);
+        }
+    }
+}
+
+/// Bytes of a reply that arrive next.
+fn slice(reply: &Reply) -> u64 {
+    match reply.is_open_ended {
+        true => reply.left.min(SLICE_BYTES),
+        false => reply.left,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use std::sync::Arc;
+
+    use headlong_player::{Act, AdaptivePlan, Make, Rendition, Rule, Segments, Shape, Title};
+
+    use super::*;
+
+    /// A minute in segments of 4 s at 800 kbit/s and 1,600 kbit/s.
+    fn plan(make: Make, acts: vec::Vec<Act>) -> Plan {
+        let rendition = |object, kbps| Rendition {
+            bit_rate: BitRate::from_kbps(kbps),
+            header: None,
+            segments: Segments::OneFile {
+                object: ObjectId(object),
+                start: 0,
+                segment_bytes: kbps * 500,
+                file_bytes: kbps * 500 * 15,
+            },
+        };
+        Plan::Adaptive(AdaptivePlan {
+            title: Arc::new(Title {
+                segment: Duration::from_secs(4),
+                segments: 15,
+                renditions: vec![rendition(0, 800), rendition(1, 1600)],
+            }),
+            acts,
+            make: Arc::new(make),
+        })
+    }
+
+    fn class(kbps: u64) -> NetworkClass {
+        NetworkClass {
+            bandwidth: Some(BitRate::from_kbps(kbps)),
+            ..NetworkClass::unlimited()
+        }
+    }
+
+    #[test]
+    fn a_title_that_is_watched_to_its_end_is_asked_for_once() {
+        let acts = || vec![Act::Watch(Duration::from_secs(60))];
+        let make = |rendition| Make {
+            rule: Rule::Fixed(rendition),
+            ..Make::default()
+        };
+        for (rendition, bytes) in [(0, 6_000_000), (1, 12_000_000)] {
+            let mut calls = 0;
+            let plan = plan(make(rendition), acts());
+            let watched = watch(&plan, &class(3200), &mut |_| calls += 1);
+            assert_eq!((watched.bytes, calls), (bytes, 15));
+            let end = watched.end.expect("it ends");
+            assert_eq!(end.played, Duration::from_secs(60));
+            // One segment at twice or four times the speed at which it plays, and then a minute.
+            let start = Duration::from_secs(1 + u64::from(rendition));
+            assert_eq!(end.startup_delay, Some(start));
+            assert_eq!(watched.length, start + Duration::from_secs(60));
+        }
+    }
+
+    #[test]
+    fn who_leaves_early_has_asked_for_what_is_in_the_buffer() {
+        let plan = plan(
+            Make {
+                rule: Rule::Fixed(0),
+                ..Make::default()
+            },
+            vec![Act::Watch(Duration::from_secs(4))],
+        );
+        // Unlimited: 30 s and the segment that began below them are there at once.
+        let watched = watch(&plan, &NetworkClass::unlimited(), &mut |_| {});
+        assert_eq!(watched.bytes, 8 * 400_000);
+        // At twice the bit rate, two segments while one is watched, beside the first.
+        let watched = watch(&plan, &class(1600), &mut |_| {});
+        assert_eq!(watched.bytes, 3 * 400_000);
+    }
+
+    #[test]
+    fn an_open_ended_reply_is_given_up_on_its_way() {
+        let make = Make {
+            rule: Rule::Fixed(0),
+            shape: Shape::OpenEnded,
+            ..Make::default()
+        };
+        let plan = plan(make, vec![Act::Watch(Duration::from_secs(20))]);
+        let mut calls = 0;
+        let watched = watch(&plan, &class(8000), &mut |_| calls += 1);
+        assert!(
+            (12..=15).contains(&(watched.bytes / 400_000)),
+            "{watched:?}"
+        );
+        assert!(calls > 1, "{calls}");
+    }
+}

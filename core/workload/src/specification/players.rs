@@ -1,0 +1,186 @@
+//! What viewers play titles with: the table `[player]`, or one `[player.NAME]` for each kind.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_player::{Make, Shape};
+
+use super::table::{Table, Value};
+use super::{Specification, check};
+use crate::make;
+
+/// Viewers with one kind of player.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlayerKind {
+    /// Its name: `tv`, `phone`.
+    pub name: String,
+    /// Share of sessions with it; shares add up to 1.
+    pub share: f64,
+    /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), which
+    /// [`super::Requests`] tells what to do.
+    pub make: Option<Arc<Make>>,
+}
+
+impl PlayerKind {
+    /// The papers' simple player, for everybody.
+    pub fn simple() -> Self {
+        Self {
+            name: "simple".to_string(),
+            share: 1.0,
+            make: None,
+        }
+    }
+}
+
+/// How an adaptive player is made, in the words of a specification: `rule=bola low=10s ...`.
+pub fn player_text(make: &Make) -> String {
+    let words = make::words(make).into_iter();
+    let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
+    words.join(" ")
+}
+
+/// Keys of the requests of simple players, of which an adaptive one knows nothing.
+const SIMPLE_KEYS: [&str; 6] = [
+    "requests.size",
+    "requests.unpaced",
+    "requests.pacing",
+    "requests.timeout",
+    "requests.connections",
+    "requests.open_ended",
+];
+
+/// Reads all kinds of players; the simple one alone if none is written.
+pub(super) fn players(table: &mut Table) -> Vec<PlayerKind> {
+    let names = table.children("player");
+    if names.is_empty() {
+        let is_written = table.is_written_below("player");
+        let make = player(table, "player", is_written);
+        let name = if make.is_some() { "adaptive" } else { "simple" };
+        return vec![PlayerKind {
+            name: name.to_string(),
+            share: 1.0,
+            make,
+        }];
+    }
+    let kinds = names.into_iter().map(|name| {
+        let prefix = format!("player.{name}");
+        let share = table.number(&format!("{prefix}.share"), 0.0..=1e9);
+        PlayerKind {
+            make: player(table, &prefix, true),
+            share: share.unwrap_or(1.0),
+            name,
+        }
+    });
+    let mut kinds: Vec<PlayerKind> = kinds.collect();
+    let sum: f64 = kinds.iter().map(|kind| kind.share).sum();
+    if sum > 0.0 {
+        kinds.iter_mut().for_each(|kind| kind.share /= sum);
+    } else {
+        table.wrong(
+            "player",
+            "no player has a share; write share = 1 for one of them",
+        );
+    }
+    kinds
+}
+
+/// One player, unless it is a simple one.
+fn player(table: &mut Table, prefix: &str, is_written: bool) -> Option<Arc<Make>> {
+    let kinds = [("adaptive", true), ("simple", false)];
+    let kind = table.one_of(&format!("{prefix}.kind"), &kinds);
+    if kind.unwrap_or(is_written) {
+        return Some(Arc::new(make::read(&mut Section { table, prefix })));
+    }
+    let is_changed = table.is_overridden(&format!("{prefix}.kind"));
+    for key in make::KEYS {
+        let key = format!("{prefix}.{key}");
+        // Who changes the kind from outside cannot remove what goes with the other.
+        if table.take(&key).is_some() && !is_changed {
+            table.wrong(
+                &key,
+                "is of adaptive players; remove it, or write kind = \"adaptive\"",
+            );
+        }
+    }
+    None
+}
+
+/// Where the words of one player are.
+struct Section<'a> {
+    table: &'a mut Table,
+    prefix: &'a str,
+}
+
+impl make::Source for Section<'_> {
+    fn take(&mut self, key: &'static str) -> Option<String> {
+        let key = format!("{}.{key}", self.prefix);
+        self.table.take_as(&key, |value| match value {
+            Value::Text(text) => Ok(text.clone()),
+            Value::Whole(number) => Ok(number.to_string()),
+            Value::Number(number) => Ok(number.to_string()),
+            Value::Truth(truth) => Ok(truth.to_string()),
+            other => Err(format!("is {}; write a text or a number", other.kind())),
+        })
+    }
+
+    fn wrong(&mut self, key: &'static str, text: String) {
+        self.table.wrong(&format!("{}.{key}", self.prefix), text);
+    }
+
+    fn is_changed(&self, key: &'static str) -> bool {
+        let key = format!("{}.{key}", self.prefix);
+        self.table.is_overridden(&key)
+    }
+}
+
+impl Specification {
+    /// Whether any viewer's player adapts its bit rate.
+    pub fn has_adaptive_players(&self) -> bool {
+        let mut watched = self.players.iter().filter(|kind| kind.share > 0.0);
+        watched.any(|kind| kind.make.is_some())
+    }
+}
+
+/// Complains about what adaptive players cannot go with.
+pub(super) fn check_players(specification: &Specification, table: &mut Table) {
+    for kind in &specification.players {
+        if !check::is_name(&kind.name) {
+            let text = format!("`{}` is no name; {}", kind.name, check::NAME_RULE);
+            table.wrong(&format!("player.{}.share", kind.name), text);
+        }
+    }
+    if !specification.has_adaptive_players() {
+        return;
+    }
+    if specification.storage.chunk_bytes.is_some() {
+        let text = "adaptive players ask for segments of single files; write \"off\"";
+        table.wrong("catalogue.chunk", text);
+    }
+    if specification.sessions.warming_count > 0 {
+        let text = "which ranges adaptive players ask for is not known before; write 0";
+        table.wrong("sessions.warming", text);
+    }
+    let makes = || specification.players.iter().map(|kind| kind.make.as_ref());
+    if makes().flatten().any(|make| make.shape == Shape::OpenEnded) {
+        for group in &specification.groups {
+            if group.segment_variation > 0.0 {
+                let text = "open-ended requests of adaptive players need segments of one size; \
+                            write 0, or request_segments = 1";
+                table.wrong(&format!("title.{}.segment_variation", group.name), text);
+            }
+        }
+    }
+    if makes().all(|make| make.is_some()) {
+        let is_changed = table.is_overridden("player.kind");
+        for key in SIMPLE_KEYS {
+            if table.is_written(key) && (!is_changed || table.is_overridden(key)) {
+                let text = "is of simple players, and all are adaptive; remove it, or see the \
+                            keys of [player]";
+                table.wrong(key, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Reads what adaptive sessions have in common, and their acts.
+//!
+//! Invariant: what a session gets is sound: its title and its player have nothing that
+//! [`headlong_player::AdaptivePlan::check`] would complain about, or the trace is refused.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
+use headlong_units::{BitRate, nearest};
+
+use super::line::{self, Flaw, Word};
+use super::read::{Reader, Values, pairs, parsed, value};
+use crate::make;
+
+/// Most segments of a title: it is looked through once, segment by segment.
+const SEGMENTS_MAX: u64 = 1_000_000;
+/// Most renditions that are kept before the title is refused for them.
+const RENDITIONS_KEPT: usize = 65;
+
+/// Players and titles that were read, by the numbers that the text gives them.
+#[derive(Default)]
+pub(super) struct Known {
+    makes: BTreeMap<u64, Arc<Make>>,
+    titles: BTreeMap<u64, Arc<Title>>,
+    /// The title whose renditions are being read: its line, its number, and what there is of it.
+    open: Option<(usize, u64, Title)>,
+    /// Whether the last title was wrong: nothing more is said of its renditions.
+    is_broken: bool,
+}
+
+impl Reader {
+    pub(super) fn read_player(&mut self, words: &[Word]) -> Result<(), Flaw> {
+        let keys: Vec<&str> = core::iter::once("id").chain(make::KEYS).collect();
+        let values = pairs(words, &keys)?;
+        let id = self.new_id(&values, "player")?;
+        let mut source = Source {
+            values: &values,
+            flaws: Vec::new(),
+        };
+        let make = make::read(&mut source);
+        for (column, reason) in source.flaws {
+            self.wrong(column, reason);
+        }
+        self.known.makes.insert(id, Arc::new(make));
+        Ok(())
+    }
+
+    pub(super) fn read_title(&mut self, words: &[Word]) -> Result<(), Flaw> {
+        self.known.is_broken = true;
+        let values = pairs(words, &["id", "segment", "segments"])?;
+        let id = self.new_id(&values, "title")?;
+        let segments = value(&values, "segments", |text| {
+            let count = line::whole(text)?;
+            let count = u32::try_from(count).ok().filter(|_| count <= SEGMENTS_MAX);
+            count.ok_or_else(|| {
+                format!("`{text}` segments are too many; {SEGMENTS_MAX} are the most")
+            })
+        })?;
+        let title = Title {
+            segment: value(&values, "segment", line::seconds)?.unwrap_or_default(),
+            segments: segments.unwrap_or(0),
+            renditions: Vec::new(),
+        };
+        self.known.open = Some((self.line, id, title));
+        self.known.is_broken = false;
+        Ok(())
+    }
+
+    /// The number of something new.
+    fn new_id(&self, values: &Values<'_>, what: &str) -> Result<u64, Flaw> {
+        let Some(word) = values.get("id") else {
+            return Err((1, format!("the {what} has no number; write id=0")));
+        };
+        let id = line::whole(&word.text).map_err(|reason| (word.column, reason))?;
+        let is_known = match what {
+            "player" => self.known.makes.contains_key(&id),
+            _ => self.known.titles.contains_key(&id),
+        };
+        match is_known {
+            true => Err((word.column, format!("there is a {what} {id} already"))),
+            false => Ok(id),
+        }
+    }
+
+    pub(super) fn read_rendition(&mut self, words: &[Word]) -> Result<(), Flaw> {
+        if self.known.open.is_none() {
+            if self.known.is_broken {
+                return Ok(());
+            }
+            let text = "belongs to no title; write it behind a line `#headlong title`";
+            return Err((1, text.to_string()));
+        }
+        let mut draft = Draft::default();
+        for word in words {
+            draft.read(word, self)?;
+        }
+        let files = draft.file_bytes.map(|_| draft.files.len());
+        let first = self.in_row(&draft.files);
+        let rendition = draft.finish(first);
+        let Some((_, _, title)) = &mut self.known.open else {
+            return Ok(());
+        };
+        if title.renditions.len() < RENDITIONS_KEPT {
+            title.renditions.push(rendition);
+        }
+        match files {
+            Some(count) if count != title.segments as usize => {
+                let segments = title.segments;
+                let text = format!("names {count} files, and the title has {segments} segments");
+                Err((1, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first of these objects, which are to follow one another in the table. If some were named
+    /// before, in another order, all are named once more.
+    fn in_row(&mut self, objects: &[ObjectId]) -> ObjectId {
+        let first = objects.first().copied().unwrap_or(ObjectId(0));
+        let ones = objects.iter().map(|object| object.0);
+        if ones.zip(first.0..).all(|(object, next)| object == next) {
+            return first;
+        }
+        let again = ObjectId(self.paths.len() as u32);
+        for object in objects {
+            let path = self.paths.get(object.0 as usize).cloned();
+            self.paths.extend(path);
+        }
+        again
+    }
+
+    /// The title whose renditions were being read has all of them.
+    pub(super) fn close_title(&mut self) {
+        let Some((line, id, title)) = self.known.open.take() else {
+            return;
+        };
+        for error in title.check() {
+            self.errors.push(line, 1, format!("title {id}: {error}"));
+        }
+        self.known.titles.insert(id, Arc::new(title));
+    }
+
+    /// The plan of a session that says what it watches, and with what player.
+    pub(super) fn adaptive(&self, values: &Values<'_>) -> Result<Option<AdaptivePlan>, Flaw> {
+        let Some((title, player)) = values.get("title").zip(values.get("player")) else {
+            let words = ["title", "player", "acts"];
+            let alone = words.into_iter().find_map(|key| values.get(key));
+            return alone.map_or(Ok(None), |word| {
+                let text = "a session that adapts has title=, player= and acts=";
+                Err((word.column, text.to_string()))
+            });
+        };
+        if let Some(word) = values.get("rate").or(values.get("start")) {
+            let text = "is of sessions whose calls are listed; this one's player decides";
+            return Err((word.column, text.to_string()));
+        }
+        let title = find(&self.known.titles, title, "title")?;
+        let make = find(&self.known.makes, player, "player")?;
+        let acts = match values.get("acts") {
+            Some(word) => acts(word, title.segments)?,
+            None => Vec::new(),
+        };
+        Ok(Some(AdaptivePlan { title, acts, make }))
+    }
+}
+
+fn find<T>(known: &BTreeMap<u64, Arc<T>>, word: &Word, what: &str) -> Result<Arc<T>, Flaw> {
+    let id = line::whole(&word.text).map_err(|reason| (word.column, reason))?;
+    let found = known.get(&id).map(Arc::clone);
+    found.ok_or_else(|| {
+        let text = format!("there is no {what} {id} above; write `#headlong {what} id={id}`");
+        (word.column, text)
+    })
+}
+
+/// `watch:120,pause:60.5,skip:12`.
+fn acts(word: &Word, segments: u32) -> Result<Vec<Act>, Flaw> {
+    let mut column = word.column;
+    let mut acts = Vec::new();
+    for text in word.text.split(',') {
+        let act = act(text, segments).map_err(|reason| (column, reason))?;
+        acts.push(act);
+        column += text.len() + 1;
+    }
+    Ok(acts)
+}
+
+fn act(text: &str, segments: u32) -> Result<Act, String> {
+    let (name, value) = text.split_once(':').unwrap_or((text, ""));
+    match name {
+        "watch" => line::seconds(value).map(Act::Watch),
+        "pause" => line::seconds(value).map(Act::Pause),
+        "skip" => {
+            let segment = line::whole(value)?;
+            let segment = u32::try_from(segment).ok();
+            let segment = segment.filter(|segment| *segment < segments);
+            segment.map(Act::Skip).ok_or_else(|| {
+                format!("there is no segment {value}; the title has {segments}, from 0")
+            })
+        }
+        _ => {
+            let meant = nearest(name, ["watch", "pause", "skip"].into_iter());
+            let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
+            Err(format!(
+                "`{text}` is no act; write watch:SECONDS, pause:SECONDS or skip:SEGMENT{meant}"
+            ))
+        }
+    }
+}
+
+/// The words of a player's line.
+struct Source<'a, 'b> {
+    values: &'a Values<'b>,
+    flaws: Vec<Flaw>,
+}
+
+impl make::Source for Source<'_, '_> {
+    fn take(&mut self, key: &'static str) -> Option<String> {
+        self.values.get(key).map(|word| word.text.clone())
+    }
+
+    fn wrong(&mut self, key: &'static str, text: String) {
+        let column = self.values.get(key).map_or(1, |word| word.column);
+        self.flaws.push((column, format!("{key}: {text}")));
+    }
+}
+
+/// A rendition whose line is being read.
+#[derive(Default)]
+struct Draft {
+    rate: BitRate,
+    header: Option<Place>,
+    /// What is spoken of.
+    object: Option<ObjectId>,
+    /// Of equal ranges: the file, where the first begins, their bytes, the file's bytes.
+    file: Option<ObjectId>,
+    from: Option<u64>,
+    segment: Option<u64>,
+    size: Option<u64>,
+    /// Of files of their own: bytes of each, of the last, and the files.
+    file_bytes: Option<u64>,
+    last_bytes: Option<u64>,
+    files: Vec<ObjectId>,
+    places: Vec<Place>,
+}
+
+/// Words of a rendition's line, beside paths.
+const WORDS: [&str; 8] = [
+    "rate", "header", "from", "segment", "size", "file", "last", "at",
+];
+
+impl Draft {
+    fn read(&mut self, word: &Word, reader: &mut Reader) -> Result<(), Flaw> {
+        if let Some(path) = word.text.strip_prefix('/') {
+            let object = reader.object(path.to_string());
+            self.object = Some(object);
+            if self.file_bytes.is_some() {
+                self.files.push(object);
+            }
+            return Ok(());
+        }
+        let pair = word.pair().filter(|(key, _)| WORDS.contains(key));
+        let Some((key, value)) = pair else {
+            let key = word.text.split('=').next().unwrap_or_default();
+            let meant = nearest(key, WORDS.into_iter());
+            let meant = meant.map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
+            let text = format!("`{}` is no path and unknown here{meant}", word.text);
+            return Err((word.column, text));
+        };
+        let text = value.text.as_str();
+        let at = |reason: String| (value.column, reason);
+        let number = |to: &mut Option<u64>| -> Result<(), Flaw> {
+            *to = Some(line::whole(text).map_err(at)?);
+            Ok(())
+        };
+        match key {
+            "rate" => self.rate = parsed(text).map_err(at)?,
+            "from" => number(&mut self.from)?,
+            "segment" => number(&mut self.segment)?,
+            "size" => {
+                number(&mut self.size)?;
+                self.file = self.object;
+            }
+            "file" => number(&mut self.file_bytes)?,
+            "last" => number(&mut self.last_bytes)?,
+            _ => {
+                let Some(object) = self.object else {
+                    return Err(at("is in no file; write its path before it".to_string()));
+                };
+                let place = place(text, object).map_err(at)?;
+                match key {
+                    "header" => self.header = Some(place),
+                    _ => self.places.push(place),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the words say; if they say nothing sensible, the check of the title tells.
+    /// `first` is the first of its files of their own.
+    fn finish(self, first: ObjectId) -> Rendition {
+        let segments = match (self.file, self.file_bytes) {
+            (Some(object), _) => Segments::OneFile {
+                object,
+                start: self.from.unwrap_or(0),
+                segment_bytes: self.segment.unwrap_or(0),
+                file_bytes: self.size.unwrap_or(0),
+            },
+            (None, Some(file_bytes)) => Segments::Files {
+                first,
+                file_bytes,
+                last_bytes: self.last_bytes.unwrap_or(file_bytes),
+            },
+            (None, None) => Segments::Table(self.places),
+        };
+        Rendition {
+            bit_rate: self.rate,
+            header: self.header,
+            segments,
+        }
+    }
+}
+
+/// `0-99`, `100-`, `all`; with `:BYTES`, or `:?` if nobody knows how many they are.
+fn place(text: &str, object: ObjectId) -> Result<Place, String> {
+    let (which, bytes) = match text.split_once(':') {
+        Some((which, bytes)) => (which, Some(bytes)),
+        None => (text, None),
+    };
+    let range = match which {
+        "all" => None,
+        which => Some(line::range(which)?),
+    };
+    let plain = range.filter(|range| range.end < u64::MAX);
+    Ok(Place {
+        object,
+        range,
+        bytes: match bytes {
+            None => plain.map(|range| range.len()),
+            Some("?") => None,
+            Some(bytes) => Some(line::whole(bytes)?),
+        },
+    })
+}

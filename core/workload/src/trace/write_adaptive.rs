@@ -1,0 +1,144 @@
+//! Adaptive sessions as lines of ours: players and titles once, before the first session that has
+//! them, and what each viewer does in the session's own line.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt::{self, Write as _};
+
+use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
+
+use super::Trace;
+use super::write::{Range, Seconds};
+use crate::make;
+
+/// Players and titles that were told, and the numbers that they were given. Sessions that share one
+/// share it in the text.
+#[derive(Default)]
+pub(super) struct Told {
+    makes: BTreeMap<*const Make, usize>,
+    titles: BTreeMap<*const Title, usize>,
+}
+
+impl Trace {
+    /// Tells what a session has in common with others, if that was not told before.
+    pub(super) fn write_shared(
+        &self,
+        plan: &AdaptivePlan,
+        told: &mut Told,
+        text: &mut String,
+    ) -> fmt::Result {
+        let count = told.makes.len();
+        let make = told.makes.entry(Arc::as_ptr(&plan.make));
+        if let alloc::collections::btree_map::Entry::Vacant(new) = make {
+            new.insert(count);
+            write!(text, "#headlong player id={count}")?;
+            for (key, value) in make::words(&plan.make) {
+                write!(text, " {key}={value}")?;
+            }
+            text.push('\n');
+        }
+        let count = told.titles.len();
+        let title = told.titles.entry(Arc::as_ptr(&plan.title));
+        if let alloc::collections::btree_map::Entry::Vacant(new) = title {
+            new.insert(count);
+            let (segment, segments) = (Seconds(plan.title.segment), plan.title.segments);
+            writeln!(
+                text,
+                "#headlong title id={count} segment={segment} segments={segments}"
+            )?;
+            for rendition in &plan.title.renditions {
+                self.write_rendition(rendition, plan.title.segments, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_rendition(
+        &self,
+        rendition: &Rendition,
+        segments: u32,
+        text: &mut String,
+    ) -> fmt::Result {
+        write!(text, "#headlong rendition rate={}", rendition.bit_rate)?;
+        let mut path = None;
+        if let Some(header) = rendition.header {
+            self.write_object(header.object, &mut path, text);
+            text.push_str(" header=");
+            write_place(header, text)?;
+        }
+        match &rendition.segments {
+            Segments::OneFile {
+                object,
+                start,
+                segment_bytes,
+                file_bytes,
+            } => {
+                self.write_object(*object, &mut path, text);
+                write!(
+                    text,
+                    " from={start} segment={segment_bytes} size={file_bytes}"
+                )?;
+            }
+            Segments::Files {
+                first,
+                file_bytes,
+                last_bytes,
+            } => {
+                write!(text, " file={file_bytes} last={last_bytes}")?;
+                for index in 0..segments {
+                    text.push(' ');
+                    self.write_path(first.0.saturating_add(index), true, true, text);
+                }
+            }
+            Segments::Table(places) => {
+                for place in places {
+                    self.write_object(place.object, &mut path, text);
+                    text.push_str(" at=");
+                    write_place(*place, text)?;
+                }
+            }
+        }
+        text.push('\n');
+        Ok(())
+    }
+
+    /// Says which object is spoken of, if it is another than before.
+    fn write_object(&self, object: ObjectId, before: &mut Option<ObjectId>, text: &mut String) {
+        if before.replace(object) != Some(object) {
+            text.push(' ');
+            self.write_path(object.0, true, true, text);
+        }
+    }
+}
+
+/// Words of a session's line: what it watches, with what, and how.
+pub(super) fn write_session(plan: &AdaptivePlan, told: &Told, text: &mut String) -> fmt::Result {
+    let make = told.makes.get(&Arc::as_ptr(&plan.make));
+    let title = told.titles.get(&Arc::as_ptr(&plan.title));
+    let (make, title) = (make.unwrap_or(&0), title.unwrap_or(&0));
+    write!(text, " player={make} title={title}")?;
+    for (index, act) in plan.acts.iter().enumerate() {
+        text.push_str(if index == 0 { " acts=" } else { "," });
+        match act {
+            Act::Watch(time) => write!(text, "watch:{}", Seconds(*time))?,
+            Act::Pause(time) => write!(text, "pause:{}", Seconds(*time))?,
+            Act::Skip(segment) => write!(text, "skip:{segment}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Which bytes of an object, and how many if that does not follow: `0-99`, `all:900`.
+fn write_place(place: Place, text: &mut String) -> fmt::Result {
+    match place.range {
+        Some(range) => write!(text, "{}", Range(range))?,
+        None => text.push_str("all"),
+    }
+    let plain = place.range.filter(|range| range.end < u64::MAX);
+    match (place.bytes, plain.map(|range| range.len())) {
+        (bytes, plain) if bytes == plain => Ok(()),
+        (Some(bytes), _) => write!(text, ":{bytes}"),
+        (None, _) => write!(text, ":?"),
+    }
+}

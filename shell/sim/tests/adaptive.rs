@@ -1,0 +1,113 @@
+//! Players that adapt, in virtual time.
+
+use headlong_drive::preset;
+use headlong_sim::{Experiment, Record, Setup, SetupError, Viewed, Window};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+/// Few titles, for some minutes, with what is changed.
+fn experiment(changes: &[(&str, &str)]) -> Experiment {
+    let few = [("title.dash.count", "100")];
+    let keys = few.iter().chain(changes);
+    let keys: Vec<_> = keys
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let mut setup = Setup {
+        window: Window {
+            from: Instant::ZERO + Duration::from_secs(60),
+            to: Instant::ZERO + Duration::from_secs(360),
+        },
+        ..Setup::default()
+    };
+    setup.engine.memory_bytes = 512 * MIB;
+    let workload = Specification::preset("dash-vod", &keys);
+    Experiment {
+        workload: workload.unwrap_or_else(|errors| panic!("{errors}")),
+        drive: preset("wd-red-wd10efrx").expect("known"),
+        setup,
+        steps: Vec::new(),
+    }
+}
+
+fn run(changes: &[(&str, &str)]) -> Record {
+    experiment(changes).run(4.0, 1).expect("a world")
+}
+
+fn kbps(seen: &Viewed) -> f64 {
+    seen.kbps_mean.expect("some came and left")
+}
+
+#[test]
+fn a_server_that_keeps_up_gives_each_network_what_it_bears() {
+    let record = run(&[]);
+    assert_eq!(record.failures, 0, "{}", record.line());
+    let [high, bband, medium] = &record.viewing[..] else {
+        panic!("{:?}", record.viewing);
+    };
+    assert!(kbps(high) > 1.2 * kbps(bband), "{:?}", record.viewing);
+    assert!(kbps(bband) > 1.5 * kbps(medium), "{:?}", record.viewing);
+    assert!(kbps(medium) < 1000.0);
+    for seen in &record.viewing {
+        assert_eq!((seen.gave_up, seen.stalls), (0, 0), "{}", seen.line());
+        assert_eq!(seen.startup_ms.count as u64, seen.sessions);
+        // The way there and back, at least.
+        assert!(seen.startup_ms.p50 > 100.0);
+    }
+    assert_eq!(run(&[]), record, "the same world again");
+}
+
+#[test]
+fn players_of_every_rule_and_shape_get_along_with_the_server() {
+    let open_ended = ("player.request_segments", "open-ended");
+    // Some ask for more than the slowest network brings soon.
+    let patient = ("player.timeout", "10min");
+    for changes in [
+        &[("player.rule", "buffer"), open_ended, patient][..],
+        &[
+            ("player.rule", "throughput"),
+            ("player.connections", "3"),
+            patient,
+        ],
+        &[
+            ("player.rule", "fixed"),
+            ("player.rendition", "1"),
+            ("player.request_segments", "4"),
+            patient,
+        ],
+        &[
+            ("player.rule", "bola"),
+            ("player.probing", "2"),
+            ("player.probing_duplicate", "true"),
+            patient,
+        ],
+        &[
+            ("title.dash.segment_variation", "0.4"),
+            ("viewing.skip", "0.2"),
+            patient,
+        ],
+        &[("player.kind", "simple")],
+    ] {
+        let mut experiment = experiment(changes);
+        experiment.setup.checked = true;
+        let record = experiment.run(4.0, 1).expect("a world");
+        let sessions: u64 = record.viewing.iter().map(|seen| seen.sessions).sum();
+        assert!(sessions > 5, "{changes:?}: {}", record.line());
+        assert_eq!(
+            (record.refused, record.failures),
+            (0, 0),
+            "{changes:?}: {}",
+            record.line()
+        );
+    }
+}
+
+#[test]
+fn there_is_no_bound_for_players_that_decide_as_they_go() {
+    let bound = experiment(&[]).bound(4.0, 1);
+    assert_eq!(bound, Err(SetupError::NoBound));
+    assert!(
+        experiment(&[("player.kind", "simple")])
+            .bound(4.0, 1)
+            .is_ok()
+    );
+}

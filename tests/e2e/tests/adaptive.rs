@@ -1,0 +1,121 @@
+//! Players that adapt, from their specification to the server and back: the trace is generated, its
+//! files are filled, the real server serves them, and every byte that comes is checked.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use headlong_testkit::Scratch;
+use headlong_testkit::server::{ServerBuilder, binary};
+use serde_json::Value;
+
+/// Three bit rates, of which the slow network bears one and the fast one all; two kinds of players.
+const SPECIFICATION: &str = r#"
+name = "small"
+[title.dash]
+count = 4
+durations = "40s"
+segment_time = "2s"
+renditions = ["100kbps", "400kbps", "1600kbps"]
+segment_variation = 0
+table_entry_bytes = 16
+[sessions]
+count = 24
+rate = "2/s"
+[viewing]
+fraction = [[0.3, 0], [0.7, 1]]
+pause = 0.05
+pause_time = "2s"
+skip = 0.05
+[player.phone]
+share = 2
+buffer_high = "10s"
+timeout = "off"
+probing = 1
+probing_duplicate = true
+[player.tv]
+share = 1
+rule = "buffer"
+buffer_high = "10s"
+timeout = "off"
+connections = 2
+request_segments = "open-ended"
+[network.slow]
+bandwidth = "300kbps"
+delay = "20ms"
+[network.fast]
+bandwidth = "8Mbps"
+delay = "20ms"
+"#;
+
+fn headlong(arguments: &[&str]) -> String {
+    let output = Command::new(binary())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn word(path: &Path) -> &str {
+    path.to_str().expect("a path of letters")
+}
+
+#[test]
+fn viewers_who_adapt_get_every_byte_right_and_as_much_as_their_networks_bear() {
+    let folder = Scratch::new("adaptive").expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    let (specification, trace, titles) = (file("small.toml"), file("small.trace"), file("titles"));
+    std::fs::write(&specification, SPECIFICATION).expect("written");
+    let generate = [
+        "workload",
+        "generate",
+        word(&specification),
+        "-o",
+        word(&trace),
+    ];
+    headlong(&generate);
+    headlong(&[
+        "workload",
+        "fill",
+        word(&titles),
+        "--spec",
+        word(&specification),
+    ]);
+    let server = ServerBuilder::new([&titles]).start().expect("a server");
+    let url = format!("http://{}/", server.address());
+    // The machine may be busy; that is not what is tested here.
+    let patient = ["--time-scale", "4", "--late-max", "600s", "--json", "-"];
+    let mut arguments = vec!["load", word(&trace), &url];
+    arguments.extend(patient);
+    let result: Value = serde_json::from_str(&headlong(&arguments)).expect("JSON");
+
+    assert_eq!(result["sessions"]["steady"], 24, "{result}");
+    assert_eq!(result["failure_share"], 0.0, "{result}");
+    assert_eq!(result["wrong_bytes"], 0);
+    let number = |value: &Value| {
+        value
+            .as_f64()
+            .unwrap_or_else(|| panic!("{value}: {result}"))
+    };
+    let classes = result["classes"].as_array().expect("classes");
+    let bytes: f64 = classes.iter().map(|class| number(&class["bytes"])).sum();
+    assert!(bytes > 0.0 && number(&result["checked_bytes"]) >= bytes);
+    let of = |name: &str, figure: &str| {
+        let class = classes.iter().find(|class| class["name"] == name);
+        number(&class.expect("it was in the specification")[figure])
+    };
+    // One rendition is all that the slow network bears for long.
+    assert!(of("slow", "bit_rate_bps") < 300_000.0, "{result}");
+    assert!(
+        of("fast", "bit_rate_bps") > 2.0 * of("slow", "bit_rate_bps"),
+        "{result}"
+    );
+    for name in ["slow", "fast"] {
+        // Each viewer wanted 12 to 28 s of 40 s, and saw it.
+        let played = of(name, "played_s") / of(name, "sessions");
+        assert!((10.0..30.0).contains(&played), "{result}");
+        assert_eq!(of(name, "gave_up"), 0.0);
+    }
+}
