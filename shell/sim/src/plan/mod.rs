@@ -415,6 +415,11 @@ mod tests {
     }
 
     fn planned(gigabits: f64, limit: f64, names: &[&str]) -> Plan {
+        planned_of(100_000_000, gigabits, limit, names)
+    }
+
+    /// For files of this size.
+    fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> Plan {
         let prices = Prices::flashstream().expect("prices");
         let offers: Vec<Offer> = names.iter().map(|name| offer(name, &prices)).collect();
         let demand = Demand {
@@ -428,7 +433,7 @@ mod tests {
             sizes_mb: &[1.0, 4.0, 8.0],
             settings: &settings,
         };
-        let size_of = |_| Some(100_000_000);
+        let size_of = |_| Some(file_bytes);
         plan(&table(), size_of, &demand, &offers, &prices, &try_out).expect("a plan")
     }
 
@@ -466,12 +471,14 @@ mod tests {
         assert_eq!(bytes, 100_000_000);
         assert!((share - 0.5).abs() < 0.02, "{share}");
         assert_eq!(parted.files().len(), table().files().len());
-        let plan = planned(10.0, 0.8, &["wd-red-wd10efrx", "ssd-qlc-consumer"]);
-        let kinds: Vec<bool> = plan.needs.iter().map(|need| need.flash.is_some()).collect();
-        // Each rule on the disk, on the flash, and on both.
-        assert_eq!(kinds.len(), 6);
-        assert_eq!(kinds.iter().filter(|both| **both).count(), 2);
-        assert!(plan.needs.is_sorted_by(|one, other| one.cost <= other.cost));
+        let drives = ["wd-red-wd10efrx", "ssd-qlc-consumer"];
+        for (file_bytes, rows, both) in [(100_000_000_000, 6, 2), (100_000_000, 4, 0)] {
+            let plan = planned_of(file_bytes, 10.0, 0.8, &drives);
+            let with_flash = plan.needs.iter().filter(|need| need.flash.is_some());
+            // Each rule on the disk, on the flash, and on both, unless the flash takes everything.
+            assert_eq!((plan.needs.len(), with_flash.count()), (rows, both));
+            assert!(plan.needs.is_sorted_by(|one, other| one.cost <= other.cost));
+        }
     }
 
     #[test]
