@@ -4,7 +4,7 @@
 //! first asked for, commands and events are drained after every call, and a slot comes back when
 //! the viewer's socket has taken its bytes.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
     Command, Event, Extent, Failure, Hints, PartSpec, ReadOutcome, Refusal, Request, RequestId,
@@ -40,7 +40,8 @@ pub(crate) struct Server {
     socket_bytes: u64,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
-    registered: BTreeSet<StreamId>,
+    /// Streams that the shard knows, and where each of their files begins.
+    registered: BTreeMap<StreamId, Vec<u64>>,
     replies: BTreeMap<RequestId, Reply>,
     next_id: u64,
     outcomes: VecDeque<Outcome>,
@@ -81,7 +82,7 @@ impl Server {
             socket_bytes: setup.socket_bytes,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
-            registered: BTreeSet::new(),
+            registered: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_id: 0,
             outcomes: VecDeque::new(),
@@ -115,14 +116,17 @@ impl Origin for Server {
         if wanted.is_empty() {
             return Err(416);
         }
-        if !self.registered.contains(&stream) {
+        if !self.registered.contains_key(&stream) {
+            let parts = parts_of(place);
+            let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
+            let starts = parts.iter().map(first).collect();
             let spec = StreamSpec {
                 id: stream,
-                parts: parts_of(place),
+                parts,
                 bit_rate: self.bit_rate_told(place.bit_rate),
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
-            self.registered.insert(stream);
+            self.registered.insert(stream, starts);
             self.settle(now);
         }
         let request = Request {
@@ -274,8 +278,9 @@ impl Server {
     fn obey(&mut self, now: Instant, command: Command) {
         match command {
             Command::Read(read) => {
-                let object = ObjectId(read.stream.0 as u32);
-                let start = self.layout.place(object).map_or(0, |place| place.physical);
+                let starts = self.registered.get(&read.stream);
+                let start = starts.and_then(|starts| starts.get(read.part as usize));
+                let start = start.copied().unwrap_or(0);
                 self.disk
                     .submit(now, read.id, start + read.offset, read.length, read.opening);
             }
