@@ -230,7 +230,7 @@ fn the_first_requests_fill_the_buffer_and_the_others_are_paced_by_what_they_hold
     for session in &trace.sessions {
         for (index, call) in session.calls().iter().enumerate() {
             assert_eq!(call.pace, (index >= 3).then_some(Duration::from_secs(40)));
-            assert_eq!(call.timeout, Some(Duration::from_secs(10)));
+            assert_eq!(call.timeout, Some(Duration::from_secs(40)));
         }
     }
     let trace = workload(
