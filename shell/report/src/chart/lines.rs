@@ -245,6 +245,9 @@ fn staircase(places: &[(f64, f64)], x: &Scale, y: &Scale) -> String {
     steps
 }
 
+/// What a letter of a note takes at most on average, in units of the drawing.
+const NOTE_LETTER_WIDTH: f64 = 6.5;
+
 fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scale) {
     for (value, label, is_upright) in &chart.thresholds {
         let axis = if *is_upright { &chart.x } else { &chart.y };
@@ -254,8 +257,9 @@ fn draw_thresholds(svg: &mut Svg, chart: &Chart, area: Area, x: &Scale, y: &Scal
         if *is_upright {
             let place = x.place(*value);
             svg.line("threshold", (place, area.top), (place, area.bottom));
-            // On the side where there is more room for it.
-            let (anchor, aside) = match place > (area.left + area.right) / 2.0 {
+            // Behind it, unless it would not fit there: the label of the one before is in front.
+            let width = label.chars().count() as f64 * NOTE_LETTER_WIDTH;
+            let (anchor, aside) = match place + 5.0 + width > area.right {
                 true => (Anchor::End, -5.0),
                 false => (Anchor::Start, 5.0),
             };
