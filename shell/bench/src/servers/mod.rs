@@ -98,7 +98,7 @@ mod tests {
     fn place() -> Place {
         Place {
             root: "/mnt/titles".into(),
-            folder: "/tmp/run/server".into(),
+            folder: "/run/bench/server".into(),
             port: 8080,
             admin_port: 8081,
             memory: Some(4 << 30),
