@@ -2,7 +2,9 @@
 //!
 //! Requests come from the threads that talk to the kernel; one thread, the arm, sleeps until the
 //! next answer is due. Answering takes time itself (the content must be made and handed over),
-//! so the arm begins that much earlier, by what it took lately.
+//! so the arm begins that much earlier, by what it took lately. The journey here and back takes time as
+//! well, where a drive has a cable: a request that finds the drive idle counts as come earlier by what
+//! that takes ([`Actuator::set_journey`]), but not before the drive was through with the one before.
 //!
 //! Invariants: each request is answered exactly once; after [`Actuator::close`] everything
 //! outstanding and everything that comes is answered with an error at once, so that nobody who
@@ -12,7 +14,7 @@ mod job;
 mod state;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration as WallDuration, Instant as Wall};
@@ -25,7 +27,7 @@ use crate::counters::{Counters, Tally};
 use crate::fault::{Fault, Faults};
 use crate::priority;
 use crate::queue::{DriveQueue, Outcome};
-use crate::rehearsal::Rehearsal;
+use crate::rehearsal::{Oversleep, Rehearsal};
 use crate::store::Store;
 use crate::trace::Record;
 use job::{Answer, Job};
@@ -46,6 +48,10 @@ pub(crate) struct Actuator {
     clock: Clock,
     state: Mutex<State>,
     changed: Condvar,
+    /// Something changed while the arm watched the clock.
+    has_news: AtomicBool,
+    /// What the journey from an asker to here and back takes, wall nanoseconds.
+    journey_ns: AtomicU64,
     is_store_failing: AtomicBool,
     is_incomplete: AtomicBool,
 }
@@ -72,6 +78,8 @@ impl Actuator {
                 asleep_until: None,
             }),
             changed: Condvar::new(),
+            has_news: AtomicBool::new(false),
+            journey_ns: AtomicU64::new(0),
             is_store_failing: AtomicBool::new(false),
             is_incomplete: AtomicBool::new(false),
         }
@@ -83,6 +91,18 @@ impl Actuator {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// What the journey from an asker to here and back takes.
+    pub(crate) fn set_journey(&self, way: WallDuration) {
+        let ns = u64::try_from(way.as_nanos()).unwrap_or(u64::MAX);
+        self.journey_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// When a request that is here now was asked for, if nothing held it up but the journey.
+    fn asked_at(&self, here: Wall) -> Instant {
+        let journey = WallDuration::from_nanos(self.journey_ns.load(Ordering::Relaxed));
+        self.clock.model(here.checked_sub(journey).unwrap_or(here))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -98,7 +118,7 @@ impl Actuator {
     /// A write from the kernel.
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
         // Keeping it is our work, not the drive's: it came when it came.
-        let arrived = self.clock.now();
+        let arrived = Wall::now();
         if self.lock().must_fail() {
             self.is_incomplete.store(true, Ordering::Relaxed);
         } else if let Err(error) = self.store.write(offset, data) {
@@ -127,15 +147,20 @@ impl Actuator {
         })
     }
 
-    fn submit(&self, arrived: Option<Instant>, offset: u64, length: u32, answer: Answer) {
+    fn submit(&self, arrived: Option<Wall>, offset: u64, length: u32, answer: Answer) {
         priority::raise();
         let mut state = self.lock();
-        let now = arrived.unwrap_or_else(|| self.clock.now());
+        let here = arrived.unwrap_or_else(Wall::now);
+        let now = match state.is_timed && state.tally.outstanding() == 0 {
+            true => self.asked_at(here),
+            false => self.clock.model(here),
+        };
         let now = state.queue.arrival(now);
         let job = Job {
             offset,
             length,
             arrived: now,
+            here: self.clock.model(here),
             outstanding: state.tally.outstanding() + 1,
             answer,
         };
@@ -161,6 +186,7 @@ impl Actuator {
                     state.queue.hold(job.request(), job);
                 }
                 let must_wake = state.must_wake(&self.clock);
+                self.has_news.store(true, Ordering::Relaxed);
                 drop(state);
                 if must_wake {
                     self.changed.notify_one();
@@ -233,6 +259,7 @@ impl Actuator {
     fn change(&self, change: impl FnOnce(&mut State, Instant)) {
         let mut state = self.lock();
         change(&mut state, self.clock.now());
+        self.has_news.store(true, Ordering::Relaxed);
         drop(state);
         self.changed.notify_all();
     }
@@ -302,15 +329,17 @@ impl Actuator {
                 state = self.answer(state, outcome, &mut rehearsal, &mut buffer);
                 continue;
             }
-            state = self.sleep(state, lead);
+            state = self.sleep(state, lead, &mut rehearsal.oversleep);
         }
     }
 
-    /// Sleeps until something is due but for `lead`, or something changes.
+    /// Sleeps until something is due but for `lead`, or something changes; the last of it, which a
+    /// sleeper would oversleep, awake.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         lead: WallDuration,
+        oversleep: &mut Oversleep,
     ) -> MutexGuard<'a, State> {
         let wall = Wall::now();
         let timeout = state.queue.poll_timeout().filter(|_| state.is_timed);
@@ -322,12 +351,24 @@ impl Actuator {
         if left.is_zero() {
             return state;
         }
+        let early = oversleep.expect();
+        if left <= early {
+            self.has_news.store(false, Ordering::Relaxed);
+            drop(state);
+            while Wall::now() < wake && !self.has_news.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            return self.lock();
+        }
         state.asleep_until = Some(wake);
-        let (mut state, _) = self
+        let (mut state, outcome) = self
             .changed
-            .wait_timeout(state, left)
+            .wait_timeout(state, left - early)
             .unwrap_or_else(PoisonError::into_inner);
         state.asleep_until = None;
+        if outcome.timed_out() {
+            oversleep.learn(wall.elapsed().saturating_sub(left - early));
+        }
         state
     }
 
@@ -363,7 +404,8 @@ impl Actuator {
             0
         };
         rehearsal.prepare.learn(bytes, prepared - begun);
-        let due = self.clock.wall(times.ended);
+        // What came after its time, because the journey took longer than the drive, is not late for that.
+        let due = self.clock.wall(times.ended.max(job.here));
         let start = due.checked_sub(rehearsal.send.expect(bytes)).unwrap_or(due);
         watch_until(start);
         // Noted first: whoever the answer wakes must find this request gone.

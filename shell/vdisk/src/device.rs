@@ -15,6 +15,7 @@ use crate::control::{ControlServer, StopSignal};
 use crate::disk_file::{self, DiskFile, FileOptions};
 use crate::error::Error;
 use crate::file_system::FileSystem;
+use crate::journey;
 use crate::loop_device::{LoopDevice, QueueSettings};
 use crate::mount::{self, RELEASE_TIMEOUT, find_program};
 use crate::store::Usage;
@@ -123,6 +124,8 @@ impl VirtualDisk {
         }
         let file = DiskFile::start(options.file)?;
         let loop_device = LoopDevice::attach(&file.path(), &options.queue)?;
+        let journey = journey::measured(loop_device.path());
+        file.set_journey(journey.map_err(Error::system("reading the new block device"))?);
         let is_reopened = file.store().manifest().is_some_and(|store| store.is_clean);
         if let Some(kind) = options.file_system {
             make_file_system(&file, &loop_device, kind, options.inodes)?;

@@ -124,6 +124,11 @@ impl DiskFile {
         self.actuator.store()
     }
 
+    /// What the journey from an asker to the drive and back takes, which is not the drive's time.
+    pub(crate) fn set_journey(&self, journey: Duration) {
+        self.actuator.set_journey(journey);
+    }
+
     /// From now on requests take as long as the model says (true), or no time (false).
     pub fn switch_timing(&self, is_timed: bool) {
         self.actuator.switch_timing(is_timed);

@@ -23,6 +23,7 @@ mod fault;
 mod file_system;
 mod fuse;
 mod guardian;
+mod journey;
 pub mod layout;
 mod loop_device;
 pub mod mount;

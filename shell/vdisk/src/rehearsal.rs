@@ -1,4 +1,5 @@
-//! What answering takes, learned from the last answers, so that the next one begins in time.
+//! What answering takes, and how late a sleeper wakes for it, learned from the last answers, so that
+//! the next one begins in time.
 
 use std::time::Duration;
 
@@ -8,6 +9,9 @@ const LEAD_MAX: Duration = Duration::from_micros(400);
 const SMALL_BYTES: u32 = 16 << 10;
 /// Weight of the last observation.
 const WEIGHT: f64 = 0.1;
+/// A sleeper is called earlier by at most this: what is left of its sleep is spent watching the clock,
+/// which takes a processor.
+const OVERSLEEP_MAX: Duration = Duration::from_micros(200);
 
 /// Time of one step: a base, and something for each byte.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +25,13 @@ pub(crate) struct Step {
 pub(crate) struct Rehearsal {
     pub(crate) prepare: Step,
     pub(crate) send: Step,
+    pub(crate) oversleep: Oversleep,
+}
+
+/// How late a sleeper wakes: an idle processor needs time to come back, a virtual one more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Oversleep {
+    mean_ns: f64,
 }
 
 impl Default for Rehearsal {
@@ -32,6 +43,7 @@ impl Default for Rehearsal {
         Self {
             prepare: step,
             send: step,
+            oversleep: Oversleep { mean_ns: 25_000.0 },
         }
     }
 }
@@ -40,6 +52,20 @@ impl Rehearsal {
     /// Both steps.
     pub(crate) fn whole(&self, bytes: u32) -> Duration {
         (self.prepare.expect(bytes) + self.send.expect(bytes)).min(LEAD_MAX)
+    }
+}
+
+impl Oversleep {
+    /// How much earlier it should be called: most times are not far from the mean.
+    pub(crate) fn expect(&self) -> Duration {
+        Duration::from_nanos((1.25 * self.mean_ns) as u64).min(OVERSLEEP_MAX)
+    }
+
+    pub(crate) fn learn(&mut self, late: Duration) {
+        // As below; from nothing it must still grow.
+        let most = 2.0 * self.mean_ns + 10_000.0;
+        let late = (late.as_nanos() as f64).min(most);
+        self.mean_ns += WEIGHT * (late - self.mean_ns);
     }
 }
 
@@ -65,6 +91,20 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sleeper_is_called_earlier_by_what_it_oversleeps_but_never_by_much() {
+        let mut oversleep = Rehearsal::default().oversleep;
+        let mut learn = |micros| {
+            for _ in 0..100 {
+                oversleep.learn(Duration::from_micros(micros));
+            }
+            oversleep.expect().as_micros()
+        };
+        assert!((90..=110).contains(&learn(80)));
+        assert!(learn(0) < 10);
+        assert_eq!(learn(50_000), OVERSLEEP_MAX.as_micros());
+    }
 
     #[test]
     fn a_step_is_learned_and_one_interruption_is_not() {

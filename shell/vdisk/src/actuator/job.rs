@@ -18,6 +18,8 @@ pub(super) struct Job {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) arrived: Instant,
+    /// When it really came: `arrived` may be earlier by what the journey took.
+    pub(super) here: Instant,
     pub(super) outstanding: usize,
     pub(super) answer: Answer,
 }
