@@ -66,6 +66,7 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
             capacity_bytes: info.capacity_bytes,
             engine,
             io,
+            memory_prefault: config.memory_prefault,
             open_files_max: config.open_files_max as usize,
             time_scale: config.time_scale(),
         })?);

@@ -156,6 +156,7 @@ fn device(io: IoMode, engine: EngineConfig) -> Device {
         engine,
         io,
         open_files_max: 4,
+        memory_prefault: false,
         time_scale: TimeScale::ONE,
     };
     Device::start(config).expect("starts")
@@ -475,6 +476,7 @@ fn a_device_that_cannot_be_says_why() {
             engine,
             io: IoMode::Auto,
             open_files_max: 4,
+            memory_prefault: false,
             time_scale: TimeScale::ONE,
         };
         Device::start(config).err()

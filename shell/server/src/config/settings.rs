@@ -21,6 +21,8 @@ pub struct Config {
     pub admin_hosts: Vec<String>,
     /// The whole budget for pieces, over all devices.
     pub memory: Bytes,
+    /// Whether all of it is taken from the system at start.
+    pub memory_prefault: bool,
     /// Size of a piece.
     pub piece: Bytes,
     /// How much to read for a chain.
@@ -335,6 +337,7 @@ impl Default for Config {
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081))),
             admin_hosts: Vec::new(),
             memory: Bytes(engine.memory_bytes),
+            memory_prefault: false,
             piece: Bytes(engine.piece_bytes),
             policy: engine.sizing.policy,
             // In virtual time it serves as much as the best size of a grid, or nearly.

@@ -44,6 +44,8 @@ pub struct DeviceConfig {
     pub io: IoMode,
     /// Most files kept open ([`OPEN_FILES_MAX_DEFAULT`]); those being read come on top.
     pub open_files_max: usize,
+    /// Whether all memory is taken from the system at once.
+    pub memory_prefault: bool,
     /// How fast the device's clock goes.
     pub time_scale: TimeScale,
 }
@@ -127,7 +129,8 @@ impl Drop for Handle {
 }
 
 impl Device {
-    /// Reserves the memory and starts the thread. Memory is touched only as it is filled.
+    /// Reserves the memory and starts the thread. Memory is touched only as it is filled, unless all of
+    /// it is to be there from the start.
     pub fn start(config: DeviceConfig) -> Result<Self, StartError> {
         let DeviceConfig {
             name,
@@ -137,6 +140,7 @@ impl Device {
             engine,
             io,
             open_files_max,
+            memory_prefault,
             time_scale,
         } = config;
         let wrong = |error| StartError::Config {
@@ -154,14 +158,15 @@ impl Device {
 
         let slot_count =
             u32::try_from(engine.slot_count()).map_err(|_| wrong(ConfigError::Memory))?;
-        let pool = Pool::new(slot_count, engine.piece_bytes as usize).map_err(|error| {
-            let (name, memory) = (name.clone(), Bytes(engine.memory_bytes));
-            StartError::Memory {
-                name,
-                memory,
-                error,
-            }
-        })?;
+        let no_memory = |error| StartError::Memory {
+            name: name.clone(),
+            memory: Bytes(engine.memory_bytes),
+            error,
+        };
+        let pool = Pool::new(slot_count, engine.piece_bytes as usize).map_err(no_memory)?;
+        if memory_prefault {
+            pool.prefault().map_err(no_memory)?;
+        }
         // After the pool: the shard's tables are sized by memory that is known to be there.
         let shard = Shard::new(engine).map_err(wrong)?;
         let waker = Waker::new().map_err(short)?;

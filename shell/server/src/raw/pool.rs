@@ -55,6 +55,17 @@ impl Pool {
         }))
     }
 
+    /// Takes all of the memory from the system now, and not as it is first used.
+    ///
+    /// # Errors
+    /// If the system has not so much, or does not know how to (before Linux 5.14).
+    pub(crate) fn prefault(&self) -> io::Result<()> {
+        let base = self.base.as_ptr().cast();
+        // SAFETY: the mapping is ours and as long as that; the advice changes no content.
+        unsafe { madvise(base, self.length, Advice::LinuxPopulateWrite)? };
+        Ok(())
+    }
+
     /// Takes `slots`, which must all be free, to be filled in this order. `None` if one of them
     /// does not exist, is in use, or is named twice; then none is taken.
     pub(crate) fn lease(self: &Arc<Self>, slots: &[Slot]) -> Option<Lease> {
@@ -262,6 +273,23 @@ mod tests {
         let view = pool.view(Slot(15), 1, 4096).expect("filled");
         drop(pool);
         assert_eq!(view.as_ref(), vec![7; 4095]);
+    }
+
+    #[test]
+    fn memory_is_the_systems_until_it_is_used_or_all_of_it_is_taken() {
+        let resident_bytes = || {
+            let told = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
+            let pages = told.split(' ').nth(1).expect("a second number");
+            pages.parse::<u64>().expect("a number") * rustix::param::page_size() as u64
+        };
+        let before = resident_bytes();
+        let pool = Pool::new(1024, 256 << 10).expect("maps");
+        // Other tests take memory meanwhile, but not so much.
+        let (half, most) = (before + (128 << 20), before + (224 << 20));
+        assert!(resident_bytes() < half);
+        pool.prefault().expect("there is memory");
+        assert!(resident_bytes() > most);
+        fill(&mut pool.lease(&[Slot(1023)]).expect("free"), 7);
     }
 
     #[test]
