@@ -42,7 +42,8 @@ pub struct Bench {
     store: PathBuf,
     version: String,
     machine: Machine,
-    disk: Option<(FileSet, Disk)>,
+    /// The drive that is there, with what it holds and how many times faster than life it is.
+    disk: Option<((FileSet, u32), Disk)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,
@@ -100,7 +101,7 @@ impl Bench {
         let started_unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.runs += 1;
         let trace = self.trace(cell, rate, seed)?;
-        self.start_disk(&cell.files)?;
+        self.start_disk(&cell.files, self.experiment.time_scale)?;
         let disk = self.disk.as_mut().map(|(_, disk)| disk);
         let disk = disk.ok_or(RigError::Stopping)?;
         let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
@@ -152,14 +153,14 @@ impl Bench {
         Ok(record)
     }
 
-    /// Reads from the cold drive, with its times on; `read` gets the folder of the titles and says
-    /// how fast it was.
+    /// Reads from the cold drive, which is as fast as life for it; `read` gets the folder of the
+    /// titles and says how fast it was.
     pub(crate) fn read(
         &mut self,
         cell: &Cell,
         read: impl FnOnce(&Path) -> std::io::Result<f64>,
     ) -> Result<f64, RigError> {
-        self.start_disk(&cell.files)?;
+        self.start_disk(&cell.files, 1)?;
         let disk = self.disk.as_mut().map(|(_, disk)| disk);
         let disk = disk.ok_or(RigError::Stopping)?;
         disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
@@ -170,8 +171,13 @@ impl Bench {
         rate.map_err(|error| RigError::io(disk.root().display(), error))
     }
 
-    fn start_disk(&mut self, files: &FileSet) -> Result<(), RigError> {
-        if self.disk.as_ref().is_some_and(|(there, _)| there == files) {
+    fn start_disk(&mut self, files: &FileSet, time_scale: u32) -> Result<(), RigError> {
+        let wanted = (files.clone(), time_scale);
+        if self
+            .disk
+            .as_ref()
+            .is_some_and(|(there, _)| *there == wanted)
+        {
             return Ok(());
         }
         // The old one must be gone before the new one takes its place.
@@ -181,9 +187,9 @@ impl Bench {
             drive: &self.experiment.drive,
             files,
             store_root: &self.store,
-            time_scale: self.experiment.time_scale,
+            time_scale,
         };
-        self.disk = Some((files.clone(), Disk::start(&self.guard, &setup)?));
+        self.disk = Some((wanted, Disk::start(&self.guard, &setup)?));
         Ok(())
     }
 

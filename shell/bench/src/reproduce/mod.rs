@@ -25,9 +25,9 @@ pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use published::{Paper, Published, Shape};
 use reading::Reading;
 
-/// Model time of one measurement of plain reading.
-const READING_TIME: Duration = Duration::from_secs(300);
-const READING_TIME_QUICK: Duration = Duration::from_secs(60);
+/// Time of one measurement of plain reading, whose drive is as fast as life.
+const READING_TIME: Duration = Duration::from_secs(30);
+const READING_TIME_QUICK: Duration = Duration::from_secs(8);
 /// How often it is repeated (thesis 3.5.4: 15 times).
 const READINGS: u32 = 15;
 const READINGS_QUICK: u32 = 3;
