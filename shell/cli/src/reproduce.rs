@@ -1,7 +1,7 @@
 //! `headlong reproduce`: the papers' experiments again.
 
 use std::io::Write as _;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -58,6 +58,10 @@ pub(crate) enum Reproduce {
         /// Worlds run at once; as many as there are processors if not given
         #[arg(long, value_name = "N", conflicts_with = "real")]
         threads: Option<NonZeroUsize>,
+        /// Look for each rate so often, with other viewers each time, and tell the mean: less is left
+        /// to chance, and it takes so many times longer
+        #[arg(long, value_name = "N", conflicts_with = "real")]
+        seeds: Option<NonZeroU64>,
         #[command(flatten)]
         again: Again,
     },
@@ -150,6 +154,7 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
             real: false,
             scenario,
             threads,
+            seeds,
             again,
         } => {
             let options = again.output.options("automated-prefetching", again.quick)?;
@@ -157,6 +162,7 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
                 is_quick: again.quick,
                 scenarios: scenario.clone(),
                 threads: *threads,
+                seeds: *seeds,
             };
             return judge(reproduce_virtual(&choice, &options)?);
         }

@@ -170,7 +170,9 @@ impl Reproduced {
         let effort = if self.is_quick { "quick" } else { "full" };
         let lead = format!(
             "Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4) in virtual \
-             time, {effort}, in {:.0} s.",
+             time, {effort}, viewers of {} seed{}, in {:.0} s.",
+            self.seeds,
+            if self.seeds == 1 { "" } else { "s" },
             self.seconds
         );
         let summary = Section::new("What comes out again")
