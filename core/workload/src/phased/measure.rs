@@ -553,7 +553,11 @@ impl<'a> Measure<'a> {
             requested: durations.len() as u64,
             files_requested: self.files.len() as u64,
             drives: drives.len() as u16,
-            popularity: Popularity::of(&mut self.titles, self.specification.catalogue.head_titles),
+            popularity: Popularity::of(
+                &mut self.titles,
+                self.specification.catalogue.head_titles,
+                self.catalogue.titles.len() as u64,
+            ),
             durations_s: distribution(&mut durations),
         };
         let mut having: BTreeMap<(Kind, u32), u64> = BTreeMap::new();

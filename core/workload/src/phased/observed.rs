@@ -290,7 +290,11 @@ impl Popularity {
     /// the logarithm of sessions on that of the rank, at ranks a tenth of a decade apart, from
     /// beyond the head to the last title of at least five sessions. The head is the
     /// `head_titles` most popular; its factor is the sessions it has over those that the line gives.
-    pub fn of(sessions: &mut [u64], head_titles: u64) -> Self {
+    ///
+    /// In a small log there is no such line to see, and titles sorted by few sessions look more unequal
+    /// than they are. Then the law is the one, without a head, by which two sessions are of
+    /// the same one of all `titles` as often as they are here.
+    pub fn of(sessions: &mut [u64], head_titles: u64, titles: u64) -> Self {
         sessions.sort_unstable_by(|a, b| b.cmp(a));
         let enough = sessions.partition_point(|count| *count >= 5);
         let head = (head_titles as usize).min(enough);
@@ -305,7 +309,7 @@ impl Popularity {
         let spread = n * sxx - sx * sx;
         if n < 3.0 || spread <= 0.0 {
             return Self {
-                slope: 0.0,
+                slope: slope_by_coincidence(sessions, titles),
                 head_titles: 0,
                 head_factor: 1.0,
             };
@@ -325,4 +329,55 @@ impl Popularity {
             },
         }
     }
+}
+
+/// The slope at which two sessions drawn from `titles` are of the same one as often as two of these
+/// are: with p the share of a title, the sum of p^2, which c (c - 1) / (n (n - 1)) tells without a
+/// bias however few they are.
+fn slope_by_coincidence(sessions: &[u64], titles: u64) -> f64 {
+    let titles = titles.max(sessions.len() as u64);
+    let count = |count: &u64| *count as f64;
+    let all: f64 = sessions.iter().map(count).sum();
+    let pairs: f64 = sessions.iter().map(count).map(|of| of * (of - 1.0)).sum();
+    if all < 2.0 {
+        return 0.0;
+    }
+    let seen = pairs / (all * (all - 1.0));
+    let expected = |slope: f64| {
+        let sum = powers_sum(titles, slope);
+        powers_sum(titles, 2.0 * slope) / (sum * sum)
+    };
+    // It grows with the slope.
+    let (mut low, mut high) = (0.0, SLOPE_MAX);
+    if expected(low) >= seen {
+        return 0.0;
+    }
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        match expected(middle) < seen {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// No catalogue is more unequal.
+const SLOPE_MAX: f64 = 5.0;
+
+/// Sum of r^-slope for r from 1 to `last`; from some rank on as an integral.
+fn powers_sum(last: u64, slope: f64) -> f64 {
+    const EXACT: u64 = 1000;
+    let power = |rank: u64| libm::pow(rank as f64, -slope);
+    let near: f64 = (1..=last.min(EXACT)).map(power).sum();
+    if last <= EXACT {
+        return near;
+    }
+    let (from, to) = (EXACT as f64 + 0.5, last as f64 + 0.5);
+    let exponent = 1.0 - slope;
+    let far = match libm::fabs(exponent) < 1e-9 {
+        true => libm::log(to / from),
+        false => (libm::pow(to, exponent) - libm::pow(from, exponent)) / exponent,
+    };
+    near + far
 }

@@ -406,6 +406,27 @@ fn nothing_measured_gives_the_preset() {
 }
 
 #[test]
+fn the_slope_of_popularity_comes_out_of_a_few_hundred_sessions_too() {
+    for (meant, titles) in [(0.4, 300), (0.8, 2_000), (1.1, 40_000)] {
+        let zipf = headlong_random::Zipf::new(titles, meant);
+        let mean = (1..=20).map(|seed| {
+            let mut generator = headlong_random::Generator::new(seed);
+            let mut sessions = alloc::vec![0_u64; titles];
+            for _ in 0..400 {
+                sessions[zipf.sample(&mut generator)] += 1;
+            }
+            // Whoever reads a log sees those alone that were asked for.
+            sessions.retain(|count| *count > 0);
+            Popularity::of(&mut sessions, 20, titles as u64).slope
+        });
+        let mean = mean.sum::<f64>() / 20.0;
+        assert!(libm::fabs(mean - meant) < 0.05, "{meant}: {mean}");
+    }
+    assert_eq!(Popularity::of(&mut [1, 1, 1], 20, 3).slope, 0.0);
+    assert_eq!(Popularity::of(&mut [], 20, 0).slope, 0.0);
+}
+
+#[test]
 fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
     let mut sessions: Vec<u64> = (1..=5000u64)
         .map(|rank| {
@@ -413,7 +434,7 @@ fn the_slope_of_popularity_is_that_of_zipf_s_law_behind_its_head() {
             libm::round(if rank <= 20 { level * 3.0 } else { level }) as u64
         })
         .collect();
-    let popularity = Popularity::of(&mut sessions, 20);
+    let popularity = Popularity::of(&mut sessions, 20, 5000);
     assert!(libm::fabs(popularity.slope - 0.7) < 0.01, "{popularity:?}");
     assert!(
         libm::fabs(popularity.head_factor - 3.0) < 0.1,

@@ -344,12 +344,13 @@ fn titles(log: &Log, catalogue: &CatalogueUse) -> TitlesSeen {
     let counts = catalogue.title_counts();
     let mut sessions: Vec<u64> = counts.iter().map(|count| u64::from(*count)).collect();
     let drives = log.files.iter().map(|file| file.disk).max();
+    let listed = listed_titles(log) as u64;
     TitlesSeen {
-        listed: listed_titles(log) as u64,
+        listed,
         requested: counts.len() as u64,
         files_requested: catalogue.files_requested() as u64,
         drives: drives.map_or(0, |last| last.saturating_add(1)),
-        popularity: Popularity::of(&mut sessions, HEAD_TITLES),
+        popularity: Popularity::of(&mut sessions, HEAD_TITLES, listed),
         durations_s: distribution(&mut catalogue.durations(log)),
     }
 }
