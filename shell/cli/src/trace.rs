@@ -144,8 +144,9 @@ pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
 
 fn chains(arguments: &Chains) -> anyhow::Result<()> {
     let intake = Intake {
-        // Chains are the same whatever is in a file.
+        // Chains are the same whatever is in a file, wherever it lies and whoever looks at it.
         estimates: false,
+        devices_and_drives: false,
         ..arguments.logs.intake()?
     };
     let bound = intake.memory_bound().map_err(|error| mistake(&error))?;

@@ -111,6 +111,7 @@ fn ours(log: &Path, folder: &Path) -> (u64, u64, f64) {
     let intake = Intake {
         logs: vec![log.to_owned()],
         estimates: false,
+        devices_and_drives: false,
         ..Intake::default()
     };
     let taken = take_in(&intake, &Silent).expect("it is a log");

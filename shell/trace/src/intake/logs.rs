@@ -139,6 +139,7 @@ fn contents(
                 path,
                 intake.format.as_ref(),
                 intake.session_field.as_deref(),
+                intake.looks_at_devices_and_drives(),
             );
             let table = table.map_err(|what| LogError::Table { log, what })?;
             let contents = Contents::Table {

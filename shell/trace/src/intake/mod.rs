@@ -51,6 +51,9 @@ pub struct Intake {
     /// Whether bit rates and sizes that no table of files tells are estimated from how files were
     /// used, which takes another look at every request.
     pub estimates: bool,
+    /// Whether it is taken in on which devices viewers were and from which drives they were served;
+    /// chains are the same without.
+    pub devices_and_drives: bool,
     /// Threads that read.
     pub threads: usize,
     /// Folder for what does not fit in memory; `None`: that for temporary files.
@@ -67,6 +70,7 @@ impl Default for Intake {
             session_idle: Duration::from_secs(30 * 60),
             memory_bytes_max: 1 << 30,
             estimates: true,
+            devices_and_drives: true,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             spill: None,
         }
@@ -109,6 +113,12 @@ impl fmt::Display for MemoryBound {
 }
 
 impl Intake {
+    /// Whether devices and drives are looked at: what is in two logs is one request only if it is the
+    /// same in everything.
+    fn looks_at_devices_and_drives(&self) -> bool {
+        self.devices_and_drives || self.logs.len() > 1
+    }
+
     /// The most memory this will take, told before anything is read.
     pub fn memory_bound(&self) -> Result<MemoryBound, IntakeError> {
         let threads = self.threads.max(1) as u64;

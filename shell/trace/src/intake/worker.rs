@@ -91,6 +91,8 @@ struct Shared<'a> {
     store: &'a Store,
     /// Sizes of files by provisional number, where a table tells them.
     sizes: QuickMap<u32, u64>,
+    /// Whether devices and drives are wanted.
+    devices_and_drives: bool,
     /// Formats that tell themselves apart, tried on lines that do not have their log's shape.
     others: Vec<Reader>,
     troubles: Mutex<Vec<(u32, String)>>,
@@ -128,6 +130,7 @@ pub(super) fn read_all(
             .iter()
             .map(|row| (row.file, row.size_bytes))
             .collect(),
+        devices_and_drives: intake.looks_at_devices_and_drives(),
         others: other_readers(logs),
         troubles: Mutex::default(),
         is_over: AtomicBool::new(false),

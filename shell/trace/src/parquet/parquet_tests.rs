@@ -77,6 +77,46 @@ fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
 }
 
 #[test]
+fn without_devices_and_drives_requests_are_the_same_but_for_these() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (text, table) = (folder.path().join("a.csv"), folder.path().join("a.parquet"));
+    std::fs::write(&text, log()).expect("written");
+    let whole = taken(text.clone());
+    let mut writer = TableWriter::create(&table).expect("a table");
+    for request in requests(&whole) {
+        let row = RequestRow {
+            names: &whole,
+            request,
+        };
+        writer.push(&row).expect("written");
+    }
+    writer.finish().expect("finished");
+    let bare = |mut request: headlong_chains::Request| {
+        (request.disk, request.device, request.line) = (0, 0, 0);
+        request
+    };
+    let expected: Vec<_> = requests(&whole).into_iter().map(bare).collect();
+    for log in [&text, &table] {
+        let few = Intake {
+            devices_and_drives: false,
+            ..intake(log.clone())
+        };
+        let few = take_in(&few, &Silent).expect("taken in");
+        assert!(few.disks.is_empty(), "{}", few.disks.len());
+        let found: Vec<_> = requests(&few).into_iter().map(bare).collect();
+        assert_eq!(found, expected);
+        // Of two logs one may tell what the other told already, but for the drive.
+        let both = Intake {
+            logs: vec![log.clone(), log.clone()],
+            devices_and_drives: false,
+            ..intake(log.clone())
+        };
+        let both = take_in(&both, &Silent).expect("taken in");
+        assert_eq!(both.disks.len(), 1);
+    }
+}
+
+#[test]
 fn the_other_tables_can_be_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = folder.path().join("a.csv");

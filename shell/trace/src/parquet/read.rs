@@ -50,11 +50,12 @@ pub(crate) enum TableEntry<'a> {
 }
 
 impl Table {
-    /// Opens a table and finds its columns.
+    /// Opens a table and finds its columns, those of devices and drives only if they are wanted.
     pub(crate) fn open(
         path: &Path,
         format: Option<&Format>,
         session_field: Option<&str>,
+        devices_and_drives: bool,
     ) -> Result<Self, String> {
         let map = match format {
             Some(Format::Parquet(map)) => map.clone(),
@@ -71,8 +72,10 @@ impl Table {
             } else {
                 map.field(&name)
             };
+            let is_wanted =
+                |field: &Field| devices_and_drives || !matches!(field, Field::Device | Field::Disk);
             let is_flat = column.max_rep_level() == 0;
-            if let Some(field) = field.filter(|_| is_flat) {
+            if let Some(field) = field.filter(|field| is_flat && is_wanted(field)) {
                 columns.push(wanted(place, field, column));
             }
         }

@@ -79,13 +79,15 @@ impl Worker<'_> {
             Who::Session(name) => self.sessions.intern(name, &names.sessions),
             Who::Address(address) => self.viewer(address, entry.agent),
         };
+        let is_wanted = self.shared.devices_and_drives;
         let device = match entry.device {
+            _ if !is_wanted => self.agents.number(b"", &names.devices),
             b"" => self.agents.number(entry.agent, &names.devices),
             device => self.devices.intern(device, &names.devices).0,
         };
         let disk = match entry.disk {
-            b"" => DISK_UNKNOWN,
-            disk => self.disks.intern(disk, &names.disks).0,
+            disk if is_wanted && !disk.is_empty() => self.disks.intern(disk, &names.disks).0,
+            _ => DISK_UNKNOWN,
         };
         if entry.file_bytes.is_some() || entry.kbps.is_some() {
             let hint = self.told.hints.entry(file).or_default();
