@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::id_map::IdMap;
 use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
 use crate::pace::Pace;
 use crate::request::Hints;
@@ -112,7 +113,7 @@ impl Chain {
 /// All live chains of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
-    chains: BTreeMap<ChainId, Chain>,
+    chains: IdMap<ChainId, Chain>,
     by_reader: BTreeMap<(ViewerId, StreamId), Vec<ChainId>>,
     /// Readers of each stream by position, for whoever is a little behind.
     positions: BTreeSet<(StreamId, u64, ChainId)>,
@@ -135,6 +136,7 @@ impl Chains {
         self.chains.get_mut(&id)
     }
 
+    /// All of them, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ChainId, &Chain)> + '_ {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
@@ -232,7 +234,9 @@ impl Chains {
 
     /// The reader is at `position` now.
     pub(crate) fn move_to(&mut self, id: ChainId, position: u64) {
-        if let Some(chain) = self.chains.get_mut(&id) {
+        if let Some(chain) = self.chains.get_mut(&id)
+            && chain.position != position
+        {
             self.positions.remove(&(chain.stream, chain.position, id));
             chain.position = position;
             self.positions.insert((chain.stream, position, id));

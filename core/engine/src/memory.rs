@@ -19,11 +19,13 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
 use crate::index::PieceIndex;
+use crate::lines::Lines;
 use crate::stats::MemoryUse;
 
 /// One piece of one stream.
@@ -48,15 +50,19 @@ enum State {
 }
 
 /// Where a Read slot stands in the order of eviction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rank {
-    /// Never read, and whom it was read for has left.
-    Orphan(u64),
-    /// Nobody is known to want it; by last use.
-    Recency(u64),
-    /// A viewer behind will want it, at this time; the latest goes first.
-    Wanted(core::cmp::Reverse<Instant>, u64),
+    /// Never read, and whom it was read for has left; or nobody is known to want it. In the line of
+    /// its kind, by last use.
+    InLine(usize),
+    /// A viewer behind will want it, at this time; the latest goes first, of equals by last use.
+    Wanted(Reverse<Instant>, u64),
 }
+
+/// The line of those that were never read, which go before all others.
+const ORPHANS: usize = 0;
+/// The line of those that were.
+const READ: usize = 1;
 
 #[derive(Debug, Clone, Copy)]
 struct SlotState {
@@ -75,7 +81,8 @@ pub(crate) struct Memory {
     slots: Vec<SlotState>,
     free: Vec<Slot>,
     index: PieceIndex,
-    evictable: BTreeSet<(Rank, Slot)>,
+    lines: Lines<2>,
+    wanted: BTreeSet<(Reverse<Instant>, u64, Slot)>,
     use_count: u64,
     counts: Counts,
     /// Whether Unread pieces are kept from eviction.
@@ -105,7 +112,8 @@ impl Memory {
             // Low slots are used first, so that an idle server touches little memory.
             free: (0..slot_count).rev().map(Slot).collect(),
             index: PieceIndex::new(slot_count),
-            evictable: BTreeSet::new(),
+            lines: Lines::new(slot_count),
+            wanted: BTreeSet::new(),
             use_count: 0,
             counts: Counts::default(),
             protects_unread: true,
@@ -136,7 +144,18 @@ impl Memory {
 
     /// Slots that can be had without taking anything from a live chain.
     pub(crate) fn available(&self) -> usize {
-        self.free.len() + self.evictable.len()
+        self.free.len() + self.evictable()
+    }
+
+    /// Slots that have a rank.
+    fn evictable(&self) -> usize {
+        self.lines.len(ORPHANS) + self.lines.len(READ) + self.wanted.len()
+    }
+
+    /// The slot that goes first.
+    fn first_evictable(&self) -> Option<Slot> {
+        let in_line = self.lines.first(ORPHANS).or_else(|| self.lines.first(READ));
+        in_line.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
     }
 
     /// The slot of a piece that is there or on its way.
@@ -161,7 +180,7 @@ impl Memory {
         let (slot, evicted) = match self.free.pop() {
             Some(slot) => (slot, None),
             None => {
-                let (_, slot) = *self.evictable.first()?;
+                let slot = self.first_evictable()?;
                 (slot, Some(self.evict(now, slot)))
             }
         };
@@ -365,20 +384,30 @@ impl Memory {
 
     fn rank(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         self.unrank(slot);
-        self.use_count += 1;
         let state = &mut self.slots[slot.0 as usize];
         let rank = match wanted_at {
-            Some(at) => Rank::Wanted(core::cmp::Reverse(at), self.use_count),
-            None if state.was_read || !self.protects_unread => Rank::Recency(self.use_count),
-            None => Rank::Orphan(self.use_count),
+            Some(at) => {
+                self.use_count += 1;
+                self.wanted.insert((Reverse(at), self.use_count, slot));
+                Rank::Wanted(Reverse(at), self.use_count)
+            }
+            None => {
+                let is_read = state.was_read || !self.protects_unread;
+                let line = if is_read { READ } else { ORPHANS };
+                self.lines.join(line, slot);
+                Rank::InLine(line)
+            }
         };
         state.rank = Some(rank);
-        self.evictable.insert((rank, slot));
     }
 
     fn unrank(&mut self, slot: Slot) {
-        if let Some(rank) = self.slots[slot.0 as usize].rank.take() {
-            self.evictable.remove(&(rank, slot));
+        match self.slots[slot.0 as usize].rank.take() {
+            Some(Rank::InLine(line)) => self.lines.leave(line, slot),
+            Some(Rank::Wanted(at, turn)) => {
+                self.wanted.remove(&(at, turn, slot));
+            }
+            None => {}
         }
     }
 
@@ -401,7 +430,7 @@ impl Memory {
         assert_eq!(sending, self.counts.sending);
         assert_eq!(unread as u64, self.counts.unread);
         let ranked = ready().filter(|slot| slot.rank.is_some()).count();
-        assert_eq!(ranked, self.evictable.len());
+        assert_eq!(ranked, self.evictable());
         assert_eq!(
             ready()
                 .filter(|slot| slot.sending == 0)

@@ -63,15 +63,11 @@ fn row(log: &TakenIn, chain: &Chain, zero_ms: i64) -> ChainRow {
     let file = log.files.get(chain.file as usize);
     // Whose bit rate was only estimated counts as unknown: half a rule for sizes is made of it.
     let kbps = file.filter(|file| !file.is_estimated && file.kbps > 0);
+    let bit_rate = kbps.map(|file| BitRate::from_kbps(u64::from(file.kbps)));
     ChainRow {
-        file: chain.file,
-        start: chain.start,
-        length: chain.length,
         start_ms: chain.start_ms - zero_ms,
         end_ms: chain.end_ms - zero_ms,
-        is_open: chain.is_open,
-        bit_rate: kbps.map(|file| BitRate::from_kbps(u64::from(file.kbps))),
-        disk: chain.disk,
+        ..ChainRow::of(chain, bit_rate)
     }
 }
 

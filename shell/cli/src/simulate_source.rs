@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use headlong_chains::Joiner;
+use headlong_chains::{Chain, Joiner};
 use headlong_sim::chains::{
     ChainRow, ChainTable, Dropped, FileFacts, FilesTable, Read, read_chains,
 };
@@ -131,16 +131,8 @@ fn generated(name: &str, text: &str) -> anyhow::Result<(Read, Option<FilesTable>
     while let Some(session) = sessions.next() {
         session.logged(&catalogue, &mut lines);
         joiner.join(&lines, &mut chains);
-        rows.extend(chains.iter().map(|chain| ChainRow {
-            file: chain.file,
-            start: chain.start,
-            length: chain.length,
-            start_ms: chain.start_ms,
-            end_ms: chain.end_ms,
-            is_open: chain.is_open,
-            bit_rate: Some(bit_rate(chain.file)),
-            disk: chain.disk,
-        }));
+        let row = |chain: &Chain| ChainRow::of(chain, Some(bit_rate(chain.file)));
+        rows.extend(chains.iter().map(row));
         sessions.recycle(session);
     }
     let table = ChainTable::new(rows).map_err(|error| mistake(format!("{name}: {error}")))?;

@@ -64,7 +64,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Experiment;
 use crate::layout::{Ground, Place};
-use crate::world::SetupError;
+use crate::setup::SetupError;
 
 /// Bytes that are accounted for together. Calls are cut to whole ones for what counts.
 const UNIT_BYTES: u64 = 128 * 1024;

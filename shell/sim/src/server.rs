@@ -19,7 +19,8 @@ use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
-use crate::world::Setup;
+use crate::roll::Roll;
+use crate::setup::Setup;
 
 #[derive(Debug)]
 struct Reply {
@@ -42,8 +43,8 @@ pub(crate) struct Server {
     bit_rates_told: Vec<(BitRate, BitRate)>,
     /// Streams that the shard knows, and where each of their files begins.
     registered: BTreeMap<StreamId, Vec<u64>>,
-    replies: BTreeMap<RequestId, Reply>,
-    next_id: u64,
+    /// By the number of the request.
+    replies: Roll<Reply>,
     outcomes: VecDeque<Outcome>,
     /// From asking until the first piece was there.
     waits: Histogram,
@@ -83,8 +84,7 @@ impl Server {
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeMap::new(),
-            replies: BTreeMap::new(),
-            next_id: 0,
+            replies: Roll::default(),
             outcomes: VecDeque::new(),
             waits: Histogram::default(),
             checked: setup.checked,
@@ -138,8 +138,6 @@ impl Origin for Server {
             open_ended: range.is_none(),
             hints: Hints::default(),
         };
-        let id = RequestId(self.next_id);
-        self.next_id += 1;
         let reply = Reply {
             asker,
             asked_at: now,
@@ -147,17 +145,17 @@ impl Origin for Server {
             bytes_left: wanted.len(),
             sending: Vec::new(),
         };
-        self.replies.insert(id, reply);
+        let id = RequestId(self.replies.add(reply));
         let result = self.shard.handle_request(now, id, request);
         if result.is_err() {
-            self.replies.remove(&id);
+            self.replies.remove(id.0);
         }
         self.settle(now);
         result.map(|()| id).map_err(status_of)
     }
 
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
-        let Some(reply) = self.replies.get_mut(&request) else {
+        let Some(reply) = self.replies.get_mut(request.0) else {
             return;
         };
         let Some(index) = reply.sending.iter().position(|sent| *sent == slot) else {
@@ -165,14 +163,14 @@ impl Origin for Server {
         };
         reply.sending.remove(index);
         if reply.sending.is_empty() && reply.bytes_left == 0 {
-            self.replies.remove(&request);
+            self.replies.remove(request.0);
         }
         self.shard.handle_sent(now, request, slot);
         self.settle(now);
     }
 
     fn gone(&mut self, now: Instant, request: RequestId) {
-        let Some(reply) = self.replies.remove(&request) else {
+        let Some(reply) = self.replies.remove(request.0) else {
             return;
         };
         if reply.bytes_left > 0 {
@@ -299,7 +297,7 @@ impl Server {
                 end,
                 ..
             } => {
-                let Some(reply) = self.replies.get_mut(&request) else {
+                let Some(reply) = self.replies.get_mut(request.0) else {
                     return self.shard.handle_sent(now, request, slot);
                 };
                 let is_first = reply.bytes_left == reply.bytes;
@@ -320,7 +318,7 @@ impl Server {
             }
             Event::Failed { request, failure } => {
                 debug_assert!(failure != Failure::Device, "no device here returns errors");
-                if let Some(reply) = self.replies.get(&request) {
+                if let Some(reply) = self.replies.get(request.0) {
                     self.outcomes.push_back(Outcome::Failed(reply.asker));
                 }
             }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::Experiment;
 use crate::record::Record;
 use crate::search::Search;
-use crate::world::SetupError;
+use crate::setup::SetupError;
 
 /// One thing that is varied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

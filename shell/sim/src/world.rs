@@ -9,116 +9,24 @@
 //! the run: viewers are drawn when they come and forgotten when they leave. The world never looks
 //! into a core to decide what happens.
 
-use std::collections::HashMap;
-
 use headlong_drive::{Drive, SECTOR_BYTES};
-use headlong_engine::{ConfigError, EngineConfig, RequestId, Shard, Slot};
+use headlong_engine::{RequestId, Shard, Slot};
 use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
-use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB};
+use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::agenda::Agenda;
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::layout::{File, Ground, Layout, Placement};
+use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
-use crate::measure::{Measure, Window};
+use crate::measure::Measure;
 use crate::origin::{Asker, Origin, Outcome, Piece};
+use crate::roll::Roll;
 use crate::series::LOOK_INTERVAL;
 use crate::server::Server;
-use crate::vanilla::{Vanilla, VanillaSetup};
-
-/// Who answers.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub enum ServerKind {
-    /// The engine.
-    #[default]
-    Headlong,
-    /// A web server above a kernel's page cache.
-    Vanilla(VanillaSetup),
-}
-
-/// What a world is made of, beside its trace and its drive.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
-    /// Who answers.
-    pub server: ServerKind,
-    /// Settings of the server's one shard, if it is headlong.
-    pub engine: EngineConfig,
-    /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
-    pub socket_bytes: u64,
-    /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
-    pub request_bytes_max: u64,
-    /// From the end of a request in the drive until the server knows of it: zero but for worlds
-    /// that imitate an emulated drive, whose way to the server takes a moment.
-    pub turnaround: Duration,
-    /// Requests that the drive has in its own queue at most; its own number if `None`.
-    pub queue_depth: Option<usize>,
-    /// Where files lie.
-    pub placement: Placement,
-    /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
-    pub bit_rates_known: bool,
-    /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
-    /// another rule than the server has (automated-prefetching 7.4).
-    pub bit_rates_told: Vec<(BitRate, BitRate)>,
-    /// What is measured.
-    pub window: Window,
-    /// How long viewers go on to come after the window has closed, so that those who came in it see
-    /// the end of their sessions under the same load.
-    pub ramp_down: Duration,
-    /// Whether to stop at the first failure within the window.
-    pub stops_at_failure: bool,
-    /// Whether to stop at the first failed session of those that began within the window.
-    pub stops_at_failed_session: bool,
-    /// Whether the shard's invariants are checked after every step: slow.
-    pub checked: bool,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self {
-            server: ServerKind::default(),
-            engine: EngineConfig::default(),
-            socket_bytes: 256 * KIB,
-            request_bytes_max: 1280 * KIB,
-            turnaround: Duration::ZERO,
-            queue_depth: None,
-            placement: Placement::default(),
-            bit_rates_known: false,
-            bit_rates_told: Vec::new(),
-            window: Window::default(),
-            ramp_down: Duration::ZERO,
-            stops_at_failure: false,
-            stops_at_failed_session: false,
-            checked: false,
-        }
-    }
-}
-
-/// Why a world cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum SetupError {
-    /// The engine's settings cannot work.
-    #[error("{0}")]
-    Engine(#[from] ConfigError),
-    /// The catalogue does not fit.
-    #[error("{0}")]
-    Catalogue(String),
-    /// A session names a class or an object that is not there.
-    #[error("session {session} of the trace names {what} that is not in it; write the trace again")]
-    Trace {
-        /// Which, from 0.
-        session: usize,
-        /// What is missing.
-        what: &'static str,
-    },
-    /// There is no bound for players that decide as they go.
-    #[error(
-        "what adaptive players ask for is not known before they do, and so there is no bound; \
-         choose simple ones (--set player.kind=simple)"
-    )]
-    NoBound,
-}
+use crate::setup::{ServerKind, Setup, SetupError};
+use crate::vanilla::Vanilla;
 
 /// Something that will happen.
 #[derive(Debug)]
@@ -188,32 +96,6 @@ struct Visit {
     timer: Option<Instant>,
 }
 
-/// Those present, by the number of their session. Numbers are never given twice: the server knows
-/// viewers by them. Nobody goes through them in order.
-#[derive(Debug, Default)]
-struct Visits {
-    count: u32,
-    present: HashMap<u32, Box<Visit>>,
-}
-
-impl Visits {
-    fn get(&mut self, session: u32) -> Option<&mut Visit> {
-        self.present.get_mut(&session).map(Box::as_mut)
-    }
-
-    /// The next in number comes.
-    fn add(&mut self, visit: Visit) -> u32 {
-        let number = self.count;
-        self.count += 1;
-        self.present.insert(number, Box::new(visit));
-        number
-    }
-
-    fn remove(&mut self, session: u32) {
-        self.present.remove(&session);
-    }
-}
-
 /// Everything there is.
 #[derive(Debug)]
 pub struct World<'a> {
@@ -224,7 +106,8 @@ pub struct World<'a> {
     setup: Setup,
     now: Instant,
     agenda: Agenda<Coming>,
-    visits: Visits,
+    /// Those present, by the number of their session: the server knows viewers by it.
+    visits: Roll<Visit>,
     server: Box<dyn Origin>,
     measure: Measure,
     is_closed: bool,
@@ -287,7 +170,7 @@ impl<'a> World<'a> {
             next: None,
             now: Instant::ZERO,
             agenda: Agenda::new(),
-            visits: Visits::default(),
+            visits: Roll::default(),
             server,
             measure: Measure::new(setup.window, classes),
             is_closed: false,
@@ -313,7 +196,7 @@ impl<'a> World<'a> {
     /// Runs until nothing more happens: every viewer has left.
     pub fn run_to_the_end(mut self) -> Measure {
         while self.step() {
-            let is_empty = self.next.is_none() && self.visits.present.is_empty();
+            let is_empty = self.next.is_none() && self.visits.is_empty();
             if is_empty && self.server.reply_count() == 0 {
                 break;
             }
@@ -392,7 +275,7 @@ impl<'a> World<'a> {
                 self.pass_on();
             }
             Coming::Look => {
-                let live = self.visits.present.len() + self.agenda.len() + self.server.live();
+                let live = self.visits.len() + self.agenda.len() + self.server.live();
                 self.measure.look(now, &self.server.state(), live);
                 self.agenda.plan(now + LOOK_INTERVAL, Coming::Look);
             }
@@ -447,7 +330,7 @@ impl<'a> World<'a> {
             asked: Vec::new(),
             timer: None,
         };
-        let number = self.visits.add(visit);
+        let number = self.visits.add(visit) as u32;
         self.measure.session_began();
         self.plan_arrival();
         let now = self.now;
@@ -455,7 +338,7 @@ impl<'a> World<'a> {
     }
 
     fn look_at_player(&mut self, session: u32) {
-        let Some(visit) = self.visits.get(session) else {
+        let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             return;
         };
         if visit.timer.is_some_and(|at| at <= self.now) {
@@ -471,7 +354,7 @@ impl<'a> World<'a> {
 
     /// Tells a player something, and does what it says.
     fn with_player(&mut self, session: u32, tell: impl FnOnce(&mut Player<Plan>)) {
-        let Some(visit) = self.visits.get(session) else {
+        let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             return;
         };
         tell(&mut visit.player);
@@ -518,7 +401,7 @@ impl<'a> World<'a> {
         }
         if is_over {
             let (end, arrived) = (visit.player.end(), visit.arrived);
-            self.visits.remove(session);
+            self.visits.remove(u64::from(session));
             if let Some(end) = end {
                 self.session_ended(class, arrived, &end);
             }
@@ -550,7 +433,7 @@ impl<'a> World<'a> {
     fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
         // Whoever has left in the meantime, or does not want this any more, has closed the connection
         // before it was read.
-        let visit = self.visits.get(session);
+        let visit = self.visits.get_mut(u64::from(session));
         let Some(visit) = visit.filter(|visit| visit.open.contains(&call)) else {
             return;
         };
@@ -579,7 +462,7 @@ impl<'a> World<'a> {
             match outcome {
                 Outcome::Piece(piece) => self.send(piece),
                 Outcome::Failed(Asker { session, call, .. }) => {
-                    let visit = self.visits.get(session);
+                    let visit = self.visits.get_mut(u64::from(session));
                     let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
                     let broken = Coming::Broken { session, call };
                     self.agenda.plan(self.now + delay, broken);
@@ -590,7 +473,7 @@ impl<'a> World<'a> {
 
     fn send(&mut self, piece: Piece) {
         let Asker { session, call, .. } = piece.asker;
-        let Some(visit) = self.visits.get(session) else {
+        let Some(visit) = self.visits.get_mut(u64::from(session)) else {
             // The viewer is gone, and the server will hear of it.
             return;
         };

@@ -26,6 +26,7 @@ use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Policy, Retention};
 use crate::control::Controller;
 use crate::health::{Health, HealthConfig};
+use crate::id_map::IdMap;
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::load::Load;
@@ -43,9 +44,9 @@ pub use view::ChainView;
 pub struct Shard {
     config: EngineConfig,
     now: Instant,
-    streams: BTreeMap<StreamId, Stream>,
+    streams: IdMap<StreamId, Stream>,
     chains: Chains,
-    requests: BTreeMap<RequestId, ActiveRequest>,
+    requests: IdMap<RequestId, ActiveRequest>,
     /// Who waits for a piece that is not in memory yet, in order of arrival.
     waiters: BTreeMap<PieceKey, Vec<RequestId>>,
     memory: Memory,
@@ -159,9 +160,9 @@ impl Shard {
         Ok(Self {
             config,
             now: Instant::ZERO,
-            streams: BTreeMap::new(),
+            streams: IdMap::default(),
             chains: Chains::default(),
-            requests: BTreeMap::new(),
+            requests: IdMap::default(),
             waiters: BTreeMap::new(),
             memory,
             queue: Queue::default(),

@@ -90,6 +90,10 @@ impl Shard {
             .min(size_bytes / 2)
             .max(chain.last_request_bytes)
             .min(size_bytes);
+        // Most pieces are handed out in the midst of a prefetch.
+        if chain.fetched_end.saturating_sub(chain.position) > enough {
+            return;
+        }
         let spare = self.spare_patience(chain);
         let (stream_id, position) = (chain.stream, chain.position);
         let reached = self.claim_present(id, enough);

@@ -8,13 +8,14 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use headlong_units::Instant;
 
 use super::{Claim, OutstandingRead, Run, RunId, Shard};
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
 use crate::health::DeviceState;
-use crate::ids::{ReadId, Slot, StreamId};
+use crate::ids::{ChainId, ReadId, Slot, StreamId};
 use crate::memory::PieceKey;
 use crate::opening::Opening;
 use crate::queue::Job;
@@ -62,7 +63,7 @@ impl Shard {
     }
 
     /// The live chain that a piece was read for, if it has not passed it.
-    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<crate::ids::ChainId> {
+    fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<ChainId> {
         let layout = &self.streams.get(&key.0)?.layout;
         let place = layout.place(key.1);
         let run = self.runs.get(&read.run)?;
@@ -377,7 +378,7 @@ impl Shard {
     /// The unread piece that will be missed last: the furthest piece of the chain with the most
     /// time left.
     fn victim(&self, job: &Job) -> Option<Slot> {
-        let mut latest: Option<(Instant, Slot)> = None;
+        let mut latest: Option<(Instant, Reverse<ChainId>, Slot)> = None;
         for (id, chain) in self.chains.iter() {
             let Some(stream) = self.streams.get(&chain.stream) else {
                 continue;
@@ -395,11 +396,12 @@ impl Shard {
                 .logical_of_piece(piece)
                 .saturating_sub(chain.position);
             let needed_at = self.now + self.pace(chain).time_for(ahead);
-            if latest.is_none_or(|(at, _)| needed_at > at) {
-                latest = Some((needed_at, slot));
+            let of = Reverse(id);
+            if latest.is_none_or(|(at, before, _)| (needed_at, of) > (at, before)) {
+                latest = Some((needed_at, of, slot));
             }
         }
-        latest.map(|(_, slot)| slot)
+        latest.map(|(_, _, slot)| slot)
     }
 
     fn send_read(&mut self, run: RunId, job: &Job, slots: Vec<Slot>) {

@@ -382,15 +382,12 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
-        let place = |request: &ActiveRequest| {
-            let stream = self.streams.get(&request.stream)?;
-            Some(stream.layout.logical(request.part, request.next))
+        let Some(stream) = self.streams.get(&chain.stream) else {
+            return;
         };
-        let places = chain
-            .active
-            .iter()
-            .filter_map(|id| place(self.requests.get(id)?));
-        let position = places.min().unwrap_or(chain.end);
+        let requests = chain.active.iter().filter_map(|id| self.requests.get(id));
+        let place = |request: &ActiveRequest| stream.layout.logical(request.part, request.next);
+        let position = requests.map(place).min().unwrap_or(chain.end);
         self.chains.move_to(id, position);
     }
 

@@ -73,7 +73,8 @@ impl Shard {
             .requests
             .iter()
             .filter(|(_, r)| r.stream == stream && !r.ended);
-        let requests: alloc::vec::Vec<RequestId> = on_stream.map(|(id, _)| *id).collect();
+        let mut requests: alloc::vec::Vec<RequestId> = on_stream.map(|(id, _)| *id).collect();
+        requests.sort_unstable();
         for request in requests {
             self.fail_request(request, Failure::Changed);
         }

@@ -8,7 +8,7 @@ use super::Shard;
 use crate::chain::Chain;
 use crate::config::{EngineConfig, Policy};
 use crate::health::DeviceState;
-use crate::ids::{StreamId, ViewerId};
+use crate::ids::{ChainId, StreamId, ViewerId};
 use crate::stats::{MemoryUse, QueueUse, Stats};
 
 /// One live chain.
@@ -102,14 +102,11 @@ impl Shard {
     /// At most `count_max` live chains, those closest to running dry first. One that has reached
     /// the end of its stream needs nothing more and is left out.
     pub fn chain_views(&self, count_max: usize) -> Vec<ChainView> {
-        let mut views: Vec<ChainView> = self
-            .chains
-            .iter()
-            .filter_map(|(_, chain)| self.chain_view(chain))
-            .collect();
-        views.sort_by_key(|view| (view.slack, view.viewer, view.stream));
+        let view = |(id, chain)| Some((id, self.chain_view(chain)?));
+        let mut views: Vec<(ChainId, ChainView)> = self.chains.iter().filter_map(view).collect();
+        views.sort_unstable_by_key(|(id, view)| (view.slack, view.viewer, view.stream, *id));
         views.truncate(count_max);
-        views
+        views.into_iter().map(|(_, view)| view).collect()
     }
 
     /// At most `count_max` positions of queued jobs on the device, upwards.

@@ -155,16 +155,7 @@ pub fn netflix(
 
 fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
     let kbps = catalogue.files[chain.file as usize].kbps;
-    ChainRow {
-        file: chain.file,
-        start: chain.start,
-        length: chain.length,
-        start_ms: chain.start_ms,
-        end_ms: chain.end_ms,
-        is_open: chain.is_open,
-        bit_rate: Some(BitRate::from_kbps(u64::from(kbps))),
-        disk: chain.disk,
-    }
+    ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
 impl Statistic {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use headlong_chains::Chain;
 use headlong_units::BitRate;
 
 /// Longest chain that is believed, bytes: 256 TiB.
@@ -31,6 +32,22 @@ pub struct ChainRow {
     pub bit_rate: Option<BitRate>,
     /// The drive that it was read from.
     pub disk: u16,
+}
+
+impl ChainRow {
+    /// A chain of a log, of a file with this bit rate.
+    pub fn of(chain: &Chain, bit_rate: Option<BitRate>) -> Self {
+        Self {
+            file: chain.file,
+            start: chain.start,
+            length: chain.length,
+            start_ms: chain.start_ms,
+            end_ms: chain.end_ms,
+            is_open: chain.is_open,
+            bit_rate,
+            disk: chain.disk,
+        }
+    }
 }
 
 /// What Table 5.6 tells chains apart by.

@@ -1,0 +1,100 @@
+//! What a world is made of, and why one cannot be made.
+
+use headlong_engine::{ConfigError, EngineConfig};
+use headlong_units::{BitRate, Duration, KIB};
+
+use crate::layout::Placement;
+use crate::measure::Window;
+use crate::vanilla::VanillaSetup;
+
+/// Who answers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum ServerKind {
+    /// The engine.
+    #[default]
+    Headlong,
+    /// A web server above a kernel's page cache.
+    Vanilla(VanillaSetup),
+}
+
+/// What a world is made of, beside its trace and its drive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// Who answers.
+    pub server: ServerKind,
+    /// Settings of the server's one shard, if it is headlong.
+    pub engine: EngineConfig,
+    /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
+    pub socket_bytes: u64,
+    /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
+    pub request_bytes_max: u64,
+    /// From the end of a request in the drive until the server knows of it: zero but for worlds
+    /// that imitate an emulated drive, whose way to the server takes a moment.
+    pub turnaround: Duration,
+    /// Requests that the drive has in its own queue at most; its own number if `None`.
+    pub queue_depth: Option<usize>,
+    /// Where files lie.
+    pub placement: Placement,
+    /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
+    pub bit_rates_known: bool,
+    /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
+    /// another rule than the server has (automated-prefetching 7.4).
+    pub bit_rates_told: Vec<(BitRate, BitRate)>,
+    /// What is measured.
+    pub window: Window,
+    /// How long viewers go on to come after the window has closed, so that those who came in it see
+    /// the end of their sessions under the same load.
+    pub ramp_down: Duration,
+    /// Whether to stop at the first failure within the window.
+    pub stops_at_failure: bool,
+    /// Whether to stop at the first failed session of those that began within the window.
+    pub stops_at_failed_session: bool,
+    /// Whether the shard's invariants are checked after every step: slow.
+    pub checked: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            server: ServerKind::default(),
+            engine: EngineConfig::default(),
+            socket_bytes: 256 * KIB,
+            request_bytes_max: 1280 * KIB,
+            turnaround: Duration::ZERO,
+            queue_depth: None,
+            placement: Placement::default(),
+            bit_rates_known: false,
+            bit_rates_told: Vec::new(),
+            window: Window::default(),
+            ramp_down: Duration::ZERO,
+            stops_at_failure: false,
+            stops_at_failed_session: false,
+            checked: false,
+        }
+    }
+}
+
+/// Why a world cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The engine's settings cannot work.
+    #[error("{0}")]
+    Engine(#[from] ConfigError),
+    /// The catalogue does not fit.
+    #[error("{0}")]
+    Catalogue(String),
+    /// A session names a class or an object that is not there.
+    #[error("session {session} of the trace names {what} that is not in it; write the trace again")]
+    Trace {
+        /// Which, from 0.
+        session: usize,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// There is no bound for players that decide as they go.
+    #[error(
+        "what adaptive players ask for is not known before they do, and so there is no bound; \
+         choose simple ones (--set player.kind=simple)"
+    )]
+    NoBound,
+}
