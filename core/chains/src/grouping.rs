@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 
 use crate::Request;
 
-/// Bits of a digit: 2,048 counters stay in the nearest cache.
-const DIGIT_BITS: u32 = 11;
+/// Most bits of a digit: 4,096 counters stay in the nearest cache, and sessions and files of a large
+/// part of a large log are sorted in three passes.
+const DIGIT_BITS_MAX: u32 = 12;
 /// Fewer places than counters are sorted by comparing.
-const FEW: usize = 1 << DIGIT_BITS;
+const FEW: usize = 1 << DIGIT_BITS_MAX;
 
 /// Where a request lies, and of which group it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,9 +72,11 @@ impl Places {
     /// Least significant digit first; each pass keeps the order of the one before. Where a digit
     /// goes is counted for all passes at once.
     fn sort_by_digits(&mut self, bits: u32) {
-        let digit =
-            |group: u64, pass: usize| (group >> (pass as u32 * DIGIT_BITS)) as usize & (FEW - 1);
-        let passes = bits.div_ceil(DIGIT_BITS) as usize;
+        let passes = bits.div_ceil(DIGIT_BITS_MAX).max(1);
+        let digit_bits = bits.div_ceil(passes);
+        let mask = (1_usize << digit_bits) - 1;
+        let digit = |group: u64, pass: usize| (group >> (pass as u32 * digit_bits)) as usize & mask;
+        let passes = passes as usize;
         self.counters.clear();
         self.counters.resize(passes, [0; FEW]);
         for place in &self.sorted {
