@@ -308,8 +308,8 @@ impl Netflix {
             .section(
                 Section::new("What the log is like")
                     .text(
-                        "Figures of chapter 5 beside those of the generated log, as `headlong trace \
-                         characterise` tells it: without the sessions that begin in its last hour. \
+                        "Figures of chapter 5 beside those of the generated log, as headlong trace \
+                         characterise tells it: without the sessions that begin in its last hour. \
                          Counts that grow with the number of sessions are given for as many as \
                          the thesis' log has.",
                     )
