@@ -30,7 +30,8 @@ pub struct EngineConfig {
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
     pub chain_gap: Duration,
-    /// A chain's next job is queued when what it has left lasts no longer than this.
+    /// A chain's next job is queued when what it has left lasts no longer than this. With zero it is
+    /// queued when something is missing and not before, as the papers' servers do.
     pub ahead_horizon: Duration,
     /// Assumed reading speed of a viewer who has not shown or said any.
     pub pace_default: BitRate,
@@ -256,6 +257,11 @@ impl EngineConfig {
     /// Number of pieces of memory.
     pub const fn slot_count(&self) -> u64 {
         self.memory_bytes / self.piece_bytes
+    }
+
+    /// Whether anything is read before it is missing.
+    pub fn reads_ahead(&self) -> bool {
+        self.ahead_horizon > Duration::ZERO
     }
 
     /// Every reason why these settings cannot work; none is the answer hoped for.

@@ -43,11 +43,15 @@ impl Shard {
         let reference = self.control.sizing().reference_bytes.max(1);
         let rule = u128::from(self.prefetch_bytes(chain, 0)) * u128::from(MIB);
         let horizon = self.pace(chain).bytes_in(self.config.ahead_horizon);
+        let ahead_bytes = match self.config.reads_ahead() {
+            true => horizon.max(chain.last_request_bytes),
+            false => 0,
+        };
         let ended = Ended {
             read_bytes: chain.position.saturating_sub(chain.start),
             whole_bytes: stream.layout.size_bytes().saturating_sub(chain.start),
             rule_bytes_per_mib: u64::try_from(rule / u128::from(reference)).unwrap_or(u64::MAX),
-            ahead_bytes: horizon.max(chain.last_request_bytes),
+            ahead_bytes,
             pace: self.pace_over_all(chain),
             sent_bytes: self.stats.bytes_sent,
         };

@@ -77,6 +77,9 @@ impl Shard {
         if chain.job.is_some() || chain.careful || chain.fetched_end >= end {
             return;
         }
+        if !self.config.reads_ahead() {
+            return;
+        }
         if self.device_state() == DeviceState::Offline {
             return;
         }
