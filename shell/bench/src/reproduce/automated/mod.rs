@@ -41,7 +41,7 @@ const FULL: Effort = Effort {
         ramp: 540,
         measured: 300,
     },
-    seeds: 1,
+    seeds: 2,
     resolution_mib_s: 1.0,
     sizes_mib: &SIZES_MIB,
 };
@@ -177,7 +177,8 @@ pub struct Choice {
     pub scenarios: Vec<String>,
     /// Worlds made at once; as many as there are processors if `None`.
     pub threads: Option<NonZeroUsize>,
-    /// How often each limit is looked for, with other viewers each time; once if `None`.
+    /// How often each limit is looked for, with other viewers each time; twice if `None`, and once if
+    /// it is quick.
     pub seeds: Option<NonZeroU64>,
 }
 
