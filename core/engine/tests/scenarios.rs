@@ -99,6 +99,30 @@ fn jobs_are_queued_before_viewers_miss() {
 }
 
 #[test]
+fn without_a_horizon_nothing_is_read_before_it_is_missing() {
+    let reads_after = |horizon: Duration, chunks: u64| {
+        let mut rig = Rig::new(EngineConfig {
+            sizing: fixed(4 * MIB),
+            ahead_horizon: horizon,
+            ..config(64 * MIB)
+        });
+        let title = rig.title(1, HOUR_BYTES, 2_000);
+        for chunk in 0..chunks {
+            let id = rig
+                .ask(range(1, title, chunk * CHUNK, CHUNK))
+                .expect("taken on");
+            rig.run_for(Duration::from_secs(2));
+            assert!(rig.replies[&id].done);
+        }
+        rig.reads.len()
+    };
+    // Eight chunks are one prefetch: the ninth is missing, and the seventh would have been time.
+    assert_eq!(reads_after(Duration::ZERO, 8), 1);
+    assert_eq!(reads_after(Duration::ZERO, 9), 2);
+    assert_eq!(reads_after(Duration::from_secs(8), 8), 2);
+}
+
+#[test]
 fn more_viewers_than_memory_are_still_served_every_byte() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
