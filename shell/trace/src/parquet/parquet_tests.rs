@@ -27,6 +27,19 @@ fn requests(taken: &TakenIn) -> Vec<headlong_chains::Request> {
     requests
 }
 
+/// Writes the requests of a log as a table.
+fn write_requests(log: &TakenIn, path: &std::path::Path) {
+    let mut table = TableWriter::create(path).expect("a table");
+    for request in requests(log) {
+        let row = RequestRow {
+            names: log,
+            request,
+        };
+        table.push(&row).expect("a row");
+    }
+    table.finish().expect("finished");
+}
+
 fn log() -> String {
     let mut text = "ts,service_ms,session,device,file,offset,size,bytes,disk\n".to_owned();
     for line in 0..200_000_u32 {
@@ -54,15 +67,7 @@ fn a_table_of_requests_is_a_log_that_reads_as_the_one_it_came_from() {
     std::fs::write(&text, log()).expect("written");
     let first = taken(text);
     let path = folder.path().join("requests.parquet");
-    let mut table = TableWriter::create(&path).expect("a table");
-    for request in requests(&first) {
-        let row = RequestRow {
-            names: &first,
-            request,
-        };
-        table.push(&row).expect("a row");
-    }
-    table.finish().expect("finished");
+    write_requests(&first, &path);
     let again = taken(path);
     assert_eq!(again.told_format, "parquet");
     assert_eq!(again.requests, 200_000);
@@ -82,15 +87,7 @@ fn without_devices_and_drives_requests_are_the_same_but_for_these() {
     let (text, table) = (folder.path().join("a.csv"), folder.path().join("a.parquet"));
     std::fs::write(&text, log()).expect("written");
     let whole = taken(text.clone());
-    let mut writer = TableWriter::create(&table).expect("a table");
-    for request in requests(&whole) {
-        let row = RequestRow {
-            names: &whole,
-            request,
-        };
-        writer.push(&row).expect("written");
-    }
-    writer.finish().expect("finished");
+    write_requests(&whole, &table);
     let bare = |mut request: headlong_chains::Request| {
         (request.disk, request.device, request.line) = (0, 0, 0);
         request
