@@ -18,8 +18,10 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
 use crate::pace::Pace;
+use crate::readers::Readers;
 use crate::request::Hints;
 use crate::sizing::ChainShape;
+use crate::unread::Unread;
 
 /// Live chains of one viewer on one stream: the present position, and those it jumped from.
 const CHAINS_PER_VIEWER: usize = 4;
@@ -51,7 +53,7 @@ pub(crate) struct Chain {
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
     /// Pieces in memory that are kept for it.
-    pub(crate) unread: BTreeSet<u32>,
+    pub(crate) unread: Unread,
     pub(crate) job: Option<JobId>,
     /// A prefetch for it failed: from now on only what is asked for is read.
     pub(crate) careful: bool,
@@ -115,8 +117,7 @@ impl Chain {
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
     by_reader: BTreeMap<(ViewerId, StreamId), Vec<ChainId>>,
-    /// Readers of each stream by position, for whoever is a little behind.
-    positions: BTreeSet<(StreamId, u64, ChainId)>,
+    readers: Readers,
     /// When each chain was last seen; corrected when it comes up.
     idle: BTreeSet<(Instant, ChainId)>,
     next_id: u64,
@@ -202,7 +203,7 @@ impl Chains {
             pace: Pace::new(now),
             hints: Hints::default(),
             hinted_at: now,
-            unread: BTreeSet::new(),
+            unread: Unread::default(),
             job: None,
             careful: false,
         };
@@ -212,7 +213,7 @@ impl Chains {
             .then(|| siblings.iter().find(idle).copied())
             .flatten();
         siblings.push(id);
-        self.positions.insert((reader.1, start, id));
+        self.readers.add(reader.1, (start, id));
         self.idle.insert((now, id));
         self.chains.insert(id, chain);
         (id, surplus)
@@ -221,7 +222,7 @@ impl Chains {
     /// Ends a chain.
     pub(crate) fn end(&mut self, id: ChainId) -> Option<Chain> {
         let chain = self.chains.remove(&id)?;
-        self.positions.remove(&(chain.stream, chain.position, id));
+        self.readers.remove(chain.stream, (chain.position, id));
         let reader = (chain.viewer, chain.stream);
         if let Some(siblings) = self.by_reader.get_mut(&reader) {
             siblings.retain(|sibling| *sibling != id);
@@ -237,23 +238,21 @@ impl Chains {
         if let Some(chain) = self.chains.get_mut(&id)
             && chain.position != position
         {
-            self.positions.remove(&(chain.stream, chain.position, id));
+            self.readers
+                .move_to(chain.stream, (chain.position, id), position);
             chain.position = position;
-            self.positions.insert((chain.stream, position, id));
         }
     }
 
     /// The nearest reader of the stream that has not passed `offset`.
     pub(crate) fn nearest_behind(&self, stream: StreamId, offset: u64) -> Option<&Chain> {
-        let behind = (stream, 0, ChainId(0))..=(stream, offset, ChainId(u64::MAX));
-        let (_, _, id) = self.positions.range(behind).next_back()?;
-        self.chains.get(id)
+        let id = self.readers.nearest_behind(stream, offset)?;
+        self.chains.get(&id)
     }
 
     /// Chains of a stream.
     pub(crate) fn of_stream(&self, stream: StreamId) -> Vec<ChainId> {
-        let all = (stream, 0, ChainId(0))..=(stream, u64::MAX, ChainId(u64::MAX));
-        self.positions.range(all).map(|(_, _, id)| *id).collect()
+        self.readers.of_stream(stream).collect()
     }
 
     /// A chain that has been idle for longer than `gap`; call until `None`.

@@ -1,8 +1,11 @@
 //! Where a piece is in memory: a table from its name to its slot.
 //!
 //! The one idea: it is asked several times for each piece that is sent, so a search tree is too
-//! slow. An open table twice as large as the memory answers in about one look. Its order is seen by
-//! nobody, so nothing depends on it.
+//! slow, and so is a table that does not fit the processor's cache. An open table twice as long as
+//! there are slots answers in about one look, and holds of a name only what spreads it: whoever asks
+//! knows what is in the slot, and looks there next anyway. Its order is seen by nobody, so nothing
+//! depends on it. (A table that marks what was removed would have to stop now and then and go through
+//! all of it.)
 //!
 //! Invariants: a name is there once; a name is found by walking from its home without passing an
 //! empty place.
@@ -14,10 +17,26 @@ use crate::ids::{Slot, StreamId};
 /// Stream and number of a piece.
 type Key = (StreamId, u32);
 
+/// One place of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// What the name was spread to; its home is the lowest bits of it.
+    spread: u32,
+    /// The slot, or [`NONE`].
+    slot: u32,
+}
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+const EMPTY: Place = Place {
+    spread: 0,
+    slot: NONE,
+};
+
 /// The table. It never holds more names than it was made for.
 #[derive(Debug)]
 pub(crate) struct PieceIndex {
-    places: Vec<Option<(Key, Slot)>>,
+    places: Vec<Place>,
     mask: usize,
 }
 
@@ -29,77 +48,93 @@ impl PieceIndex {
             .saturating_mul(2)
             .next_power_of_two();
         Self {
-            places: alloc::vec![None; size],
+            places: alloc::vec![EMPTY; size],
             mask: size - 1,
         }
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<Slot> {
-        let place = self.place_of(key)?;
-        self.places[place].map(|(_, slot)| slot)
+    /// The slot of a name; `name_of` says what a slot holds.
+    pub(crate) fn get(&self, key: Key, name_of: impl Fn(Slot) -> Key) -> Option<Slot> {
+        let spread = spread(key);
+        let is_it =
+            |place: Place| place.spread == spread && name_of(Slot(place.slot)) == key;
+        let place = self.walk(spread, is_it)?;
+        Some(Slot(self.places[place].slot))
     }
 
-    /// Answers with the slot that it had before.
-    pub(crate) fn insert(&mut self, key: Key, slot: Slot) -> Option<Slot> {
-        let mut place = self.home(&key);
-        loop {
-            match &mut self.places[place] {
-                Some((known, before)) if *known == key => {
-                    return Some(core::mem::replace(before, slot));
-                }
-                Some(_) => place = (place + 1) & self.mask,
-                empty => {
-                    *empty = Some((key, slot));
-                    return None;
-                }
-            }
+    /// Whether a slot is there under this name.
+    pub(crate) fn has(&self, key: Key, slot: Slot) -> bool {
+        self.walk(spread(key), |place| place.slot == slot.0).is_some()
+    }
+
+    /// A slot gets a name, which must not be there.
+    pub(crate) fn insert(&mut self, key: Key, slot: Slot) {
+        let spread = spread(key);
+        let mut place = self.home(spread);
+        while self.places[place] != EMPTY {
+            place = (place + 1) & self.mask;
         }
+        self.places[place] = Place {
+            spread,
+            slot: slot.0,
+        };
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) {
-        let Some(mut empty) = self.place_of(key) else {
+    /// A slot loses its name, if it is there under it.
+    pub(crate) fn remove(&mut self, key: Key, slot: Slot) {
+        let Some(mut empty) = self.walk(spread(key), |place| place.slot == slot.0) else {
             return;
         };
-        self.places[empty] = None;
+        self.places[empty] = EMPTY;
         // What comes behind and could not be at home moves up, so that no walk ends too early.
         let mut place = empty;
         loop {
             place = (place + 1) & self.mask;
-            let Some((known, _)) = &self.places[place] else {
+            let known = self.places[place];
+            if known == EMPTY {
                 return;
-            };
-            let from_home = place.wrapping_sub(self.home(known)) & self.mask;
+            }
+            let from_home = place.wrapping_sub(self.home(known.spread)) & self.mask;
             let from_empty = place.wrapping_sub(empty) & self.mask;
             if from_home >= from_empty {
-                self.places[empty] = self.places[place].take();
+                self.places[empty] = core::mem::replace(&mut self.places[place], EMPTY);
                 empty = place;
             }
         }
     }
 
-    /// Everything there is, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, Slot)> {
-        self.places.iter().flatten().copied()
+    /// Every slot that has a name, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
+        let taken = self.places.iter().filter(|place| **place != EMPTY);
+        taken.map(|place| Slot(place.slot))
     }
 
-    fn place_of(&self, key: &Key) -> Option<usize> {
-        let mut place = self.home(key);
+    /// From the home of what is spread so to the first place that is it, or to an empty one.
+    fn walk(&self, spread: u32, is_it: impl Fn(Place) -> bool) -> Option<usize> {
+        let mut place = self.home(spread);
         loop {
-            let (known, _) = self.places[place].as_ref()?;
-            if known == key {
+            let known = self.places[place];
+            if known == EMPTY {
+                return None;
+            }
+            if is_it(known) {
                 return Some(place);
             }
             place = (place + 1) & self.mask;
         }
     }
 
-    /// Spread evenly, whatever the numbers (the multiplier is 2^64 over the golden ratio).
-    fn home(&self, (stream, piece): &Key) -> usize {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let stream = stream.0.wrapping_mul(SPREAD).rotate_left(29);
-        let spread = (stream ^ u64::from(*piece)).wrapping_mul(SPREAD);
-        (spread >> 32) as usize & self.mask
+    fn home(&self, spread: u32) -> usize {
+        spread as usize & self.mask
     }
+}
+
+/// Spread evenly, whatever the numbers (the multiplier is 2^64 over the golden ratio).
+fn spread((stream, piece): Key) -> u32 {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let stream = stream.0.wrapping_mul(SPREAD).rotate_left(29);
+    let spread = (stream ^ u64::from(piece)).wrapping_mul(SPREAD);
+    (spread >> 32) as u32
 }
 
 #[cfg(test)]
@@ -115,21 +150,35 @@ mod tests {
         fn it_is_a_map(steps in prop::collection::vec((0_u64..3, 0_u32..12, any::<bool>()), 0..400)) {
             let mut index = PieceIndex::new(36);
             let mut map = BTreeMap::new();
+            let mut names = alloc::vec![(StreamId(0), 0); 400];
             for (turn, (stream, piece, is_insert)) in steps.into_iter().enumerate() {
                 let key = (StreamId(stream), piece);
-                if is_insert {
-                    let slot = Slot(turn as u32);
-                    prop_assert_eq!(index.insert(key, slot), map.insert(key, slot));
-                } else {
-                    index.remove(&key);
-                    map.remove(&key);
+                let known = map.get(&key).copied();
+                match (is_insert, known) {
+                    (true, None) => {
+                        names[turn] = key;
+                        index.insert(key, Slot(turn as u32));
+                        map.insert(key, Slot(turn as u32));
+                    }
+                    (false, Some(slot)) => {
+                        index.remove(key, slot);
+                        map.remove(&key);
+                    }
+                    // Another slot of that name, which is not there under it.
+                    _ => index.remove(key, Slot(1000)),
                 }
                 for piece in 0..12 {
                     let key = (StreamId(stream), piece);
-                    prop_assert_eq!(index.get(&key), map.get(&key).copied());
+                    let found = index.get(key, |slot| names[slot.0 as usize]);
+                    prop_assert_eq!(found, map.get(&key).copied());
+                    prop_assert!(found.is_none_or(|slot| index.has(key, slot)));
                 }
             }
-            prop_assert_eq!(index.iter().collect::<BTreeMap<_, _>>(), map);
+            let mut all: Vec<Slot> = index.iter().collect();
+            all.sort_unstable();
+            let mut expected: Vec<Slot> = map.into_values().collect();
+            expected.sort_unstable();
+            prop_assert_eq!(all, expected);
         }
     }
 }

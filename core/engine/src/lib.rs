@@ -30,11 +30,13 @@ mod memory;
 mod opening;
 mod pace;
 mod queue;
+mod readers;
 mod request;
 mod shard;
 mod sizing;
 mod stats;
 mod stream;
+mod unread;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
 pub use config::{

@@ -54,25 +54,57 @@ enum State {
 enum Rank {
     /// Never read, and whom it was read for has left; or nobody is known to want it. In the line of
     /// its kind, by last use.
-    InLine(usize),
+    InLine(u8),
     /// A viewer behind will want it, at this time; the latest goes first, of equals by last use.
     Wanted(Reverse<Instant>, u64),
 }
 
-/// The line of those that were never read, which go before all others.
-const ORPHANS: usize = 0;
-/// The line of those that were.
-const READ: usize = 1;
+/// The chain that a piece is kept for, in no more room than its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner(u64);
 
+impl Owner {
+    const NOBODY: Self = Self(u64::MAX);
+
+    fn of(chain: Option<ChainId>) -> Self {
+        chain.map_or(Self::NOBODY, |chain| Self(chain.0))
+    }
+
+    fn chain(self) -> Option<ChainId> {
+        (self != Self::NOBODY).then_some(ChainId(self.0))
+    }
+}
+
+/// The line of those that were never read, which go before all others.
+const ORPHANS: u8 = 0;
+/// The line of those that were.
+const READ: u8 = 1;
+
+/// All of a slot, in one line of the processor's cache: whoever comes to a slot comes from another
+/// one, so each line is a miss.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct SlotState {
-    state: State,
-    key: PieceKey,
+    stream: StreamId,
+    piece: u32,
     sending: u32,
-    owner: Option<ChainId>,
+    owner: Owner,
     filled_at: Instant,
-    was_read: bool,
     rank: Option<Rank>,
+    state: State,
+    was_read: bool,
+}
+
+const _: () = assert!(size_of::<SlotState>() == 64);
+
+impl SlotState {
+    fn key(&self) -> PieceKey {
+        (self.stream, self.piece)
+    }
+
+    fn is_owned(&self) -> bool {
+        self.owner != Owner::NOBODY
+    }
 }
 
 /// The pool, as tokens.
@@ -99,13 +131,14 @@ struct Counts {
 impl Memory {
     pub(crate) fn new(slot_count: u32) -> Self {
         let empty = SlotState {
-            state: State::Free,
-            key: (StreamId(0), 0),
+            stream: StreamId(0),
+            piece: 0,
             sending: 0,
-            owner: None,
+            owner: Owner::NOBODY,
             filled_at: Instant::ZERO,
-            was_read: false,
             rank: None,
+            state: State::Free,
+            was_read: false,
         };
         Self {
             slots: alloc::vec![empty; slot_count as usize],
@@ -129,7 +162,7 @@ impl Memory {
         let slots = 0..self.slots.len() as u32;
         for slot in slots.map(Slot) {
             let state = &self.slots[slot.0 as usize];
-            if state.state == State::Ready && state.sending == 0 && state.owner.is_some() {
+            if state.state == State::Ready && state.sending == 0 && state.is_owned() {
                 match protects {
                     true => self.unrank(slot),
                     false => self.rank(slot, None),
@@ -149,18 +182,23 @@ impl Memory {
 
     /// Slots that have a rank.
     fn evictable(&self) -> usize {
-        self.lines.len(ORPHANS) + self.lines.len(READ) + self.wanted.len()
+        self.line_len(ORPHANS) + self.line_len(READ) + self.wanted.len()
+    }
+
+    fn line_len(&self, line: u8) -> usize {
+        self.lines.len(usize::from(line))
     }
 
     /// The slot that goes first.
     fn first_evictable(&self) -> Option<Slot> {
-        let in_line = self.lines.first(ORPHANS).or_else(|| self.lines.first(READ));
+        let first = |line: u8| self.lines.first(usize::from(line));
+        let in_line = first(ORPHANS).or_else(|| first(READ));
         in_line.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
     }
 
     /// The slot of a piece that is there or on its way.
     pub(crate) fn find(&self, key: PieceKey) -> Option<Slot> {
-        self.index.get(&key)
+        self.index.get(key, |slot| self.key(slot))
     }
 
     pub(crate) fn is_ready(&self, slot: Slot) -> bool {
@@ -168,11 +206,11 @@ impl Memory {
     }
 
     pub(crate) fn key(&self, slot: Slot) -> PieceKey {
-        self.slots[slot.0 as usize].key
+        self.slots[slot.0 as usize].key()
     }
 
     pub(crate) fn owner(&self, slot: Slot) -> Option<ChainId> {
-        self.slots[slot.0 as usize].owner
+        self.slots[slot.0 as usize].owner.chain()
     }
 
     /// Takes a slot to read a piece into: a free one, else the first in the order of eviction.
@@ -191,12 +229,12 @@ impl Memory {
     /// Whether a slot holds an unread piece of that chain which nobody is being sent.
     pub(crate) fn can_take_unread(&self, slot: Slot, owner: ChainId) -> bool {
         let state = &self.slots[slot.0 as usize];
-        state.state == State::Ready && state.sending == 0 && state.owner == Some(owner)
+        state.state == State::Ready && state.sending == 0 && state.owner.chain() == Some(owner)
     }
 
     /// Takes a slot that holds a live chain's unread piece. The caller chose `victim`.
     pub(crate) fn take_unread(&mut self, now: Instant, victim: Slot, key: PieceKey) -> Evicted {
-        debug_assert!(self.slots[victim.0 as usize].owner.is_some());
+        debug_assert!(self.slots[victim.0 as usize].is_owned());
         let evicted = self.evict(now, victim);
         self.begin_filling(victim, key);
         evicted
@@ -208,14 +246,14 @@ impl Memory {
         debug_assert_eq!(state.state, State::Filling);
         state.state = State::Ready;
         state.filled_at = now;
-        state.owner = owner;
+        state.owner = Owner::of(owner);
         self.counts.filling -= 1;
         self.put_away(slot, None);
     }
 
     /// A Ready slot that nobody sends takes its place among those that may go, if it has one.
     fn put_away(&mut self, slot: Slot, wanted_at: Option<Instant>) {
-        let is_unread = self.slots[slot.0 as usize].owner.is_some();
+        let is_unread = self.slots[slot.0 as usize].is_owned();
         self.counts.unread += u64::from(is_unread);
         if !is_unread || !self.protects_unread {
             self.rank(slot, wanted_at);
@@ -226,9 +264,9 @@ impl Memory {
     pub(crate) fn unfilled(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, State::Filling);
-        let key = state.key;
+        let key = state.key();
         self.counts.filling -= 1;
-        self.forget_key(slot, key);
+        self.index.remove(key, slot);
         self.release(slot);
     }
 
@@ -239,7 +277,7 @@ impl Memory {
         debug_assert_eq!(state.state, State::Ready);
         if state.sending == 0 {
             self.counts.sending += 1;
-            if state.owner.is_some() {
+            if state.is_owned() {
                 self.counts.unread -= 1;
             }
         }
@@ -258,7 +296,7 @@ impl Memory {
         }
         self.counts.sending -= 1;
         let state = self.slots[slot.0 as usize];
-        if self.index.get(&state.key) != Some(slot) {
+        if !self.index.has(state.key(), slot) {
             self.release(slot);
             return true;
         }
@@ -269,7 +307,8 @@ impl Memory {
     /// The chain that the piece was kept for has read it, or has ended.
     pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let state = &mut self.slots[slot.0 as usize];
-        if state.owner.take().is_some() && state.state == State::Ready && state.sending == 0 {
+        let was_owned = core::mem::replace(&mut state.owner, Owner::NOBODY) != Owner::NOBODY;
+        if was_owned && state.state == State::Ready && state.sending == 0 {
             self.counts.unread -= 1;
             // Nobody used it: on a list by last use it stays where it is.
             if self.protects_unread {
@@ -281,13 +320,13 @@ impl Memory {
     /// A chain claims a piece that nobody owns and that it will read.
     pub(crate) fn own(&mut self, slot: Slot, owner: ChainId) {
         let state = self.slots[slot.0 as usize];
-        if state.state != State::Ready || state.owner.is_some() {
+        if state.state != State::Ready || state.is_owned() {
             return;
         }
         if self.protects_unread {
             self.unrank(slot);
         }
-        self.slots[slot.0 as usize].owner = Some(owner);
+        self.slots[slot.0 as usize].owner = Owner::of(Some(owner));
         if state.sending == 0 {
             self.counts.unread += 1;
         }
@@ -295,13 +334,14 @@ impl Memory {
 
     /// Moves a piece from one chain to another (the chains turned out to be one).
     pub(crate) fn change_owner(&mut self, slot: Slot, owner: ChainId) {
-        self.slots[slot.0 as usize].owner = Some(owner);
+        self.slots[slot.0 as usize].owner = Owner::of(Some(owner));
     }
 
     /// Drops every piece of a stream that is not being read into; those being sent stay in
     /// memory, nameless, until the socket has taken them.
     pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
-        let of_stream = self.index.iter().filter(|((of, _), _)| *of == stream);
+        let named = self.index.iter().map(|slot| (self.key(slot), slot));
+        let of_stream = named.filter(|((of, _), _)| *of == stream);
         let mut pieces: Vec<(PieceKey, Slot)> = of_stream.collect();
         pieces.sort_unstable();
         let pieces: Vec<Slot> = pieces.into_iter().map(|(_, slot)| slot).collect();
@@ -312,8 +352,8 @@ impl Memory {
                 continue;
             }
             if state.sending > 0 {
-                self.index.remove(&state.key);
-                self.slots[slot.0 as usize].owner = None;
+                self.index.remove(state.key(), slot);
+                self.slots[slot.0 as usize].owner = Owner::NOBODY;
             } else {
                 dropped.push(self.evict(now, slot));
                 self.release(slot);
@@ -343,12 +383,15 @@ impl Memory {
     fn begin_filling(&mut self, slot: Slot, key: PieceKey) {
         let state = &mut self.slots[slot.0 as usize];
         state.state = State::Filling;
-        state.key = key;
-        state.owner = None;
+        (state.stream, state.piece) = key;
+        state.owner = Owner::NOBODY;
         state.was_read = false;
         self.counts.filling += 1;
-        let before = self.index.insert(key, slot);
-        debug_assert!(before.is_none(), "a piece is in memory once");
+        debug_assert!(
+            self.find(key).is_none(),
+            "a piece is in memory once"
+        );
+        self.index.insert(key, slot);
     }
 
     /// Takes a Ready slot out of the index; the caller reuses or releases it.
@@ -356,29 +399,23 @@ impl Memory {
         self.unrank(slot);
         let state = self.slots[slot.0 as usize];
         debug_assert!(state.state == State::Ready && state.sending == 0);
-        if state.owner.is_some() {
+        if state.is_owned() {
             self.counts.unread -= 1;
         }
-        self.forget_key(slot, state.key);
+        self.index.remove(state.key(), slot);
         let age = now.since(state.filled_at);
         Evicted {
-            key: state.key,
+            key: state.key(),
             was_read: state.was_read,
             age,
-            owner: state.owner,
-        }
-    }
-
-    fn forget_key(&mut self, slot: Slot, key: PieceKey) {
-        if self.index.get(&key) == Some(slot) {
-            self.index.remove(&key);
+            owner: state.owner.chain(),
         }
     }
 
     fn release(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
         state.state = State::Free;
-        state.owner = None;
+        state.owner = Owner::NOBODY;
         self.free.push(slot);
     }
 
@@ -394,7 +431,7 @@ impl Memory {
             None => {
                 let is_read = state.was_read || !self.protects_unread;
                 let line = if is_read { READ } else { ORPHANS };
-                self.lines.join(line, slot);
+                self.lines.join(usize::from(line), slot);
                 Rank::InLine(line)
             }
         };
@@ -403,7 +440,7 @@ impl Memory {
 
     fn unrank(&mut self, slot: Slot) {
         match self.slots[slot.0 as usize].rank.take() {
-            Some(Rank::InLine(line)) => self.lines.leave(line, slot),
+            Some(Rank::InLine(line)) => self.lines.leave(usize::from(line), slot),
             Some(Rank::Wanted(at, turn)) => {
                 self.wanted.remove(&(at, turn, slot));
             }
@@ -417,7 +454,7 @@ impl Memory {
         let ready = || self.slots.iter().filter(is(State::Ready));
         let sending = ready().filter(|slot| slot.sending > 0).count() as u64;
         let unread = ready()
-            .filter(|slot| slot.sending == 0 && slot.owner.is_some())
+            .filter(|slot| slot.sending == 0 && slot.is_owned())
             .count();
         assert_eq!(
             self.slots.iter().filter(is(State::Free)).count(),
@@ -434,13 +471,13 @@ impl Memory {
         assert_eq!(
             ready()
                 .filter(|slot| slot.sending == 0)
-                .filter(|slot| slot.owner.is_none() || !self.protects_unread)
+                .filter(|slot| !slot.is_owned() || !self.protects_unread)
                 .count(),
             ranked,
             "what nobody sends or is kept for can be evicted, and nothing else"
         );
-        for (key, slot) in self.index.iter() {
-            assert_eq!(key, self.key(slot));
+        for slot in self.index.iter() {
+            assert_eq!(self.find(self.key(slot)), Some(slot));
         }
     }
 }

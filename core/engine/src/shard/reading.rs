@@ -383,10 +383,10 @@ impl Shard {
             let Some(stream) = self.streams.get(&chain.stream) else {
                 continue;
             };
-            let idle = |piece: &u32| {
-                let slot = self.memory.find((chain.stream, *piece))?;
-                let is_wanted = chain.stream == job.stream && (job.from..job.to).contains(piece);
-                (!is_wanted && self.memory.can_take_unread(slot, id)).then_some((*piece, slot))
+            let idle = |piece: u32| {
+                let slot = self.memory.find((chain.stream, piece))?;
+                let is_wanted = chain.stream == job.stream && (job.from..job.to).contains(&piece);
+                (!is_wanted && self.memory.can_take_unread(slot, id)).then_some((piece, slot))
             };
             let Some((piece, slot)) = chain.unread.iter().rev().find_map(idle) else {
                 continue;

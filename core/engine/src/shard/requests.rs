@@ -192,8 +192,8 @@ impl Shard {
                 request.chain = into;
             }
         }
-        for piece in &other.unread {
-            if let Some(slot) = self.memory.find((other.stream, *piece))
+        for piece in other.unread.iter() {
+            if let Some(slot) = self.memory.find((other.stream, piece))
                 && self.memory.owner(slot) == Some(from)
             {
                 self.memory.change_owner(slot, into);
@@ -226,7 +226,9 @@ impl Shard {
         chain.fetched_end = chain.fetched_end.max(other.fetched_end);
         chain.prefetched_bytes += other.prefetched_bytes;
         chain.active.extend(other.active);
-        chain.unread.extend(other.unread);
+        for piece in other.unread.iter() {
+            chain.unread.insert(piece);
+        }
         chain.job = chain.job.or(other.job);
         chain.careful |= other.careful;
     }
@@ -354,7 +356,7 @@ impl Shard {
                 chain.end = chain.end.max(place.logical + end);
                 self.stats.chain_bytes += chain.length_bytes() - length_before;
             }
-            if end == place.length && chain.unread.remove(&key.1) {
+            if end == place.length && chain.unread.remove(key.1) {
                 self.memory.disown(slot, None);
             }
         }

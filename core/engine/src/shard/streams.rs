@@ -111,7 +111,7 @@ impl Shard {
         {
             self.queue.remove(job);
         }
-        for piece in chain.unread {
+        for piece in chain.unread.iter() {
             let key = (chain.stream, piece);
             if let Some(slot) = self.memory.find(key)
                 && self.memory.owner(slot) == Some(id)
@@ -141,7 +141,7 @@ impl Shard {
         self.stats.prefetch_evicted_bytes += bytes;
         self.stats.prefetch_eviction_time += dropped.age;
         if let Some(chain) = self.chains.get_mut(owner) {
-            chain.unread.remove(&dropped.key.1);
+            chain.unread.remove(dropped.key.1);
             chain.fetched_end = chain.fetched_end.min(logical);
         }
     }

@@ -9,6 +9,9 @@
 //! `headlong serve` has one read outstanding at a time, it is measured: how long its reads took
 //! beyond what the drive was busy. Several reads at a time hide most of it.
 //!
+//! A virtual run takes seconds and a real one minutes, so the virtual limits are found first, and the
+//! real searches begin there. Both then step through the same rates.
+//!
 //! Invariants: a figure that one side does not have is missing, not zero; a pair counts only if both
 //! sides found a rate.
 
@@ -118,27 +121,40 @@ pub fn agree(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let cells = &imitable(experiment, cells, how)?;
-    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
-    let real = match rate {
-        Some(rate) => runs(experiment, cells, rate, &mut hunt)?,
-        None => searches(experiment, cells, &mut hunt)?,
-    };
-    drop(hunt);
-    let serial = serial(experiment, cells, how);
-    let measured = || turnaround(&real, &serial, experiment.time_scale);
-    let turnaround = said.or_else(measured).unwrap_or(TURNAROUND_USUAL);
-    let how = Virtual {
+    let with_turnaround = |turnaround: Duration| Virtual {
         turnaround,
         replay: format!("{} --turnaround {turnaround}", how.replay),
         ..how.clone()
     };
-    let virtual_options = Options {
-        results: options.results.join("virtual"),
-        ..options.clone()
+    // Records of one turnaround are not those of another.
+    let imagine = |how: &Virtual| {
+        let folder = format!("virtual-{}", how.turnaround);
+        let options = Options {
+            results: options.results.join(folder),
+            ..options.clone()
+        };
+        match rate {
+            Some(_) => Ok(Vec::new()),
+            None => limits(experiment, cells, how, &options).map(|compared| compared.limits),
+        }
     };
-    let imagined = match rate {
-        Some(_) => Vec::new(),
-        None => limits(experiment, cells, &how, &virtual_options)?.limits,
+    let expected = with_turnaround(said.unwrap_or(TURNAROUND_USUAL));
+    let first = imagine(&expected)?;
+    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
+    let real = match rate {
+        Some(rate) => runs(experiment, cells, rate, &mut hunt)?,
+        None => searches(experiment, cells, &first, &mut hunt)?,
+    };
+    drop(hunt);
+    let serial = serial(experiment, cells, how);
+    let measured = || turnaround(&real, &serial, experiment.time_scale);
+    let how = match said.or_else(measured) {
+        Some(turnaround) => with_turnaround(turnaround),
+        None => expected.clone(),
+    };
+    let imagined = match how.turnaround == expected.turnaround {
+        true => first,
+        false => imagine(&how)?,
     };
     let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
     let pairs = cells
@@ -179,18 +195,32 @@ fn imitable(
     }
 }
 
+/// Looks for the limits, from where the same servers' were in virtual time.
 fn searches<R: Runner>(
     experiment: &Experiment,
     cells: &[Cell],
+    imagined: &[Limit],
     hunt: &mut Hunt<'_, R>,
 ) -> Result<Vec<Limit>, BenchError> {
     let mut limits = Vec::new();
     for repeat in 0..experiment.repeats {
         for cell in cells {
-            limits.push(hunt.search(cell, cell.rate_start(), repeat)?);
+            let start = mean_rate(cell, imagined).unwrap_or_else(|| cell.rate_start());
+            limits.push(hunt.search(cell, start, repeat)?);
         }
     }
     Ok(limits)
+}
+
+fn is_of(cell: &Cell) -> impl Fn(&&Limit) -> bool + Copy {
+    |limit| limit.workload == cell.workload_name && limit.server == cell.server_name
+}
+
+/// Of the limits of this server under this workload, those that were found.
+fn mean_rate(cell: &Cell, limits: &[Limit]) -> Option<f64> {
+    let of_cell = limits.iter().filter(is_of(cell));
+    let rates: Vec<f64> = of_cell.filter_map(|limit| limit.found.rate).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
 /// One run of each, as limits that nobody looked for.
@@ -215,16 +245,7 @@ fn pair(
     bench: &VirtualBench,
     is_one_run: bool,
 ) -> Result<Pair, BenchError> {
-    let is_of =
-        |limit: &&Limit| limit.workload == cell.workload_name && limit.server == cell.server_name;
-    let mean = |limits: &[Limit]| {
-        let rates: Vec<f64> = limits
-            .iter()
-            .filter(is_of)
-            .filter_map(|l| l.found.rate)
-            .collect();
-        (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-    };
+    let is_of = is_of(cell);
     let best = real
         .iter()
         .filter(is_of)
@@ -236,7 +257,7 @@ fn pair(
     };
     let (real_rate, virtual_rate) = match is_one_run {
         true => (None, None),
-        false => (mean(real), mean(imagined)),
+        false => (mean_rate(cell, real), mean_rate(cell, imagined)),
     };
     let ratio = real_rate
         .zip(virtual_rate)
