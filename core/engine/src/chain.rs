@@ -10,7 +10,7 @@
 //! stream; a chain that
 //! ended is gone from every index.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -116,7 +116,9 @@ impl Chain {
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
-    by_reader: BTreeMap<(ViewerId, StreamId), Vec<ChainId>>,
+    by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
+    /// How many chains each viewer has.
+    viewers: IdMap<ViewerId, usize>,
     readers: Readers,
     /// When each chain was last seen; corrected when it comes up.
     idle: BTreeSet<(Instant, ChainId)>,
@@ -144,8 +146,7 @@ impl Chains {
 
     /// Whether the viewer is being served here already.
     pub(crate) fn has_viewer(&self, viewer: ViewerId) -> bool {
-        let all = (viewer, StreamId(0))..=(viewer, StreamId(u64::MAX));
-        self.by_reader.range(all).next().is_some()
+        self.viewers.contains_key(&viewer)
     }
 
     /// The chain that a request for `range` belongs to, with the chain that the request turns out
@@ -213,6 +214,7 @@ impl Chains {
             .then(|| siblings.iter().find(idle).copied())
             .flatten();
         siblings.push(id);
+        *self.viewers.entry(reader.0).or_default() += 1;
         self.readers.add(reader.1, (start, id));
         self.idle.insert((now, id));
         self.chains.insert(id, chain);
@@ -228,6 +230,12 @@ impl Chains {
             siblings.retain(|sibling| *sibling != id);
             if siblings.is_empty() {
                 self.by_reader.remove(&reader);
+            }
+        }
+        if let Some(count) = self.viewers.get_mut(&chain.viewer) {
+            *count -= 1;
+            if *count == 0 {
+                self.viewers.remove(&chain.viewer);
             }
         }
         Some(chain)

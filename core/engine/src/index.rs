@@ -3,8 +3,9 @@
 //! The one idea: it is asked several times for each piece that is sent, so a search tree is too
 //! slow, and so is a table that does not fit the processor's cache. An open table twice as long as
 //! there are slots answers in about one look, and holds of a name only what spreads it: whoever asks
-//! knows what is in the slot, and looks there next anyway. Its order is seen by nobody, so nothing
-//! depends on it. (A table that marks what was removed would have to stop now and then and go through
+//! knows what is in the slot, and looks there next anyway. Pieces that follow one another, which are
+//! looked for one after the other, are neighbours in it. Its order is seen by nobody, so nothing depends
+//! on it. (A table that marks what was removed would have to stop now and then and go through
 //! all of it.)
 //!
 //! Invariants: a name is there once; a name is found by walking from its home without passing an
@@ -26,6 +27,8 @@ struct Place {
     slot: u32,
 }
 
+/// Pieces whose homes are side by side: a line of the processor's cache.
+const NEIGHBOURS: u32 = 8;
 /// No slot.
 const NONE: u32 = u32::MAX;
 const EMPTY: Place = Place {
@@ -56,15 +59,15 @@ impl PieceIndex {
     /// The slot of a name; `name_of` says what a slot holds.
     pub(crate) fn get(&self, key: Key, name_of: impl Fn(Slot) -> Key) -> Option<Slot> {
         let spread = spread(key);
-        let is_it =
-            |place: Place| place.spread == spread && name_of(Slot(place.slot)) == key;
+        let is_it = |place: Place| place.spread == spread && name_of(Slot(place.slot)) == key;
         let place = self.walk(spread, is_it)?;
         Some(Slot(self.places[place].slot))
     }
 
     /// Whether a slot is there under this name.
     pub(crate) fn has(&self, key: Key, slot: Slot) -> bool {
-        self.walk(spread(key), |place| place.slot == slot.0).is_some()
+        self.walk(spread(key), |place| place.slot == slot.0)
+            .is_some()
     }
 
     /// A slot gets a name, which must not be there.
@@ -129,12 +132,14 @@ impl PieceIndex {
     }
 }
 
-/// Spread evenly, whatever the numbers (the multiplier is 2^64 over the golden ratio).
+/// Groups of neighbours are spread evenly, whatever the numbers (the multiplier is 2^64 over the golden
+/// ratio).
 fn spread((stream, piece): Key) -> u32 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (group, within) = (piece / NEIGHBOURS, piece % NEIGHBOURS);
     let stream = stream.0.wrapping_mul(SPREAD).rotate_left(29);
-    let spread = (stream ^ u64::from(piece)).wrapping_mul(SPREAD);
-    (spread >> 32) as u32
+    let spread = (stream ^ u64::from(group)).wrapping_mul(SPREAD);
+    ((spread >> 32) as u32 / NEIGHBOURS) * NEIGHBOURS + within
 }
 
 #[cfg(test)]

@@ -387,10 +387,7 @@ impl Memory {
         state.owner = Owner::NOBODY;
         state.was_read = false;
         self.counts.filling += 1;
-        debug_assert!(
-            self.find(key).is_none(),
-            "a piece is in memory once"
-        );
+        debug_assert!(self.find(key).is_none(), "a piece is in memory once");
         self.index.insert(key, slot);
     }
 
