@@ -265,6 +265,9 @@ impl Progress {
         let verdict = &record.verdict;
         let what = match verdict.outcome {
             OutcomeName::Passed => "passed".to_owned(),
+            OutcomeName::Failed if !verdict.missed.is_empty() => {
+                format!("failed: {}", verdict.missed.join("; "))
+            }
             OutcomeName::Failed => {
                 format!("failed, {:.2} % of sessions", verdict.failure_share * 100.0)
             }

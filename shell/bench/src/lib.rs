@@ -20,6 +20,7 @@ mod golden;
 mod hunt;
 mod load_result;
 mod plan;
+mod quality;
 mod record;
 pub mod reproduce;
 mod rig;
@@ -41,6 +42,7 @@ pub use experiment::{
 pub use facts::{CpuUse, Machine};
 pub use hunt::{Hunt, Limit, Runner};
 pub use plan::plan;
+pub use quality::Quality;
 pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;

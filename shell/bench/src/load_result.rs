@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::quality::Viewed;
+
 /// Name and version of the format that is understood.
 const SCHEMA: &str = "headlong-load-1";
 
@@ -14,6 +16,8 @@ pub(crate) struct LoadResult {
     pub(crate) refused_because: Vec<String>,
     /// Share of the sessions in steady state that failed.
     pub(crate) failure_share: f64,
+    /// What viewers saw of it.
+    pub(crate) viewed: Viewed,
     /// Bytes of a second of model time in steady state.
     pub(crate) delivered: f64,
     /// As it was written.
@@ -33,6 +37,7 @@ impl LoadResult {
         Self {
             refused_because: vec![why],
             failure_share: 0.0,
+            viewed: Viewed::default(),
             delivered: 0.0,
             whole: Value::Null,
         }
@@ -61,6 +66,7 @@ impl LoadResult {
         Self {
             refused_because,
             failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
+            viewed: Viewed::of(&whole),
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
             whole,
         }

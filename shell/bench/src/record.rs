@@ -61,6 +61,9 @@ pub struct Verdict {
     pub limit: Option<String>,
     /// Share of sessions in steady state that failed.
     pub failure_share: f64,
+    /// What viewers should have seen and did not, see [`crate::Quality`].
+    #[serde(default)]
+    pub missed: Vec<String>,
     /// What was delivered in steady state.
     pub delivered: f64,
 }
@@ -296,6 +299,7 @@ pub(crate) mod tests {
                 refused_because: Vec::new(),
                 limit: None,
                 failure_share: 0.0,
+                missed: Vec::new(),
                 delivered: rate,
             },
             load: Value::Null,

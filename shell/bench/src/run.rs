@@ -11,6 +11,7 @@ use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
+use crate::quality::Quality;
 use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
@@ -288,7 +289,7 @@ pub(crate) fn load_words(
 
 /// Everything that decides a run but its rate and seed, as it stands in records.
 pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
-    json!({
+    let mut settings = json!({
         "drive": experiment.drive,
         "files": cell.files,
         "kernel": cell.kernel,
@@ -303,7 +304,11 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
         "workload": cell.workload.preset,
         "set": cell.workload.set,
         "server": format!("{:?}", cell.server.kind),
-    })
+    });
+    if experiment.search.quality != Quality::default() {
+        settings["quality"] = json!(experiment.search.quality);
+    }
+    settings
 }
 
 /// What was seen in a run.
@@ -501,7 +506,10 @@ fn verdict(
             "one in a hundred answers of the emulated drive was {late_ms:.1} ms of model time late"
         ));
     }
-    let has_failed = seen.load.failure_share > experiment.search.failures_max;
+    let rules = &experiment.search;
+    let short = rules.quality.shortfall(&seen.load.viewed);
+    let has_failed = seen.load.failure_share > rules.failures_max || !short.missed.is_empty();
+    refused_because.extend(short.unknown);
     // With a busy machine a pass is still a pass; a failure may not be the server's.
     if has_failed && let Some(limit) = &limit {
         refused_because.push(format!("{limit}; choose a smaller time scale"));
@@ -519,6 +527,7 @@ fn verdict(
         refused_because,
         limit,
         failure_share: seen.load.failure_share,
+        missed: short.missed,
         delivered: seen.load.delivered,
     }
 }

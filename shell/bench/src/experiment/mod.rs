@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 use headlong_units::{BitRate, Bytes, Duration};
 use serde::{Serialize, Serializer};
 
+use crate::quality::Quality;
+
 /// A whole experiment. Times are of the model: a run takes `time_scale` times less.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
@@ -119,7 +121,8 @@ pub struct Network {
     pub link: Option<BitRate>,
 }
 
-fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
+/// As people write it.
+pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S::Ok, S::Error> {
     match link {
         Some(rate) => to.collect_str(rate),
         None => to.serialize_none(),
@@ -149,6 +152,8 @@ impl Phases {
 pub struct SearchRules {
     /// Share of the sessions in steady state that may fail: 0 (thesis 4.4.3), 0.003 (libception 4).
     pub failures_max: f64,
+    /// What viewers must see besides.
+    pub quality: Quality,
     /// First step away from the starting guess, as a share of it.
     pub step: f64,
     /// The search ends when the lowest failing rate is at most this much above the highest passing

@@ -13,6 +13,7 @@ use super::{
     Apache, Baseline, DriveSpec, Experiment, FileSet, Kernel, KernelChange, Network, Nginx, Phases,
     SearchRules, Server, ServerKind, Workload,
 };
+use crate::quality::Quality;
 
 /// The kernel's own default.
 const READ_AHEAD_KB: u32 = 128;
@@ -202,18 +203,24 @@ fn kernel_change(section: &mut Section<'_, '_>) -> KernelChange {
 fn network(top: &mut Section<'_, '_>) -> Network {
     let mut section = top.section("network");
     let said = section.text("congestion_control");
-    let link = section.text("link").and_then(|text| match text.parse() {
-        Ok(BitRate(0)) | Err(_) => {
-            let remedy = "write the rate of a link, such as 1Gbps, or leave it out";
-            section.wrong("link", format!("`{text}` is no rate; {remedy}"));
-            None
-        }
-        Ok(rate) => Some(rate),
-    });
+    let link = bit_rate(&mut section, "link", "the rate of a link, such as 1Gbps");
     section.finish();
     Network {
         congestion_control: said.unwrap_or_else(|| "reno".to_owned()),
         link,
+    }
+}
+
+/// A rate in bits of a second that may be left out; `what` is what to write.
+fn bit_rate(section: &mut Section<'_, '_>, key: &'static str, what: &str) -> Option<BitRate> {
+    let text = section.text(key)?;
+    match text.parse() {
+        Ok(BitRate(0)) | Err(_) => {
+            let wrong = format!("`{text}` is no rate; write {what}, or leave it out");
+            section.wrong(key, wrong);
+            None
+        }
+        Ok(rate) => Some(rate),
     }
 }
 
@@ -237,9 +244,18 @@ fn phases(top: &mut Section<'_, '_>) -> Phases {
 
 fn search(top: &mut Section<'_, '_>) -> SearchRules {
     let mut section = top.section("search");
+    let quality = Quality {
+        stalled_max: section.share("stalled"),
+        bit_rate_min: bit_rate(
+            &mut section,
+            "bit_rate",
+            "what viewers should see, such as 2500kbps",
+        ),
+    };
     let mut share = |key, default: f64| section.share(key).unwrap_or(default);
     let rules = SearchRules {
         failures_max: share("failures", 0.0),
+        quality,
         step: share("step", 0.2),
         resolution: share("resolution", 0.04),
         confirm: at_least_one(&mut section, "confirm").unwrap_or(1),

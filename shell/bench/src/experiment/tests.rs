@@ -53,6 +53,20 @@ fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
 }
 
 #[test]
+fn what_viewers_must_see_is_judged_only_if_it_is_asked_for() {
+    let plain = read(SMALL).expect("right");
+    assert_eq!(plain.search.quality, Quality::default());
+    let text = format!("{SMALL}[search]\nstalled = \"1%\"\nbit_rate = \"2500kbps\"\n");
+    let quality = read(&text).expect("right").search.quality;
+    assert_eq!(quality.stalled_max, Some(0.01));
+    let told = serde_json::json!(quality);
+    assert_eq!(told["bit_rate_min"], "2500kbps");
+    let text = format!("{SMALL}[search]\nbit_rate = \"2GiB\"\n");
+    let mistakes = read(&text).expect_err("no rate").to_string();
+    assert!(mistakes.contains("such as 2500kbps"), "{mistakes}");
+}
+
+#[test]
 fn servers_and_workloads_change_what_is_theirs() {
     let text = format!(
         "{SMALL}rate_start = {{ sd = \"30MiB/s\" }}\nkernel.read_ahead_kb = 512\n\

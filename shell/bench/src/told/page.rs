@@ -6,6 +6,7 @@ use super::tables::{scaled, servers};
 use super::{MIB, limits_table, ratios_table, runs_table};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
+use crate::quality::Quality;
 use crate::record::{OutcomeName, RunRecord};
 
 /// Everything that a comparison found; `command` is what was typed.
@@ -122,16 +123,29 @@ fn how(experiment: &Experiment) -> Section {
     Section::new("How it was measured").text(format!(
         "Everything {} times faster than the model's time; all figures are of the model's time. \
          Ramps {} and {}, {} measured between them; only sessions that lie wholly between them \
-         count, and at most {} % of those may fail. {memory}. Each limit was looked for {} times; \
+         count, and at most {} % of those may fail{}. {memory}. Each limit was looked for {} times; \
          a failing rate is at most {:.0} % above the passing one.",
         experiment.time_scale,
         seconds(phases.ramp_up),
         seconds(phases.ramp_down),
         seconds(phases.measured),
         rules.failures_max * 100.0,
+        and_quality(&rules.quality),
         experiment.repeats,
         rules.resolution * 100.0,
     ))
+}
+
+/// What besides decides, as the rest of a sentence.
+fn and_quality(quality: &Quality) -> String {
+    let stalled = quality.stalled_max.map(|most| {
+        let most = most * 100.0;
+        format!("; at most {most} % may see the picture stand still, or give up waiting for it")
+    });
+    let rate = quality
+        .bit_rate_min
+        .map(|least| format!("; on average they see {least} or more"));
+    [stalled, rate].into_iter().flatten().collect()
 }
 
 /// Commands and files of each server, once.

@@ -22,6 +22,7 @@ use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment};
 use crate::facts::{CpuUse, Machine};
 use crate::hunt::Runner;
+use crate::quality::Viewed;
 use crate::record::{DiskFacts, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run::settings;
@@ -115,14 +116,17 @@ impl VirtualBench {
         let mut load = serde_json::to_value(&figures).unwrap_or_default();
         load["schema"] = "headlong-simulate-1".into();
         load["sessions_steady"] = steady.into();
-        let refused_because = match steady {
-            0 => vec!["no session was wholly in steady state; measure longer".to_owned()],
-            _ => Vec::new(),
-        };
-        let outcome = match (refused_because.is_empty(), failure_share) {
+        let rules = &self.experiment.search;
+        let short = rules.quality.shortfall(&viewed(seen));
+        let mut refused_because = short.unknown;
+        if steady == 0 {
+            refused_because.push("no session was wholly in steady state; measure longer".into());
+        }
+        let has_failed = failure_share > rules.failures_max || !short.missed.is_empty();
+        let outcome = match (refused_because.is_empty(), has_failed) {
             (false, _) => OutcomeName::Refused,
-            (true, share) if share > self.experiment.search.failures_max => OutcomeName::Failed,
-            _ => OutcomeName::Passed,
+            (true, true) => OutcomeName::Failed,
+            (true, false) => OutcomeName::Passed,
         };
         RunRecord {
             schema: SCHEMA.to_owned(),
@@ -139,6 +143,7 @@ impl VirtualBench {
                 refused_because,
                 limit: None,
                 failure_share,
+                missed: short.missed,
                 delivered: seen.delivered_bytes() as f64 / seen.length().as_secs_f64().max(1e-9),
             },
             load,
@@ -185,6 +190,21 @@ impl Runner for VirtualBench {
             words,
         })
     }
+}
+
+/// What viewers saw, of those who came within the window and left.
+fn viewed(seen: &Measure) -> Viewed {
+    let mut all = Viewed::default();
+    let (mut rated, mut bits) = (0_u64, 0_u128);
+    for class in &seen.viewing {
+        all.sessions += class.sessions;
+        all.stalled += class.stalled;
+        all.gave_up += class.gave_up;
+        rated += class.bit_rates.0;
+        bits += class.bit_rates.1;
+    }
+    all.bit_rate = (rated > 0).then(|| bits as f64 / rated as f64);
+    all
 }
 
 fn server_facts(setup: &Made, seen: &Measure) -> ServerFacts {

@@ -107,3 +107,33 @@ fn a_virtual_run_has_the_record_of_a_real_one_and_is_the_same_twice() {
         assert!(record == made(), "again: {again}");
     }
 }
+
+/// Players that adapt, who should see so much.
+fn adaptive(bit_rate: &str) -> Verdict {
+    let text = format!(
+        "name = \"adaptive\"\nmemory = \"256MiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
+         size = \"60GB\"\n[files]\ncatalogue = \"dash-vod\"\nset.title.dash.count = 60\n\
+         [phases]\nramp_up = \"30s\"\nmeasured = \"240s\"\nramp_down = \"20s\"\n[search]\n\
+         stalled = \"50%\"\nbit_rate = \"{bit_rate}\"\n[workload.some]\npreset = \"dash-vod\"\n\
+         [server.headlong]\nkind = \"headlong\"\nconfig = {{ admission = \"accept\" }}\n"
+    );
+    let experiment = Experiment::from_text(Path::new("x.toml"), &text, false).expect("right");
+    let cell = experiment.cell(None, None).expect("one of each");
+    let mut bench = VirtualBench::new(&experiment, Duration::ZERO, "headlong simulate x.toml");
+    let record = bench.run(&cell, 3.0 * MIB, 1, false).expect("imitable");
+    record.verdict
+}
+
+#[test]
+fn players_that_adapt_fail_a_run_by_what_they_see() {
+    let fair = adaptive("300kbps");
+    assert_eq!(fair.outcome, OutcomeName::Passed, "{fair:?}");
+    // More than the networks of some of them bear.
+    let greedy = adaptive("4200kbps");
+    assert_eq!(greedy.outcome, OutcomeName::Failed);
+    assert_eq!(greedy.failure_share, 0.0);
+    assert!(
+        greedy.missed[0].ends_with("should see 4200kbps"),
+        "{greedy:?}"
+    );
+}
