@@ -138,9 +138,10 @@ pub fn agree(
             None => limits(experiment, cells, how, &options).map(|compared| compared.limits),
         }
     };
+    // What the machine lacks is told before anything is looked for.
+    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
     let expected = with_turnaround(said.unwrap_or(TURNAROUND_USUAL));
     let first = imagine(&expected)?;
-    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
     let real = match rate {
         Some(rate) => runs(experiment, cells, rate, &mut hunt)?,
         None => searches(experiment, cells, &first, &mut hunt)?,
