@@ -11,18 +11,24 @@ export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 directory=$1
 owner=$2
 
+# PF_EXITING among the flags of a process (include/linux/sched.h).
+exiting=4
+
 # Whether the owner was killed but cannot end, because one of its threads waits in the kernel for
 # a disk that the same process emulated: then it never closes the pipe by itself.
 is_dying() {
     [[ -r /proc/$owner/status ]] || return 1
-    local key value rest
+    local key value rest stat fields
     while read -r key value rest; do
         case $key in
             State:) [[ $value == [ZX] ]] && return 0 ;;
             SigPnd:) (( 16#$value & 1 << 8 )) && return 0 ;;
         esac
     done < "/proc/$owner/status"
-    return 1
+    # A thread that has taken the signal has none left, and may wait for the disk while it closes files.
+    read -r stat 2> /dev/null < "/proc/$owner/stat" || return 1
+    read -r -a fields <<< "${stat##*) }"
+    (( fields[6] & exiting ))
 }
 
 wait_for_owner() {
