@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use serde_json::json;
 
@@ -72,9 +73,10 @@ impl Options {
     pub(crate) fn hunt<'e>(
         &self,
         experiment: &'e Experiment,
+        cells: &[Cell],
         searches: usize,
     ) -> Result<Hunt<'e, Bench>, BenchError> {
-        let missing = missing(experiment);
+        let missing = missing(experiment, cells);
         if !missing.is_empty() {
             return Err(BenchError::Missing(missing));
         }
@@ -107,7 +109,7 @@ pub fn run(
     seed: u64,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let mut hunt = options.hunt(experiment, 1)?;
+    let mut hunt = options.hunt(experiment, slice::from_ref(cell), 1)?;
     let record = hunt.run(cell, rate, seed, false)?;
     run_page(&record, &options.command_line).write(&options.report())?;
     let table = || runs_table([&record]).to_markdown();
@@ -132,7 +134,7 @@ pub fn search(
     start: f64,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let mut hunt = options.hunt(experiment, 1)?;
+    let mut hunt = options.hunt(experiment, slice::from_ref(cell), 1)?;
     let limit = hunt.search(cell, start, 0)?;
     let has_result = limit.found.rate.is_some() || limit.found.failed.is_some();
     let compared = Compared {
@@ -151,8 +153,9 @@ pub fn search(
 /// # Errors
 /// If the machine failed, or a result cannot be written.
 pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
-    let searches = experiment.cells().len() * experiment.repeats as usize;
-    let mut hunt = options.hunt(experiment, searches)?;
+    let cells = experiment.cells();
+    let searches = cells.len() * experiment.repeats as usize;
+    let mut hunt = options.hunt(experiment, &cells, searches)?;
     let compared = compare(experiment, &mut hunt)?;
     finish(experiment, &compared, options)?;
     let ratios = compared.ratios(experiment);

@@ -28,7 +28,7 @@ pub fn plan(
     let mut text = String::new();
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(text, "# {}: {}", experiment.name, experiment.about);
-    for lack in missing(experiment) {
+    for lack in missing(experiment, cells) {
         let _ = writeln!(text, "# missing on this machine: {lack}");
     }
     let run_s = experiment.phases.whole().as_secs_f64() / f64::from(experiment.time_scale);
@@ -136,5 +136,20 @@ mod tests {
         ] {
             assert!(plan.contains(part), "{part}\n{plan}");
         }
+    }
+
+    #[test]
+    fn only_the_programs_of_servers_that_are_to_run_are_asked_for() {
+        let text = "name = \"x\"\nmemory = \"1GiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
+                    [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
+                    [server.own]\nkind = \"headlong\"\n\
+                    [server.other]\nkind = \"command\"\ncommand = [\"nobody-has-this\"]\n";
+        let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
+        let lacks = |server| {
+            let cell = experiment.cell(Some(server), None).expect("it is there");
+            missing(&experiment, &[cell]).join("; ")
+        };
+        assert!(lacks("other").contains("the program nobody-has-this"));
+        assert!(!lacks("own").contains("nobody-has-this"));
     }
 }

@@ -139,7 +139,7 @@ pub fn agree(
         }
     };
     // What the machine lacks is told before anything is looked for.
-    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
+    let mut hunt = options.hunt(experiment, cells, cells.len() * experiment.repeats as usize)?;
     let expected = with_turnaround(said.unwrap_or(TURNAROUND_USUAL));
     let first = imagine(&expected)?;
     let real = match rate {

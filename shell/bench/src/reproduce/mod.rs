@@ -54,7 +54,11 @@ pub fn reproduce(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let cells = experiment.cells();
-    let mut hunt = options.hunt(experiment, cells.len() * experiment.repeats as usize)?;
+    let mut hunt = options.hunt(
+        experiment,
+        &cells,
+        cells.len() * experiment.repeats as usize,
+    )?;
     let mut readings = Vec::new();
     if paper == Paper::ToChunk {
         let (time, times) = match is_quick {

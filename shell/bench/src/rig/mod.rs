@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use crate::experiment::Experiment;
+use crate::experiment::{Cell, Experiment};
 use crate::servers;
 
 /// Programs of the system that the rig itself needs, with Debian's packages.
@@ -43,13 +43,14 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
 ];
 
-/// What is missing on this machine for an experiment; empty if nothing is.
-pub fn missing(experiment: &Experiment) -> Vec<String> {
+/// What is missing on this machine to run some of an experiment's cells; empty if nothing is. A server
+/// that the experiment describes and nobody wants now need not be installed.
+pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push(
             "root: drives are mounted and memory is limited; run it as root (`--plan` and \
-             `headlong sim` work without)"
+             `headlong simulate` work without)"
                 .to_owned(),
         );
     }
@@ -66,10 +67,9 @@ pub fn missing(experiment: &Experiment) -> Vec<String> {
         "xfs" => "xfsprogs",
         _ => "e2fsprogs",
     };
-    let of_servers = experiment
-        .servers
-        .values()
-        .filter_map(|server| servers::program(&server.kind));
+    let of_servers = cells
+        .iter()
+        .filter_map(|cell| servers::program(&cell.server.kind));
     let own = PROGRAMS
         .iter()
         .copied()
