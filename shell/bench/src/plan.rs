@@ -143,7 +143,7 @@ mod tests {
         let text = "name = \"x\"\nmemory = \"1GiB\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n\
                     [files]\ncatalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
                     [server.own]\nkind = \"headlong\"\n\
-                    [server.other]\nkind = \"command\"\ncommand = [\"nobody-has-this\"]\n";
+                    [server.other]\nkind = \"command\"\ncommand = [\"nobody-has-this\", \"{port}\", \"{root}\"]\n";
         let experiment = Experiment::from_text(Path::new("x.toml"), text, false).expect("right");
         let lacks = |server| {
             let cell = experiment.cell(Some(server), None).expect("it is there");

@@ -1,11 +1,11 @@
 //! How fast is a simulation point? Times every rule on a made-up table with the published shapes,
 //! the best of five: on the wall, and of the processors, which others on the machine change less.
 //!
-//!     cargo run --release -p headlong-sim --example chains_speed [CHAINS] [THREADS]
+//!     cargo run --release -p headlong-sim --example points_speed [CHAINS] [THREADS]
 //!
 //! 2,200,000 chains by default, which is the thesis' log, and two threads.
 //!
-//!     cargo run --release -p headlong-sim --example chains_speed CHAINS write > chains.csv
+//!     cargo run --release -p headlong-sim --example points_speed CHAINS write > chains.csv
 //!
 //! writes the table instead.
 
