@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod bare;
 mod bound;
 pub mod chains;
 pub mod charts;
@@ -34,6 +35,7 @@ pub mod sweep;
 mod vanilla;
 mod world;
 
+pub use bare::{BareCalls, BareRun};
 pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};

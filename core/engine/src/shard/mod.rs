@@ -234,8 +234,9 @@ impl Shard {
     /// When to call [`Self::handle_timeout`] next; worth asking after every `handle_*`.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let timeout = self.config.read_timeout;
-        let reads = self.reads.values().filter(|read| !read.abandoned);
-        let late_read = reads.map(|read| read.issued_at + timeout).min();
+        // They are in the order in which they were issued.
+        let first = self.reads.values().find(|read| !read.abandoned);
+        let late_read = first.map(|read| read.issued_at + timeout);
         let idle_chain = self.chains.poll_timeout(self.config.chain_gap);
         let health = self.health.poll_timeout(self.health_config());
         let control = self.control.poll_timeout();

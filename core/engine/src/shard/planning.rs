@@ -83,18 +83,22 @@ impl Shard {
         if self.device_state() == DeviceState::Offline {
             return;
         }
+        let pace = self.pace(chain);
+        let ahead_bytes = self.ahead_bytes(pace);
+        let left = chain.fetched_end.saturating_sub(chain.position);
+        // Most pieces are handed out in the midst of a prefetch; whatever its size, this is enough.
+        if left > ahead_bytes.max(chain.last_request_bytes) {
+            return;
+        }
         let wanted_bytes = self.prefetch_bytes(chain, 0);
         let size_bytes = self.cut_to_memory(wanted_bytes);
-        let pace = self.pace(chain);
         // Half of a prefetch at most: a chain then holds one prefetch on average, which is its
         // share. The next request, whatever its size, must not find nothing.
-        let enough = self
-            .ahead_bytes(pace)
+        let enough = ahead_bytes
             .min(size_bytes / 2)
             .max(chain.last_request_bytes)
             .min(size_bytes);
-        // Most pieces are handed out in the midst of a prefetch.
-        if chain.fetched_end.saturating_sub(chain.position) > enough {
+        if left > enough {
             return;
         }
         let spare = self.spare_patience(chain);

@@ -187,7 +187,11 @@ impl Shard {
 
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
-        while self.device_state() != DeviceState::Offline && self.has_room_for_a_read() {
+        let has_work = |shard: &Self| !shard.queue.is_empty() || !shard.continuing.is_empty();
+        while has_work(self)
+            && self.device_state() != DeviceState::Offline
+            && self.has_room_for_a_read()
+        {
             if let Some((run, job)) = self.continuing.pop_front() {
                 if !self.issue(run, job) {
                     self.close_run_if_over(run);
@@ -224,11 +228,13 @@ impl Shard {
     /// is the only way to make it turn round.
     fn has_room_for_a_read(&self) -> bool {
         let reads_max = self.config.outstanding_reads_max;
+        if self.reads.len() >= reads_max as usize {
+            return false;
+        }
         let bytes: u64 = self.reads.values().map(|read| read.bytes).sum();
         let is_left_behind =
             |read: &OutstandingRead| !read.abandoned && read.overtaken >= reads_max;
-        self.reads.len() < reads_max as usize
-            && (bytes < self.config.outstanding_bytes_max || self.reads.is_empty())
+        (bytes < self.config.outstanding_bytes_max || self.reads.is_empty())
             && !self.reads.values().any(is_left_behind)
     }
 

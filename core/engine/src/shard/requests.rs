@@ -100,11 +100,11 @@ impl Shard {
 
     /// A device out of service still serves what is in memory.
     fn check_device(&self, first: crate::memory::PieceKey) -> Result<(), Refusal> {
-        let in_memory = self
-            .memory
-            .find(first)
-            .is_some_and(|slot| self.memory.is_ready(slot));
-        if in_memory || self.device_state() != DeviceState::Offline {
+        let in_memory = || {
+            let slot = self.memory.find(first);
+            slot.is_some_and(|slot| self.memory.is_ready(slot))
+        };
+        if self.device_state() != DeviceState::Offline || in_memory() {
             return Ok(());
         }
         let until = self.health.retry_at().map(|at| at.since(self.now));

@@ -1,0 +1,61 @@
+//! How fast the engine's decisions and the drive's model are on one core, without players and networks.
+//!
+//!     cargo run --release -p headlong-sim --example engine_speed -- [seconds of model time]
+//!
+//! Calls are drawn before the clock starts. The fastest of three.
+
+use std::time::Instant as Clock;
+
+use headlong_drive::preset;
+use headlong_sim::{BareCalls, Experiment, Setup, Window};
+use headlong_units::{Duration, GIB, Instant, KIB};
+use headlong_workload::Specification;
+
+fn main() {
+    let seconds = std::env::args()
+        .nth(1)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(3600);
+    for (name, rate) in [("youtube-sd", 60.0), ("youtube-hd", 75.0)] {
+        let mut setup = Setup {
+            window: Window {
+                from: Instant::ZERO,
+                to: Instant::ZERO + Duration::from_secs(seconds),
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = 7 * GIB / 2;
+        let mut experiment = Experiment {
+            workload: Specification::preset(name, &[]).expect("a preset"),
+            drive: preset("wd-red-wd10efrx").expect("a preset"),
+            setup,
+            steps: Vec::new(),
+        };
+        let calls = BareCalls::drawn(&experiment, rate, 1).expect("room for the titles");
+        for kib in [128, 512, 2048] {
+            experiment.setup.engine.piece_bytes = kib * KIB;
+            let timed = || {
+                let started = Clock::now();
+                let run = calls.run(&experiment).expect("settings that work");
+                (started.elapsed().as_secs_f64(), run)
+            };
+            let runs = (0..3).map(|_| timed());
+            let Some((took, run)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+                return;
+            };
+            let handed = run.stats.bytes_sent / experiment.setup.engine.piece_bytes;
+            let operations =
+                run.stats.requests + 2 * handed + run.stats.reads + run.stats.reads_done;
+            println!(
+                "{name} at {rate} MiB/s, pieces of {kib} KiB: {seconds} s in {took:.2} s ({:.0} times): \
+                 {:.3} M calls/s of {} kB, {:.2} M engine operations/s, {:.2} M drive requests/s; {} refused",
+                seconds as f64 / took,
+                run.stats.requests as f64 / took / 1e6,
+                calls.bytes() / 1000 / (calls.len() as u64).max(1),
+                operations as f64 / took / 1e6,
+                run.drive.requests as f64 / took / 1e6,
+                run.stats.requests_refused,
+            );
+        }
+    }
+}

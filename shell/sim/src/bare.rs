@@ -1,0 +1,225 @@
+//! Engine and drive alone: the calls of a workload at their times, and nobody who waits for them.
+//!
+//! The one idea: what the decisions themselves cost is seen when nothing else is in the way. Calls are
+//! drawn beforehand and come at the times that their players plan; a socket takes each piece at once.
+//! There are no networks, no players and no agenda: the next thing to happen is the next call, the
+//! drive's next end or the engine's next deadline.
+//!
+//! Invariant: same calls, same drive, same figures.
+
+use headlong_engine::{
+    Command, EngineConfig, Event, Extent, Hints, PartSpec, ReadOutcome, Request, RequestId, Shard,
+    Stats, StreamId, StreamSpec, ViewerId,
+};
+use headlong_units::{BitRate, ByteRange, Instant};
+use headlong_workload::{Catalogue, SessionStream};
+
+use crate::device::{Device, DriveUse};
+use crate::disk::Disk;
+use crate::experiment::Experiment;
+use crate::layout::{Ground, Place};
+use crate::setup::SetupError;
+
+/// The calls of a workload, in the order of their times, and the files that they name.
+#[derive(Debug)]
+pub struct BareCalls {
+    calls: Vec<BareCall>,
+    files: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct BareCall {
+    at: Instant,
+    viewer: u32,
+    file: u32,
+    range: ByteRange,
+}
+
+/// What became of them.
+#[derive(Debug, Clone, Copy)]
+pub struct BareRun {
+    /// Counters of the engine.
+    pub stats: Stats,
+    /// What the drive did.
+    pub drive: DriveUse,
+}
+
+impl BareCalls {
+    /// What the simple players of an experiment ask for, until its window closes.
+    ///
+    /// # Errors
+    /// If the titles do not fit on the drive.
+    pub fn drawn(experiment: &Experiment, rate_mib_s: f64, seed: u64) -> Result<Self, SetupError> {
+        let specification = experiment.specification(rate_mib_s);
+        let catalogue = Catalogue::of(&specification);
+        let ground = Ground::new(
+            &catalogue,
+            experiment.drive.capacity_bytes(),
+            experiment.setup.placement,
+        )
+        .map_err(SetupError::Catalogue)?;
+        let mut sessions = SessionStream::new(&specification, &catalogue, seed);
+        let (mut calls, mut files) = (Vec::new(), Vec::new());
+        let mut viewer = 0;
+        while let Some(session) = sessions.next() {
+            let named = files.len()..sessions.object_count();
+            files.extend(named.filter_map(|object| {
+                ground.place(sessions.object(headlong_player::ObjectId(object as u32))?)
+            }));
+            let mut at = Instant::ZERO + session.arrival;
+            for call in session.calls() {
+                at = call.pace.map_or(at, |pace| at + pace);
+                let file = call.object.0;
+                let whole = files.get(file as usize).map_or(0, |file| file.size_bytes);
+                let whole = ByteRange::new(0, whole);
+                let range = call.range.map_or(whole, |range| range.intersection(whole));
+                if !range.is_empty() && at < experiment.setup.window.to {
+                    calls.push(BareCall {
+                        at,
+                        viewer,
+                        file,
+                        range,
+                    });
+                }
+            }
+            viewer += 1;
+        }
+        calls.sort_by_key(|call| call.at);
+        Ok(Self { calls, files })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether nobody asks for anything.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> u64 {
+        self.calls.iter().map(|call| call.range.len()).sum()
+    }
+
+    /// Puts them to an engine above the experiment's drive.
+    ///
+    /// # Errors
+    /// If the engine's settings cannot work.
+    pub fn run(&self, experiment: &Experiment) -> Result<BareRun, SetupError> {
+        let setup = &experiment.setup;
+        let device = Device::new(
+            experiment.drive.build(),
+            setup.queue_depth,
+            setup.turnaround,
+        );
+        let config: EngineConfig = setup.engine;
+        let mut bare = Bare {
+            shard: Shard::new(config)?,
+            disk: Disk::new(device, setup.request_bytes_max),
+            files: &self.files,
+            is_known: vec![false; self.files.len()],
+        };
+        for (call, number) in self.calls.iter().zip(0..) {
+            bare.pass_until(call.at);
+            bare.ask(call, RequestId(number));
+        }
+        Ok(BareRun {
+            stats: bare.shard.stats(),
+            drive: bare.disk.device().used(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Bare<'a> {
+    shard: Shard,
+    disk: Disk,
+    files: &'a [Place],
+    /// Which files the shard knows.
+    is_known: Vec<bool>,
+}
+
+impl Bare<'_> {
+    /// Everything that happens before a moment.
+    fn pass_until(&mut self, until: Instant) {
+        loop {
+            let (disk, shard) = (self.disk.poll_timeout(), self.shard.poll_timeout());
+            let Some(at) = [disk, shard]
+                .into_iter()
+                .flatten()
+                .min()
+                .filter(|at| *at <= until)
+            else {
+                return;
+            };
+            if disk.is_some_and(|disk| disk <= at) {
+                self.disk.handle_timeout(at);
+            } else {
+                self.shard.handle_timeout(at);
+            }
+            self.settle(at);
+        }
+    }
+
+    fn ask(&mut self, call: &BareCall, id: RequestId) {
+        let stream = StreamId(u64::from(call.file));
+        let file = &self.files[call.file as usize];
+        if !self.is_known[call.file as usize] {
+            let spec = spec_of(stream, file);
+            // A table that is full refuses the call below as well, which the counters tell.
+            self.is_known[call.file as usize] = self.shard.handle_stream(call.at, spec).is_ok();
+        }
+        let request = Request {
+            viewer: ViewerId(u64::from(call.viewer)),
+            stream,
+            part: 0,
+            offset: call.range.start,
+            length: call.range.len(),
+            open_ended: false,
+            hints: Hints::default(),
+        };
+        // Whether it was taken on is counted by the shard.
+        let _ = self.shard.handle_request(call.at, id, request);
+        self.settle(call.at);
+    }
+
+    fn settle(&mut self, now: Instant) {
+        loop {
+            if let Some(event) = self.shard.poll_event() {
+                if let Event::Ready { request, slot, .. } = event {
+                    self.shard.handle_sent(now, request, slot);
+                }
+            } else if let Some(command) = self.shard.poll_command() {
+                match command {
+                    Command::Read(read) => {
+                        let physical = self.files[read.stream.0 as usize].physical + read.offset;
+                        self.disk
+                            .submit(now, read.id, physical, read.length, read.opening);
+                    }
+                    Command::Forget(stream) => self.is_known[stream.0 as usize] = false,
+                }
+            } else if let Some(read) = self.disk.poll_done() {
+                self.shard.handle_read_done(now, read, ReadOutcome::Done);
+            } else {
+                return;
+            }
+        }
+    }
+}
+
+fn spec_of(id: StreamId, file: &Place) -> StreamSpec {
+    StreamSpec {
+        id,
+        parts: vec![PartSpec {
+            size_bytes: file.size_bytes,
+            extents: vec![Extent {
+                offset: 0,
+                physical: file.physical,
+                length: file.size_bytes,
+            }],
+        }],
+        bit_rate: None::<BitRate>,
+    }
+}
