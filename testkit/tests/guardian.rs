@@ -74,7 +74,10 @@ struct Made {
 impl Made {
     fn new(ours: &Scratch, below: &Path, environment: &[(&str, &str)]) -> Self {
         let told = ours.path().join("told");
-        let child = Command::new(std::env::current_exe().expect("our path"))
+        // Whoever is started in the background of a shell ignores the keyboard, and so do its children.
+        let child = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(std::env::current_exe().expect("our path"))
             .args(["--exact", "child_that_is_killed"])
             .env(TOLD, &told)
             .env("TMPDIR", below)
