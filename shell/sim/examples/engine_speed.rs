@@ -1,6 +1,6 @@
 //! How fast the engine's decisions and the drive's model are on one core, without players and networks.
 //!
-//!     cargo run --release -p headlong-sim --example engine_speed -- [seconds of model time]
+//!     cargo run --release -p headlong-sim --example engine_speed -- [seconds of model time [KiB of a piece ...]]
 //!
 //! Calls are drawn before the clock starts. The fastest of three.
 
@@ -12,10 +12,14 @@ use headlong_units::{Duration, GIB, Instant, KIB};
 use headlong_workload::Specification;
 
 fn main() {
-    let seconds = std::env::args()
-        .nth(1)
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(3600);
+    let mut numbers = std::env::args()
+        .skip(1)
+        .map(|text| text.parse().expect("a number"));
+    let seconds = numbers.next().unwrap_or(3600);
+    let mut pieces_kib: Vec<u64> = numbers.collect();
+    if pieces_kib.is_empty() {
+        pieces_kib = vec![128, 512, 2048];
+    }
     for (name, rate) in [("youtube-sd", 60.0), ("youtube-hd", 75.0)] {
         let mut setup = Setup {
             window: Window {
@@ -32,7 +36,7 @@ fn main() {
             steps: Vec::new(),
         };
         let calls = BareCalls::drawn(&experiment, rate, 1).expect("room for the titles");
-        for kib in [128, 512, 2048] {
+        for kib in &pieces_kib {
             experiment.setup.engine.piece_bytes = kib * KIB;
             let timed = || {
                 let started = Clock::now();

@@ -223,3 +223,56 @@ fn spec_of(id: StreamId, file: &Place) -> StreamSpec {
         bit_rate: None::<BitRate>,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use headlong_drive::preset;
+    use headlong_units::{Duration, MIB};
+    use headlong_workload::Specification;
+
+    use super::*;
+    use crate::measure::Window;
+    use crate::setup::Setup;
+
+    fn experiment() -> Experiment {
+        let mut setup = Setup {
+            window: Window {
+                from: Instant::ZERO,
+                to: Instant::ZERO + Duration::from_secs(300),
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = 512 * MIB;
+        Experiment {
+            workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
+            drive: preset("wd-red-wd10efrx").expect("a preset"),
+            setup,
+            steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_sent_and_read_once_at_most_by_everybody() {
+        let experiment = experiment();
+        let calls = BareCalls::drawn(&experiment, 20.0, 1).expect("room");
+        assert!(calls.len() > 5_000 && !calls.is_empty());
+        let BareRun { stats, drive } = calls.run(&experiment).expect("settings that work");
+        assert_eq!(stats.requests, calls.len() as u64);
+        assert_eq!((stats.requests_refused, stats.requests_failed), (0, 0));
+        // The last calls are still under way when the clock stops.
+        assert!(stats.bytes_sent <= calls.bytes());
+        assert!(stats.bytes_sent + 64 * MIB > calls.bytes());
+        assert!(drive.bytes.abs_diff(stats.bytes_read) < 64 * MIB);
+    }
+
+    #[test]
+    fn the_same_calls_have_the_same_figures() {
+        let experiment = experiment();
+        let run = || {
+            let calls = BareCalls::drawn(&experiment, 20.0, 7).expect("room");
+            let run = calls.run(&experiment).expect("settings that work");
+            (format!("{:?}", run.stats), format!("{:?}", run.drive))
+        };
+        assert_eq!(run(), run());
+    }
+}

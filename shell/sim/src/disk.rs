@@ -4,7 +4,7 @@
 //! requests of a bounded size, all of which are given to the drive at once as far as its queue has
 //! room.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_engine::{Opening, ReadId};
@@ -15,16 +15,44 @@ use crate::device::Device;
 /// Alignment of direct reads: the logical block of the file system.
 const BLOCK_BYTES: u64 = 4096;
 
+/// A table of few: a drive's queue has room for some dozens, which are faster gone through than searched
+/// in a tree.
+#[derive(Debug)]
+struct Few<K, V>(Vec<(K, V)>);
+
+impl<K, V> Default for Few<K, V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<K: Copy + PartialEq, V> Few<K, V> {
+    /// The key must not be there.
+    fn insert(&mut self, key: K, value: V) {
+        self.0.push((key, value));
+    }
+
+    fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        let mut all = self.0.iter_mut();
+        all.find(|(of, _)| *of == key).map(|(_, value)| value)
+    }
+
+    fn remove(&mut self, key: K) -> Option<V> {
+        let place = self.0.iter().position(|(of, _)| *of == key)?;
+        Some(self.0.swap_remove(place).1)
+    }
+}
+
 /// A drive with the kernel's part in front of it.
 #[derive(Debug)]
 pub(crate) struct Disk {
     device: Device,
     request_bytes_max: u64,
     /// What is given to the drive when a read's first request is done.
-    held: BTreeMap<ReadId, (u64, u64)>,
+    held: Few<ReadId, (u64, u64)>,
     /// Requests of each read that are not done.
-    reads: BTreeMap<ReadId, u32>,
-    of_request: BTreeMap<RequestId, ReadId>,
+    reads: Few<ReadId, u32>,
+    of_request: Few<RequestId, ReadId>,
     done: VecDeque<ReadId>,
     next_id: u64,
 }
@@ -34,9 +62,9 @@ impl Disk {
         Self {
             device,
             request_bytes_max: request_bytes_max.max(BLOCK_BYTES) / BLOCK_BYTES * BLOCK_BYTES,
-            held: BTreeMap::new(),
-            reads: BTreeMap::new(),
-            of_request: BTreeMap::new(),
+            held: Few::default(),
+            reads: Few::default(),
+            of_request: Few::default(),
             done: VecDeque::new(),
             next_id: 0,
         }
@@ -52,7 +80,7 @@ impl Disk {
 
     /// Block requests and reads under way.
     pub(crate) fn live(&self) -> usize {
-        self.device.outstanding() + self.reads.len()
+        self.device.outstanding() + self.reads.0.len()
     }
 
     /// A read of `length` bytes from `physical` on.
@@ -84,7 +112,10 @@ impl Disk {
             let id = RequestId(self.next_id);
             self.next_id += 1;
             self.of_request.insert(id, read);
-            *self.reads.entry(read).or_default() += 1;
+            match self.reads.get_mut(read) {
+                Some(left) => *left += 1,
+                None => self.reads.insert(read, 1),
+            }
             let request = Request {
                 sector: from / SECTOR_BYTES,
                 sectors: (bytes / SECTOR_BYTES) as u32,
@@ -116,18 +147,18 @@ impl Disk {
     }
 
     fn finish(&mut self, now: Instant, id: RequestId) {
-        let Some(read) = self.of_request.remove(&id) else {
+        let Some(read) = self.of_request.remove(id) else {
             return;
         };
-        if let Some((from, end)) = self.held.remove(&read) {
+        if let Some((from, end)) = self.held.remove(read) {
             self.cut(now, read, from, end);
         }
-        let Some(left) = self.reads.get_mut(&read) else {
+        let Some(left) = self.reads.get_mut(read) else {
             return;
         };
         *left -= 1;
         if *left == 0 {
-            self.reads.remove(&read);
+            self.reads.remove(read);
             self.done.push_back(read);
         }
     }

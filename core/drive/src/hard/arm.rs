@@ -12,6 +12,7 @@ pub(super) struct Target {
     sector: u64,
     place: Place,
     stream_ns: u64,
+    angle_ns: u64,
 }
 
 /// What getting at some sectors costs.
@@ -87,10 +88,12 @@ impl Arm {
 
     /// Where a sector of the drive is.
     pub(super) fn target(&self, sector: u64) -> Target {
+        let stream_ns = self.geometry.stream_ns(sector);
         Target {
             sector,
             place: self.geometry.place(sector),
-            stream_ns: self.geometry.stream_ns(sector),
+            stream_ns,
+            angle_ns: self.geometry.angle_ns(stream_ns),
         }
     }
 
@@ -114,14 +117,17 @@ impl Arm {
                 let stalled_ns = (position >= stream.limit)
                     .then(|| self.stalled_ns(stream, now_ns))
                     .flatten();
-                let (from, at_ns) = match stalled_ns {
-                    Some(wait_ns) => (stream.limit.min(self.sectors() - 1), now_ns + wait_ns),
-                    None => (stream.anchor, stream.anchor_ns),
+                let (from_ns, at_ns) = match stalled_ns {
+                    Some(wait_ns) => {
+                        let limit = stream.limit.min(self.sectors() - 1);
+                        (self.geometry.stream_ns(limit), now_ns + wait_ns)
+                    }
+                    None => (stream.anchor_stream_ns, stream.anchor_ns),
                 };
                 Some(Ahead {
                     start: self.cache.kept(stream, position).start,
                     position,
-                    origin_ns: i128::from(at_ns) - i128::from(self.geometry.stream_ns(from)),
+                    origin_ns: i128::from(at_ns) - i128::from(from_ns),
                 })
             }
             _ => None,
@@ -153,7 +159,7 @@ impl Arm {
         let there_ns = view.now_ns + seek_ns;
         (
             seek_ns,
-            self.geometry.rotation_ns(target.stream_ns, there_ns),
+            self.geometry.rotation_ns(target.angle_ns, there_ns),
         )
     }
 
@@ -206,6 +212,7 @@ impl Arm {
         if let Some(wait_ns) = stalled_ns {
             stream.start = self.cache.kept(&stream, stream.limit).start;
             stream.anchor = stream.limit;
+            stream.anchor_stream_ns = self.geometry.stream_ns(stream.limit);
             stream.anchor_ns = now_ns + wait_ns;
         }
         stream.limit = limit;
@@ -221,7 +228,8 @@ impl Arm {
         // Until the next sector begins the head is still in time for it.
         let switch_ns = next_ns.saturating_sub(self.geometry.stream_end_ns(stream.limit));
         let stalls_ns = stream.end_ns(&self.geometry, stream.limit) + switch_ns;
-        (now_ns > stalls_ns).then(|| self.geometry.rotation_ns(next_ns, now_ns))
+        let angle_ns = || self.geometry.angle_ns(next_ns);
+        (now_ns > stalls_ns).then(|| self.geometry.rotation_ns(angle_ns(), now_ns))
     }
 
     /// If the head, reading on, comes by the beginning of a read no later than by moving there: how
@@ -266,6 +274,7 @@ impl Arm {
         self.head = Head::Streaming(Stream {
             start: kept.map_or(start, |run| run.start),
             anchor: target.sector,
+            anchor_stream_ns: target.stream_ns,
             anchor_ns: now_ns + seek_ns + rotation_ns,
             limit: ahead.min(self.sectors()),
         });

@@ -34,6 +34,8 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
+    /// Zones have about the same number of sectors: where to begin to look for one.
+    zones_per_sector: f64,
     sectors: u64,
     stroke_per_cylinder: f64,
     heads: u64,
@@ -50,6 +52,7 @@ impl Geometry {
         let head_switch_ns = u64::from(spec.head_switch_us) * 1_000;
         let mut geometry = Self {
             zones: Vec::new(),
+            zones_per_sector: 0.0,
             sectors: (spec.capacity_bytes / SECTOR_BYTES).max(1),
             stroke_per_cylinder: 0.0,
             heads,
@@ -87,6 +90,7 @@ impl Geometry {
             stream_ns += cylinders * geometry.cylinder_ns();
         }
         geometry.stroke_per_cylinder = 1.0 / (cylinder.max(2) - 1) as f64;
+        geometry.zones_per_sector = geometry.zones.len() as f64 / sector.max(1) as f64;
         geometry
     }
 
@@ -124,9 +128,21 @@ impl Geometry {
     }
 
     fn zone_of(&self, sector: u64) -> &Zone {
-        let behind = self.zones.partition_point(|zone| zone.sector <= sector);
-        // The first zone starts at sector 0, so there is always one.
-        &self.zones[behind.saturating_sub(1)]
+        let guess = (sector as f64 * self.zones_per_sector) as usize;
+        self.last_zone(guess, |zone| zone.sector <= sector)
+    }
+
+    /// The last zone that begins early enough, looked for from a guess on. The first begins at
+    /// sector 0 and time 0, so there always is one.
+    fn last_zone(&self, guess: usize, begins: impl Fn(&Zone) -> bool) -> &Zone {
+        let mut index = guess.min(self.zones.len() - 1);
+        while index > 0 && !begins(&self.zones[index]) {
+            index -= 1;
+        }
+        while self.zones.get(index + 1).is_some_and(&begins) {
+            index += 1;
+        }
+        &self.zones[index]
     }
 
     /// Which cylinder and head hold a sector.
@@ -142,7 +158,10 @@ impl Geometry {
     /// Stream time of a sector: when its first bit passes the head of a drive that began to read at
     /// sector 0 at time 0 and never stopped.
     pub(crate) fn stream_ns(&self, sector: u64) -> u64 {
-        let zone = self.zone_of(sector);
+        self.stream_ns_in(self.zone_of(sector), sector)
+    }
+
+    fn stream_ns_in(&self, zone: &Zone, sector: u64) -> u64 {
         let within = sector - zone.sector;
         let track = within / zone.sectors_per_track;
         let in_track = within % zone.sectors_per_track;
@@ -161,13 +180,16 @@ impl Geometry {
             return 0;
         };
         let zone = self.zone_of(last);
-        self.stream_ns(last) + self.turn_ns.div_ceil(zone.sectors_per_track)
+        self.stream_ns_in(zone, last) + self.turn_ns.div_ceil(zone.sectors_per_track)
     }
 
     /// The sector under the head at a stream time: the last one that has begun.
     pub(crate) fn sector_at(&self, stream_ns: u64) -> u64 {
-        let behind = self.zones.partition_point(|z| z.stream_ns <= stream_ns);
-        let zone = &self.zones[behind.saturating_sub(1)];
+        // Inner zones have fewer sectors a turn, so they are later than the guess, by one or two.
+        let guess = self.zones.last().map_or(0.0, |last| {
+            stream_ns as f64 / last.stream_ns.max(1) as f64 * self.zones.len() as f64
+        });
+        let zone = self.last_zone(guess as usize, |zone| zone.stream_ns <= stream_ns);
         let within = stream_ns - zone.stream_ns;
         let cylinder = within / self.cylinder_ns();
         let rest = within % self.cylinder_ns();
@@ -179,14 +201,18 @@ impl Geometry {
         (zone.sector + track * zone.sectors_per_track + in_track).min(self.sectors)
     }
 
-    /// How long the head waits from `now_ns` until a sector of this stream time comes round.
-    pub(crate) fn rotation_ns(&self, stream_ns: u64, now_ns: u64) -> u64 {
-        let angle = stream_ns % self.turn_ns;
+    /// Where on the circle a sector of this stream time lies, as the time from the circle's beginning.
+    pub(crate) fn angle_ns(&self, stream_ns: u64) -> u64 {
+        stream_ns % self.turn_ns
+    }
+
+    /// How long the head waits from `now_ns` until a sector at this angle comes round.
+    pub(crate) fn rotation_ns(&self, angle_ns: u64, now_ns: u64) -> u64 {
         let spindle = now_ns % self.turn_ns;
-        if angle >= spindle {
-            angle - spindle
+        if angle_ns >= spindle {
+            angle_ns - spindle
         } else {
-            angle + self.turn_ns - spindle
+            angle_ns + self.turn_ns - spindle
         }
     }
 }
@@ -217,11 +243,12 @@ mod tests {
     fn a_sector_comes_round_once_a_turn() {
         let geometry = Geometry::new(&small_drive());
         let sector_ns = geometry.stream_ns(12_345);
-        let wait = geometry.rotation_ns(sector_ns, 1_000_000);
+        let angle_ns = geometry.angle_ns(sector_ns);
+        let wait = geometry.rotation_ns(angle_ns, 1_000_000);
         assert!(wait < geometry.turn_ns);
-        assert_eq!(geometry.rotation_ns(sector_ns, 1_000_000 + wait), 0);
+        assert_eq!(geometry.rotation_ns(angle_ns, 1_000_000 + wait), 0);
         assert_eq!(
-            geometry.rotation_ns(sector_ns, 1_000_000 + wait + geometry.turn_ns),
+            geometry.rotation_ns(angle_ns, 1_000_000 + wait + geometry.turn_ns),
             0
         );
     }

@@ -161,10 +161,15 @@ impl HardDrive {
             return 0;
         }
         let view = self.arm.view(at_ns);
+        let is_clean = self.write_cache.is_empty();
         let cost = |queued: &Queued| {
             let request = &queued.request;
             match request.direction {
-                Direction::Read if self.write_cache.holds(request.sector, request.end()) => 0,
+                Direction::Read
+                    if !is_clean && self.write_cache.holds(request.sector, request.end()) =>
+                {
+                    0
+                }
                 Direction::Read => self.arm.read_access_ns(&view, request, &queued.target),
                 Direction::Write if self.write_cache.absorbs(u64::from(request.sectors)) => 0,
                 Direction::Write => self.arm.write_access_ns(&view, &queued.target),

@@ -31,6 +31,8 @@ pub(super) struct Stream {
     pub(super) start: u64,
     /// A sector that the head reached...
     pub(super) anchor: u64,
+    /// Its stream time, which is asked for at every look at the head.
+    pub(super) anchor_stream_ns: u64,
     /// ...at this time.
     pub(super) anchor_ns: u64,
     /// The first sector that it will not read by itself.
@@ -41,14 +43,14 @@ impl Stream {
     /// The first sector not yet read at a time.
     pub(super) fn position(&self, geometry: &Geometry, now_ns: u64) -> u64 {
         let passed = now_ns.saturating_sub(self.anchor_ns);
-        let here = geometry.stream_ns(self.anchor).saturating_add(passed);
+        let here = self.anchor_stream_ns.saturating_add(passed);
         geometry.sector_at(here).clamp(self.anchor, self.limit)
     }
 
     /// When the last bit before `sector`, not below the anchor, has been read, whatever the limit.
     pub(super) fn end_ns(&self, geometry: &Geometry, sector: u64) -> u64 {
         let span = geometry.stream_end_ns(sector);
-        self.anchor_ns + span.saturating_sub(geometry.stream_ns(self.anchor))
+        self.anchor_ns + span.saturating_sub(self.anchor_stream_ns)
     }
 }
 

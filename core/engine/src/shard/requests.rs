@@ -348,7 +348,9 @@ impl Shard {
             disk_time,
         });
         let now = self.now;
+        let mut is_alone = false;
         if let Some(chain) = self.chains.get_mut(chain_id) {
+            is_alone = chain.active.len() == 1;
             chain.pace.record(now, end - start);
             chain.last_seen = now;
             if open_ended {
@@ -360,7 +362,11 @@ impl Shard {
                 self.memory.disown(slot, None);
             }
         }
-        self.move_chain(chain_id);
+        match is_alone {
+            // It is where this request is.
+            true => self.chains.move_to(chain_id, place.logical + end),
+            false => self.move_chain(chain_id),
+        }
         self.consider_ahead(chain_id);
     }
 
@@ -478,10 +484,14 @@ impl Shard {
             stream.requests -= 1;
             stream.last_used = now;
         }
-        if let Some(chain) = self.chains.get_mut(request.chain) {
-            chain.active.retain(|active| *active != id);
-            chain.last_seen = now;
+        let Some(chain) = self.chains.get_mut(request.chain) else {
+            return;
+        };
+        chain.active.retain(|active| *active != id);
+        chain.last_seen = now;
+        match (chain.active.is_empty(), chain.end) {
+            (true, end) => self.chains.move_to(request.chain, end),
+            (false, _) => self.move_chain(request.chain),
         }
-        self.move_chain(request.chain);
     }
 }
