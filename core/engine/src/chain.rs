@@ -163,6 +163,12 @@ impl Chains {
             !chain.active.is_empty() || now.since(chain.last_seen) <= gap
         };
         let ids = self.by_reader.get(&reader)?;
+        // Nearly always there is one, and one cannot be joined to another.
+        if let [id] = ids[..] {
+            let chain = Some(&id).filter(live).map(|id| &self.chains[id])?;
+            let is_it = chain.continues_with(range) || chain.is_preceded_by(range);
+            return is_it.then_some((id, None));
+        }
         // Newest first: where the viewer is now, before where it jumped from.
         let newest = || ids.iter().rev().filter(live);
         let continued = newest()

@@ -58,11 +58,21 @@ struct Ahead {
     origin_ns: i128,
 }
 
+impl Ahead {
+    /// How long until the head, reading on, comes by a target.
+    fn wait_ns(&self, view: &View, target: &Target) -> u64 {
+        let there_ns = self.origin_ns + i128::from(target.stream_ns);
+        u64::try_from(there_ns - i128::from(view.now_ns)).unwrap_or(0)
+    }
+}
+
 /// Arm, spindle and read cache.
 #[derive(Debug, Clone)]
 pub(super) struct Arm {
     geometry: Geometry,
     seek: SeekCurve,
+    /// No seek to another cylinder takes less.
+    seek_ns_min: u64,
     write_settle_ns: u64,
     cache: ReadCache,
     head: Head,
@@ -73,6 +83,7 @@ impl Arm {
         Self {
             geometry: Geometry::new(spec),
             seek: spec.seek.clone(),
+            seek_ns_min: spec.seek.least_ns(),
             write_settle_ns: u64::from(spec.write_settle_us) * 1_000,
             cache: ReadCache::new(
                 spec.read_cache.segments,
@@ -163,16 +174,34 @@ impl Arm {
         )
     }
 
-    /// How long until a read could begin: what the drive goes by when it chooses the nearest.
-    pub(super) fn read_access_ns(&self, view: &View, request: &Request, target: &Target) -> u64 {
+    /// How long until a read could begin: what the drive goes by when it chooses the nearest. If that
+    /// is surely longer than `bound_ns`, some time that is longer too.
+    pub(super) fn read_access_ns(
+        &self,
+        view: &View,
+        request: &Request,
+        target: &Target,
+        bound_ns: u64,
+    ) -> u64 {
         if self.cache.holds(request.sector, request.end()) {
             return 0;
         }
-        if let Some((wait_ns, _)) = self.waits_for(view, target) {
-            return wait_ns;
+        let mut wait_ns = u64::MAX;
+        if let Some(ahead) = view.ahead.filter(|ahead| ahead.start <= target.sector) {
+            if target.sector < ahead.position {
+                return 0;
+            }
+            wait_ns = ahead.wait_ns(view, target);
+            if target.sector <= ahead.position + 1 {
+                return wait_ns;
+            }
+        }
+        let is_elsewhere = view.place.cylinder != target.place.cylinder;
+        if is_elsewhere && wait_ns.min(self.seek_ns_min) > bound_ns {
+            return u64::MAX;
         }
         let (seek_ns, rotation_ns) = self.reach_ns(view, target, 0);
-        seek_ns + rotation_ns
+        wait_ns.min(seek_ns + rotation_ns)
     }
 
     /// The same for a write.
@@ -242,8 +271,7 @@ impl Arm {
         if target.sector < ahead.position {
             return Some((0, true));
         }
-        let there_ns = ahead.origin_ns + i128::from(target.stream_ns);
-        let wait_ns = u64::try_from(there_ns - i128::from(view.now_ns)).unwrap_or(0);
+        let wait_ns = ahead.wait_ns(view, target);
         // Stream times are rounded down, so the head may seem one sector behind.
         if target.sector <= ahead.position + 1 {
             return Some((wait_ns, true));

@@ -113,10 +113,10 @@ impl HardDrive {
             if let Some(destage) = self.destage.filter(|destage| destage.end_ns <= next_ns) {
                 self.destage = None;
                 self.destage_on(destage.end_ns);
-            } else if let Some(active) = self.active
-                && active.completion.ended.0 <= next_ns
+            } else if let Some(active) = self
+                .active
+                .take_if(|active| active.completion.ended.0 <= next_ns)
             {
-                self.active = None;
                 self.done.push_back(active.completion);
                 self.quiet_since_ns = active.completion.ended.0;
                 self.begin(active.completion.ended.0);
@@ -132,7 +132,11 @@ impl HardDrive {
 
     /// When something happens next without anybody asking.
     fn next_event_ns(&self) -> Option<u64> {
-        let active = self.active.map(|active| active.completion.ended.0);
+        let active = self.active.as_ref();
+        let active = active.map(|active| active.completion.ended.0);
+        if self.destage.is_none() && active.is_some() {
+            return active;
+        }
         let destage = self.destage.map(|destage| destage.end_ns);
         let is_idle = self.active.is_none() && self.destage.is_none();
         let idle = (is_idle && !self.write_cache.is_empty())
@@ -162,7 +166,7 @@ impl HardDrive {
         }
         let view = self.arm.view(at_ns);
         let is_clean = self.write_cache.is_empty();
-        let cost = |queued: &Queued| {
+        let cost = |queued: &Queued, bound_ns: u64| {
             let request = &queued.request;
             match request.direction {
                 Direction::Read
@@ -170,14 +174,24 @@ impl HardDrive {
                 {
                     0
                 }
-                Direction::Read => self.arm.read_access_ns(&view, request, &queued.target),
+                Direction::Read => {
+                    self.arm
+                        .read_access_ns(&view, request, &queued.target, bound_ns)
+                }
                 Direction::Write if self.write_cache.absorbs(u64::from(request.sectors)) => 0,
                 Direction::Write => self.arm.write_access_ns(&view, &queued.target),
             }
         };
-        // The first of equals is the oldest.
-        let costs = self.queue.iter().map(cost).enumerate();
-        costs.min_by_key(|(_, cost)| *cost).map_or(0, |(i, _)| i)
+        // What goes on where the head is came last and is nearest: begun with, it spares a look at most
+        // others. Of equals the oldest counts.
+        let mut nearest = (u64::MAX, 0);
+        for (index, queued) in self.queue.iter().enumerate().rev() {
+            let cost_ns = cost(queued, nearest.0);
+            if cost_ns <= nearest.0 {
+                nearest = (cost_ns, index);
+            }
+        }
+        nearest.1
     }
 
     /// When the electronics have understood a command: while it waited, that was done already.

@@ -59,6 +59,18 @@ impl SeekCurve {
         Self::through([(0.25, full * 0.499), (0.5, full * 0.661), (1.0, full)])
     }
 
+    /// No seek to another cylinder takes less, in nanoseconds; zero if the curve falls anywhere.
+    pub(super) fn least_ns(&self) -> u64 {
+        let mut last_us = self.settle_us;
+        for knot in &self.knots {
+            if knot.arm_us < last_us {
+                return 0;
+            }
+            last_us = knot.arm_us;
+        }
+        u64::from(self.settle_us) * 1_000
+    }
+
     /// Time of the arm for a part of the stroke, in nanoseconds; none for no distance.
     pub fn time_ns(&self, stroke: f64) -> u64 {
         if stroke.is_nan() || stroke <= 0.0 {

@@ -20,6 +20,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration, Instant};
+use smallvec::SmallVec;
 
 use crate::chain::Chains;
 use crate::command::{Command, Event};
@@ -82,6 +83,9 @@ struct Stream {
     last_used: Instant,
 }
 
+/// Pieces of the usual send window: so many are kept track of in the request itself.
+const SENT_AT_ONCE: usize = 4;
+
 /// A request in progress. Offsets are within its part.
 #[derive(Debug)]
 struct ActiveRequest {
@@ -93,7 +97,7 @@ struct ActiveRequest {
     next: u64,
     end: u64,
     /// Pieces handed out and not yet returned.
-    sending: Vec<Slot>,
+    sending: SmallVec<[Slot; SENT_AT_ONCE]>,
     waiting: Option<Waiting>,
     /// Failed or cancelled: it only waits for its slots to come back.
     ended: bool,

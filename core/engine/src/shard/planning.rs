@@ -70,14 +70,14 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
+        if chain.job.is_some() || chain.careful || !self.config.reads_ahead() {
+            return;
+        }
         let Some(stream) = self.streams.get(&chain.stream) else {
             return;
         };
         let end = stream.layout.size_bytes();
-        if chain.job.is_some() || chain.careful || chain.fetched_end >= end {
-            return;
-        }
-        if !self.config.reads_ahead() {
+        if chain.fetched_end >= end {
             return;
         }
         if self.device_state() == DeviceState::Offline {

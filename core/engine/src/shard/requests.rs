@@ -1,6 +1,7 @@
 //! Requests join chains, replies get their pieces in order, and slots come back.
 
 use headlong_units::{ByteRange, Duration, Instant};
+use smallvec::SmallVec;
 
 use super::{ActiveRequest, Shard, Waiting};
 use crate::command::{Event, Failure, Refusal};
@@ -78,7 +79,7 @@ impl Shard {
             open_ended,
             next: request.offset,
             end,
-            sending: alloc::vec::Vec::new(),
+            sending: SmallVec::new(),
             waiting: None,
             ended: false,
         };
@@ -176,7 +177,10 @@ impl Shard {
             chain.hints = request.hints;
             chain.hinted_at = now;
         }
-        self.move_chain(chain_id);
+        match chain.active.len() {
+            1 => self.chains.move_to(chain_id, asked.start),
+            _ => self.move_chain(chain_id),
+        }
     }
 
     /// A request showed that two chains of a viewer are one.
