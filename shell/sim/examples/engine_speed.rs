@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p headlong-sim --example engine_speed -- [seconds of model time [KiB of a piece ...]]
 //!
-//! Calls are drawn before the clock starts. The fastest of three.
+//! Calls are drawn before the clock starts: those of the usual ten seconds of video, and small ones of one
+//! piece. The fastest of three.
 
 use std::time::Instant as Clock;
 
@@ -20,7 +21,11 @@ fn main() {
     if pieces_kib.is_empty() {
         pieces_kib = vec![128, 512, 2048];
     }
-    for (name, rate) in [("youtube-sd", 60.0), ("youtube-hd", 75.0)] {
+    for (name, rate, call) in [
+        ("youtube-sd", 60.0, "128KiB"),
+        ("youtube-sd", 60.0, "10s"),
+        ("youtube-hd", 75.0, "10s"),
+    ] {
         let mut setup = Setup {
             window: Window {
                 from: Instant::ZERO,
@@ -30,7 +35,8 @@ fn main() {
         };
         setup.engine.memory_bytes = 7 * GIB / 2;
         let mut experiment = Experiment {
-            workload: Specification::preset(name, &[]).expect("a preset"),
+            workload: Specification::preset(name, &[("requests.size".into(), call.into())])
+                .expect("a preset"),
             drive: preset("wd-red-wd10efrx").expect("a preset"),
             setup,
             steps: Vec::new(),
