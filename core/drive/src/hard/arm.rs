@@ -196,7 +196,9 @@ impl Arm {
                 return wait_ns;
             }
         }
-        let is_elsewhere = view.place.cylinder != target.place.cylinder;
+        // Behind a write the next sector may lie on the next cylinder.
+        let is_elsewhere = view.place.cylinder != target.place.cylinder
+            && view.passing != Some(target.sector);
         if is_elsewhere && wait_ns.min(self.seek_ns_min) > bound_ns {
             return u64::MAX;
         }
@@ -363,5 +365,56 @@ impl Arm {
             self.stop(now_ns);
         }
         self.cache.invalidate(start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Direction;
+    use crate::hard::spec::tests::small_drive;
+
+    fn request(sector: u64) -> Request {
+        Request {
+            sector,
+            sectors: 8,
+            direction: Direction::Read,
+        }
+    }
+
+    proptest! {
+        /// Where a drive has been, by reads and writes, and where it may go next.
+        #[test]
+        fn a_bound_hides_only_what_lies_beyond_it(
+            past in prop::collection::vec((0_u64..1_800_000, any::<bool>()), 1..6),
+            near in 0_u64..64,
+            far in 0_u64..1_800_000,
+            bound_ns in 0_u64..30_000_000,
+            rest_ns in 0_u64..20_000_000,
+        ) {
+            let mut arm = Arm::new(&small_drive());
+            let mut now_ns = 0;
+            for (sector, is_write) in &past {
+                let target = arm.target(*sector);
+                let access = match is_write {
+                    true => arm.write(&target, sector + 8, now_ns),
+                    false => arm.read(&arm.view(now_ns), &request(*sector), &target),
+                };
+                now_ns = access.end_ns;
+            }
+            now_ns += rest_ns / 2 * (rest_ns % 2);
+            let last = past.last().map_or(0, |(sector, _)| *sector);
+            for sector in [last + near, last.saturating_sub(near), far] {
+                let (view, target) = (arm.view(now_ns), arm.target(sector));
+                let cost_ns = |bound_ns| arm.read_access_ns(&view, &request(sector), &target, bound_ns);
+                let (all_ns, bounded_ns) = (cost_ns(u64::MAX), cost_ns(bound_ns));
+                prop_assert!(
+                    bounded_ns == all_ns || (all_ns > bound_ns && bounded_ns > bound_ns),
+                    "{} {} {}", all_ns, bounded_ns, bound_ns
+                );
+            }
+        }
     }
 }
