@@ -182,7 +182,7 @@ pub(crate) fn finish(
         if !ratios.is_empty() {
             text += &format!("{}\n", ratios_table(&ratios).to_markdown());
         }
-        for workload in experiment.workloads.keys() {
+        for workload in compared.workloads(experiment) {
             let table = limits_table(compared, workload).caption(format!("Workload {workload}:"));
             text += &format!("{}\n", table.to_markdown());
         }

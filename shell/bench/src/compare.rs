@@ -83,6 +83,12 @@ pub fn compare<R: Runner>(
 }
 
 impl Compared {
+    /// Names of the experiment's workloads under which something was looked for.
+    pub fn workloads<'c>(&'c self, experiment: &'c Experiment) -> impl Iterator<Item = &'c String> {
+        let names = experiment.workloads.keys();
+        names.filter(|name| self.limits.iter().any(|limit| limit.workload == **name))
+    }
+
     /// Limits of one server under one workload.
     pub fn of<'c>(
         &'c self,

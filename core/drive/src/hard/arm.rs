@@ -197,8 +197,8 @@ impl Arm {
             }
         }
         // Behind a write the next sector may lie on the next cylinder.
-        let is_elsewhere = view.place.cylinder != target.place.cylinder
-            && view.passing != Some(target.sector);
+        let is_elsewhere =
+            view.place.cylinder != target.place.cylinder && view.passing != Some(target.sector);
         if is_elsewhere && wait_ns.min(self.seek_ns_min) > bound_ns {
             return u64::MAX;
         }

@@ -70,7 +70,7 @@ fn text(experiment: &Experiment, compared: &Compared, command: &str) -> String {
     if !ratios.is_empty() {
         text += &format!("\n{}", ratios_table(&ratios).to_markdown());
     }
-    for workload in experiment.workloads.keys() {
+    for workload in compared.workloads(experiment) {
         let table = limits_table(compared, workload).caption(format!("Workload {workload}:"));
         text += &format!("\n{}", table.to_markdown());
     }

@@ -28,7 +28,7 @@ pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &s
         result = result.table(ratios_table(&ratios));
     }
     page = page.section(result);
-    for workload in experiment.workloads.keys() {
+    for workload in compared.workloads(experiment) {
         page = page.section(workload_section(compared, workload));
     }
     page = page.section(how(experiment));
