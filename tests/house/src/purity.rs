@@ -82,6 +82,10 @@ pub const ALLOWED: &[Allowed] = &[
         name: "winnow",
         reason: "what toml parses with; no_std",
     },
+    Allowed {
+        name: "smallvec",
+        reason: "short lists without an allocation for each request; no_std",
+    },
 ];
 
 /// What in `tree`, the dependency tree of core crate `package`, is neither core nor allowed.
