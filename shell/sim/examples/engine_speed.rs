@@ -5,12 +5,10 @@
 //! Calls are drawn before the clock starts: those of the usual ten seconds of video, and small ones of one
 //! piece. The fastest of three.
 
-use std::time::Instant as Clock;
+mod timing;
 
-use headlong_drive::preset;
-use headlong_sim::{BareCalls, Experiment, Setup, Window};
-use headlong_units::{Duration, GIB, Instant, KIB};
-use headlong_workload::Specification;
+use headlong_sim::BareCalls;
+use headlong_units::KIB;
 
 fn main() {
     let mut numbers = std::env::args()
@@ -26,33 +24,12 @@ fn main() {
         ("youtube-sd", 60.0, "10s"),
         ("youtube-hd", 75.0, "10s"),
     ] {
-        let mut setup = Setup {
-            window: Window {
-                from: Instant::ZERO,
-                to: Instant::ZERO + Duration::from_secs(seconds),
-            },
-            ..Setup::default()
-        };
-        setup.engine.memory_bytes = 7 * GIB / 2;
-        let mut experiment = Experiment {
-            workload: Specification::preset(name, &[("requests.size".into(), call.into())])
-                .expect("a preset"),
-            drive: preset("wd-red-wd10efrx").expect("a preset"),
-            setup,
-            steps: Vec::new(),
-        };
+        let mut experiment = timing::experiment(name, call, seconds);
         let calls = BareCalls::drawn(&experiment, rate, 1).expect("room for the titles");
         for kib in &pieces_kib {
             experiment.setup.engine.piece_bytes = kib * KIB;
-            let timed = || {
-                let started = Clock::now();
-                let run = calls.run(&experiment).expect("settings that work");
-                (started.elapsed().as_secs_f64(), run)
-            };
-            let runs = (0..3).map(|_| timed());
-            let Some((took, run)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-                return;
-            };
+            let (took, run) =
+                timing::fastest(|| calls.run(&experiment).expect("settings that work"));
             let handed = run.stats.bytes_sent / experiment.setup.engine.piece_bytes;
             let operations =
                 run.stats.requests + 2 * handed + run.stats.reads + run.stats.reads_done;

@@ -8,12 +8,7 @@
 //! the drive's own requests). Generating the viewers and the catalogue is part of the time. The
 //! fastest of three.
 
-use std::time::Instant as Clock;
-
-use headlong_drive::preset;
-use headlong_sim::{Experiment, Setup, Window};
-use headlong_units::{Duration, GIB, Instant};
-use headlong_workload::Specification;
+mod timing;
 
 fn main() {
     let seconds = std::env::args()
@@ -21,29 +16,8 @@ fn main() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(3600);
     for (name, rate) in [("youtube-sd", 60.0), ("youtube-hd", 75.0)] {
-        let mut setup = Setup {
-            window: Window {
-                from: Instant::ZERO,
-                to: Instant::ZERO + Duration::from_secs(seconds),
-            },
-            ..Setup::default()
-        };
-        setup.engine.memory_bytes = 7 * GIB / 2;
-        let experiment = Experiment {
-            workload: Specification::preset(name, &[]).expect("a preset"),
-            drive: preset("wd-red-wd10efrx").expect("a preset"),
-            setup,
-            steps: Vec::new(),
-        };
-        let timed = || {
-            let started = Clock::now();
-            let seen = experiment.observe(rate, 1).expect("a world");
-            (started.elapsed().as_secs_f64(), seen)
-        };
-        let runs = (0..3).map(|_| timed());
-        let Some((took, seen)) = runs.min_by(|a, b| a.0.total_cmp(&b.0)) else {
-            return;
-        };
+        let experiment = timing::experiment(name, "10s", seconds);
+        let (took, seen) = timing::fastest(|| experiment.observe(rate, 1).expect("a world"));
         let pieces = seen.stats.bytes_sent / experiment.setup.engine.piece_bytes;
         let operations =
             seen.stats.requests + 2 * pieces + seen.stats.reads + seen.stats.reads_done;
