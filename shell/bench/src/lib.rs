@@ -19,6 +19,7 @@ mod facts;
 mod golden;
 mod hunt;
 mod load_result;
+mod overdue;
 mod plan;
 mod quality;
 mod record;

@@ -11,6 +11,7 @@ use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
+use crate::overdue::Overdue;
 use crate::quality::Quality;
 use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
@@ -31,9 +32,6 @@ const LOOK_INTERVAL: WallDuration = WallDuration::from_millis(500);
 const POLL: WallDuration = WallDuration::from_millis(25);
 /// A machine busier than this may have held anything back.
 const MACHINE_SHARE_MAX: f64 = 0.9;
-/// Answers of the drive later than this, in model time, are no longer that drive's: about what one
-/// short seek takes.
-const LATENESS_MS_MAX: f64 = 5.0;
 
 /// Everything that stays from run to run.
 #[derive(Debug)]
@@ -500,12 +498,9 @@ fn verdict(
         let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
         limit = Some(text);
     }
-    let late_ms = lateness_ms(&seen.disk.counters) * f64::from(experiment.time_scale);
-    if late_ms > LATENESS_MS_MAX {
-        limit = Some(format!(
-            "one in a hundred answers of the emulated drive was {late_ms:.1} ms of model time late"
-        ));
-    }
+    let overdue = Overdue::of(&seen.disk.counters);
+    let resolution = experiment.search.resolution;
+    limit = overdue.complaint(resolution).or(limit);
     let rules = &experiment.search;
     let short = rules.quality.shortfall(&seen.load.viewed);
     let has_failed = seen.load.failure_share > rules.failures_max || !short.missed.is_empty();
@@ -530,10 +525,4 @@ fn verdict(
         missed: short.missed,
         delivered: seen.load.delivered,
     }
-}
-
-/// How late 99 of 100 answers were at most, in milliseconds of the wall clock.
-fn lateness_ms(counters: &Value) -> f64 {
-    let lateness = counters.pointer("/counters/lateness/p99_ns");
-    lateness.and_then(Value::as_f64).unwrap_or(0.0) / 1e6
 }

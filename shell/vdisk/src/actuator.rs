@@ -423,10 +423,7 @@ impl Actuator {
         let sent = Wall::now();
         rehearsal.send.learn(bytes, sent - sent_from);
         let mut state = self.lock();
-        match sent.checked_duration_since(due) {
-            Some(late) => state.tally.add_late(late),
-            None => state.tally.add_early(due - sent),
-        }
+        state.tally.add_answer(due, sent);
         state
     }
 

@@ -1,6 +1,6 @@
 //! Sums over what the disk did, in model time; and how late its answers were, in wall time.
 
-use std::time::Duration as WallDuration;
+use std::time::{Duration as WallDuration, Instant as Wall};
 
 use hdrhistogram::Histogram;
 use headlong_drive::{Direction, Parts};
@@ -57,6 +57,8 @@ pub struct Lateness {
     pub max_ns: u64,
     /// The earliest, before its time.
     pub early_max_ns: u64,
+    /// Time during which at least one answer was overdue.
+    pub overdue_ns: u64,
 }
 
 /// Sums since the counters were last reset. Times are model time unless they say otherwise.
@@ -101,6 +103,9 @@ pub(crate) struct Tally {
     outstanding_ns: u128,
     lateness: Histogram<u32>,
     early_max_ns: u64,
+    overdue: WallDuration,
+    /// When the last late answer had been given: the next is looked at from here on.
+    overdue_until: Option<Wall>,
 }
 
 impl Tally {
@@ -114,6 +119,8 @@ impl Tally {
             outstanding_ns: 0,
             lateness: lateness.expect("constant bounds in order"),
             early_max_ns: 0,
+            overdue: WallDuration::ZERO,
+            overdue_until: None,
         }
     }
 
@@ -181,13 +188,18 @@ impl Tally {
         self.sums.untraced += 1;
     }
 
-    pub(crate) fn add_late(&mut self, late: WallDuration) {
+    /// An answer that was due at one time and given at another. Answers are given one after the other.
+    pub(crate) fn add_answer(&mut self, due: Wall, given: Wall) {
+        let late = given.saturating_duration_since(due);
         self.lateness.saturating_record(late.as_nanos() as u64);
-    }
-
-    pub(crate) fn add_early(&mut self, early: WallDuration) {
-        self.lateness.saturating_record(0);
-        self.early_max_ns = self.early_max_ns.max(early.as_nanos() as u64);
+        let early = due.saturating_duration_since(given).as_nanos() as u64;
+        self.early_max_ns = self.early_max_ns.max(early);
+        if late.is_zero() {
+            return;
+        }
+        let from = self.overdue_until.map_or(due, |until| until.max(due));
+        self.overdue += given.saturating_duration_since(from);
+        self.overdue_until = Some(given);
     }
 
     pub(crate) fn counters(&mut self, now: Instant, is_timed: bool, time_scale: f64) -> Counters {
@@ -210,6 +222,7 @@ impl Tally {
                 p99_ns: self.lateness.value_at_quantile(0.99),
                 max_ns: self.lateness.max(),
                 early_max_ns: self.early_max_ns,
+                overdue_ns: self.overdue.as_nanos() as u64,
             },
             ..self.sums
         }
@@ -256,5 +269,19 @@ mod tests {
         tally.handle_departure(Instant(60));
         let counters = tally.counters(Instant(70), true, 1.0);
         assert_eq!((counters.busy_ns, counters.elapsed_ns), (10, 20));
+    }
+
+    #[test]
+    fn time_in_which_two_answers_were_overdue_counts_once() {
+        let start = Wall::now();
+        let at = |ms| start + WallDuration::from_millis(ms);
+        let mut tally = Tally::new(Instant(0));
+        tally.add_answer(at(10), at(14));
+        tally.add_answer(at(12), at(17));
+        tally.add_answer(at(30), at(29));
+        tally.add_answer(at(40), at(41));
+        let late = tally.counters(Instant(100), true, 1.0).lateness;
+        assert_eq!((late.count, late.overdue_ns), (4, 8_000_000));
+        assert_eq!(late.early_max_ns, 1_000_000);
     }
 }

@@ -1,0 +1,102 @@
+//! Whether the emulated drive was on time enough to be the drive it stands for.
+//!
+//! A late answer does not hold up the drive, which goes on in its own time, only whoever waits for it.
+//! So what counts is not how late the latest were but what it comes to: a drive is not itself if all its
+//! answers are late by a short seek, unless the time in which any was overdue is so short that a rate would not be
+//! another for it; nor if it once stood still for long enough to make a viewer leave.
+
+use serde_json::Value;
+
+/// Answers later than this, in model time, are no longer that drive's: about what one short seek takes.
+const LATENESS_MS_MAX: f64 = 5.0;
+/// The same if it is rare: while answers are overdue for less of a run than this part of a search's step,
+/// another rate would not be found.
+const STEP_SHARE_MAX: f64 = 0.5;
+/// One answer as late as this in model time is a tenth of what a viewer waits for.
+const STANDSTILL_MS_MAX: f64 = 1_000.0;
+
+/// What the answers of a run came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Overdue {
+    /// How late 99 of 100 answers were at most, milliseconds of model time.
+    p99_ms: f64,
+    /// How late the latest was, milliseconds of model time.
+    latest_ms: f64,
+    /// Of the time of the run, while at least one answer was overdue.
+    share: f64,
+}
+
+impl Overdue {
+    /// From the counters of `headlong disk emulate`; what they do not have counts as nothing.
+    pub(crate) fn of(counters: &Value) -> Self {
+        let number = |name: &str| {
+            let found = counters.pointer(&format!("/counters/{name}"));
+            found.and_then(Value::as_f64).unwrap_or(0.0)
+        };
+        let scale = number("time_scale");
+        let model_ns = |name: &str| number(name) * scale;
+        Self {
+            p99_ms: model_ns("lateness/p99_ns") / 1e6,
+            latest_ms: model_ns("lateness/max_ns") / 1e6,
+            share: model_ns("lateness/overdue_ns") / number("elapsed_ns").max(1.0),
+        }
+    }
+
+    /// Why what this drive served does not say what the drive it stands for would have, to somebody who looks
+    /// for rates in steps of `resolution`.
+    pub(crate) fn complaint(self, resolution: f64) -> Option<String> {
+        if self.latest_ms > STANDSTILL_MS_MAX {
+            let latest = self.latest_ms;
+            return Some(format!(
+                "the emulated drive once answered {latest:.0} ms of model time late"
+            ));
+        }
+        let is_often = self.share > STEP_SHARE_MAX * resolution;
+        (self.p99_ms > LATENESS_MS_MAX && is_often).then(|| {
+            format!(
+                "one in a hundred answers of the emulated drive was {:.1} ms of model time late, and \
+                 {:.1} % of the time some answer was overdue",
+                self.p99_ms,
+                self.share * 100.0
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Ten minutes of model time at ten times life.
+    fn complaint(p99_ns: u64, max_ns: u64, overdue_ns: u64) -> Option<String> {
+        let lateness = json!({"p99_ns": p99_ns, "max_ns": max_ns, "overdue_ns": overdue_ns});
+        let sums = json!({"time_scale": 10.0, "elapsed_ns": 600e9, "lateness": lateness});
+        Overdue::of(&json!({"counters": sums})).complaint(0.04)
+    }
+
+    #[test]
+    fn answers_late_by_less_than_a_short_seek_are_on_time_however_many() {
+        assert_eq!(complaint(490_000, 2_000_000, 30_000_000_000), None);
+    }
+
+    #[test]
+    fn late_answers_count_when_they_come_to_more_than_half_a_step_of_the_search() {
+        assert_eq!(complaint(3_000_000, 40_000_000, 1_100_000_000), None);
+        let often = complaint(3_000_000, 40_000_000, 1_300_000_000);
+        let text = often.expect("a complaint");
+        assert!(text.contains("30.0 ms") && text.contains("2.2 %"), "{text}");
+    }
+
+    #[test]
+    fn a_drive_that_stood_still_for_a_second_is_not_that_drive() {
+        let text = complaint(10_000, 101_000_000, 200_000_000).expect("a complaint");
+        assert!(text.contains("1010 ms"), "{text}");
+    }
+
+    #[test]
+    fn a_drive_that_never_answered_has_nothing_overdue() {
+        assert_eq!(Overdue::of(&json!(null)).complaint(0.04), None);
+    }
+}
