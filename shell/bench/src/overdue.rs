@@ -22,7 +22,7 @@ pub(crate) struct Overdue {
     p99_ms: f64,
     /// How late the latest was, milliseconds of model time.
     latest_ms: f64,
-    /// Of the time of the run, while at least one answer was overdue.
+    /// Of the time looked at, while at least one answer was overdue.
     share: f64,
 }
 
@@ -38,7 +38,7 @@ impl Overdue {
         Self {
             p99_ms: model_ns("lateness/p99_ns") / 1e6,
             latest_ms: model_ns("lateness/max_ns") / 1e6,
-            share: model_ns("lateness/overdue_ns") / number("elapsed_ns").max(1.0),
+            share: number("lateness/overdue_ns") / number("lateness/elapsed_ns").max(1.0),
         }
     }
 
@@ -69,10 +69,12 @@ mod tests {
 
     use super::*;
 
-    /// Ten minutes of model time at ten times life.
+    /// In a minute of the wall's at ten times life.
     fn complaint(p99_ns: u64, max_ns: u64, overdue_ns: u64) -> Option<String> {
-        let lateness = json!({"p99_ns": p99_ns, "max_ns": max_ns, "overdue_ns": overdue_ns});
-        let sums = json!({"time_scale": 10.0, "elapsed_ns": 600e9, "lateness": lateness});
+        let lateness = json!({
+            "elapsed_ns": 60e9, "p99_ns": p99_ns, "max_ns": max_ns, "overdue_ns": overdue_ns,
+        });
+        let sums = json!({"time_scale": 10.0, "lateness": lateness});
         Overdue::of(&json!({"counters": sums})).complaint(0.04)
     }
 

@@ -436,7 +436,7 @@ impl Attempt<'_> {
 
     /// Until the viewers have left; what the CPU did, and how the server died if it did.
     fn watch(
-        &self,
+        &mut self,
         load: &mut Process,
         server: &mut Process,
         group: &Group,
@@ -448,6 +448,8 @@ impl Attempt<'_> {
         let deadline = Instant::now() + 2 * wall(phases.whole()) + END_PATIENCE;
         let mut cpu = CpuWatch::start();
         let mut next_look = Instant::now();
+        // Who comes in the ramp does not count, nor does what the drive did to him.
+        let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
         let mut died = None;
         while load.ended().is_none() {
             if let Some(status) = server.ended() {
@@ -457,6 +459,9 @@ impl Attempt<'_> {
             }
             if Instant::now() > deadline {
                 load.wait(WallDuration::ZERO)?;
+            }
+            if ramp_end.take_if(|end| Instant::now() >= *end).is_some() {
+                self.disk.forget_lateness()?;
             }
             if Instant::now() >= next_look {
                 next_look += LOOK_INTERVAL;

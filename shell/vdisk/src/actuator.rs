@@ -277,6 +277,10 @@ impl Actuator {
         state.tally.reset(now);
     }
 
+    pub(crate) fn reset_lateness(&self) {
+        self.lock().tally.reset_lateness();
+    }
+
     /// Bytes of the requests that are outstanding.
     pub(crate) fn outstanding_bytes(&self) -> u64 {
         let state = self.lock();

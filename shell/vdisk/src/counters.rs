@@ -1,16 +1,13 @@
 //! Sums over what the disk did, in model time; and how late its answers were, in wall time.
 
-use std::time::{Duration as WallDuration, Instant as Wall};
+use std::time::Instant as Wall;
 
-use hdrhistogram::Histogram;
 use headlong_drive::{Direction, Parts};
 use headlong_units::{Duration, Instant};
 use serde::Serialize;
 
+use crate::lateness::{Lateness, LatenessTally};
 use crate::trace::Record;
-
-/// Longest lateness told apart from longer ones: a minute.
-const LATENESS_NS_MAX: u64 = 60_000_000_000;
 
 /// What one direction's requests came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -42,23 +39,6 @@ pub struct PartCounters {
     pub transfer_ns: u64,
     /// Erasing and moving data, or emptying a full write cache.
     pub cleaning_ns: u64,
-}
-
-/// How long after their time answers were given, in wall time, handing over included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Lateness {
-    /// Answers looked at.
-    pub count: u64,
-    /// Half of them were less late than this.
-    pub p50_ns: u64,
-    /// 99 of 100 were less late than this.
-    pub p99_ns: u64,
-    /// The latest.
-    pub max_ns: u64,
-    /// The earliest, before its time.
-    pub early_max_ns: u64,
-    /// Time during which at least one answer was overdue.
-    pub overdue_ns: u64,
 }
 
 /// Sums since the counters were last reset. Times are model time unless they say otherwise.
@@ -101,26 +81,18 @@ pub(crate) struct Tally {
     outstanding: usize,
     /// Requests times nanoseconds.
     outstanding_ns: u128,
-    lateness: Histogram<u32>,
-    early_max_ns: u64,
-    overdue: WallDuration,
-    /// When the last late answer had been given: the next is looked at from here on.
-    overdue_until: Option<Wall>,
+    lateness: LatenessTally,
 }
 
 impl Tally {
     pub(crate) fn new(now: Instant) -> Self {
-        let lateness = Histogram::new_with_bounds(1, LATENESS_NS_MAX, 2);
         Self {
             since: now,
             sums: Counters::default(),
             changed: now,
             outstanding: 0,
             outstanding_ns: 0,
-            lateness: lateness.expect("constant bounds in order"),
-            early_max_ns: 0,
-            overdue: WallDuration::ZERO,
-            overdue_until: None,
+            lateness: LatenessTally::new(Wall::now()),
         }
     }
 
@@ -188,18 +160,14 @@ impl Tally {
         self.sums.untraced += 1;
     }
 
-    /// An answer that was due at one time and given at another. Answers are given one after the other.
+    /// An answer that was due at one time and given at another.
     pub(crate) fn add_answer(&mut self, due: Wall, given: Wall) {
-        let late = given.saturating_duration_since(due);
-        self.lateness.saturating_record(late.as_nanos() as u64);
-        let early = due.saturating_duration_since(given).as_nanos() as u64;
-        self.early_max_ns = self.early_max_ns.max(early);
-        if late.is_zero() {
-            return;
-        }
-        let from = self.overdue_until.map_or(due, |until| until.max(due));
-        self.overdue += given.saturating_duration_since(from);
-        self.overdue_until = Some(given);
+        self.lateness.add(due, given);
+    }
+
+    /// Lateness is counted anew; the sums go on.
+    pub(crate) fn reset_lateness(&mut self) {
+        self.lateness = LatenessTally::new(Wall::now());
     }
 
     pub(crate) fn counters(&mut self, now: Instant, is_timed: bool, time_scale: f64) -> Counters {
@@ -216,14 +184,7 @@ impl Tally {
             reads: with_mean(self.sums.reads),
             writes: with_mean(self.sums.writes),
             outstanding_mean: self.outstanding_ns as f64 / elapsed_ns.max(1) as f64,
-            lateness: Lateness {
-                count: self.lateness.len(),
-                p50_ns: self.lateness.value_at_quantile(0.5),
-                p99_ns: self.lateness.value_at_quantile(0.99),
-                max_ns: self.lateness.max(),
-                early_max_ns: self.early_max_ns,
-                overdue_ns: self.overdue.as_nanos() as u64,
-            },
+            lateness: self.lateness.lateness(Wall::now()),
             ..self.sums
         }
     }
@@ -269,19 +230,5 @@ mod tests {
         tally.handle_departure(Instant(60));
         let counters = tally.counters(Instant(70), true, 1.0);
         assert_eq!((counters.busy_ns, counters.elapsed_ns), (10, 20));
-    }
-
-    #[test]
-    fn time_in_which_two_answers_were_overdue_counts_once() {
-        let start = Wall::now();
-        let at = |ms| start + WallDuration::from_millis(ms);
-        let mut tally = Tally::new(Instant(0));
-        tally.add_answer(at(10), at(14));
-        tally.add_answer(at(12), at(17));
-        tally.add_answer(at(30), at(29));
-        tally.add_answer(at(40), at(41));
-        let late = tally.counters(Instant(100), true, 1.0).lateness;
-        assert_eq!((late.count, late.overdue_ns), (4, 8_000_000));
-        assert_eq!(late.early_max_ns, 1_000_000);
     }
 }

@@ -164,6 +164,11 @@ impl DiskFile {
         self.actuator.reset_counters();
     }
 
+    /// Counts anew how late answers are; the sums go on.
+    pub fn reset_lateness(&self) {
+        self.actuator.reset_lateness();
+    }
+
     /// Bytes of the requests that wait or are in service.
     pub fn outstanding_bytes(&self) -> u64 {
         self.actuator.outstanding_bytes()

@@ -39,6 +39,7 @@ fn a_disk_does_what_it_is_told_and_says_why_if_it_does_not() {
     for line in [
         r#"{"do":"timing","on":true}"#,
         r#"{"do":"counters_reset"}"#,
+        r#"{"do":"lateness_reset"}"#,
         r#"{"do":"fault","kind":"slow","factor":2}"#,
         r#"{"do":"fault","kind":"error","from_byte":0,"to_byte":4096,"once":true}"#,
         r#"{"do":"faults_clear"}"#,

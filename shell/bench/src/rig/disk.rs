@@ -182,6 +182,13 @@ impl Disk {
         self.control.timing(true)
     }
 
+    /// How late it answers is counted from here on.
+    pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
+        self.control
+            .ask(&json!({ "do": "lateness_reset" }))
+            .map(drop)
+    }
+
     /// Ends what [`Disk::begin`] began; the drive's counters.
     pub(crate) fn end(&mut self) -> Result<Value, RigError> {
         let counters = self.control.ask(&json!({ "do": "counters" }))?;

@@ -13,11 +13,12 @@ use crate::record::{OutcomeName, RunRecord};
 pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &str) -> Page {
     let ratios = compared.ratios(experiment);
     let missed = ratios.iter().filter(|ratio| !ratio.holds()).count();
-    let lead = match (ratios.is_empty(), missed) {
-        (true, _) => experiment.about.clone(),
-        (false, 0) => format!("{} Every ratio that must be reached is.", experiment.about),
-        (false, missed) => format!(
-            "{} Of {} ratios, {missed} are below what must be reached.",
+    let goals = ratios.iter().filter(|ratio| ratio.at_least.is_some());
+    let lead = match (goals.count(), missed) {
+        (0, 0) => experiment.about.clone(),
+        (_, 0) => format!("{} Every ratio that must be reached is.", experiment.about),
+        (_, missed) => format!(
+            "{} Of {} ratios, {missed} are below what must be reached, or not settled.",
             experiment.about,
             ratios.len()
         ),

@@ -24,6 +24,8 @@ pub enum Command {
     Counters {},
     /// Begins all sums anew.
     CountersReset {},
+    /// Counts anew how late answers are; the other counters go on.
+    LatenessReset {},
     /// Writes a line for every request into a file.
     TraceStart {
         /// The file, replaced if it is there; relative to where the disk was started.
@@ -141,6 +143,7 @@ fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<Stri
             answer.insert("counters".to_owned(), value(&file.counters())?);
         }
         Command::CountersReset {} => file.reset_counters(),
+        Command::LatenessReset {} => file.reset_lateness(),
         Command::TraceStart { path } => file.start_trace(&path)?,
         Command::TraceStop {} => {
             answer.insert("requests".to_owned(), file.stop_trace()?.into());
@@ -209,6 +212,7 @@ mod tests {
         for known in [
             "timing",
             "counters_reset",
+            "lateness_reset",
             "trace_start",
             "faults_clear",
             "stop",
