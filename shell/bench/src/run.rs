@@ -11,7 +11,7 @@ use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
-use crate::overdue::Overdue;
+use crate::punctual::Punctuality;
 use crate::quality::Quality;
 use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{
@@ -503,9 +503,9 @@ fn verdict(
         let text = format!("the machine's processors were {:.0} % busy", busy * 100.0);
         limit = Some(text);
     }
-    let overdue = Overdue::of(&seen.disk.counters);
+    let punctuality = Punctuality::of(&seen.disk.counters);
     let resolution = experiment.search.resolution;
-    limit = overdue.complaint(resolution).or(limit);
+    limit = punctuality.complaint(resolution).or(limit);
     let rules = &experiment.search;
     let short = rules.quality.shortfall(&seen.load.viewed);
     let has_failed = seen.load.failure_share > rules.failures_max || !short.missed.is_empty();

@@ -409,6 +409,7 @@ impl Actuator {
         };
         rehearsal.prepare.learn(bytes, prepared - begun);
         // What came after its time, because the journey took longer than the drive, is not late for that.
+        let came = self.clock.wall(job.here);
         let due = self.clock.wall(times.ended.max(job.here));
         let start = due.checked_sub(rehearsal.send.expect(bytes)).unwrap_or(due);
         watch_until(start);
@@ -427,7 +428,7 @@ impl Actuator {
         let sent = Wall::now();
         rehearsal.send.learn(bytes, sent - sent_from);
         let mut state = self.lock();
-        state.tally.add_answer(due, sent);
+        state.tally.add_answer(came, due, sent);
         state
     }
 

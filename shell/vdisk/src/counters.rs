@@ -160,9 +160,9 @@ impl Tally {
         self.sums.untraced += 1;
     }
 
-    /// An answer that was due at one time and given at another.
-    pub(crate) fn add_answer(&mut self, due: Wall, given: Wall) {
-        self.lateness.add(due, given);
+    /// An answer to a request that came at one time, due at another, and given at a third.
+    pub(crate) fn add_answer(&mut self, came: Wall, due: Wall, given: Wall) {
+        self.lateness.add(came, due, given);
     }
 
     /// Lateness is counted anew; the sums go on.

@@ -23,19 +23,20 @@ pub struct Lateness {
     pub max_ns: u64,
     /// The earliest, before its time.
     pub early_max_ns: u64,
-    /// Time during which at least one answer was overdue.
-    pub overdue_ns: u64,
+    /// Sum over all answers of how late they were.
+    pub late_ns: u64,
+    /// Sum over all answers of the time from their requests' arrival, lateness included.
+    pub response_ns: u64,
 }
 
-/// Lateness as it is counted. Answers are given one after the other.
+/// Lateness as it is counted.
 #[derive(Debug)]
 pub(crate) struct LatenessTally {
     since: Instant,
     late_ns: Histogram<u32>,
     early_max: Duration,
-    overdue: Duration,
-    /// When the last late answer had been given: the next is looked at from here on.
-    overdue_until: Instant,
+    late: Duration,
+    response: Duration,
 }
 
 impl LatenessTally {
@@ -45,21 +46,18 @@ impl LatenessTally {
             since: now,
             late_ns: late_ns.expect("constant bounds in order"),
             early_max: Duration::ZERO,
-            overdue: Duration::ZERO,
-            overdue_until: now,
+            late: Duration::ZERO,
+            response: Duration::ZERO,
         }
     }
 
-    /// An answer that was due at one time and given at another.
-    pub(crate) fn add(&mut self, due: Instant, given: Instant) {
+    /// An answer to a request that came at one time, due at another, and given at a third.
+    pub(crate) fn add(&mut self, came: Instant, due: Instant, given: Instant) {
         let late = given.saturating_duration_since(due);
         self.late_ns.saturating_record(late.as_nanos() as u64);
+        self.late += late;
+        self.response += given.saturating_duration_since(came);
         self.early_max = self.early_max.max(due.saturating_duration_since(given));
-        if !late.is_zero() {
-            let from = self.overdue_until.max(due);
-            self.overdue += given.saturating_duration_since(from);
-            self.overdue_until = given;
-        }
     }
 
     pub(crate) fn lateness(&self, now: Instant) -> Lateness {
@@ -70,7 +68,8 @@ impl LatenessTally {
             p99_ns: self.late_ns.value_at_quantile(0.99),
             max_ns: self.late_ns.max(),
             early_max_ns: self.early_max.as_nanos() as u64,
-            overdue_ns: self.overdue.as_nanos() as u64,
+            late_ns: self.late.as_nanos() as u64,
+            response_ns: self.response.as_nanos() as u64,
         }
     }
 }
@@ -80,28 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_in_which_two_answers_were_overdue_counts_once() {
+    fn lateness_and_waiting_add_up_and_what_is_early_is_not_late() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut tally = LatenessTally::new(start);
-        tally.add(at(10), at(14));
-        tally.add(at(12), at(17));
-        tally.add(at(30), at(29));
-        tally.add(at(40), at(41));
+        tally.add(at(0), at(10), at(14));
+        tally.add(at(2), at(12), at(17));
+        tally.add(at(20), at(30), at(29));
         let late = tally.lateness(at(50));
-        assert_eq!((late.count, late.overdue_ns), (4, 8_000_000));
-        assert_eq!(
-            (late.elapsed_ns, late.early_max_ns),
-            (50_000_000, 1_000_000)
-        );
-    }
-
-    #[test]
-    fn what_was_overdue_before_is_not_counted_again() {
-        let start = Instant::now();
-        let at = |ms| start + Duration::from_millis(ms);
-        let mut tally = LatenessTally::new(at(100));
-        tally.add(at(80), at(103));
-        assert_eq!(tally.lateness(at(110)).overdue_ns, 3_000_000);
+        assert_eq!((late.count, late.elapsed_ns), (3, 50_000_000));
+        assert_eq!((late.late_ns, late.response_ns), (9_000_000, 38_000_000));
+        assert_eq!(late.early_max_ns, 1_000_000);
     }
 }

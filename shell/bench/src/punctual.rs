@@ -1,32 +1,32 @@
 //! Whether the emulated drive was on time enough to be the drive it stands for.
 //!
-//! A late answer does not hold up the drive, which goes on in its own time, only whoever waits for it.
-//! So what counts is not how late the latest were but what it comes to: a drive is not itself if all its
-//! answers are late by a short seek, unless the time in which any was overdue is so short that a rate would not be
-//! another for it; nor if it once stood still for long enough to make a viewer leave.
+//! A late answer does not hold up the drive, which goes on in its own time, only whoever waits for it. If
+//! waiting is longer by some share, whoever keeps a number of requests outstanding gets fewer answers by at most that
+//! share (Little's law), and by less the deeper the drive's queue is. So what counts is what lateness adds
+//! to the time from request to answer. And a drive that stood still once, for long enough to make a viewer leave, is
+//! not itself however rare that is.
 
 use serde_json::Value;
 
 /// Answers later than this, in model time, are no longer that drive's: about what one short seek takes.
 const LATENESS_MS_MAX: f64 = 5.0;
-/// The same if it is rare: while answers are overdue for less of a run than this part of a search's step,
-/// another rate would not be found.
+/// They change no rate that is looked for if they add less to waiting than this part of a search's step.
 const STEP_SHARE_MAX: f64 = 0.5;
 /// One answer as late as this in model time is a tenth of what a viewer waits for.
 const STANDSTILL_MS_MAX: f64 = 1_000.0;
 
 /// What the answers of a run came to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Overdue {
+pub(crate) struct Punctuality {
     /// How late 99 of 100 answers were at most, milliseconds of model time.
     p99_ms: f64,
     /// How late the latest was, milliseconds of model time.
     latest_ms: f64,
-    /// Of the time looked at, while at least one answer was overdue.
+    /// Lateness as a part of the time from request to answer, both summed over all.
     share: f64,
 }
 
-impl Overdue {
+impl Punctuality {
     /// From the counters of `headlong disk emulate`; what they do not have counts as nothing.
     pub(crate) fn of(counters: &Value) -> Self {
         let number = |name: &str| {
@@ -38,7 +38,7 @@ impl Overdue {
         Self {
             p99_ms: model_ns("lateness/p99_ns") / 1e6,
             latest_ms: model_ns("lateness/max_ns") / 1e6,
-            share: number("lateness/overdue_ns") / number("lateness/elapsed_ns").max(1.0),
+            share: number("lateness/late_ns") / number("lateness/response_ns").max(1.0),
         }
     }
 
@@ -55,7 +55,7 @@ impl Overdue {
         (self.p99_ms > LATENESS_MS_MAX && is_often).then(|| {
             format!(
                 "one in a hundred answers of the emulated drive was {:.1} ms of model time late, and \
-                 {:.1} % of the time some answer was overdue",
+                 lateness {:.1} % of all waiting for it",
                 self.p99_ms,
                 self.share * 100.0
             )
@@ -69,13 +69,13 @@ mod tests {
 
     use super::*;
 
-    /// In a minute of the wall's at ten times life.
-    fn complaint(p99_ns: u64, max_ns: u64, overdue_ns: u64) -> Option<String> {
+    /// At ten times life, after a hundred seconds of waiting in all.
+    fn complaint(p99_ns: u64, max_ns: u64, late_ns: u64) -> Option<String> {
         let lateness = json!({
-            "elapsed_ns": 60e9, "p99_ns": p99_ns, "max_ns": max_ns, "overdue_ns": overdue_ns,
+            "p99_ns": p99_ns, "max_ns": max_ns, "late_ns": late_ns, "response_ns": 100e9,
         });
         let sums = json!({"time_scale": 10.0, "lateness": lateness});
-        Overdue::of(&json!({"counters": sums})).complaint(0.04)
+        Punctuality::of(&json!({"counters": sums})).complaint(0.04)
     }
 
     #[test]
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn late_answers_count_when_they_come_to_more_than_half_a_step_of_the_search() {
-        assert_eq!(complaint(3_000_000, 40_000_000, 1_100_000_000), None);
-        let often = complaint(3_000_000, 40_000_000, 1_300_000_000);
+    fn late_answers_count_when_they_lengthen_waiting_by_more_than_half_a_step_of_the_search() {
+        assert_eq!(complaint(3_000_000, 40_000_000, 1_900_000_000), None);
+        let often = complaint(3_000_000, 40_000_000, 2_200_000_000);
         let text = often.expect("a complaint");
         assert!(text.contains("30.0 ms") && text.contains("2.2 %"), "{text}");
     }
@@ -99,6 +99,6 @@ mod tests {
 
     #[test]
     fn a_drive_that_never_answered_has_nothing_overdue() {
-        assert_eq!(Overdue::of(&json!(null)).complaint(0.04), None);
+        assert_eq!(Punctuality::of(&json!(null)).complaint(0.04), None);
     }
 }
