@@ -18,7 +18,7 @@ pub fn comparison_page(experiment: &Experiment, compared: &Compared, command: &s
         (0, 0) => experiment.about.clone(),
         (_, 0) => format!("{} Every ratio that must be reached is.", experiment.about),
         (_, missed) => format!(
-            "{} Of {} ratios, {missed} are below what must be reached, or not settled.",
+            "{} Ratios below what must be reached, or not settled: {missed} of {}.",
             experiment.about,
             ratios.len()
         ),
