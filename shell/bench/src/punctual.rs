@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_never_answered_has_nothing_overdue() {
+    fn a_drive_that_never_answered_was_never_late() {
         assert_eq!(Punctuality::of(&json!(null)).complaint(0.04), None);
     }
 }
