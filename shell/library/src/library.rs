@@ -36,12 +36,17 @@ const TITLES_PER_LOCK: usize = 128;
 pub struct LibraryOptions {
     /// How long what was found on disk is believed; zero asks the disk each time.
     pub revalidate: Duration,
+    /// How long after its last change a directory is believed to show the next one: longer than a
+    /// tick of its file system's clock.
+    pub settle: Duration,
 }
 
 impl Default for LibraryOptions {
     fn default() -> Self {
         Self {
             revalidate: Duration::from_secs(1),
+            // FAT's clock ticks every two seconds, the slowest of all.
+            settle: Duration::from_secs(3),
         }
     }
 }
@@ -123,7 +128,7 @@ pub struct Library {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    options: LibraryOptions,
+    pub(crate) options: LibraryOptions,
     began: Instant,
     pub(crate) maker: Maker,
     catalogue: RwLock<Catalogue>,
@@ -263,6 +268,14 @@ impl Library {
     pub fn rescan(&self) -> Changes {
         let mut last = lock(&self.inner.last_scan);
         self.inner.rescan(&mut last)
+    }
+
+    /// As [`Library::rescan`], but does not look at the files in directories in which no name came or went,
+    /// but for manifests: a file that was written anew in its place is noticed when it is asked for. At
+    /// least once an hour everything is looked at.
+    pub fn refresh(&self) -> Changes {
+        let mut last = lock(&self.inner.last_scan);
+        self.inner.refresh(&mut last)
     }
 }
 

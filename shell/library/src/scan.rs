@@ -1,21 +1,30 @@
 //! A scan of all roots, and what it changes.
 //!
 //! The one idea: the walk takes its time and holds no lock that a reader needs; the new catalogue
-//! is built beside the old one and takes its place at once.
+//! is built beside the old one and takes its place at once. If the walk finds what the last one found,
+//! the old one stays.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use crate::catalogue::{Catalogue, Located, build};
-use crate::identity::Identity;
+use crate::identity::{Identity, is_regular};
 use crate::library::{Inner, lock};
 use crate::manifest::{Manifests, titles};
-use crate::walk::{Counts, RootScan, walk};
+use crate::walk::{Before, Counts, Listing, Listings, RootScan, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
 const WARNINGS_MAX: usize = 10_000;
+
+/// How often everything is looked at, whatever the directories say: some file systems do not keep
+/// their directories' times, and a file that nobody asks for may have been written in its place.
+const WHOLE_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Files looked up under one hold of the lock: well below a millisecond.
+const FILES_PER_LOCK: usize = 1024;
 
 /// What a further scan found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,14 +48,49 @@ pub(crate) struct LastScan {
     pub(crate) manifests: Manifests,
     pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
     pub(crate) counts: Counts,
+    /// By root.
+    listings: Vec<Listings>,
+    /// When everything was looked at.
+    whole_at: Option<Instant>,
 }
 
 impl Inner {
     /// Walks all roots and puts what they hold in the place of what was known.
     pub(crate) fn rescan(&self, last: &mut LastScan) -> Changes {
+        let now = Instant::now();
+        last.listings.clear();
+        let changes = self.look(last);
+        last.whole_at = Some(now);
+        changes
+    }
+
+    /// The same, but for files in directories that are as they were; everything now and then.
+    pub(crate) fn refresh(&self, last: &mut LastScan) -> Changes {
+        match last.whole_at {
+            Some(at) if at.elapsed() < WHOLE_INTERVAL => self.look(last),
+            _ => self.rescan(last),
+        }
+    }
+
+    fn look(&self, last: &mut LastScan) -> Changes {
         let began_ns = self.now_ns();
+        let mut scans = self.walk_all(last);
+        last.listings = scans
+            .iter_mut()
+            .map(|scan| std::mem::take(&mut scan.listings))
+            .collect();
+        if !self.is_changed(&scans) {
+            let gone_streams = std::mem::take(&mut *lock(&self.writer));
+            return Changes {
+                gone_streams,
+                ..Changes::default()
+            };
+        }
         let mut found = Found::default();
-        for (root, scan) in self.walk_all(&last.manifests).into_iter().enumerate() {
+        for (root, scan) in scans.into_iter().enumerate() {
+            for listing in &scan.unchanged {
+                found.locate(self.unchanged(root, listing, began_ns));
+            }
             found.add(root, scan, began_ns);
         }
         let (titles, odd) = titles(&found.manifests);
@@ -81,13 +125,21 @@ impl Inner {
     }
 
     /// Walks the roots side by side: they may lie on different disks.
-    fn walk_all(&self, known: &Manifests) -> Vec<RootScan> {
+    fn walk_all(&self, last: &LastScan) -> Vec<RootScan> {
+        let before = |root: usize| Before {
+            manifests: &last.manifests,
+            listings: last.listings.get(root),
+            settle: self.options.settle,
+        };
         if let [only] = self.roots() {
-            return vec![walk(only, known)];
+            return vec![walk(only, before(0))];
         }
         std::thread::scope(|scope| {
-            let start = |root| scope.spawn(move || walk(root, known));
-            let threads: Vec<_> = self.roots().iter().map(start).collect();
+            let start = |(index, root)| {
+                let before = before(index);
+                scope.spawn(move || walk(root, before))
+            };
+            let threads: Vec<_> = self.roots().iter().enumerate().map(start).collect();
             let finish = |thread: std::thread::ScopedJoinHandle<'_, RootScan>| {
                 thread
                     .join()
@@ -95,6 +147,56 @@ impl Inner {
             };
             threads.into_iter().map(finish).collect()
         })
+    }
+
+    /// Whether the roots hold anything that the catalogue does not have just so.
+    fn is_changed(&self, scans: &[RootScan]) -> bool {
+        let is_new =
+            |catalogue: &Catalogue, root: usize, (path, identity): &(Arc<str>, Identity)| {
+                let entry = catalogue.files.get(path);
+                entry.is_none_or(|entry| entry.root == root && entry.identity != *identity)
+            };
+        let has_new = |(root, scan): (usize, &RootScan)| {
+            let mut some = scan.files.chunks(FILES_PER_LOCK);
+            some.any(|files| {
+                self.read(|catalogue| files.iter().any(|file| is_new(catalogue, root, file)))
+            })
+        };
+        scans.iter().any(|scan| scan.is_changed) || scans.iter().enumerate().any(has_new)
+    }
+
+    /// The files of a directory that is as it was: as they are known, or as they are if they are not.
+    fn unchanged(&self, root: usize, listing: &Listing, now_ns: u64) -> Vec<(Arc<str>, Located)> {
+        let known = |catalogue: &Catalogue, path: &Arc<str>| {
+            let entry = catalogue
+                .files
+                .get(path)
+                .filter(|entry| entry.root == root)?;
+            Some((entry.identity, entry.checked_ns.load(Ordering::Relaxed)))
+        };
+        let mut files = Vec::with_capacity(listing.files.len());
+        for some in listing.files.chunks(FILES_PER_LOCK) {
+            files.extend(self.read(|catalogue| {
+                let with_known = some.iter().map(|path| (path, known(catalogue, path)));
+                with_known.collect::<Vec<_>>()
+            }));
+        }
+        // Another root's file of the same name may have hidden it, and be gone.
+        let look = |path: &str| {
+            let stat = self.roots()[root].stat(path).ok();
+            let stat = stat.filter(is_regular)?;
+            Some((Identity::of(&stat), now_ns))
+        };
+        let located = files.into_iter().filter_map(|(path, known)| {
+            let (identity, checked_ns) = known.or_else(|| look(path))?;
+            let located = Located {
+                root,
+                identity,
+                checked_ns,
+            };
+            Some((Arc::clone(path), located))
+        });
+        located.collect()
     }
 
     /// Says what is odd that was not odd before, and remembers it all.
@@ -124,11 +226,9 @@ impl Inner {
             };
             lock(&self.maker.ground.late_warnings).retain(broken);
         });
-        *last = LastScan {
-            manifests: found.manifests,
-            warnings,
-            counts: found.counts,
-        };
+        last.manifests = found.manifests;
+        last.warnings = warnings;
+        last.counts = found.counts;
     }
 }
 
@@ -142,15 +242,23 @@ struct Found {
 }
 
 impl Found {
-    /// Adds one root; what a root before it has under the same path stays.
+    /// Adds files of a root; what a root before it has under the same path stays.
+    fn locate(&mut self, files: impl IntoIterator<Item = (Arc<str>, Located)>) {
+        for (path, file) in files {
+            self.located.entry(path).or_insert(file);
+        }
+    }
+
+    /// Adds what was looked at of one root.
     fn add(&mut self, root: usize, scan: RootScan, checked_ns: u64) {
-        for (path, identity) in scan.files {
-            self.located.entry(path).or_insert(Located {
+        self.locate(scan.files.into_iter().map(|(path, identity)| {
+            let located = Located {
                 root,
                 identity,
                 checked_ns,
-            });
-        }
+            };
+            (path, located)
+        }));
         for (path, manifest) in scan.manifests {
             if self
                 .located

@@ -1,7 +1,14 @@
 //! Everything that is in one root, by name and by `stat`, and its manifests.
+//!
+//! The one idea: what comes into a directory, leaves it or changes its name changes the directory's own times,
+//! so a directory that is as it was holds the names that it held, and its files need not be looked
+//! at one by one. Manifests are, since titles hang on them.
 
+use std::collections::HashMap;
 use std::ffi::CStr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
@@ -42,54 +49,94 @@ impl Counts {
     }
 }
 
+/// One directory as it was when its names were read.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    identity: Identity,
+    /// Whether whatever came later shows in its identity.
+    is_settled: bool,
+    /// Files but for manifests.
+    pub(crate) files: Vec<Arc<str>>,
+    manifests: Vec<Arc<str>>,
+    below: Vec<String>,
+    counts: Counts,
+}
+
+/// Directories by path.
+pub(crate) type Listings = HashMap<String, Arc<Listing>>;
+
 /// What one root holds.
 #[derive(Debug, Default)]
 pub(crate) struct RootScan {
+    /// Files that were looked at.
     pub(crate) files: Vec<(Arc<str>, Identity)>,
+    /// Directories whose files were not looked at, because no name came or went; manifests were.
+    pub(crate) unchanged: Vec<Arc<Listing>>,
+    /// All directories.
+    pub(crate) listings: Listings,
+    /// Whether there are other names than before, or nobody can tell.
+    pub(crate) is_changed: bool,
     pub(crate) manifests: Manifests,
     pub(crate) counts: Counts,
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Walks `root`; manifests whose version is in `known` are not read again.
-pub(crate) fn walk(root: &Root, known: &Manifests) -> RootScan {
+/// What earlier scans of a root found, and how far that is believed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before<'a> {
+    /// Manifests; those whose version is here are not read again.
+    pub(crate) manifests: &'a Manifests,
+    /// Directories; those that are as they are here are not listed again. None if all are to be.
+    pub(crate) listings: Option<&'a Listings>,
+    /// See [`crate::LibraryOptions::settle`].
+    pub(crate) settle: Duration,
+}
+
+/// Walks `root`.
+pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
     let mut scan = RootScan::default();
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
+    let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
-        match list(root, &directory, &mut scan) {
-            Ok(below) if depth < DEPTH_MAX => {
-                pending.extend(below.into_iter().map(|path| (path, depth + 1)));
+        match list(root, &directory, before, &mut scan) {
+            Ok(listing) => {
+                file_count += listing.files.len() + listing.manifests.len();
+                scan.counts.add(&listing.counts);
+                let below = listing.below.iter();
+                match depth < DEPTH_MAX {
+                    true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
+                    false => scan.warnings.extend(below.map(|path| too_deep(path))),
+                }
+                scan.listings.insert(directory, listing);
             }
-            Ok(below) => {
-                let deep = below.into_iter().map(|path| {
-                    Warning::new(
-                        &path,
-                        format!("it is more than {DEPTH_MAX} directories deep and is not listed"),
-                    )
-                });
-                scan.warnings.extend(deep);
-            }
-            // It went away, or became something else, since it was listed.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(errno) => {
-                let reason = format!("it cannot be listed ({errno}); its files are left out");
-                scan.warnings.push(Warning::new(&directory, reason));
+                scan.is_changed = true;
+                // It went away, or became something else, since it was listed.
+                if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
+                    let reason = format!("it cannot be listed ({errno}); its files are left out");
+                    scan.warnings.push(Warning::new(&directory, reason));
+                }
             }
         }
-        if scan.files.len() > FILES_MAX {
+        if file_count > FILES_MAX {
             let reason = format!("more than {FILES_MAX} files; the rest is found when asked for");
-            scan.warnings.push(Warning::new(&directory, reason));
+            scan.warnings.push(Warning::new("", reason));
             break;
         }
     }
-    scan.counts.files = scan.files.len() as u64;
-    read_manifests(root, known, &mut scan);
+    scan.counts.files = file_count as u64;
+    read_manifests(root, before.manifests, &mut scan);
     scan
+}
+
+fn too_deep(path: &str) -> Warning {
+    let reason = format!("it is more than {DEPTH_MAX} directories deep and is not listed");
+    Warning::new(path, reason)
 }
 
 fn read_manifests(root: &Root, known: &Manifests, scan: &mut RootScan) {
     for (path, identity) in &scan.files {
-        if !matches!(file_kind(path), FileKind::Hls | FileKind::Dash) {
+        if !is_manifest(path) {
             continue;
         }
         let manifest = match known.get(path) {
@@ -100,64 +147,137 @@ fn read_manifests(root: &Root, known: &Manifests, scan: &mut RootScan) {
     }
 }
 
-/// Takes in the files of one directory; the directories below it come back.
-///
-/// The entries are looked up in the order of their inodes, not of the directory's hash: on a
-/// cold hard disk that is the difference between one sweep and a seek for each.
-fn list(root: &Root, directory: &str, scan: &mut RootScan) -> Result<Vec<String>, Errno> {
+/// One directory: as it was, if it is as it was, or listed anew, and its files looked at.
+fn list(
+    root: &Root,
+    directory: &str,
+    before: Before<'_>,
+    scan: &mut RootScan,
+) -> Result<Arc<Listing>, Errno> {
     let fd = root.open_directory(directory)?;
-    let mut entries = Vec::new();
-    for entry in Dir::read_from(&fd)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        entries.push((entry.ino(), entry.file_type(), name.to_owned()));
+    let identity = Identity::of_open(&fd)?;
+    let known = before.listings.and_then(|listings| listings.get(directory));
+    if let Some(known) = known.filter(|known| known.is_settled && known.identity == identity) {
+        look_again(&fd, &known.manifests, scan);
+        scan.unchanged.push(Arc::clone(known));
+        return Ok(Arc::clone(known));
     }
-    entries.sort_unstable_by_key(|(ino, _, _)| *ino);
-    let mut below = Vec::new();
-    for (_, kind, name) in &entries {
-        let Ok(text) = name.to_str() else {
-            scan.counts.not_utf8 += 1;
-            continue;
-        };
-        if text.starts_with('.') {
-            scan.counts.hidden += 1;
-            continue;
-        }
-        let path = match directory {
-            "" => text.to_string(),
-            _ => format!("{directory}/{text}"),
-        };
-        match kind {
-            FileType::Directory => below.push(path),
-            FileType::RegularFile | FileType::Unknown => {
-                take_in(&fd, name, path, &mut below, scan);
-            }
-            FileType::Symlink => scan.counts.links += 1,
-            _ => scan.counts.special += 1,
-        }
-    }
-    Ok(below)
+    let mut listing = Listing {
+        identity,
+        is_settled: is_settled(identity.ctime_ns, SystemTime::now(), before.settle),
+        files: Vec::new(),
+        manifests: Vec::new(),
+        below: Vec::new(),
+        counts: Counts::default(),
+    };
+    listing.fill(&fd, directory, scan)?;
+    scan.is_changed |= known.is_none_or(|known| !known.has_names_of(&listing));
+    Ok(Arc::new(listing))
 }
 
-/// Looks at one entry that is a file, or of which the directory does not say what it is.
-fn take_in(
-    directory: &impl std::os::fd::AsFd,
-    name: &CStr,
-    path: String,
-    below: &mut Vec<String>,
-    scan: &mut RootScan,
-) {
-    // It may have gone since it was listed; then it is simply not there.
-    let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
-        return;
-    };
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => below.push(path),
-        FileType::Symlink => scan.counts.links += 1,
-        _ if is_regular(&stat) => scan.files.push((Arc::from(path), Identity::of(&stat))),
-        _ => scan.counts.special += 1,
+/// Whether a change at `now` or later shows in a time of change: clocks of file systems tick, some
+/// every two seconds, and may not be ours.
+fn is_settled(ctime_ns: i128, now: SystemTime, settle: Duration) -> bool {
+    let now = now.duration_since(SystemTime::UNIX_EPOCH);
+    let now_ns = now.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
+    now_ns - ctime_ns >= i128::try_from(settle.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// Looks at manifests in a directory that is as it was: they may have been written anew in their place.
+fn look_again(directory: &impl AsFd, manifests: &[Arc<str>], scan: &mut RootScan) {
+    for path in manifests {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if is_regular(&stat) => {
+                scan.files.push((Arc::clone(path), Identity::of(&stat)));
+            }
+            _ => scan.is_changed = true,
+        }
+    }
+}
+
+impl Listing {
+    fn has_names_of(&self, other: &Self) -> bool {
+        (&self.files, &self.manifests, &self.below, &self.counts)
+            == (&other.files, &other.manifests, &other.below, &other.counts)
+    }
+
+    /// Takes in what is in a directory.
+    ///
+    /// The entries are looked up in the order of their inodes, not of the directory's hash: on a
+    /// cold hard disk that is the difference between one sweep and a seek for each.
+    fn fill(&mut self, fd: &impl AsFd, directory: &str, scan: &mut RootScan) -> Result<(), Errno> {
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(fd)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            entries.push((entry.ino(), entry.file_type(), name.to_owned()));
+        }
+        entries.sort_unstable_by_key(|(ino, _, _)| *ino);
+        for (_, kind, name) in &entries {
+            let Ok(text) = name.to_str() else {
+                self.counts.not_utf8 += 1;
+                continue;
+            };
+            if text.starts_with('.') {
+                self.counts.hidden += 1;
+                continue;
+            }
+            let path = match directory {
+                "" => text.to_string(),
+                _ => format!("{directory}/{text}"),
+            };
+            match kind {
+                FileType::Directory => self.below.push(path),
+                FileType::RegularFile | FileType::Unknown => self.take_in(fd, name, path, scan),
+                FileType::Symlink => self.counts.links += 1,
+                _ => self.counts.special += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at one entry that is a file, or of which the directory does not say what it is.
+    fn take_in(&mut self, directory: &impl AsFd, name: &CStr, path: String, scan: &mut RootScan) {
+        // It may have gone since it was listed; then it is simply not there.
+        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return;
+        };
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => self.below.push(path),
+            FileType::Symlink => self.counts.links += 1,
+            _ if is_regular(&stat) => {
+                let path: Arc<str> = Arc::from(path);
+                match is_manifest(&path) {
+                    true => self.manifests.push(Arc::clone(&path)),
+                    false => self.files.push(Arc::clone(&path)),
+                }
+                scan.files.push((path, Identity::of(&stat)));
+            }
+            _ => self.counts.special += 1,
+        }
+    }
+}
+
+fn is_manifest(path: &str) -> bool {
+    matches!(file_kind(path), FileKind::Hls | FileKind::Dash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_believed_once_a_tick_of_its_clock_has_passed_since_its_change() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let settled =
+            |ctime_secs: i128| is_settled(ctime_secs * 1_000_000_000, now, Duration::from_secs(2));
+        assert!(settled(98) && settled(-5));
+        assert!(!settled(99) && !settled(100));
+        // The clock of a server elsewhere may be ahead.
+        assert!(!settled(200));
     }
 }

@@ -187,6 +187,7 @@ fn what_was_just_checked_is_believed_for_a_while() {
     tree.write("film.mp4", "one");
     let options = headlong_library::LibraryOptions {
         revalidate: std::time::Duration::from_secs(3600),
+        ..headlong_library::LibraryOptions::default()
     };
     let library = Library::scan_with(&[tree.path()], options).expect("scanned");
     let entry = resolve(&library, "film.mp4");

@@ -15,6 +15,7 @@ use crate::sizes::{Sizes, Who};
 pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
+        ..LibraryOptions::default()
     };
     let library = Library::scan_with(&config.roots, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();

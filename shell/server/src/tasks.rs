@@ -76,7 +76,7 @@ async fn sweep(state: &MediaState, rescan: Duration, scanned: &Notify) {
         let library = state.library.clone();
         let gone = tokio::task::spawn_blocking(move || {
             if is_due {
-                library.rescan().gone_streams
+                library.refresh().gone_streams
             } else {
                 library.take_gone_streams()
             }

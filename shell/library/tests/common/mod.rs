@@ -54,6 +54,7 @@ impl Tree {
 pub fn scan(roots: &[PathBuf]) -> Library {
     let options = LibraryOptions {
         revalidate: Duration::ZERO,
+        ..LibraryOptions::default()
     };
     Library::scan_with(roots, options).expect("the roots are fine")
 }

@@ -1,0 +1,189 @@
+//! Scans that look only where something changed.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use common::{Tree, fixture, resolve};
+use headlong_library::{Changes, Library, LibraryOptions};
+use proptest::prelude::*;
+
+/// Longer than a tick of the clock of the file systems that tests are run on.
+const TICK: Duration = Duration::from_millis(25);
+
+/// A library that believes directories at once; what is changed from now on shows.
+fn believing(roots: &[PathBuf]) -> Library {
+    let library = scanned(roots, Duration::ZERO);
+    sleep(TICK);
+    library
+}
+
+fn scanned(roots: &[PathBuf], settle: Duration) -> Library {
+    let options = LibraryOptions {
+        revalidate: Duration::ZERO,
+        settle,
+    };
+    Library::scan_with(roots, options).expect("the roots are fine")
+}
+
+#[test]
+fn what_came_and_went_is_found_and_the_files_beside_it_keep_their_ids() {
+    let tree = Tree::new();
+    tree.write("a/kept.mp4", "k").write("b/kept.mp4", "k");
+    tree.write("b/gone.mp4", "g").write("b/c/deep.mp4", "d");
+    let library = believing(&[tree.path()]);
+    let ids = |library: &Library| {
+        ["a/kept.mp4", "b/kept.mp4", "b/c/deep.mp4"].map(|path| resolve(library, path).stream.id)
+    };
+    let before = ids(&library);
+    let gone = resolve(&library, "b/gone.mp4").stream.id;
+    fs::remove_file(tree.at("b/gone.mp4")).expect("deleted");
+    tree.write("b/new.mp4", "n").write("new/far.mp4", "f");
+    let changes = library.refresh();
+    assert_eq!((changes.added, changes.removed, changes.changed), (2, 1, 0));
+    assert_eq!(changes.gone_streams, [gone]);
+    assert_eq!(ids(&library), before);
+    assert_eq!(library.titles().len(), 5);
+    assert_eq!(library.refresh(), Changes::default());
+}
+
+#[test]
+fn a_folder_that_goes_takes_all_below_it_along() {
+    let tree = Tree::new();
+    tree.write("a/x.mp4", "x").write("a/b/c/y.mp4", "y");
+    tree.write("z.mp4", "z");
+    let library = believing(&[tree.path()]);
+    fs::remove_dir_all(tree.at("a")).expect("deleted");
+    let changes = library.refresh();
+    assert_eq!((changes.added, changes.removed), (0, 2));
+    assert_eq!(library.counts().files, 1);
+}
+
+#[test]
+fn a_file_written_in_its_place_is_noticed_when_it_is_asked_for_or_when_all_are_looked_at() {
+    let tree = Tree::new();
+    tree.write("d/film.mp4", "one").write("d/other.mp4", "one");
+    let library = believing(&[tree.path()]);
+    tree.write("d/film.mp4", "longer")
+        .write("d/other.mp4", "longer");
+    assert_eq!(library.refresh(), Changes::default());
+    assert_eq!(resolve(&library, "d/film.mp4").size, 6);
+    assert_eq!(library.rescan().changed, 1);
+}
+
+#[test]
+fn a_manifest_written_in_its_place_gives_its_files_a_new_order() {
+    let tree = Tree::new();
+    tree.write("t/v.m3u8", fixture("hls_fmp4.m3u8"));
+    for name in ["init.mp4", "1.m4s", "2.m4s"] {
+        tree.write(&format!("t/{name}"), name);
+    }
+    let library = believing(&[tree.path()]);
+    assert_eq!(resolve(&library, "t/1.m4s").part, 1);
+    let text = fixture("hls_fmp4.m3u8").replace("1.m4s", "x");
+    let text = text.replace("2.m4s", "1.m4s").replace("\nx\n", "\n2.m4s\n");
+    tree.write("t/v.m3u8", text);
+    assert_eq!(library.refresh().changed, 1);
+    assert_eq!(resolve(&library, "t/1.m4s").part, 2);
+}
+
+#[test]
+fn a_directory_that_changed_a_moment_ago_is_not_believed_yet() {
+    let tree = Tree::new();
+    tree.write("d/film.mp4", "one");
+    let library = scanned(&[tree.path()], Duration::from_secs(3600));
+    assert_eq!(library.refresh(), Changes::default());
+    tree.write("d/film.mp4", "longer");
+    assert_eq!(library.refresh().changed, 1);
+}
+
+#[test]
+fn what_another_root_hid_is_found_when_that_goes() {
+    let (first, second) = (Tree::new(), Tree::new());
+    first.write("d/film.mp4", "first").write("d/more.mp4", "m");
+    second.write("d/film.mp4", "the second");
+    let library = believing(&[first.path(), second.path()]);
+    assert_eq!(resolve(&library, "d/film.mp4").root, 0);
+    fs::remove_file(first.at("d/film.mp4")).expect("deleted");
+    let changes = library.refresh();
+    assert_eq!((changes.changed, changes.removed), (1, 0));
+    let entry = resolve(&library, "d/film.mp4");
+    assert_eq!((entry.root, entry.size), (1, 10));
+}
+
+/// Something that happens to a tree. Files are of one size, so that only names tell.
+#[derive(Debug, Clone)]
+enum Deed {
+    Write(u8),
+    Remove(u8),
+    Rename(u8, u8),
+    RemoveFolder(u8),
+    Ask(u8),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    let file = 0u8..12;
+    prop_oneof![
+        3 => file.clone().prop_map(Deed::Write),
+        2 => file.clone().prop_map(Deed::Remove),
+        2 => (file.clone(), file.clone()).prop_map(|(from, to)| Deed::Rename(from, to)),
+        1 => (0u8..4).prop_map(Deed::RemoveFolder),
+        1 => file.prop_map(Deed::Ask),
+    ]
+}
+
+/// Twelve files in four folders, one of them below another.
+fn path(file: u8) -> String {
+    format!("{}/{}.mp4", folder(file % 4), file / 4)
+}
+
+fn folder(number: u8) -> &'static str {
+    ["a", "b", "b/c", "d"][usize::from(number)]
+}
+
+fn apply(deed: &Deed, tree: &Tree, library: &Library) {
+    // What is not there cannot go; that changes nothing.
+    match deed {
+        Deed::Write(file) => {
+            tree.write(&path(*file), "x");
+        }
+        Deed::Remove(file) => drop(fs::remove_file(tree.at(&path(*file)))),
+        Deed::Rename(from, to) => {
+            drop(fs::rename(tree.at(&path(*from)), tree.at(&path(*to))));
+        }
+        Deed::RemoveFolder(number) => drop(fs::remove_dir_all(tree.at(folder(*number)))),
+        Deed::Ask(file) => drop(library.resolve(&path(*file))),
+    }
+}
+
+fn names(library: &Library) -> (BTreeSet<String>, u64) {
+    let titles = library.titles();
+    let paths = titles.iter().map(|title| title.path.to_string());
+    (paths.collect(), library.counts().files)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_library_that_looks_where_something_changed_knows_what_one_knows_that_looks_everywhere(
+        rounds in prop::collection::vec(prop::collection::vec(deed(), 0..6), 1..6),
+    ) {
+        let tree = Tree::new();
+        tree.write("a/0.mp4", "x").write("b/c/0.mp4", "x");
+        let library = believing(&[tree.path()]);
+        for deeds in rounds {
+            for deed in &deeds {
+                apply(deed, &tree, &library);
+            }
+            library.refresh();
+            sleep(TICK);
+            let whole = scanned(&[tree.path()], Duration::ZERO);
+            prop_assert_eq!(names(&library), names(&whole), "{:?}", deeds);
+        }
+    }
+}
