@@ -23,6 +23,9 @@ pub struct DiskPattern {
     pub bytes: u64,
     /// Seconds of model time that were looked at.
     pub seconds: f64,
+    /// Share of them in which the drive worked on something; `None` if its trace does not tell.
+    #[serde(default)]
+    pub busy_share: Option<f64>,
     /// Sequences of adjacent requests: each begins with a seek (libception 5.5).
     pub sequences: u64,
     /// Bytes for each of them.
@@ -61,19 +64,28 @@ impl DiskPattern {
         let middle = part.len().saturating_sub(EXCERPT_REQUESTS) / 2;
         let excerpt = part.iter().skip(middle).take(EXCERPT_REQUESTS);
         let excerpt = excerpt.map(|access| (access.lba(), access.access.length_bytes / 512));
-        Self::of_sequences(&sequences, Duration(to - from), excerpt.collect())
+        let length = Duration(to - from);
+        let work = all
+            .iter()
+            .map(|access| Some((access.started_ns, access.ended_ns?)));
+        let busy = busy(work, origin + from, origin + to);
+        Self::of_sequences(&sequences, length, busy, excerpt.collect())
     }
 
     /// Of sequences that somebody else put together.
     pub(crate) fn of_sequences(
         sequences: &Sequences,
         length: Duration,
+        busy: Option<Duration>,
         excerpt: Vec<(u64, u64)>,
     ) -> Self {
+        // Whoever counts by ends of requests counts all of the first.
+        let share = |busy: Duration| (busy.as_secs_f64() / length.as_secs_f64()).min(1.0);
         Self {
             requests: sequences.requests(),
             bytes: sequences.bytes(),
             seconds: length.as_secs_f64(),
+            busy_share: busy.filter(|_| length > Duration::ZERO).map(share),
             sequences: sequences.sequences(),
             bytes_per_sequence: sequences.mean_bytes().unwrap_or(0.0),
             sequence_cdf: sequences
@@ -92,6 +104,7 @@ impl DiskPattern {
     pub(crate) fn accesses(&self) -> Vec<DiskAccess> {
         let access = |(lba, sectors): &(u64, u64)| DiskAccess {
             started_ns: 0,
+            ended_ns: None,
             access: Access {
                 start_bytes: lba * 512,
                 length_bytes: sectors * 512,
@@ -113,13 +126,28 @@ impl DiskPattern {
     }
 }
 
+/// For how long between two times at least one request was worked on, from beginnings and ends in the
+/// order of beginnings; `None` if one of them is not known. Arms of one drive work at the same time.
+fn busy(work: impl Iterator<Item = Option<(u64, u64)>>, from: u64, to: u64) -> Option<Duration> {
+    let (mut sum, mut done) = (0, from);
+    for request in work {
+        let (started, ended) = request?;
+        let (started, ended) = (started.max(done), ended.min(to));
+        sum += ended.saturating_sub(started);
+        done = done.max(ended);
+    }
+    Some(Duration(sum))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn access(second: u64, lba: u64) -> DiskAccess {
+        let started_ns = 7_000_000_000 + second * 1_000_000_000;
         DiskAccess {
-            started_ns: 7_000_000_000 + second * 1_000_000_000,
+            started_ns,
+            ended_ns: Some(started_ns + 250_000_000),
             access: Access {
                 start_bytes: lba * 512,
                 length_bytes: 4096,
@@ -137,6 +165,16 @@ mod tests {
         assert_eq!((pattern.requests, pattern.sequences), (5, 5));
         assert_eq!(pattern.rate(), 5.0 * 4096.0 / 4.0);
         assert_eq!(pattern.excerpt[0], (2000, 8));
+        // What began with the last moment was not worked on before it.
+        assert_eq!(pattern.busy_share, Some(0.25));
+    }
+
+    #[test]
+    fn a_drive_is_busy_once_however_many_arms_it_has_and_only_in_the_time_looked_at() {
+        let work = [(0, 4), (3, 6), (5, 6), (8, 20)].map(Some);
+        assert_eq!(busy(work.into_iter(), 2, 10), Some(Duration(6)));
+        assert_eq!(busy([Some((0, 4)), None].into_iter(), 2, 10), None);
+        assert_eq!(busy([].into_iter(), 2, 10), Some(Duration(0)));
     }
 
     #[test]

@@ -35,6 +35,7 @@ fn trace(streams: u64, run: u64) -> Vec<DiskAccess> {
         };
         DiskAccess {
             started_ns: index,
+            ended_ns: None,
             access,
         }
     };

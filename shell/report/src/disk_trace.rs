@@ -6,7 +6,7 @@ use headlong_stats::Access;
 
 /// Bytes of a sector: the unit of addresses in a trace, whatever the drive has inside.
 const SECTOR_BYTES: u64 = 512;
-/// The columns that a trace must have. `started_ns` may be missing.
+/// The columns that a trace must have. `started_ns` and `ended_ns` may be missing.
 const NEEDED: [&str; 3] = ["lba", "sectors", "direction"];
 
 /// One request of a trace.
@@ -14,6 +14,8 @@ const NEEDED: [&str; 3] = ["lba", "sectors", "direction"];
 pub struct DiskAccess {
     /// When the drive began to work on it, in nanoseconds; 0 if the trace does not say.
     pub started_ns: u64,
+    /// When it had done with it; `None` if the trace does not say.
+    pub ended_ns: Option<u64>,
     /// Where, how long, and which way.
     pub access: Access,
 }
@@ -88,12 +90,12 @@ pub fn read_disk_trace(mut trace: impl BufRead) -> Result<Vec<DiskAccess>, DiskT
     let column = |name| place(name).ok_or(DiskTraceError::NoColumn(name));
     let [lba, sectors, direction] = NEEDED;
     let places = [column(lba)?, column(sectors)?, column(direction)?];
-    let started = place("started_ns");
+    let times = [place("started_ns"), place("ended_ns")];
     let mut accesses = Vec::new();
     for (index, line) in trace.lines().enumerate() {
         let line = line.map_err(DiskTraceError::Unreadable)?;
         if !line.is_empty() {
-            accesses.push(read_line(&line, index + 2, places, started)?);
+            accesses.push(read_line(&line, index + 2, places, times)?);
         }
     }
     accesses.sort_by_key(|access| access.started_ns);
@@ -104,7 +106,7 @@ fn read_line(
     line: &str,
     number: usize,
     [lba, sectors, direction]: [usize; 3],
-    started: Option<usize>,
+    [started, ended]: [Option<usize>; 2],
 ) -> Result<DiskAccess, DiskTraceError> {
     let fields: Vec<&str> = line.split(',').collect();
     let wrong = |place: usize, column| DiskTraceError::Field {
@@ -129,6 +131,7 @@ fn read_line(
             Some(place) => whole(place, "started_ns")?,
             None => 0,
         },
+        ended_ns: ended.map(|place| whole(place, "ended_ns")).transpose()?,
         access: Access {
             start_bytes: bytes(lba, "lba")?,
             length_bytes: bytes(sectors, "sectors")?,
@@ -159,6 +162,20 @@ mod tests {
         let sequences: Sequences = accesses.iter().map(|access| access.access).collect();
         assert_eq!((sequences.sequences(), sequences.bytes()), (2, 20 * 512));
         assert!(accesses[2].access.is_write);
+        assert_eq!(accesses[2].ended_ns, None);
+    }
+
+    #[test]
+    fn a_trace_that_says_when_requests_ended_is_believed() {
+        let trace = "started_ns,ended_ns,lba,sectors,direction\n10,17,0,8,R\n";
+        let accesses = read_disk_trace(trace.as_bytes()).expect("a trace");
+        assert_eq!(
+            (accesses[0].started_ns, accesses[0].ended_ns),
+            (10, Some(17))
+        );
+        let trace = "ended_ns,lba,sectors,direction\n?,0,8,R\n";
+        let error = read_disk_trace(trace.as_bytes()).expect_err("wrong");
+        assert!(error.to_string().contains("`?` is no ended_ns"), "{error}");
     }
 
     #[test]

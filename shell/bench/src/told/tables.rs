@@ -16,6 +16,7 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
         "Delivered",
         "Drive (MiB/s)",
         "KiB a seek",
+        "Drive busy (%)",
         "Processors busy (%)",
         "Runs",
         "Note",
@@ -37,6 +38,7 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
             of_best(|best| best.verdict.delivered / MIB, 1),
             of_best(|best| best.disk.pattern.rate() / MIB, 1),
             of_best(|best| best.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            best.map_or(Cell::Missing, busy),
             of_best(|best| best.cpu.machine_share * 100.0, 0),
             limits
                 .iter()
@@ -84,6 +86,11 @@ pub(crate) fn scaled(
         high: interval.high / MIB,
         ..interval
     }
+}
+
+fn busy(record: &RunRecord) -> Cell {
+    let share = record.disk.pattern.busy_share;
+    share.map_or(Cell::Missing, |share| Cell::number(share * 100.0, 0))
 }
 
 fn note(limits: &[&Limit]) -> String {
@@ -153,6 +160,7 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
         "Delivered (MiB/s)",
         "Drive (MiB/s)",
         "KiB a seek",
+        "Drive busy (%)",
         "Processors busy (%)",
     ];
     let mut table = Table::new(heads);
@@ -172,6 +180,7 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
             Cell::number(record.verdict.delivered / MIB, 1),
             Cell::number(record.disk.pattern.rate() / MIB, 1),
             Cell::number(record.disk.pattern.bytes_per_sequence / 1024.0, 0),
+            busy(record),
             Cell::number(record.cpu.machine_share * 100.0, 0),
         ]);
     }

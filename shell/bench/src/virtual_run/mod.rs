@@ -268,5 +268,6 @@ fn counters(seen: &Measure) -> Value {
 
 fn pattern(seen: &Measure) -> DiskPattern {
     let excerpt = seen.pattern.excerpt.iter().copied().collect();
-    DiskPattern::of_sequences(&seen.pattern.sequences, seen.length(), excerpt)
+    let sequences = &seen.pattern.sequences;
+    DiskPattern::of_sequences(sequences, seen.length(), Some(seen.drive.busy), excerpt)
 }
