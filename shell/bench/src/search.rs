@@ -102,8 +102,7 @@ impl Search {
             }
             (Some(passed), Some(ceiling)) => {
                 let middle = rounded((passed * ceiling).sqrt());
-                let is_close = ceiling / passed <= 1.0 + self.rules.resolution;
-                match is_close || middle <= passed || middle >= ceiling {
+                match self.is_close(passed, ceiling) || middle <= passed || middle >= ceiling {
                     true => self.confirmation(passed),
                     false => self.fresh(middle),
                 }
@@ -127,9 +126,13 @@ impl Search {
         let (Some(rate), Some(failed)) = (found.rate, found.failed) else {
             return false;
         };
-        let is_near =
-            rounded((rate * failed).sqrt()) <= rate || failed / rate <= 1.0 + self.rules.resolution;
+        let is_near = rounded((rate * failed).sqrt()) <= rate || self.is_close(rate, failed);
         is_near && self.passes(rate) >= self.rules.confirm
+    }
+
+    /// Whether nothing is to be looked for between them; what rounding did to them does not count.
+    fn is_close(&self, passed: f64, ceiling: f64) -> bool {
+        ceiling <= passed * (1.0 + self.rules.resolution) + RATE_UNIT
     }
 
     fn rates(&self, outcome: Outcome) -> impl Iterator<Item = f64> {
@@ -232,6 +235,19 @@ mod tests {
             );
             assert!(found.is_settled && found.probes <= 6, "{limit}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_step_as_long_as_the_resolution_leaves_nothing_between() {
+        let rules = SearchRules {
+            step: 0.15,
+            resolution: 0.15,
+            ..rules()
+        };
+        // 46.00, 52.90 and 69.96, which is rounded up; then 60.83.
+        let found = run(&mut Search::new(46.0 * MIB, rules), threshold(65.0 * MIB));
+        assert!(found.is_settled && found.probes == 4, "{found:?}");
+        assert_eq!((found.rate.expect("a rate") / MIB * 100.0).round(), 6083.0);
     }
 
     #[test]
