@@ -30,8 +30,9 @@ pub struct EngineConfig {
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
     pub chain_gap: Duration,
-    /// A chain's next job is queued when what it has left lasts no longer than this. With zero it is
-    /// queued when something is missing and not before, as the papers' servers do.
+    /// A chain's next job is queued when what it has left lasts no longer than this, and few jobs
+    /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
+    /// as the papers' servers do.
     pub ahead_horizon: Duration,
     /// Assumed reading speed of a viewer who has not shown or said any.
     pub pace_default: BitRate,
@@ -133,7 +134,7 @@ pub enum Order {
     Fcfs,
     /// By physical position, upwards, then from the bottom again.
     Elevator,
-    /// The elevator, but jobs that would miss their deadline by waiting come first.
+    /// The elevator, but jobs that would miss their deadline by waiting come first, in short sweeps.
     DeadlineElevator,
 }
 

@@ -3,7 +3,8 @@
 //! The one idea: a disk that always has several jobs to choose from can sweep instead of seek.
 //! The deadline-guarded elevator sweeps upwards by physical position and wraps; when the jobs,
 //! taken in order of deadline, would not all be done in time, the sweep is over those of them
-//! that are in danger alone.
+//! that are in danger alone, and over no more than a short sweep holds: with everybody late, a
+//! sweep over all saves a little of each seek and lets those just behind the head wait for all.
 //!
 //! Invariants: the choice depends on the jobs, the head and the order of arrival, on nothing
 //! else; no job is passed over for ever: one that has seen twice the queue it found go by is next.
@@ -59,6 +60,12 @@ pub(crate) struct Queue {
 
 /// Jobs beyond twice the queue that may overtake one.
 const OVERTAKERS_SPARE: u64 = 16;
+
+/// A sweep over jobs in danger is no longer than this: half of the patience that a viewer is
+/// usually taken to have, for who comes just behind the head may wait for the rest of one and then
+/// for another. In virtual time (docs/benchmarks.md) shorter ones lose to seeks, longer ones to
+/// waiting.
+const SHORT_SWEEP: Duration = Duration::from_secs(1);
 
 impl Queue {
     pub(crate) fn len(&self) -> usize {
@@ -162,7 +169,8 @@ impl Queue {
         if in_danger == 0 {
             return self.sweep(head);
         }
-        let urgent = self.by_deadline.iter().take(in_danger);
+        let swept = in_danger.min(short_sweep_jobs(service));
+        let urgent = self.by_deadline.iter().take(swept);
         let places = urgent.map(|(_, id)| (self.jobs[id].job.physical, *id));
         // Upwards from the head, then from the bottom.
         places
@@ -210,6 +218,11 @@ impl Queue {
         self.by_deadline.remove(&(job.deadline, id));
         self.by_stream.remove(&(job.stream, job.from, id));
     }
+}
+
+/// How many jobs a short sweep holds on a device that takes `service` for each.
+fn short_sweep_jobs(service: Duration) -> usize {
+    (SHORT_SWEEP.0 / service.0.max(1)).max(1) as usize
 }
 
 #[cfg(test)]
@@ -277,6 +290,44 @@ mod tests {
     fn when_everybody_is_late_the_late_ones_are_swept() {
         let jobs = [job(90, 0), job(10, 0), job(50, 0)];
         assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
+    }
+
+    /// Twenty jobs of `SERVICE` fill a short sweep.
+    const SWEPT: usize = 20;
+
+    #[test]
+    fn when_more_are_late_than_a_short_sweep_holds_those_due_first_are_swept() {
+        // Due the earlier, the higher up they are: of all two hundred the lowest would be next.
+        let jobs: Vec<Job> = (0..200).map(|at| job(199 - at, at)).collect();
+        let taken = order_of(Order::DeadlineElevator, 0, &jobs);
+        // Each one taken makes room for one that lies below the head and is not turned back for.
+        assert_eq!(taken[..4], [180, 181, 182, 183]);
+    }
+
+    #[test]
+    fn who_has_waited_longest_waits_for_two_short_sweeps_at_most_however_many_are_late() {
+        let mut queue = Queue::default();
+        for at in 0..400 {
+            queue.push(job(1_000 + at * 37 % 400, 10 + at));
+        }
+        // Just behind the head, due before all others.
+        queue.push(job(999, 0));
+        let mut head = 1_000;
+        let waited = (0..400).position(|_| {
+            let id = queue
+                .next(Order::DeadlineElevator, Instant::ZERO, head, SERVICE)
+                .expect("jobs wait");
+            head = queue.take(id).expect("queued").physical;
+            head == 999
+        });
+        assert!(waited.is_some_and(|jobs| jobs <= 2 * SWEPT), "{waited:?}");
+    }
+
+    #[test]
+    fn a_short_sweep_holds_one_job_even_of_the_slowest_device() {
+        assert_eq!(short_sweep_jobs(Duration::from_secs(60)), 1);
+        assert_eq!(short_sweep_jobs(SERVICE), SWEPT);
+        assert!(short_sweep_jobs(Duration::ZERO) > 1_000_000);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Shard {
         let reference = self.control.sizing().reference_bytes.max(1);
         let rule = u128::from(self.prefetch_bytes(chain, 0)) * u128::from(MIB);
         let horizon = self.pace(chain).bytes_in(self.config.ahead_horizon);
-        let ahead_bytes = match self.config.reads_ahead() {
+        let ahead_bytes = match self.reads_ahead_now() {
             true => horizon.max(chain.last_request_bytes),
             false => 0,
         };

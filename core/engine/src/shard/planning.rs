@@ -1,8 +1,9 @@
 //! From a missing piece, or one that will soon be missing, to a job: how much, and by when.
 //!
 //! Two kinds of job. A *demanded* one exists because a reply waits. An *ahead* one is queued when
-//! what a chain has left lasts no longer than the horizon, or no longer than its next request; so
-//! the queue holds jobs that are not yet urgent, and the device can sweep over them.
+//! what a chain has left lasts no longer than the horizon, or no longer than its next request, and
+//! the device has little else to do: then nobody waits for it, and what viewers who leave never
+//! read costs nothing. With many jobs waiting, reading ahead of need takes from those who wait.
 
 use headlong_units::{BitRate, Duration, Instant};
 
@@ -17,6 +18,11 @@ use crate::sizing;
 /// A player's buffer lets a job wait, but nobody knows how long the player itself will: at most
 /// this many times the usual patience.
 const PATIENCE_STRETCH: u64 = 4;
+
+/// With so many jobs waiting no further one is queued ahead of need. A busy device has as many from
+/// those who wait, and sweeps over them. In virtual time (docs/benchmarks.md) one to eight make no
+/// difference to what a busy device carries, and all carry more than no limit does.
+const JOBS_AHEAD_MAX: usize = 4;
 
 /// For a viewer who waits, at most this many unread pieces are taken from others: a chunk of the
 /// usual size, and no more than a seek is worth.
@@ -70,7 +76,7 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
-        if chain.job.is_some() || chain.careful || !self.config.reads_ahead() {
+        if chain.job.is_some() || chain.careful || !self.reads_ahead_now() {
             return;
         }
         let Some(stream) = self.streams.get(&chain.stream) else {
@@ -92,8 +98,8 @@ impl Shard {
         }
         let wanted_bytes = self.prefetch_bytes(chain, 0);
         let size_bytes = self.cut_to_memory(wanted_bytes);
-        // Half of a prefetch at most: a chain then holds one prefetch on average, which is its
-        // share. The next request, whatever its size, must not find nothing.
+        // Half of a prefetch at most, so that a chain holds one on average and not two. The next
+        // request, whatever its size, must not find nothing.
         let enough = ahead_bytes
             .min(size_bytes / 2)
             .max(chain.last_request_bytes)
@@ -116,6 +122,11 @@ impl Shard {
         if let Some(job) = self.plan(id, stream_id, from, wanted_bytes, deadline) {
             self.push_job(job);
         }
+    }
+
+    /// Whether the device has so little to do that it may read what nobody waits for.
+    pub(super) fn reads_ahead_now(&self) -> bool {
+        self.config.reads_ahead() && self.queue.len() < JOBS_AHEAD_MAX
     }
 
     /// Pieces from where a chain's own prefetches end that are in memory, or on their way,
@@ -253,15 +264,17 @@ impl Shard {
         .min(wanted_bytes)
     }
 
-    /// A chain's even share of seven eighths of memory; the last eighth is for pieces being sent
-    /// and for chains that are ahead of the average. Larger prefetches would leave some chains with
+    /// A chain's even share of one and a half times the memory. A chain that has its next prefetch
+    /// read when the last one is used up holds half of one on average, so that three quarters of
+    /// memory are in use; the rest is for pieces being sent, for chains that are ahead of the
+    /// average and for what others read again. Much larger prefetches would leave some chains with
     /// none, whose viewers would then wait for small reads. A page cache knows no shares.
     fn fair_share_bytes(&self) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
         if self.config.retention == Retention::PageCache {
             return budget / 2;
         }
-        let share = budget / 8 * 7 / (self.chains.len() as u64).max(1);
+        let share = budget / 2 * 3 / (self.chains.len() as u64).max(1);
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 

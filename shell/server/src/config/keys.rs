@@ -67,7 +67,7 @@ pub(super) const KEYS: &[Key<Config>] = keys![Config:
     "outstanding_max" outstanding_max: "No further read is issued to a device while those outstanding are of so many bytes together."
     "io" io: "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not."
     "direct" direct: "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it."
-    "ahead_horizon" ahead_horizon: "A chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request; with `\"0s\"` when something is missing, and not before."
+    "ahead_horizon" ahead_horizon: "While fewer than four jobs wait, a chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued when something is missing, and not before."
     "chain_gap" chain_gap: "Two requests of one viewer for one file belong to one chain if at most this far apart."
     "patience" patience: "How long a viewer who is already playing may wait for bytes that are not in memory."
     "startup_patience" startup_patience: "The same for a viewer who starts, seeks, or says that it is about to run dry."
