@@ -132,7 +132,7 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
     let titles: Vec<StreamId> = (1..=VIEWERS)
         .map(|id| rig.title(id, HOUR_BYTES, 2_000))
         .collect();
-    let mut ask_all = |rig: &mut Rig, chunk: u64, wait: Duration| {
+    let ask_all = |rig: &mut Rig, chunk: u64, wait: Duration| {
         for (viewer, title) in (1..).zip(&titles) {
             rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
                 .expect("taken on");
