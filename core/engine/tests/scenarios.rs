@@ -4,48 +4,10 @@ mod rig;
 
 use headlong_engine::{
     Admission, DeviceState, EngineConfig, Failure, Hints, Order, Policy, Refusal, Request,
-    Retention, SizingConfig, StreamId,
+    SizingConfig, StreamId,
 };
 use headlong_units::{BitRate, Duration, Instant, KIB, MIB};
-use rig::{HOUR_BYTES, Rig, config, range};
-
-const CHUNK: u64 = MIB / 2;
-
-fn fixed(bytes: u64) -> SizingConfig {
-    SizingConfig {
-        policy: Policy::Fixed,
-        reference_bytes: bytes,
-        ..SizingConfig::default()
-    }
-}
-
-/// Viewers of different titles, each asking for a chunk every `every` (one after the other, not
-/// all at once). Answers how many chunks did not come before the next one was due.
-fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
-    let titles: Vec<StreamId> = (1..=viewers)
-        .map(|id| rig.title(id, HOUR_BYTES, 2_000))
-        .collect();
-    let mut late = 0;
-    let start = rig.now;
-    for chunk in 0..chunks {
-        for (index, title) in titles.iter().enumerate() {
-            let offset = Duration(every.0 / viewers * index as u64);
-            rig.run_until(start + every.times(chunk) + offset);
-            let viewer = index as u64 + 1;
-            if let Some((_, before)) = rig.replies.iter().rev().find(|(_, reply)| {
-                reply
-                    .request
-                    .is_some_and(|request| request.viewer.0 == viewer)
-            }) {
-                late += u64::from(!before.done);
-            }
-            rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
-                .expect("taken on");
-        }
-    }
-    rig.run_for(Duration::from_secs(10));
-    late
-}
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
 #[test]
 fn one_request_is_answered_and_more_is_read_than_was_asked_for() {
@@ -158,65 +120,6 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
     rig.run_for(Duration::from_secs(10));
     let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
     assert!(open.is_empty(), "{open:?}");
-}
-
-#[test]
-fn more_viewers_than_memory_are_still_served_every_byte() {
-    let mut rig = Rig::new(EngineConfig {
-        sizing: fixed(4 * MIB),
-        ..config(4 * MIB)
-    });
-    watch(&mut rig, 100, 8, Duration::from_secs(60));
-    let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
-    assert!(open.is_empty(), "{open:?}");
-    let memory = rig.shard.memory_use();
-    let total = memory.free_bytes
-        + memory.filling_bytes
-        + memory.sending_bytes
-        + memory.unread_bytes
-        + memory.read_bytes;
-    assert_eq!(total, 4 * MIB);
-}
-
-#[test]
-fn an_idle_chains_pieces_go_before_a_live_chains_unread_ones() {
-    let mut rig = Rig::new(EngineConfig {
-        sizing: fixed(MIB),
-        ..config(4 * MIB)
-    });
-    let gone = rig.title(1, HOUR_BYTES, 2_000);
-    rig.ask(range(1, gone, 0, 128 * KIB)).expect("taken on");
-    rig.run_for(Duration::from_secs(41));
-    assert_eq!(rig.shard.memory_use().unread_bytes, 0, "its viewer left");
-    for viewer in 2..6 {
-        let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, 128 * KIB))
-            .expect("taken on");
-        rig.run_for(Duration::from_millis(200));
-    }
-    let stats = rig.shard.stats();
-    assert!(stats.wasted_bytes > 0);
-    assert_eq!(stats.prefetch_evictions, 0, "{stats:?}");
-}
-
-#[test]
-fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
-    let small = EngineConfig {
-        sizing: fixed(512 * KIB),
-        ..config(MIB)
-    };
-    let mut rig = Rig::new(small);
-    for viewer in 1..=20 {
-        let title = rig.title(viewer, HOUR_BYTES, 2_000);
-        rig.ask(range(viewer, title, 0, 64 * KIB))
-            .expect("taken on");
-        rig.run_for(Duration::from_millis(100));
-    }
-    let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
-    assert!(open.is_empty(), "{open:?}");
-    let stats = rig.shard.stats();
-    assert!(stats.prefetch_evictions > 0);
-    assert!(stats.prefetch_eviction_time > Duration::ZERO);
 }
 
 #[test]
@@ -351,74 +254,6 @@ fn a_slow_reader_pins_its_window_and_no_more() {
     rig.run_for(Duration::from_secs(60));
     let window = rig.shard.config().send_window_bytes;
     assert_eq!(rig.shard.memory_use().sending_bytes, window);
-}
-
-#[test]
-fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
-    let reread = |retention| {
-        let small = EngineConfig {
-            sizing: fixed(MIB),
-            retention,
-            ..config(32 * MIB)
-        };
-        let mut rig = Rig::new(small);
-        let hot = rig.title(1, HOUR_BYTES, 2_000);
-        for chunk in 0..80u64 {
-            rig.ask(range(1, hot, chunk * CHUNK, CHUNK))
-                .expect("taken on");
-            if chunk >= 8 {
-                rig.ask(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
-                    .expect("taken on");
-            }
-            // Other viewers of other titles fill the rest of memory with what they have read.
-            for viewer in 3..10 {
-                let title = rig.title(viewer, HOUR_BYTES, 2_000);
-                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
-                    .expect("taken on");
-            }
-            rig.run_for(Duration::from_secs(2));
-        }
-        rig.shard.stats().bytes_reused
-    };
-    let (lru, interval) = (reread(Retention::Lru), reread(Retention::Interval));
-    assert!(interval > lru, "interval {interval}, lru {lru}");
-    assert!(
-        interval >= 30 * CHUNK,
-        "the second viewer reads what the first left: {interval}"
-    );
-}
-
-#[test]
-fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are_read() {
-    let run = |retention| {
-        let config = EngineConfig {
-            sizing: fixed(4 * MIB),
-            retention,
-            ..config(32 * MIB)
-        };
-        let mut rig = Rig::new(config);
-        // Twelve viewers of 4 MiB prefetches in 32 MiB: more than a cache without shares can hold.
-        for chunk in 0..16u64 {
-            for viewer in 0..12 {
-                let title = rig.title(viewer, HOUR_BYTES, 2_000);
-                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
-                    .expect("taken on");
-            }
-            rig.run_for(Duration::from_secs(10));
-        }
-        rig.shard.stats()
-    };
-    let (kept, cached) = (run(Retention::Interval), run(Retention::PageCache));
-    assert!(
-        kept.prefetch_evicted_bytes < kept.bytes_read / 100,
-        "{kept:?}"
-    );
-    assert!(
-        cached.prefetch_evicted_bytes > cached.bytes_read / 10,
-        "{cached:?}"
-    );
-    assert!(cached.bytes_read > kept.bytes_read);
-    assert_eq!(cached.bytes_sent, kept.bytes_sent, "everybody is served");
 }
 
 #[test]

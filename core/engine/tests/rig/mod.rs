@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Failure, Hints, PartSpec, ReadCommand, ReadOutcome, Refusal,
-    Request, RequestId, Shard, Slot, StreamId, StreamSpec, ViewerId,
+    Command, EngineConfig, Event, Failure, Hints, PartSpec, Policy, ReadCommand, ReadOutcome,
+    Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
@@ -387,3 +387,43 @@ pub fn config(memory_bytes: u64) -> EngineConfig {
 
 /// A title of an hour at 2,000 kbps.
 pub const HOUR_BYTES: u64 = 900 * MIB;
+
+/// What most viewers here ask for at a time.
+pub const CHUNK: u64 = MIB / 2;
+
+/// Prefetches of so many bytes.
+pub fn fixed(bytes: u64) -> SizingConfig {
+    SizingConfig {
+        policy: Policy::Fixed,
+        reference_bytes: bytes,
+        ..SizingConfig::default()
+    }
+}
+
+/// Viewers of different titles, each asking for a chunk every `every` (one after the other, not
+/// all at once). Answers how many chunks did not come before the next one was due.
+pub fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
+    let titles: Vec<StreamId> = (1..=viewers)
+        .map(|id| rig.title(id, HOUR_BYTES, 2_000))
+        .collect();
+    let mut late = 0;
+    let start = rig.now;
+    for chunk in 0..chunks {
+        for (index, title) in titles.iter().enumerate() {
+            let offset = Duration(every.0 / viewers * index as u64);
+            rig.run_until(start + every.times(chunk) + offset);
+            let viewer = index as u64 + 1;
+            if let Some((_, before)) = rig.replies.iter().rev().find(|(_, reply)| {
+                reply
+                    .request
+                    .is_some_and(|request| request.viewer.0 == viewer)
+            }) {
+                late += u64::from(!before.done);
+            }
+            rig.ask(range(viewer, *title, chunk * CHUNK, CHUNK))
+                .expect("taken on");
+        }
+    }
+    rig.run_for(Duration::from_secs(10));
+    late
+}

@@ -1,0 +1,161 @@
+//! What a shard keeps in memory, for whom, and what goes first; in virtual time.
+
+mod rig;
+
+use headlong_engine::{EngineConfig, Retention};
+use headlong_units::{Duration, KIB, MIB};
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
+
+#[test]
+fn a_prefetch_is_cut_to_a_chains_share_of_one_and_a_half_times_the_memory() {
+    let prefetched_for_the_last_of = |viewers: u64, retention: Retention| {
+        let mut rig = Rig::new(EngineConfig {
+            sizing: fixed(16 * MIB),
+            retention,
+            ..config(64 * MIB)
+        });
+        // The others watch what is too short to need memory.
+        for viewer in 1..viewers {
+            let title = rig.title(viewer, CHUNK, 2_000);
+            rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+        }
+        rig.run_for(Duration::from_secs(2));
+        let title = rig.title(viewers, HOUR_BYTES, 2_000);
+        rig.ask(range(viewers, title, 0, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_secs(2));
+        let reads = rig.reads.iter().filter(|read| read.stream == title);
+        reads.map(|read| read.length).sum::<u64>()
+    };
+    assert_eq!(prefetched_for_the_last_of(2, Retention::Interval), 16 * MIB);
+    assert_eq!(prefetched_for_the_last_of(8, Retention::Interval), 12 * MIB);
+    assert_eq!(prefetched_for_the_last_of(16, Retention::Interval), 6 * MIB);
+    let page_cache = prefetched_for_the_last_of(16, Retention::PageCache);
+    assert_eq!(page_cache, 16 * MIB, "a page cache knows no shares");
+}
+
+#[test]
+fn more_viewers_than_memory_are_still_served_every_byte() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(4 * MIB)
+    });
+    watch(&mut rig, 100, 8, Duration::from_secs(60));
+    let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
+    assert!(open.is_empty(), "{open:?}");
+    let memory = rig.shard.memory_use();
+    let total = memory.free_bytes
+        + memory.filling_bytes
+        + memory.sending_bytes
+        + memory.unread_bytes
+        + memory.read_bytes;
+    assert_eq!(total, 4 * MIB);
+}
+
+#[test]
+fn an_idle_chains_pieces_go_before_a_live_chains_unread_ones() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(4 * MIB)
+    });
+    let gone = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(range(1, gone, 0, 128 * KIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(41));
+    assert_eq!(rig.shard.memory_use().unread_bytes, 0, "its viewer left");
+    for viewer in 2..6 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, 128 * KIB))
+            .expect("taken on");
+        rig.run_for(Duration::from_millis(200));
+    }
+    let stats = rig.shard.stats();
+    assert!(stats.wasted_bytes > 0);
+    assert_eq!(stats.prefetch_evictions, 0, "{stats:?}");
+}
+
+#[test]
+fn taking_a_live_chains_unread_piece_is_a_last_resort_and_counted() {
+    let small = EngineConfig {
+        sizing: fixed(512 * KIB),
+        ..config(MIB)
+    };
+    let mut rig = Rig::new(small);
+    for viewer in 1..=20 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, 64 * KIB))
+            .expect("taken on");
+        rig.run_for(Duration::from_millis(100));
+    }
+    let open: Vec<_> = rig.replies.values().filter(|reply| !reply.done).collect();
+    assert!(open.is_empty(), "{open:?}");
+    let stats = rig.shard.stats();
+    assert!(stats.prefetch_evictions > 0);
+    assert!(stats.prefetch_eviction_time > Duration::ZERO);
+}
+
+#[test]
+fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
+    let reread = |retention| {
+        let small = EngineConfig {
+            sizing: fixed(MIB),
+            retention,
+            ..config(32 * MIB)
+        };
+        let mut rig = Rig::new(small);
+        let hot = rig.title(1, HOUR_BYTES, 2_000);
+        for chunk in 0..80u64 {
+            rig.ask(range(1, hot, chunk * CHUNK, CHUNK))
+                .expect("taken on");
+            if chunk >= 8 {
+                rig.ask(range(2, hot, (chunk - 8) * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            // Other viewers of other titles fill the rest of memory with what they have read.
+            for viewer in 3..10 {
+                let title = rig.title(viewer, HOUR_BYTES, 2_000);
+                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            rig.run_for(Duration::from_secs(2));
+        }
+        rig.shard.stats().bytes_reused
+    };
+    let (lru, interval) = (reread(Retention::Lru), reread(Retention::Interval));
+    assert!(interval > lru, "interval {interval}, lru {lru}");
+    assert!(
+        interval >= 30 * CHUNK,
+        "the second viewer reads what the first left: {interval}"
+    );
+}
+
+#[test]
+fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are_read() {
+    let run = |retention| {
+        let config = EngineConfig {
+            sizing: fixed(4 * MIB),
+            retention,
+            ..config(32 * MIB)
+        };
+        let mut rig = Rig::new(config);
+        // Twelve viewers of 4 MiB prefetches in 32 MiB: more than a cache without shares can hold.
+        for chunk in 0..16u64 {
+            for viewer in 0..12 {
+                let title = rig.title(viewer, HOUR_BYTES, 2_000);
+                rig.ask(range(viewer, title, chunk * CHUNK, CHUNK))
+                    .expect("taken on");
+            }
+            rig.run_for(Duration::from_secs(10));
+        }
+        rig.shard.stats()
+    };
+    let (kept, cached) = (run(Retention::Interval), run(Retention::PageCache));
+    assert!(
+        kept.prefetch_evicted_bytes < kept.bytes_read / 100,
+        "{kept:?}"
+    );
+    assert!(
+        cached.prefetch_evicted_bytes > cached.bytes_read / 10,
+        "{cached:?}"
+    );
+    assert!(cached.bytes_read > kept.bytes_read);
+    assert_eq!(cached.bytes_sent, kept.bytes_sent, "everybody is served");
+}
