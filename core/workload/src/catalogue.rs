@@ -1,8 +1,8 @@
 //! The catalogue: which titles there are, how long they are, and in which files they lie.
 //!
 //! The one idea: a title's number says everything about its bytes ([`crate::content`]), and its
-//! path says its number. So whoever has a URL and a range can check what came back, with no list of
-//! files beside it ([`locate`]).
+//! path says its number, and where in it a segment's file begins. So whoever has a URL and a range
+//! can check what came back, with no list of files beside it ([`locate`]).
 //!
 //! A work in several renditions is a title for each: numbers one after another, upwards by bit rate,
 //! same rank and duration.
@@ -18,7 +18,11 @@ use alloc::vec::Vec;
 use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
+use crate::Form;
 use crate::specification::{Specification, TitleGroup};
+
+/// Content is made of words of so many bytes.
+const WORD_BYTES: u64 = 8;
 
 /// One title, or one rendition of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +65,19 @@ impl Title {
         };
         u32::try_from(count).unwrap_or(u32::MAX)
     }
+
+    /// Which bytes of its files segment number `index` has. The last has the padding, too.
+    fn segment(&self, index: u64) -> ByteRange {
+        let end = |count: u64| match count.checked_sub(1) {
+            None => self.header_bytes,
+            Some(_) if count >= u64::from(self.segments()) => self.file_bytes,
+            Some(last) => {
+                let listed = self.segment_ends.get(last as usize).copied();
+                self.header_bytes + listed.unwrap_or(self.segment_bytes.saturating_mul(count))
+            }
+        };
+        ByteRange::new(end(index), end(index + 1))
+    }
 }
 
 /// A file that a title, or a part of it, lies in.
@@ -72,6 +89,10 @@ pub struct CatalogueFile {
     pub title: u32,
     /// Which bytes of the title.
     pub range: ByteRange,
+    /// Where in the title's content its own begins: with its first byte, or for a segment's file
+    /// with the word in which that is, so that every file is made of whole words. (The last few
+    /// bytes of one such file and the first of the next are then the same.)
+    pub content_offset: u64,
 }
 
 /// All titles and how they are stored.
@@ -83,8 +104,8 @@ pub struct Catalogue {
     pub titles: Vec<Title>,
     /// Numbers of titles in the order in which their files are to be created.
     pub creation_order: Vec<u32>,
-    /// Bytes of a chunk file; `None` if a title is one file.
-    pub chunk_bytes: Option<u64>,
+    /// In how many files each title lies.
+    pub form: Form,
 }
 
 impl Catalogue {
@@ -112,7 +133,7 @@ impl Catalogue {
                 .collect(),
             titles,
             creation_order,
-            chunk_bytes: specification.storage.chunk_bytes,
+            form: specification.storage.form,
         }
     }
 
@@ -136,27 +157,75 @@ impl Catalogue {
 
     /// The files that hold some of `range` of a title, in order.
     pub fn files_of(&self, title: &Title, range: ByteRange) -> impl Iterator<Item = CatalogueFile> {
-        let whole = ByteRange::new(0, title.file_bytes);
-        let range = range.intersection(whole);
-        let chunk_bytes = self.chunk_bytes.unwrap_or(title.file_bytes).max(1);
-        let chunks = match range.is_empty() {
+        let range = range.intersection(ByteRange::new(0, title.file_bytes));
+        let places = match range.is_empty() {
             true => 0..0,
-            false => range.start / chunk_bytes..range.end.div_ceil(chunk_bytes),
+            false => self.place_of(title, range.start)..self.place_of(title, range.end - 1) + 1,
         };
+        places.map(move |place| self.file(title, place))
+    }
+
+    /// Which bytes of a title each of its files has, in order.
+    pub fn ranges(&self, title: &Title) -> impl Iterator<Item = ByteRange> {
+        (0..self.file_count(title)).map(|place| self.file_range(title, place))
+    }
+
+    /// In how many files a title lies.
+    pub fn file_count(&self, title: &Title) -> u64 {
+        match self.form {
+            Form::Whole => 1,
+            Form::Chunks(bytes) => title.file_bytes.div_ceil(bytes.max(1)),
+            Form::Segments => u64::from(title.header_bytes > 0) + u64::from(title.segments()),
+        }
+    }
+
+    /// File number `place` of a title.
+    fn file(&self, title: &Title, place: u64) -> CatalogueFile {
         let (number, group) = (title.number, self.groups.get(title.group as usize));
-        let group = group.cloned().unwrap_or_default();
-        let is_chunked = self.chunk_bytes.is_some();
-        chunks.map(move |chunk| CatalogueFile {
-            path: match is_chunked {
-                true => format!("{group}/{number:06}/{chunk:05}.bin"),
-                false => format!("{group}/{number:06}.bin"),
+        let group = group.map_or("", String::as_str);
+        let range = self.file_range(title, place);
+        let content_offset = match self.form {
+            Form::Segments => range.start / WORD_BYTES * WORD_BYTES,
+            Form::Whole | Form::Chunks(_) => range.start,
+        };
+        CatalogueFile {
+            path: match self.form {
+                Form::Whole => format!("{group}/{number:06}.bin"),
+                Form::Chunks(_) => format!("{group}/{number:06}/{place:05}.bin"),
+                Form::Segments => format!("{group}/{number:06}/{place:05}-{content_offset}.bin"),
             },
             title: number,
-            range: ByteRange::new(
-                chunk * chunk_bytes,
-                ((chunk + 1) * chunk_bytes).min(whole.end),
-            ),
-        })
+            range,
+            content_offset,
+        }
+    }
+
+    fn file_range(&self, title: &Title, place: u64) -> ByteRange {
+        let whole = ByteRange::new(0, title.file_bytes);
+        match self.form {
+            Form::Whole => whole,
+            Form::Chunks(bytes) => {
+                let bytes = bytes.max(1);
+                ByteRange::new(place * bytes, (place + 1) * bytes).intersection(whole)
+            }
+            Form::Segments if title.header_bytes > 0 && place == 0 => {
+                ByteRange::new(0, title.header_bytes)
+            }
+            Form::Segments => title.segment(place - u64::from(title.header_bytes > 0)),
+        }
+    }
+
+    /// Which of a title's files, from 0, holds the byte at `offset`; the last if that is behind it.
+    pub fn place_of(&self, title: &Title, offset: u64) -> u64 {
+        let (mut below, mut above) = (0, self.file_count(title));
+        while below + 1 < above {
+            let middle = below + (above - below) / 2;
+            match self.file_range(title, middle).start <= offset {
+                true => below = middle,
+                false => above = middle,
+            }
+        }
+        below
     }
 
     /// A number that two catalogues share only if their titles and the order of creation are the
@@ -263,9 +332,9 @@ fn vary(generator: &mut Generator, variation: f64, segment_bytes: u64, bytes: u6
     ends
 }
 
-/// Which title a path names, and where in it the file begins. Slashes before it, and folders above
-/// the group's, do not matter. `chunk_bytes` is what the trace says about its chunk files; without
-/// it, no chunk file has a place.
+/// Which title a path names, and where in its content the file begins. Slashes before it, and folders
+/// above the group's, do not matter. `chunk_bytes` is what the trace says about its chunk files;
+/// without it, no chunk file has a place. Segments' files say theirs.
 pub fn locate(path: &str, chunk_bytes: Option<u64>) -> Option<(u64, u64)> {
     let mut parts = path.rsplit('/');
     let stem = parts.next()?.strip_suffix(".bin")?;
@@ -274,6 +343,10 @@ pub fn locate(path: &str, chunk_bytes: Option<u64>) -> Option<(u64, u64)> {
         return Some((number(stem, 6)?, 0));
     };
     parts.next().filter(|group| !group.is_empty())?;
+    if let Some((place, offset)) = stem.split_once('-') {
+        number(place, 5)?;
+        return Some((title, number(offset, 1)?));
+    }
     Some((title, number(stem, 5)?.checked_mul(chunk_bytes?)?))
 }
 

@@ -191,7 +191,7 @@ impl<'a> Director<'a> {
                 name: specification.name.clone(),
                 seed: Some(seed),
                 catalogue: Some(self.catalogue.fingerprint()),
-                chunk_bytes: specification.storage.chunk_bytes,
+                chunk_bytes: specification.storage.form.chunk_bytes(),
                 has_arrivals: true,
                 ramp_up: specification.sessions.ramp_up,
                 ramp_down: specification.sessions.ramp_down,
@@ -414,7 +414,7 @@ impl<'a> Director<'a> {
                 let start = file.range.start;
                 // A chunk file is asked for as it is; a title's file by ranges, even if one of them
                 // is all of it.
-                let is_whole = self.catalogue.chunk_bytes.is_some() && wanted == file.range;
+                let is_whole = self.catalogue.form.is_split() && wanted == file.range;
                 let end = match self.specification.requests.open_ended {
                     true => u64::MAX,
                     false => wanted.end - start,
@@ -460,19 +460,31 @@ impl Objects {
     }
 }
 
-/// The `count` most often asked ranges; of equally many, those asked for first.
+/// The `count` most often asked ranges; of equally many, those asked for first. Of players that adapt,
+/// those that they would ask a server for that takes no time.
 fn warming(trace: &Trace, count: u64) -> Vec<Warming> {
     if count == 0 {
         return Vec::new();
     }
     let mut asked: BTreeMap<Warming, (u64, usize)> = BTreeMap::new();
-    let calls = trace.sessions.iter().flat_map(|session| session.calls());
-    for (index, call) in calls.enumerate() {
-        let key = Warming {
-            object: call.object,
-            range: call.range,
-        };
-        asked.entry(key).or_insert((0, index)).0 += 1;
+    let mut index = 0;
+    let mut note = |object, range| {
+        asked
+            .entry(Warming { object, range })
+            .or_insert((0, index))
+            .0 += 1;
+        index += 1;
+    };
+    for session in &trace.sessions {
+        for call in session.calls() {
+            note(call.object, call.range);
+        }
+        if let Plan::Adaptive(_) = session.plan {
+            let class = &trace.classes[session.class as usize];
+            ideal::watch(&session.plan, class, &mut |sent| {
+                note(sent.object, sent.range);
+            });
+        }
     }
     let mut asked: Vec<_> = asked.into_iter().collect();
     asked.sort_by_key(|(_, (times, first))| (core::cmp::Reverse(*times), *first));

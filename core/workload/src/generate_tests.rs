@@ -201,7 +201,7 @@ fn no_range_leaves_its_file_and_every_path_leads_back_to_its_title() {
         for title in &catalogue.titles {
             assert!(title.file_bytes >= title.bytes && title.bytes > 0);
             for file in catalogue.files(title) {
-                let place = crate::locate(&file.path, catalogue.chunk_bytes);
+                let place = crate::locate(&file.path, catalogue.form.chunk_bytes());
                 assert_eq!(place, Some((u64::from(title.number), file.range.start)));
                 sizes.insert(file.path, file.range.len());
             }

@@ -17,6 +17,7 @@ extern crate std;
 mod catalogue;
 pub mod content;
 mod curves;
+mod form;
 mod generate;
 mod ideal;
 mod make;
@@ -28,6 +29,7 @@ pub mod trace;
 
 pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
 pub use curves::Curve;
+pub use form::Form;
 pub use generate::{SessionStream, Workload, generate};
 pub use specification::{Rate, Specification, SpecificationErrors};
 pub use trace::{About, Dialect, NetworkClass, Session, Trace, TraceErrors, Warming};

@@ -349,13 +349,7 @@ fn parameters(specification: &Specification) -> Vec<(String, String)> {
             row(&name("table of offsets"), text);
         }
     }
-    let storage = specification.storage.chunk_bytes;
-    row(
-        "storage",
-        storage.map_or("one file a title".into(), |bytes| {
-            format!("chunk files of {}", Bytes(bytes))
-        }),
-    );
+    row("storage", specification.storage.form.label());
     row(
         "padded to",
         Bytes(specification.storage.pad_bytes).to_string(),

@@ -128,7 +128,7 @@ fn has_content(path: &Path, file: &CatalogueFile, offset: u64, block: &mut Block
     let content = Content::of_title(u64::from(file.title));
     opened.read_exact_at(page, offset).is_ok()
         && content
-            .first_wrong(file.range.start + offset, page)
+            .first_wrong(file.content_offset + offset, page)
             .is_none()
 }
 
@@ -236,12 +236,13 @@ fn tell(error: io::Error, one: &Missing, state: &Progress) -> FillError {
 fn make(missing: &[Missing], empty: &mpsc::Receiver<Block>, full: &mpsc::SyncSender<Block>) {
     for one in missing {
         let content = Content::of_title(u64::from(one.file.title));
-        let range = one.file.range;
-        for start in (range.start..range.end).step_by(BLOCK_BYTES) {
+        let start = one.file.content_offset;
+        let end = start + one.file.range.len();
+        for start in (start..end).step_by(BLOCK_BYTES) {
             let Ok(mut block) = empty.recv() else {
                 return;
             };
-            let length = (range.end - start).min(BLOCK_BYTES as u64) as usize;
+            let length = (end - start).min(BLOCK_BYTES as u64) as usize;
             // Past the end up to a whole block of the disk: it is cut off again.
             content.fill(start, &mut block.bytes()[..block::aligned(length)]);
             if full.send(block).is_err() {

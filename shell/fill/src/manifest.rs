@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use headlong_workload::Catalogue;
+use headlong_workload::{Catalogue, Form};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{FillError, io_error};
@@ -23,6 +23,9 @@ pub struct Manifest {
     pub catalogue: String,
     /// Bytes of a chunk file, if titles are cut into them.
     pub chunk_bytes: Option<u64>,
+    /// Whether titles are cut into a file for each segment.
+    #[serde(default)]
+    pub segment_files: bool,
     /// How many titles.
     pub titles: u64,
     /// How many files.
@@ -34,18 +37,14 @@ pub struct Manifest {
 impl Manifest {
     /// The note about a catalogue.
     pub fn of(specification: &str, catalogue: &Catalogue) -> Self {
-        let files = catalogue
-            .titles
-            .iter()
-            .map(|title| match catalogue.chunk_bytes {
-                Some(chunk_bytes) => title.file_bytes.div_ceil(chunk_bytes.max(1)),
-                None => 1,
-            });
+        let titles = catalogue.titles.iter();
+        let files = titles.map(|title| catalogue.file_count(title));
         Self {
             version: 1,
             specification: specification.to_string(),
             catalogue: format!("{:016x}", catalogue.fingerprint()),
-            chunk_bytes: catalogue.chunk_bytes,
+            chunk_bytes: catalogue.form.chunk_bytes(),
+            segment_files: catalogue.form == Form::Segments,
             titles: catalogue.titles.len() as u64,
             files: files.sum(),
             bytes: catalogue.file_bytes(),
@@ -71,13 +70,15 @@ impl Manifest {
 
     /// Whether both mean the same files: the name of the specification does not matter.
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.catalogue, self.chunk_bytes) == (&other.catalogue, other.chunk_bytes)
+        let form = |manifest: &Self| (manifest.chunk_bytes, manifest.segment_files);
+        self.catalogue == other.catalogue && form(self) == form(other)
     }
 
     /// How to call it in an error.
     pub(crate) fn label(&self) -> String {
         let form = match self.chunk_bytes {
             Some(bytes) => format!("in chunk files of {bytes} bytes"),
+            None if self.segment_files => "in segments' files".to_string(),
             None => "in single files".to_string(),
         };
         format!(

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use headlong_workload::content::Content;
-use headlong_workload::{Catalogue, Specification};
+use headlong_workload::{Catalogue, Form, Specification};
 
 use crate::{Extent, FillError, Filled, MANIFEST, Manifest, fill, verify};
 
@@ -80,6 +80,47 @@ fn titles_have_the_same_bytes_in_single_files_and_in_chunks() {
     }
     assert_eq!(check(single.path(), &catalogues[0]).expect("right"), 12);
     assert!(check(chunked.path(), &catalogues[1]).expect("right") > 12);
+}
+
+#[test]
+fn segments_files_are_made_of_whole_words_of_their_title() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "[title.odd]\ncount = 3\ndurations = [[1, 0], [30, 1]]\nsegment_time = \"2s\"\n\
+                renditions = [\"101kbps\", \"503kbps\"]\nsegment_variation = 0.5\n\
+                table_entry_bytes = 9\n[catalogue]\nchunk = \"segment\"\n";
+    let specification = Specification::read("odd", text, &[]).expect("it is right");
+    let catalogue = Catalogue::of(&specification);
+    run(folder.path(), &catalogue).expect("it fits");
+    let mut odd = 0;
+    for file in catalogue
+        .titles
+        .iter()
+        .flat_map(|title| catalogue.files(title))
+    {
+        let bytes = fs::read(folder.path().join(&file.path)).expect("a file");
+        assert_eq!(bytes.len() as u64, file.range.len(), "{}", file.path);
+        let (title, offset) = headlong_workload::locate(&file.path, None).expect("its place");
+        assert_eq!(Content::of_title(title).first_wrong(offset, &bytes), None);
+        odd += u64::from(file.range.start != offset);
+    }
+    assert!(odd > 0);
+    let note = Manifest::read(folder.path())
+        .expect("right")
+        .expect("there");
+    assert_eq!((note.chunk_bytes, note.segment_files), (None, true));
+    let count = check(folder.path(), &catalogue).expect("right");
+    assert_eq!(count, note.files);
+    let again = run(folder.path(), &catalogue).expect("nothing to do");
+    assert_eq!((again.files_written, again.files_kept), (0, count));
+    // In one file each it is another catalogue's folder.
+    let single = Catalogue {
+        form: Form::Whole,
+        ..catalogue
+    };
+    let error = run(folder.path(), &single)
+        .expect_err("another form")
+        .to_string();
+    assert!(error.contains("in segments' files"), "{error}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn verify_one(folder: &Path, file: &CatalogueFile, block: &mut Block) -> Result<
                 wanted,
             });
         }
-        if let Some(wrong) = content.first_wrong(file.range.start + at, &buffer[..read]) {
+        if let Some(wrong) = content.first_wrong(file.content_offset + at, &buffer[..read]) {
             return Err(FillError::Wrong {
                 path,
                 offset: at + wrong as u64,

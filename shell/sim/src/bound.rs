@@ -305,7 +305,7 @@ impl Ledger {
         let mut longest: BTreeMap<u32, usize> = BTreeMap::new();
         for same in self.wants.chunk_by(|a, b| a.unit == b.unit) {
             let (file, unit) = same[0].unit;
-            let Some(place) = places.get(file as usize).copied().flatten() else {
+            let Some(place) = places.get(file as usize).and_then(Option::as_ref) else {
                 continue;
             };
             let start = place.physical + u64::from(unit) * UNIT_BYTES;
@@ -360,7 +360,7 @@ impl Ledger {
             .sessions
             .iter()
             .filter_map(|(file, session)| {
-                let place = places.get(*file as usize).copied().flatten()?;
+                let place = places.get(*file as usize)?.as_ref()?;
                 let end = place.physical + place.size_bytes;
                 Some((place.physical, end, *file, session.is_some()))
             })

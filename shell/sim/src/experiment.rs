@@ -72,16 +72,17 @@ pub fn files_of(catalogue: &Catalogue, trace: &Trace) -> Vec<File> {
     let titles = titles.filter_map(|number| catalogue.titles.get(*number as usize));
     let files = titles.flat_map(|title| {
         let bit_rate = BitRate(title.bit_rate() as u64);
-        catalogue.files(title).map(move |file| (file, bit_rate))
+        (0..)
+            .zip(catalogue.files(title))
+            .map(move |(place, file)| (file, place, bit_rate))
     });
+    let is_split = catalogue.form.is_split();
     files
-        .map(|(file, bit_rate)| File {
+        .map(|(file, place, bit_rate)| File {
             object: named.get(file.path.as_str()).copied(),
             size_bytes: file.range.len(),
             bit_rate: Some(bit_rate),
-            part: catalogue
-                .chunk_bytes
-                .map(|chunk| (file.title, (file.range.start / chunk.max(1)) as u32)),
+            part: is_split.then_some((file.title, place)),
         })
         .collect()
 }

@@ -1,8 +1,12 @@
 //! Where the files of a catalogue lie on the device.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, Bytes};
-use headlong_workload::Catalogue;
+use headlong_workload::{Catalogue, Title};
 
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +18,12 @@ pub struct File {
     /// Average bit rate, which the server is told only if the setup says so.
     pub bit_rate: Option<BitRate>,
     /// The title that it is a part of, and which part, if titles are stored in several files. The
-    /// parts of a title follow one another, all but the last of one size.
+    /// parts of a title follow one another.
     pub part: Option<(u32, u32)>,
 }
 
 /// A file and where it begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) physical: u64,
     pub(crate) size_bytes: u64,
@@ -29,24 +33,23 @@ pub(crate) struct Place {
 
 /// Which part of a title a file is, and how the title lies: a server that knows its playlist reads on
 /// from one file to the next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) title: u32,
     pub(crate) number: u32,
     title_physical: u64,
-    title_bytes: u64,
-    part_bytes: u64,
+    /// Of all parts of the title, in order; all its files share it.
+    sizes_bytes: Arc<[u64]>,
 }
 
 impl Part {
     /// Where each part of the title begins, and its size.
-    pub(crate) fn all(self) -> impl Iterator<Item = (u64, u64)> {
-        let part_bytes = self.part_bytes.max(1);
-        let count = self.title_bytes.div_ceil(part_bytes);
-        (0..count).map(move |part| {
-            let before = part * part_bytes.next_multiple_of(BLOCK_BYTES);
-            let size = part_bytes.min(self.title_bytes - part * part_bytes);
-            (self.title_physical + before, size)
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut next = self.title_physical;
+        self.sizes_bytes.iter().map(move |size_bytes| {
+            let physical = next;
+            next += size_bytes.next_multiple_of(BLOCK_BYTES);
+            (physical, *size_bytes)
         })
     }
 }
@@ -91,6 +94,8 @@ pub(crate) struct Ground<'a> {
     spread: Option<(u64, u64)>,
     /// By number of title.
     starts: Vec<u64>,
+    /// Of titles in several files, as far as somebody asked for one.
+    sizes_bytes: RefCell<BTreeMap<u32, Arc<[u64]>>>,
 }
 
 impl<'a> Ground<'a> {
@@ -108,11 +113,10 @@ impl<'a> Ground<'a> {
                 continue;
             };
             starts[*number as usize] = next;
-            let chunk_bytes = catalogue.chunk_bytes.unwrap_or(title.file_bytes).max(1);
-            let whole = title.file_bytes / chunk_bytes;
-            let rest = title.file_bytes % chunk_bytes;
-            next += whole * chunk_bytes.next_multiple_of(BLOCK_BYTES);
-            next += rest.next_multiple_of(BLOCK_BYTES);
+            let rooms = catalogue
+                .ranges(title)
+                .map(|range| range.len().next_multiple_of(BLOCK_BYTES));
+            next += rooms.sum::<u64>();
         }
         fits(next, capacity_bytes)?;
         let spread = (placement == Placement::Spread).then_some((capacity_bytes, next.max(1)));
@@ -120,35 +124,50 @@ impl<'a> Ground<'a> {
             catalogue,
             spread,
             starts,
+            sizes_bytes: RefCell::default(),
         })
     }
 
     /// Where the file lies that begins so far into a title.
     pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<Place> {
         let title = self.catalogue.titles.get(number as usize)?;
-        let chunk_bytes = self
-            .catalogue
-            .chunk_bytes
-            .unwrap_or(title.file_bytes)
-            .max(1);
-        let before = start / chunk_bytes * chunk_bytes.next_multiple_of(BLOCK_BYTES);
         let title_physical = match self.spread {
             None => self.starts[number as usize],
             Some(by) => spread(self.starts[number as usize], by),
         };
+        let bit_rate = Some(BitRate(title.bit_rate() as u64));
+        if !self.catalogue.form.is_split() {
+            return Some(Place {
+                physical: title_physical,
+                size_bytes: title.file_bytes,
+                bit_rate,
+                part: None,
+            });
+        }
+        let place = self.catalogue.place_of(title, start);
         let part = Part {
             title: number,
-            number: (start / chunk_bytes) as u32,
+            number: place as u32,
             title_physical,
-            title_bytes: title.file_bytes,
-            part_bytes: chunk_bytes,
+            sizes_bytes: self.sizes_bytes(title),
         };
+        let (physical, size_bytes) = part.all().nth(place as usize)?;
         Some(Place {
-            physical: title_physical + before,
-            size_bytes: chunk_bytes.min(title.file_bytes.saturating_sub(start)),
-            bit_rate: Some(BitRate(title.bit_rate() as u64)),
-            part: self.catalogue.chunk_bytes.map(|_| part),
+            physical,
+            size_bytes,
+            bit_rate,
+            part: Some(part),
         })
+    }
+
+    /// Of all files of a title; told once and shared.
+    fn sizes_bytes(&self, title: &Title) -> Arc<[u64]> {
+        let mut known = self.sizes_bytes.borrow_mut();
+        let sizes = || self.catalogue.ranges(title).map(|range| range.len());
+        let sizes_bytes = known
+            .entry(title.number)
+            .or_insert_with(|| sizes().collect());
+        Arc::clone(sizes_bytes)
     }
 }
 
@@ -190,15 +209,14 @@ impl Layout {
                 Placement::Packed => next,
                 Placement::Spread => spread(next, (capacity_bytes, needed_bytes.max(1))),
             };
-            let title_bytes = title.iter().map(|file| file.size_bytes).sum();
+            let sizes_bytes: Arc<[u64]> = title.iter().map(|file| file.size_bytes).collect();
             let mut physical = title_physical;
             for file in title {
                 let part = file.part.map(|(number, part)| Part {
                     title: number,
                     number: part,
                     title_physical,
-                    title_bytes,
-                    part_bytes: title[0].size_bytes,
+                    sizes_bytes: Arc::clone(&sizes_bytes),
                 });
                 if let Some(object) = file.object {
                     places[object.0 as usize] = Some(Place {
@@ -230,7 +248,7 @@ impl Layout {
     }
 
     pub(crate) fn place(&self, object: ObjectId) -> Option<Place> {
-        self.places.get(object.0 as usize).copied().flatten()
+        self.places.get(object.0 as usize).cloned().flatten()
     }
 }
 
@@ -247,6 +265,7 @@ mod tests {
             ("off", Placement::Packed),
             ("512KiB", Placement::Spread),
             ("100008B", Placement::Packed),
+            ("segment", Placement::Spread),
         ] {
             let overrides = [
                 ("catalogue.chunk", chunk),

@@ -57,7 +57,7 @@ pub(crate) struct Server {
 const TITLES_FROM: u64 = 1 << 40;
 
 /// The files of a stream: a file alone, or all of the title's, as its playlist says.
-fn parts_of(place: Place) -> Vec<PartSpec> {
+fn parts_of(place: &Place) -> Vec<PartSpec> {
     let part = |(physical, size_bytes)| PartSpec {
         size_bytes,
         extents: vec![Extent {
@@ -66,7 +66,7 @@ fn parts_of(place: Place) -> Vec<PartSpec> {
             length: size_bytes,
         }],
     };
-    match place.part {
+    match &place.part {
         Some(title) => title.all().map(part).collect(),
         None => vec![part((place.physical, place.size_bytes))],
     }
@@ -107,7 +107,7 @@ impl Origin for Server {
         let Some(place) = self.layout.place(object) else {
             return Err(404);
         };
-        let (stream, part) = match place.part {
+        let (stream, part) = match &place.part {
             Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
             None => (StreamId(u64::from(object.0)), 0),
         };
@@ -117,7 +117,7 @@ impl Origin for Server {
             return Err(416);
         }
         if !self.registered.contains_key(&stream) {
-            let parts = parts_of(place);
+            let parts = parts_of(&place);
             let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
             let starts = parts.iter().map(first).collect();
             let spec = StreamSpec {

@@ -69,6 +69,12 @@ fn players_of_every_rule_and_shape_get_along_with_the_server() {
             patient,
         ],
         &[
+            ("catalogue.chunk", "segment"),
+            ("player.rule", "throughput"),
+            ("player.connections", "2"),
+            patient,
+        ],
+        &[
             ("player.rule", "fixed"),
             ("player.rendition", "1"),
             ("player.request_segments", "4"),

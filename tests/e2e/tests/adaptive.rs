@@ -64,25 +64,25 @@ fn word(path: &Path) -> &str {
 
 #[test]
 fn viewers_who_adapt_get_every_byte_right_and_as_much_as_their_networks_bear() {
+    watch(&[]);
+}
+
+#[test]
+fn so_do_viewers_of_titles_with_a_file_for_each_segment() {
+    let one = "player.tv.request_segments=1";
+    watch(&["--set", "catalogue.chunk=segment", "--set", one]);
+}
+
+/// Generates, fills, serves and plays the workload with these changes.
+fn watch(changes: &[&str]) {
     let folder = Scratch::new("adaptive").expect("a folder");
     let file = |name: &str| folder.path().join(name);
     let (specification, trace, titles) = (file("small.toml"), file("small.trace"), file("titles"));
     std::fs::write(&specification, SPECIFICATION).expect("written");
-    let generate = [
-        "workload",
-        "generate",
-        word(&specification),
-        "-o",
-        word(&trace),
-    ];
-    headlong(&generate);
-    headlong(&[
-        "workload",
-        "fill",
-        word(&titles),
-        "--spec",
-        word(&specification),
-    ]);
+    let (name, generate) = (word(&specification), ["workload", "generate"]);
+    headlong(&[&generate[..], &[name, "-o", word(&trace)], changes].concat());
+    let fill = ["workload", "fill", word(&titles), "--spec", name];
+    headlong(&[&fill[..], changes].concat());
     let server = ServerBuilder::new([&titles]).start().expect("a server");
     let url = format!("http://{}/", server.address());
     // The machine may be busy; that is not what is tested here.

@@ -8,6 +8,7 @@ use headlong_random::Generator;
 use headlong_units::{ByteRange, Duration};
 
 use super::{Director, Objects, happens};
+use crate::Form;
 use crate::catalogue::{Catalogue, Title};
 use crate::specification::{Start, bit_rate};
 
@@ -104,11 +105,7 @@ impl Objects {
         if let Some(title) = self.watched.get(&number).and_then(|known| known.upgrade()) {
             return title;
         }
-        let renditions = work.iter().map(|title| {
-            let mut files = catalogue.files(title);
-            let path = files.next().map(|file| file.path).unwrap_or_default();
-            rendition(title, self.id((title.number, 0), path))
-        });
+        let renditions = work.iter().map(|title| self.rendition(catalogue, title));
         let title = Arc::new(headlong_player::Title {
             segment: work[0].segment_time,
             segments: work[0].segments(),
@@ -117,10 +114,27 @@ impl Objects {
         self.watched.insert(number, Arc::downgrade(&title));
         title
     }
+
+    /// One rendition as players know it.
+    fn rendition(&mut self, catalogue: &Catalogue, title: &Title) -> Rendition {
+        let mut files = catalogue.files(title).map(|file| {
+            let object = self.id((title.number, file.range.start), file.path);
+            Place::whole(object, file.range.len())
+        });
+        if catalogue.form == Form::Segments {
+            return Rendition {
+                bit_rate: bit_rate(title.segment_bytes, title.segment_time),
+                header: (title.header_bytes > 0).then(|| files.next()).flatten(),
+                segments: Segments::Table(files.collect()),
+            };
+        }
+        let object = files.next().map(|place| place.object);
+        in_one_file(title, object.unwrap_or(ObjectId(0)))
+    }
 }
 
-/// One rendition as players know it.
-fn rendition(title: &Title, object: ObjectId) -> Rendition {
+/// A rendition that is one file.
+fn in_one_file(title: &Title, object: ObjectId) -> Rendition {
     let start = title.header_bytes;
     let header = ByteRange::new(0, start);
     Rendition {

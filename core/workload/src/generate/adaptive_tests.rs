@@ -1,12 +1,13 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::string::ToString as _;
 
 use headlong_player::Rule;
 
 use super::*;
+use crate::ideal;
 use crate::specification::{Specification, SpecificationErrors};
 use crate::summary::TraceSummary;
-use crate::trace::{Session, Trace};
+use crate::trace::{Session, Trace, Warming};
 use crate::{Dialect, SessionStream, Workload, generate};
 use headlong_player::{AdaptivePlan, Plan};
 use headlong_units::BitRate;
@@ -275,7 +276,7 @@ fn faster_networks_bring_higher_bit_rates() {
     let mut means = std::vec![(0.0, 0.0); trace.classes.len()];
     for session in &trace.sessions {
         let class = &trace.classes[session.class as usize];
-        let end = crate::ideal::watch(&session.plan, class, &mut |_| {}).end;
+        let end = ideal::watch(&session.plan, class, &mut |_| {}).end;
         let rate = end.and_then(|end| end.bit_rate).expect("it watched");
         let mean = &mut means[session.class as usize];
         *mean = (mean.0 + rate.0 as f64 / 1e3, mean.1 + 1.0);
@@ -334,6 +335,96 @@ fn simple_players_take_the_rendition_that_their_network_bears() {
 }
 
 #[test]
+fn segments_in_files_of_their_own_are_asked_for_whole() {
+    for variation in ["0", "0.4"] {
+        let workload = |chunk| {
+            workload(&[
+                ("catalogue.chunk", chunk),
+                ("title.dash.segment_variation", variation),
+            ])
+        };
+        let Workload { catalogue, trace } = workload("segment");
+        let files: BTreeMap<_, _> = catalogue
+            .titles
+            .iter()
+            .flat_map(|title| catalogue.files(title))
+            .map(|file| (file.path.clone(), file))
+            .collect();
+        let mut odd = 0;
+        for (_, plan) in plans(&trace) {
+            assert_eq!(plan.check(), []);
+            for rendition in &plan.title.renditions {
+                let Segments::Table(places) = &rendition.segments else {
+                    panic!("{:?}", rendition.segments);
+                };
+                for place in places.iter().chain(&rendition.header) {
+                    let path = &trace.objects[place.object.0 as usize];
+                    let file = &files[path];
+                    assert_eq!((place.range, place.bytes), (None, Some(file.range.len())));
+                    let said = (u64::from(file.title), file.content_offset);
+                    assert_eq!(crate::locate(path, None), Some(said));
+                    odd += u64::from(file.range.start != file.content_offset);
+                }
+            }
+        }
+        assert!(odd > 0, "segments are no whole words");
+        // Viewers do the same whatever their titles lie in. They come at the same rate in bytes; those
+        // of the padding are asked for with the last file, and of single files only with equal segments.
+        let single = workload("off").trace;
+        let acts = |trace| plans(trace).map(|(_, plan)| plan.acts.clone());
+        assert!(acts(&trace).eq(acts(&single)));
+        let arrivals = |trace| plans(trace).map(|(session, _)| session.arrival);
+        assert_eq!(arrivals(&trace).eq(arrivals(&single)), variation == "0");
+        let text = trace.to_text(Dialect::Headlong).expect("it can be said");
+        assert_eq!(Trace::read(text.as_bytes()).as_ref(), Ok(&trace));
+    }
+}
+
+#[test]
+fn the_files_of_a_title_are_all_of_it_one_after_another() {
+    for chunk in ["off", "segment"] {
+        let changes = [("catalogue.chunk", chunk), ("title.dash.count", "20")];
+        let catalogue = Catalogue::of(&with(&changes));
+        for title in &catalogue.titles {
+            let mut end = 0;
+            for file in catalogue.files(title) {
+                assert_eq!(file.range.start, end);
+                assert!(file.content_offset % 8 == 0 && end - file.content_offset < 8);
+                // A byte leads to its file.
+                let last = ByteRange::new(file.range.end - 1, file.range.end);
+                assert!(catalogue.files_of(title, last).eq([file.clone()]));
+                end = file.range.end;
+            }
+            assert_eq!(end, title.file_bytes);
+            let count = catalogue.files(title).count() as u64;
+            assert_eq!(catalogue.file_count(title), count);
+            let (header, segments) = (1, u64::from(title.segments()));
+            assert_eq!(count, if chunk == "off" { 1 } else { header + segments });
+        }
+    }
+}
+
+#[test]
+fn what_adaptive_players_ask_for_most_often_of_an_idle_server_warms() {
+    for chunk in ["off", "segment"] {
+        let trace = workload(&[("catalogue.chunk", chunk), ("sessions.warming", "40")]).trace;
+        let mut asked = BTreeMap::new();
+        for session in &trace.sessions {
+            let class = &trace.classes[session.class as usize];
+            ideal::watch(&session.plan, class, &mut |sent| {
+                *asked.entry((sent.object, sent.range)).or_insert(0) += 1;
+            });
+        }
+        let times = |warming: &Warming| asked[&(warming.object, warming.range)];
+        let warmed: Vec<u32> = trace.about.warming.iter().map(times).collect();
+        let mut most: Vec<u32> = asked.values().copied().collect();
+        most.sort_by_key(|times| core::cmp::Reverse(*times));
+        assert_eq!(warmed, most[..40]);
+        assert!(warmed[0] > warmed[39], "{warmed:?}");
+    }
+}
+
+#[test]
 fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
     let errors = read(&[
         ("catalogue.chunk", "512KiB"),
@@ -352,7 +443,7 @@ fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
     .expect_err("all of it is wrong")
     .to_string();
     let expected = "\
---set catalogue.chunk: adaptive players ask for segments of single files; write \"off\"
+--set catalogue.chunk: adaptive players ask for whole segments; write \"segment\" or \"off\"
 --set player.bufer_high: unknown key; did you mean player.buffer_high?
 --set player.cushion: says something only with rule buffer; remove it, or write that
 --set player.probing_every: says something only with probing, the segments read of each rendition; remove it, or write that
@@ -360,7 +451,7 @@ fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
 --set player.safety: `high` is no number; write a share like 0.9
 --set player.start_buffer: start_buffer is more than buffer_high
 --set requests.pacing: is of simple players, and all are adaptive; remove it, or see the keys of [player]
---set sessions.warming: which ranges adaptive players ask for is not known before; write 0
+--set sessions.warming: where adaptive players give up an open-ended request is not known before; write 0, or request_segments = 1
 --set title.dash.renditions: 1000kbps is not above 2000kbps; write them upwards
 --set title.dash.segment_variation: open-ended requests of adaptive players need segments of one size; write 0, or request_segments = 1";
     assert_eq!(errors, expected);

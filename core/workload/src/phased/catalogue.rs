@@ -186,7 +186,7 @@ impl Catalogue {
             groups: Kind::ALL.iter().map(|kind| kind.name().into()).collect(),
             titles: titles.collect(),
             creation_order,
-            chunk_bytes: None,
+            form: crate::Form::Whole,
         }
     }
 }

@@ -6,6 +6,7 @@ use headlong_units::{BitRate, Bytes, Duration};
 
 use super::table::Table;
 use super::{Extent, Rate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup};
+use crate::Form;
 
 /// Longest title, in seconds: eleven days.
 const DURATION_SECONDS_MAX: f64 = 1e6;
@@ -123,9 +124,10 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
         table.wrong(&key("segment_bytes"), "out of bounds; write 4KiB to 1TiB");
         return;
     }
-    if group.table_entry_bytes > 0 && specification.storage.chunk_bytes.is_some() {
-        let text = "a table of offsets is at the start of a title's one file; write 0, or \
-                    catalogue.chunk = \"off\"";
+    let chunk_bytes = specification.storage.form.chunk_bytes();
+    if group.table_entry_bytes > 0 && chunk_bytes.is_some() {
+        let text = "a table of offsets is at the start of a title's one file, or a file of its \
+                    own; write 0, or catalogue.chunk = \"off\" or \"segment\"";
         table.wrong(&key("table_entry_bytes"), text);
     }
     if longest / group.segment_time.as_secs_f64() > REQUESTS_MAX {
@@ -133,8 +135,8 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
         table.wrong(&key("segment_time"), text);
         return;
     }
-    if group.segment_variation > 0.0 && specification.storage.chunk_bytes.is_some() {
-        let text = "titles whose segments differ in size cannot be cut into equal chunk files; write 0, or catalogue.chunk = \"off\"";
+    if group.segment_variation > 0.0 && chunk_bytes.is_some() {
+        let text = "titles whose segments differ in size cannot be cut into equal chunk files; write 0, or catalogue.chunk = \"off\" or \"segment\"";
         table.wrong(&key("segment_variation"), text);
     }
     for bytes in group.segment_sizes() {
@@ -208,8 +210,9 @@ fn check_renditions(specification: &Specification, group: &TitleGroup, table: &m
         );
         return false;
     }
-    if specification.storage.chunk_bytes.is_some() {
-        let text = "titles with renditions are single files; write catalogue.chunk = \"off\"";
+    if specification.storage.form.chunk_bytes().is_some() {
+        let text = "titles with renditions are cut by segments, not by bytes; write \
+                    catalogue.chunk = \"segment\" or \"off\"";
         table.wrong(&key, text);
     }
     true
@@ -217,11 +220,11 @@ fn check_renditions(specification: &Specification, group: &TitleGroup, table: &m
 
 fn check_storage(specification: &Specification, table: &mut Table) {
     let storage = &specification.storage;
-    if let Some(chunk) = storage.chunk_bytes {
+    if let Form::Chunks(chunk) = storage.form {
         if !(BYTES_MIN..=BYTES_MAX).contains(&chunk) {
             table.wrong(
                 "catalogue.chunk",
-                "out of bounds; write 4KiB to 1TiB, or off",
+                "out of bounds; write 4KiB to 1TiB, or segment, or off",
             );
         } else if chunk % 8 != 0 {
             table.wrong(
@@ -276,15 +279,18 @@ fn check_viewing(specification: &Specification, table: &mut Table) {
         table.wrong("viewing.pause_time", "pauses are seconds, not negative");
     }
     check_open_ended(specification, table);
-    let Some(chunk) = specification.storage.chunk_bytes else {
-        return;
-    };
+    let (form, size) = (specification.storage.form, specification.requests.size);
     let exceeds = specification.groups.iter().any(|group| {
         let largest = group.segment_sizes().into_iter().max().unwrap_or(0);
-        request_bytes(specification.requests.size, group.segment_time, largest) > chunk
+        let most = match form {
+            Form::Whole => u64::MAX,
+            Form::Chunks(bytes) => bytes,
+            Form::Segments => largest,
+        };
+        request_bytes(size, group.segment_time, largest) > most
     });
     if specification.requests.connections > 1 && exceeds {
-        table.wrong("requests.connections", "a request over several chunk files uses one connection; write 1, or a request no larger than catalogue.chunk");
+        table.wrong("requests.connections", "a request over several files uses one connection; write 1, or a request no larger than catalogue.chunk says");
     }
 }
 
@@ -293,7 +299,7 @@ fn check_open_ended(specification: &Specification, table: &mut Table) {
     if !requests.open_ended {
         return;
     }
-    if specification.storage.chunk_bytes.is_some() {
+    if specification.storage.form.is_split() {
         let text =
             "an open-ended request ends where its file does; write catalogue.chunk = \"off\"";
         table.wrong("requests.open_ended", text);

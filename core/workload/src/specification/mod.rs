@@ -18,7 +18,7 @@ use core::str::FromStr;
 
 use headlong_units::{BitRate, Bytes, Duration};
 
-use crate::{Curve, NetworkClass};
+use crate::{Curve, Form, NetworkClass};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use error::{SpecificationError, SpecificationErrors};
 pub use players::{PlayerKind, player_text};
@@ -106,8 +106,8 @@ impl TitleGroup {
 /// How titles lie in files (thesis 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Storage {
-    /// Bytes of a chunk file; `None` if a title is one file.
-    pub chunk_bytes: Option<u64>,
+    /// In how many files.
+    pub form: Form,
     /// Titles are padded to a multiple of this, so that they take the same space in every form.
     pub pad_bytes: u64,
 }

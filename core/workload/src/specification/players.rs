@@ -10,7 +10,7 @@ use headlong_player::{Make, Shape};
 
 use super::table::{Table, Value};
 use super::{Specification, check};
-use crate::make;
+use crate::{Form, make};
 
 /// Viewers with one kind of player.
 #[derive(Debug, Clone, PartialEq)]
@@ -155,16 +155,23 @@ pub(super) fn check_players(specification: &Specification, table: &mut Table) {
     if !specification.has_adaptive_players() {
         return;
     }
-    if specification.storage.chunk_bytes.is_some() {
-        let text = "adaptive players ask for segments of single files; write \"off\"";
+    let form = specification.storage.form;
+    if form.chunk_bytes().is_some() {
+        let text = "adaptive players ask for whole segments; write \"segment\" or \"off\"";
         table.wrong("catalogue.chunk", text);
-    }
-    if specification.sessions.warming_count > 0 {
-        let text = "which ranges adaptive players ask for is not known before; write 0";
-        table.wrong("sessions.warming", text);
     }
     let makes = || specification.players.iter().map(|kind| kind.make.as_ref());
     if makes().flatten().any(|make| make.shape == Shape::OpenEnded) {
+        if specification.sessions.warming_count > 0 {
+            let text = "where adaptive players give up an open-ended request is not known before; \
+                        write 0, or request_segments = 1";
+            table.wrong("sessions.warming", text);
+        }
+        if form == Form::Segments {
+            let text = "an open-ended request ends where its file does; write \"off\", or \
+                        request_segments = 1";
+            table.wrong("catalogue.chunk", text);
+        }
         for group in &specification.groups {
             if group.segment_variation > 0.0 {
                 let text = "open-ended requests of adaptive players need segments of one size; \

@@ -17,7 +17,7 @@ use super::{
     Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification,
     SpecificationErrors, Start, Storage, TITLES_MAX, TitleGroup, Viewing, check,
 };
-use crate::{Curve, NetworkClass, preset};
+use crate::{Curve, Form, NetworkClass, preset};
 use headlong_units::nearest;
 
 /// Most bytes that a table of offsets may have for each segment.
@@ -75,7 +75,7 @@ impl Specification {
             groups: groups(table),
             catalogue_seed: table.whole("catalogue.seed", u64::MAX).unwrap_or(1),
             storage: Storage {
-                chunk_bytes: table.bytes_or_off("catalogue.chunk").unwrap_or(None),
+                form: table.form("catalogue.chunk").unwrap_or_default(),
                 pad_bytes: table.parsed("catalogue.pad").unwrap_or(Bytes(4 * KIB)).0,
             },
             sessions: sessions(table),
@@ -341,17 +341,11 @@ impl Table {
         })
     }
 
-    fn bytes_or_off(&mut self, key: &str) -> Option<Option<u64>> {
+    fn form(&mut self, key: &str) -> Option<Form> {
         self.take_as(key, |value| match value {
-            Value::Text(text) if text == "off" => Ok(None),
-            Value::Text(text) => {
-                let bytes: Result<Bytes, _> = text.parse();
-                bytes
-                    .map(|bytes| Some(bytes.0))
-                    .map_err(|error| error.to_string())
-            }
+            Value::Text(text) => text.parse(),
             other => Err(format!(
-                "is {}; write a size like 512KiB, or off",
+                "is {}; write a size like 512KiB, or segment, or off",
                 other.kind()
             )),
         })

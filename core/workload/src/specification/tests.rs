@@ -157,7 +157,7 @@ my.toml:6: title.sd.segment_bytes: is a number; write a size like 512KiB
 my.toml:8: title.7.count: `7` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
 my.toml:8: title.7.count: is 0; write at least 1, or remove the group
 my.toml:9: title.7.weight: is a text; write a number
-my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or off
+my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or segment, or off
 my.toml:13: sessions.count: contradicts sessions.length; write one of the two
 my.toml:15: sessions.rate: `20` is no rate; write sessions like 2.5/s, or bytes they ask for like 60MiB/s
 my.toml:16: sessions.arrivals: `random` is unknown; write poisson or constant
@@ -194,7 +194,23 @@ fn what_does_not_go_together_is_refused() {
                 ("requests.size", "40s"),
                 ("catalogue.chunk", "512KiB"),
             ],
-            "a request over several chunk files uses one connection",
+            "a request over several files uses one connection",
+        ),
+        (
+            vec![
+                ("requests.connections", "2"),
+                ("requests.size", "20s"),
+                ("catalogue.chunk", "segment"),
+            ],
+            "a request over several files uses one connection",
+        ),
+        (
+            vec![
+                ("requests.open_ended", "true"),
+                ("requests.timeout", "off"),
+                ("catalogue.chunk", "segment"),
+            ],
+            "an open-ended request ends where its file does",
         ),
         (
             vec![("requests.open_ended", "true")],

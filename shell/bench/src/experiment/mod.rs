@@ -18,7 +18,8 @@ pub use mistake::{Mistake, Mistakes};
 
 use std::collections::BTreeMap;
 
-use headlong_units::{BitRate, Bytes, Duration};
+use headlong_units::{BitRate, Duration};
+use headlong_workload::Form;
 use serde::{Serialize, Serializer};
 
 use crate::quality::Quality;
@@ -81,8 +82,9 @@ pub struct FileSet {
     pub catalogue: String,
     /// Keys of it that have other values; they go for all workloads of the experiment.
     pub set: Vec<(String, String)>,
-    /// Titles are cut into files of this size; one file each if `None`.
-    pub chunk_bytes: Option<u64>,
+    /// In how many files each title lies.
+    #[serde(rename = "chunk", serialize_with = "form_as_text")]
+    pub form: Form,
     /// File system: `ext4` or `xfs`.
     pub file_system: String,
 }
@@ -90,10 +92,8 @@ pub struct FileSet {
 impl FileSet {
     /// Changes of the catalogue's specification: `KEY=VALUE`, as `headlong workload` takes them.
     pub fn changes(&self) -> Vec<(String, String)> {
-        let chunk = self.chunk_bytes.map(|bytes| Bytes(bytes).to_string());
-        let chunk = chunk.unwrap_or_else(|| "off".to_owned());
         let mut changes = self.set.clone();
-        changes.push(("catalogue.chunk".to_owned(), chunk));
+        changes.push(("catalogue.chunk".to_owned(), self.form.to_string()));
         changes
     }
 }
@@ -127,6 +127,11 @@ pub(crate) fn as_text<S: Serializer>(link: &Option<BitRate>, to: S) -> Result<S:
         Some(rate) => to.collect_str(rate),
         None => to.serialize_none(),
     }
+}
+
+/// As experiments write it.
+fn form_as_text<S: Serializer>(form: &Form, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(form)
 }
 
 /// Parts of a run.
@@ -174,8 +179,8 @@ pub struct Workload {
     pub set: Vec<(String, String)>,
     /// What `bench run` offers, in bytes of a second of model time.
     pub rate: Option<f64>,
-    /// Files in chunks of this size, for this workload alone.
-    pub chunk_bytes: Option<u64>,
+    /// In how many files each title lies, for this workload alone.
+    pub form: Option<Form>,
 }
 
 /// A server to measure.
@@ -308,7 +313,11 @@ impl Experiment {
             }
         }
         // Stable: within a file set the order stays.
-        cells.sort_by_key(|cell| cell.files.chunk_bytes.unwrap_or(u64::MAX));
+        cells.sort_by_key(|cell| match cell.files.form {
+            Form::Segments => 0,
+            Form::Chunks(bytes) => bytes,
+            Form::Whole => u64::MAX,
+        });
         cells
     }
 
@@ -327,7 +336,7 @@ impl Experiment {
                 max_sectors_kb: change.max_sectors_kb.or(self.kernel.max_sectors_kb),
             },
             files: FileSet {
-                chunk_bytes: workload.chunk_bytes.or(self.files.chunk_bytes),
+                form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()
             },
             workload,

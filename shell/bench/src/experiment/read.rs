@@ -5,7 +5,7 @@ use std::path::Path;
 
 use headlong_server::config::{Config, Flags};
 use headlong_units::{BitRate, Duration};
-use headlong_workload::preset;
+use headlong_workload::{Form, preset};
 
 use super::mistake::{Mistakes, suggestion};
 use super::section::{RATE, Reader, Section, number_of, rate_of, texts_of};
@@ -152,19 +152,19 @@ fn files(top: &mut Section<'_, '_>) -> FileSet {
     let files = FileSet {
         catalogue: catalogue.unwrap_or_default(),
         set: section.flat("set"),
-        chunk_bytes: chunk(&mut section),
+        form: form(&mut section).unwrap_or_default(),
         file_system: file_system.unwrap_or("ext4").to_owned(),
     };
     section.finish();
     files
 }
 
-fn chunk(section: &mut Section<'_, '_>) -> Option<u64> {
-    let chunk = section.bytes("chunk");
-    if chunk == Some(0) {
+fn form(section: &mut Section<'_, '_>) -> Option<Form> {
+    let form = section.form("chunk");
+    if form == Some(Form::Chunks(0)) {
         section.wrong("chunk", "is 0; leave it out for one file a title");
     }
-    chunk.filter(|bytes| *bytes > 0)
+    form.filter(|form| *form != Form::Chunks(0))
 }
 
 /// A workload is named by a preset or by a file; a file is read when everything is.
@@ -290,7 +290,7 @@ fn workloads(top: &mut Section<'_, '_>) -> BTreeMap<String, Workload> {
             preset: preset.unwrap_or_default(),
             set: section.flat("set"),
             rate: section.rate("rate"),
-            chunk_bytes: chunk(&mut section),
+            form: form(&mut section),
         };
         section.finish();
         all.insert(name, workload);

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use headlong_units::{Bytes, Duration, nearest};
+use headlong_workload::Form;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -232,6 +233,12 @@ impl<'r, 'a> Section<'r, 'a> {
     pub(crate) fn bytes(&mut self, key: &'static str) -> Option<u64> {
         let what = "a size such as \"4GiB\"";
         self.read(key, what, |value| Ok(parsed::<Bytes>(text_of(value)?)?.0))
+    }
+
+    /// In how many files a title lies.
+    pub(crate) fn form(&mut self, key: &'static str) -> Option<Form> {
+        let what = "a size such as \"512KiB\", or \"segment\"";
+        self.read(key, what, |value| parsed(text_of(value)?))
     }
 
     /// A time.

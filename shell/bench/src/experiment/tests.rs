@@ -77,7 +77,7 @@ fn servers_and_workloads_change_what_is_theirs() {
     assert!(error.contains("choose with --workload: hd, sd"), "{error}");
     let cell = experiment.cell(None, Some("hd")).expect("there");
     assert_eq!(cell.kernel.read_ahead_kb, 512);
-    assert_eq!(cell.files.chunk_bytes, Some(512 << 10));
+    assert_eq!(cell.files.form, Form::Chunks(512 << 10));
     assert!(
         cell.changes()
             .contains(&("requests.timeout".into(), "5s".into()))

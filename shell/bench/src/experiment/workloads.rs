@@ -66,14 +66,8 @@ impl FileSet {
         let Ok(catalogue) = self.catalogue() else {
             return 0;
         };
-        match catalogue.chunk_bytes {
-            None => catalogue.titles.len() as u64,
-            Some(chunk) => catalogue
-                .titles
-                .iter()
-                .map(|t| t.file_bytes.div_ceil(chunk))
-                .sum(),
-        }
+        let titles = catalogue.titles.iter();
+        titles.map(|title| catalogue.file_count(title)).sum()
     }
 }
 

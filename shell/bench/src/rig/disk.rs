@@ -12,7 +12,7 @@ use super::guard::{Guard, Kind, Start};
 use super::mount::{Mount, read_metadata};
 use super::process::{Output, Process};
 use super::queue::{self, QueueSettings};
-use super::{RigError, Store};
+use super::{RigError, Store, playlist};
 use crate::experiment::{DriveSpec, FileSet, Kernel};
 
 /// Folders, and the file system's own files.
@@ -150,8 +150,9 @@ impl Disk {
                 words: filling.last_words(),
             });
         }
-        if setup.files.chunk_bytes.is_some() {
-            write_playlists(&self.point)?;
+        // Why it cannot be read would have been told before.
+        if let Ok(catalogue) = setup.files.catalogue() {
+            playlist::write_all(&self.point, &catalogue)?;
         }
         // Unmounting writes everything down; the drive then makes its own store safe.
         self.mount.make_cold()?;
@@ -207,34 +208,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.process.stop();
     }
-}
-
-/// A playlist in each folder of chunk files: what tells a server in which order they are played.
-fn write_playlists(root: &Path) -> Result<(), RigError> {
-    let list = |folder: &Path| -> std::io::Result<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(folder)?;
-        let mut paths = entries
-            .map(|entry| Ok(entry?.path()))
-            .collect::<std::io::Result<Vec<_>>>()?;
-        paths.sort();
-        Ok(paths)
-    };
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let fail = |error| RigError::io(folder.display(), error);
-        let paths = list(&folder).map_err(fail)?;
-        let chunks = paths
-            .iter()
-            .filter(|path| path.extension().is_some_and(|e| e == "bin"));
-        let names = chunks.filter_map(|path| path.file_name()?.to_str());
-        let lines: String = names.map(|name| format!("#EXTINF:10,\n{name}\n")).collect();
-        if !lines.is_empty() {
-            let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:10\n{lines}#EXT-X-ENDLIST\n");
-            std::fs::write(folder.join("index.m3u8"), text).map_err(fail)?;
-        }
-        folders.extend(paths.into_iter().filter(|path| path.is_dir()));
-    }
-    Ok(())
 }
 
 /// Changes of a specification as `headlong workload` takes them.

@@ -13,6 +13,7 @@ mod group;
 mod guard;
 mod mount;
 mod network;
+mod playlist;
 mod process;
 mod queue;
 mod store;

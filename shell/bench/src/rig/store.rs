@@ -10,6 +10,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::RigError;
+use headlong_workload::Form;
+
 use crate::experiment::{DriveSpec, FileSet};
 
 const LABEL: &str = "label.json";
@@ -24,6 +26,9 @@ struct Label {
     catalogue_hash: u64,
     set: Vec<(String, String)>,
     chunk_bytes: Option<u64>,
+    /// Not told where it is false, as in labels of drives that were filled before there was a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    segment_files: bool,
     file_system: String,
 }
 
@@ -45,7 +50,8 @@ impl Store {
             catalogue: files.catalogue.clone(),
             catalogue_hash: hash(specification.as_bytes()),
             set: files.set.clone(),
-            chunk_bytes: files.chunk_bytes,
+            chunk_bytes: files.form.chunk_bytes(),
+            segment_files: files.form == Form::Segments,
             file_system: files.file_system.clone(),
         };
         let text = serde_json::to_string(&label).unwrap_or_default();
@@ -127,7 +133,7 @@ mod tests {
         FileSet {
             catalogue: "youtube-sd".into(),
             set: vec![("catalogue.seed".into(), seed.to_string())],
-            chunk_bytes: None,
+            form: Form::Whole,
             file_system: "ext4".into(),
         }
     }
