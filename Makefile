@@ -13,8 +13,8 @@ test: ## Install what tests need, then run all of them
 check: ## Formatting and lints
 	@scripts/check.sh
 
-build: web ## The binary, optimised: target/release/headlong
-	cargo build --release --package headlong
+build: web ## The programs, optimised: target/release/headlong and headlong-lab
+	cargo build --release --package headlong --package headlong-lab
 
 web: ## The pages that are embedded in the binary
 	@scripts/web.sh

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headlong_server::config::{Config, Flags};
+use headlong_serve::config::{Config, Flags};
 
 /// What is read is shown as a file that means the same; each error is one line, and all are told.
 pub fn run(data: &[u8]) {

@@ -51,8 +51,8 @@ pub fn binary() -> &'static Path {
             "--quiet",
             "--package",
             "headlong",
-            "--bin",
-            "headlong",
+            "--package",
+            "headlong-lab",
         ]);
         if profile.file_name().is_some_and(|name| name == "release") {
             build.arg("--release");

@@ -1,19 +1,20 @@
-//! Who may know whom. Arrows point one way: shells know cores, never the other way round.
+//! Who may know whom. Wings are ordered: a crate knows its own wing and those below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::workspace::Member;
 
-/// Cores that meet only in a shell: each is one world's rules and must not learn another's.
+/// The wings, from the lowest up; `testkit` and `tests` stand beside them.
+pub const WINGS: &[&str] = &["common", "server", "lab", "logs", "papers", "programs"];
+/// Pure crates that meet only in a world, real or virtual: each is one side's rules and must not
+/// learn another's.
 const STRANGERS: &[&str] = &["engine", "player", "drive"];
-/// Shells that know all others: the binary, and the one that starts them as a user would.
-const TOP_SHELLS: &[&str] = &["cli", "bench"];
-/// Shells that other shells may use, and which.
-const BOTTOM_SHELLS: &[(&str, &str)] = &[
-    ("library", "server"),
-    ("library", "vdisk"),
-    ("report", "sim"),
-    ("report", "trace"),
+/// Arrows that still point up, to be taken away.
+const NOT_YET: &[(&str, &str)] = &[
+    ("workload", "chains"),
+    ("sim", "chains"),
+    ("bench", "chains"),
+    ("bench", "trace"),
 ];
 
 /// Every arrow that points the wrong way.
@@ -22,10 +23,11 @@ pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
     let mut wrong = Vec::new();
     for member in members {
         let name = &member.name;
-        if !["core", "shell", "testkit", "tests"].contains(&member.room()) {
+        if height(member).is_none() && !["testkit", "tests"].contains(&member.wing()) {
             wrong.push(format!(
-                "{}: {name} lives in no room; move it to core/, shell/, testkit/ or tests/",
-                member.folder
+                "{}: {name} lives in no wing; move it to one of {}, testkit or tests",
+                member.folder,
+                WINGS.join(", ")
             ));
         }
         if !member.inherits_lints {
@@ -61,47 +63,56 @@ pub fn wrong_arrows(members: &[Member]) -> Vec<String> {
     wrong
 }
 
+/// Where the member's wing stands in the order.
+fn height(member: &Member) -> Option<usize> {
+    WINGS.iter().position(|wing| *wing == member.wing())
+}
+
 /// What to do instead of letting `member` depend on `other`; `None` if it may.
 fn forbidden(member: &Member, other: &Member) -> Option<&'static str> {
-    if other.room() == "tests" {
+    if other.wing() == "tests" {
         return Some("nothing depends on tests; move what is needed to testkit");
     }
-    if other.room() == "testkit" && !["tests", "testkit"].contains(&member.room()) {
+    if other.wing() == "testkit" && !["tests", "testkit"].contains(&member.wing()) {
         return Some("the test kit is for tests only; move the line to [dev-dependencies]");
     }
-    match (member.room(), other.room()) {
-        ("core", "core") => are_strangers(member, other),
-        ("core", _) => Some("a core knows only cores; pass what it needs as an argument"),
-        ("shell", "shell") => {
-            let may = TOP_SHELLS.contains(&member.noun())
-                || BOTTOM_SHELLS.contains(&(other.noun(), member.noun()));
-            (!may).then_some("a shell knows no other shell; join them in cli, or move what both decide into a core")
-        }
-        _ => None,
+    if NOT_YET.contains(&(member.noun(), other.noun())) {
+        return None;
     }
+    if let (Some(own), Some(theirs)) = (height(member), height(other))
+        && theirs > own
+    {
+        return Some(
+            "that wing is above its own; pass what is needed as an argument, or move it down",
+        );
+    }
+    if member.wing() == "programs" && other.wing() == "programs" {
+        return Some("programs know nothing of one another; move what both need into a library");
+    }
+    if member.pure && !other.pure {
+        return Some("a pure crate knows only pure crates; pass what it needs as an argument");
+    }
+    are_strangers(member, other)
 }
 
 /// The same for what only tests need.
 fn forbidden_in_tests(member: &Member, other: &Member) -> Option<&'static str> {
-    if other.room() == "tests" {
+    if other.wing() == "tests" {
         return Some("nothing depends on tests; move what is needed to testkit");
     }
-    match (member.room(), other.room()) {
-        ("core", "core") => are_strangers(member, other),
-        ("core", "shell") => Some("a core is tested without shells; test them together in tests/"),
-        _ => None,
-    }
+    are_strangers(member, other)
 }
 
 fn are_strangers(member: &Member, other: &Member) -> Option<&'static str> {
     let both = STRANGERS.contains(&member.noun()) && STRANGERS.contains(&other.noun());
-    both.then_some("engine, player and drive meet only in a shell; let the shell pass messages")
+    both.then_some("engine, player and drive meet only in a world; let it pass messages")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Crates whose nouns end in `!` are pure.
     fn member(folder: &str, knows: &[&str], tests_know: &[&str]) -> Member {
         let names = |names: &[&str]| {
             names
@@ -109,9 +120,12 @@ mod tests {
                 .map(|name| format!("headlong-{name}"))
                 .collect()
         };
+        let pure = folder.ends_with('!');
+        let folder = folder.trim_end_matches('!');
         Member {
             name: format!("headlong-{}", folder.rsplit('/').next().expect("a noun")),
             folder: folder.into(),
+            pure,
             knows: names(knows),
             tests_know: names(tests_know),
             inherits_lints: true,
@@ -121,20 +135,16 @@ mod tests {
     #[test]
     fn the_house_as_it_is_meant_has_no_wrong_arrow() {
         let house = [
-            member("core/units", &[], &[]),
-            member("core/engine", &["units"], &["testkit"]),
-            member("core/player", &["units"], &[]),
-            member("shell/library", &["units"], &["testkit"]),
-            member(
-                "shell/server",
-                &["engine", "library", "units"],
-                &["testkit"],
-            ),
-            member("shell/sim", &["engine", "player"], &[]),
-            member("shell/bench", &["server", "sim"], &[]),
-            member("shell/cli", &["server", "sim", "bench"], &[]),
-            member("testkit", &["server", "units"], &[]),
-            member("tests/end_to_end", &["server", "testkit"], &[]),
+            member("common/units!", &[], &[]),
+            member("server/engine!", &["units"], &["testkit"]),
+            member("server/library", &["units", "engine"], &["testkit"]),
+            member("server/serve", &["engine", "library"], &["testkit"]),
+            member("lab/player!", &["units"], &[]),
+            member("lab/sim", &["engine", "player"], &[]),
+            member("lab/bench", &["serve", "sim"], &[]),
+            member("programs/headlong-lab", &["sim", "bench"], &[]),
+            member("testkit", &["serve", "units"], &[]),
+            member("tests/end_to_end", &["serve", "testkit"], &[]),
         ];
         assert_eq!(wrong_arrows(&house), Vec::<String>::new());
     }
@@ -142,14 +152,15 @@ mod tests {
     #[test]
     fn each_wrong_arrow_is_found_and_says_what_to_do() {
         let house = [
-            member("core/units", &["server"], &[]),
-            member("core/engine", &["drive", "testkit"], &["server"]),
-            member("core/player", &[], &["engine"]),
-            member("core/drive", &[], &[]),
-            member("shell/library", &["server"], &[]),
-            member("shell/server", &["testkit", "cli"], &["tests"]),
-            member("shell/load", &["library"], &[]),
-            member("shell/cli", &[], &[]),
+            member("common/units!", &["serve"], &[]),
+            member("server/engine!", &["library", "testkit"], &[]),
+            member("server/library", &["drive"], &[]),
+            member("server/serve", &["testkit"], &["tests"]),
+            member("lab/drive!", &["player"], &[]),
+            member("lab/player!", &[], &["engine"]),
+            member("programs/headlong", &["headlong-lab"], &[]),
+            member("programs/lab", &["two"], &[]),
+            member("programs/two", &[], &[]),
             member("testkit", &[], &[]),
             member("tests/tests", &[], &[]),
             Member {
@@ -159,17 +170,16 @@ mod tests {
         ];
         let wrong = wrong_arrows(&house);
         for expected in [
-            "core/units/Cargo.toml: headlong-units depends on headlong-server; a core knows only cores",
-            "core/engine/Cargo.toml: headlong-engine depends on headlong-drive; engine, player and drive",
-            "core/engine/Cargo.toml: headlong-engine depends on headlong-testkit; the test kit",
-            "core/engine/Cargo.toml: tests of headlong-engine depend on headlong-server; a core is tested",
-            "core/player/Cargo.toml: tests of headlong-player depend on headlong-engine; engine, player",
-            "shell/library/Cargo.toml: headlong-library depends on headlong-server; a shell knows no",
-            "shell/server/Cargo.toml: headlong-server depends on headlong-testkit; the test kit",
-            "shell/server/Cargo.toml: headlong-server depends on headlong-cli; a shell knows no",
-            "shell/server/Cargo.toml: tests of headlong-server depend on headlong-tests; nothing",
-            "shell/load/Cargo.toml: headlong-load depends on headlong-library; a shell knows no",
-            "extra/odd: headlong-odd lives in no room; move it",
+            "common/units/Cargo.toml: headlong-units depends on headlong-serve; that wing is above",
+            "server/engine/Cargo.toml: headlong-engine depends on headlong-library; a pure crate knows",
+            "server/engine/Cargo.toml: headlong-engine depends on headlong-testkit; the test kit",
+            "server/library/Cargo.toml: headlong-library depends on headlong-drive; that wing is above",
+            "server/serve/Cargo.toml: headlong-serve depends on headlong-testkit; the test kit",
+            "server/serve/Cargo.toml: tests of headlong-serve depend on headlong-tests; nothing",
+            "lab/drive/Cargo.toml: headlong-drive depends on headlong-player; engine, player and drive",
+            "lab/player/Cargo.toml: tests of headlong-player depend on headlong-engine; engine, player",
+            "programs/lab/Cargo.toml: headlong-lab depends on headlong-two; programs know nothing",
+            "extra/odd: headlong-odd lives in no wing; move it",
             "extra/odd/Cargo.toml: headlong-odd has lints of its own; write `[lints]`",
         ] {
             assert!(
@@ -177,6 +187,6 @@ mod tests {
                 "{expected}\n{wrong:#?}"
             );
         }
-        assert_eq!(wrong.len(), 12, "{wrong:#?}");
+        assert_eq!(wrong.len(), 11, "{wrong:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the cores are made of: nothing that can do I/O, tell the time or start a thread.
+//! What the pure crates are made of: nothing that can do I/O, tell the time or start a thread.
 //!
 //! `no_std` takes the standard library away, the allow-list takes away everybody else's, and
 //! `forbid(unsafe_code)` the way around both.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::source::{Source, lines_with, tokens};
 
-/// A crate from outside that cores may be built on, and why that is harmless.
+/// A crate from outside that pure crates may be built on, and why that is harmless.
 pub struct Allowed {
     /// Package name.
     pub name: &'static str,
@@ -63,7 +63,7 @@ pub const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "toml",
-        reason: "specifications of workloads are texts that every shell reads; no_std without its \
+        reason: "specifications of workloads are texts that pure code reads; no_std without its \
                  default features, from text to values and nothing else",
     },
     Allowed {
@@ -88,20 +88,20 @@ pub const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// What in `tree`, the dependency tree of core crate `package`, is neither core nor allowed.
+/// What in `tree`, the dependency tree of the pure crate `package`, is neither pure nor allowed.
 pub fn impure(
     package: &str,
     tree: &[String],
-    core: &BTreeSet<String>,
+    pure: &BTreeSet<String>,
     allowed: &[Allowed],
 ) -> Vec<String> {
     let strangers: BTreeSet<&String> = tree
         .iter()
-        .filter(|name| !core.contains(*name) && !allowed.iter().any(|a| a.name == name.as_str()))
+        .filter(|name| !pure.contains(*name) && !allowed.iter().any(|a| a.name == name.as_str()))
         .collect();
     let say = |name: &&String| {
         format!(
-            "{package}: {name} is in its dependency tree; do without it, use it in a shell, or, if it \
+            "{package}: {name} is in its dependency tree; do without it, use it in a crate that is not pure, or, if it \
              is no_std and does no I/O, add it with the reason to ALLOWED in tests/house/src/purity.rs"
         )
     };
@@ -116,14 +116,14 @@ pub fn stale(trees: &[Vec<String>], allowed: &[Allowed]) -> Vec<String> {
         .filter(|entry| !needed.contains(entry.name))
         .map(|entry| {
             format!(
-                "{} is allowed in cores but in none; remove it from ALLOWED",
+                "{} is allowed in pure crates but in none; remove it from ALLOWED",
                 entry.name
             )
         })
         .collect()
 }
 
-/// What is missing at the top of a core crate's `lib.rs`.
+/// What is missing at the top of a pure crate's `lib.rs`.
 pub fn unguarded(lib: &Source) -> Vec<String> {
     let tokens = match tokens(lib) {
         Ok(tokens) => tokens,
@@ -148,7 +148,7 @@ pub fn unguarded(lib: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Where a core file brings the standard library back for more than its tests.
+/// Where a file of a pure crate brings the standard library back for more than its tests.
 pub fn smuggled(file: &Source) -> Vec<String> {
     let tokens = match tokens(file) {
         Ok(tokens) => tokens,
@@ -179,7 +179,7 @@ mod tests {
 
     fn source(text: &str) -> Source {
         Source {
-            path: "core/x/src/lib.rs".into(),
+            path: "server/x/src/lib.rs".into(),
             text: text.into(),
         }
     }

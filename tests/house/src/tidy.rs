@@ -8,9 +8,9 @@ pub const LINES_MAX: usize = 800;
 /// Files that may hold unsafe code: one folder, or one file, for each reason.
 pub const UNSAFE_PLACES: &[&str] = &[
     // The memory pool, io_uring and page placement.
-    "shell/server/src/raw/",
+    "server/serve/src/raw/",
     // FIEMAP, which no safe library offers.
-    "shell/library/src/raw.rs",
+    "server/library/src/raw.rs",
 ];
 
 /// Kinds of file that people write code in.
@@ -160,15 +160,15 @@ mod tests {
     fn unsafe_code_is_found_outside_its_places_only() {
         let block = "fn a() { unsafe { b() } }\nunsafe fn c() {}\n";
         let files = [
-            source("shell/server/src/raw/pool.rs", block),
-            source("shell/server/src/raw.rs", block),
+            source("server/serve/src/raw/pool.rs", block),
+            source("server/serve/src/raw.rs", block),
             source(
-                "core/engine/src/lib.rs",
+                "server/engine/src/lib.rs",
                 "#![forbid(unsafe_code)]\n// unsafe\n",
             ),
         ];
-        let wrong = unsafe_outside(&files, &["shell/server/src/raw/"]);
+        let wrong = unsafe_outside(&files, &["server/serve/src/raw/"]);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[1].starts_with("shell/server/src/raw.rs:2: unsafe code; use a safe library"));
+        assert!(wrong[1].starts_with("server/serve/src/raw.rs:2: unsafe code; use a safe library"));
     }
 }

@@ -11,8 +11,11 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 pub struct Member {
     /// Package name.
     pub name: String,
-    /// Folder from the root of the workspace: `core/engine`.
+    /// Folder from the root of the workspace: `server/engine`.
     pub folder: String,
+    /// Whether its manifest says `[package.metadata.headlong] pure = true`: no I/O, no clock, no
+    /// threads, no unsafe code, and dependencies that are the same.
+    pub pure: bool,
     /// Packages of the workspace that its code, or its build script, depends on.
     pub knows: BTreeSet<String>,
     /// Packages of the workspace that only its tests depend on.
@@ -22,12 +25,12 @@ pub struct Member {
 }
 
 impl Member {
-    /// The room: `core`, `shell`, `testkit` or `tests`.
-    pub fn room(&self) -> &str {
+    /// The wing: the top folder it lies in.
+    pub fn wing(&self) -> &str {
         self.folder.split('/').next().unwrap_or_default()
     }
 
-    /// The crate's noun within its room: `engine`.
+    /// The crate's noun within its wing: `engine`.
     pub fn noun(&self) -> &str {
         self.folder.rsplit('/').next().unwrap_or_default()
     }
@@ -70,6 +73,7 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
                 .unwrap_or(folder)
                 .display()
                 .to_string(),
+            pure: package.metadata["headlong"]["pure"] == true,
             knows: of_kind(false),
             tests_know: of_kind(true),
             inherits_lints: text.contains("[lints]\nworkspace = true"),
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn names_are_taken_from_the_lines_of_cargo_tree() {
-        let text = "headlong-engine v0.1.0 (/x y/core/engine)\nserde v1.0.1\nserde_derive v1.0.1 (proc-macro)\nserde v1.0.1 (*)\n\n";
+        let text = "headlong-engine v0.1.0 (/x y/server/engine)\nserde v1.0.1\nserde_derive v1.0.1 (proc-macro)\nserde v1.0.1 (*)\n\n";
         assert_eq!(
             names_in_tree(text),
             ["headlong-engine", "serde", "serde_derive", "serde"]

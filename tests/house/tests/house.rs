@@ -15,17 +15,14 @@ fn pass(failures: Vec<String>) {
     );
 }
 
-fn cores() -> Vec<Member> {
+fn pure_crates() -> Vec<Member> {
     let members = members(&root()).expect("the manifests can be read");
-    let cores: Vec<_> = members
-        .into_iter()
-        .filter(|member| member.room() == "core")
-        .collect();
+    let pure: Vec<_> = members.into_iter().filter(|member| member.pure).collect();
     assert!(
-        cores.iter().any(|core| core.noun() == "engine"),
-        "the engine is not found: {cores:?}"
+        pure.iter().any(|member| member.noun() == "engine"),
+        "the engine is not among the pure crates: {pure:?}"
     );
-    cores
+    pure
 }
 
 fn sources() -> Vec<source::Source> {
@@ -42,16 +39,16 @@ fn sources() -> Vec<source::Source> {
 }
 
 #[test]
-fn arrows_point_from_shells_to_cores() {
+fn arrows_point_down() {
     pass(arrows::wrong_arrows(
         &members(&root()).expect("the manifests can be read"),
     ));
 }
 
 #[test]
-fn cores_are_made_of_cores() {
-    let cores = cores();
-    let names: BTreeSet<String> = cores.iter().map(|core| core.name.clone()).collect();
+fn pure_crates_are_made_of_pure_crates() {
+    let pure = pure_crates();
+    let names: BTreeSet<String> = pure.iter().map(|member| member.name.clone()).collect();
     let mut failures = Vec::new();
     let mut trees = Vec::new();
     for name in &names {
@@ -68,18 +65,20 @@ fn cores_are_made_of_cores() {
 }
 
 #[test]
-fn cores_have_no_standard_library_and_no_unsafe_code() {
+fn pure_crates_have_no_standard_library_and_no_unsafe_code() {
     let sources = sources();
     let mut failures = Vec::new();
-    for core in cores() {
-        let folder = format!("{}/src/", core.folder);
+    for member in pure_crates() {
+        let folder = format!("{}/src/", member.folder);
         let mut files = sources
             .iter()
             .filter(|s| s.path.starts_with(&folder) && s.extension() == "rs");
         let lib = files.clone().find(|s| s.path == format!("{folder}lib.rs"));
         match lib {
             Some(lib) => failures.extend(purity::unguarded(lib)),
-            None => failures.push(format!("{folder}lib.rs is missing; a core is a library")),
+            None => failures.push(format!(
+                "{folder}lib.rs is missing; a pure crate is a library"
+            )),
         }
         failures.extend(files.by_ref().flat_map(purity::smuggled));
     }

@@ -1,0 +1,172 @@
+//! From a pair of server and workload to a world: what is imitated, and how.
+
+use std::path::Path;
+
+use headlong_drive::{DriveSpec as Drive, preset};
+use headlong_serve::config::{Config, Flags};
+use headlong_sim::{
+    Access, Experiment as World, Placement, Scheduler, ServerKind as Origin, Setup as Made,
+    VanillaSetup, Window,
+};
+use headlong_units::{Duration, Instant, KIB};
+use headlong_workload::Specification;
+
+use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
+use crate::experiment::{Apache, Cell, Nginx, ServerKind};
+use crate::servers::pool_memory;
+
+/// Requests that a loop device takes at once.
+const LOOP_TAGS: u32 = 128;
+/// How long mq-deadline lets a read wait, on the wall.
+const EXPIRES: Duration = Duration::from_millis(500);
+/// Most threads of Apache that wait for the disk at once.
+const APACHE_THREADS: u32 = 2048;
+
+impl VirtualBench {
+    pub(super) fn world(&self, cell: &Cell) -> Result<World, NotVirtual> {
+        let lack = |why: String| NotVirtual {
+            cell: cell.name(),
+            why,
+        };
+        Ok(World {
+            workload: self.workload(cell).map_err(lack)?,
+            drive: self.drive().map_err(lack)?,
+            setup: self.setup(cell).map_err(lack)?,
+            steps: Vec::new(),
+        })
+    }
+
+    fn workload(&self, cell: &Cell) -> Result<Specification, String> {
+        let (name, changes) = (&cell.workload.preset, cell.changes());
+        let read = match name.contains(['/', '.']) {
+            false => Specification::preset(name, &changes),
+            true => {
+                let text = std::fs::read_to_string(name)
+                    .map_err(|error| format!("{name}: cannot be read: {error}"))?;
+                Specification::read(name, &text, &changes)
+            }
+        };
+        read.map_err(|errors| errors.to_string())
+    }
+
+    fn drive(&self) -> Result<Drive, String> {
+        let spec = &self.experiment.drive;
+        let drive = preset(&spec.preset).map_err(|error| error.to_string())?;
+        Ok(match spec.size_bytes {
+            Some(bytes) => drive.scaled_to(bytes),
+            None => drive,
+        })
+    }
+
+    /// A time on the wall, in the model's time.
+    fn on_the_wall(&self, time: Duration) -> Duration {
+        time.times(u64::from(self.experiment.time_scale))
+    }
+
+    fn setup(&self, cell: &Cell) -> Result<Made, String> {
+        if let Some(link) = self.experiment.network.link {
+            return Err(format!("a link of {link} that all share is not imitated"));
+        }
+        let phases = &self.experiment.phases;
+        let from = Instant::ZERO + phases.ramp_up;
+        let request_kb = cell.kernel.max_sectors_kb.unwrap_or(LOOP_REQUEST_KB);
+        let request_bytes_max = u64::from(request_kb.min(LOOP_REQUEST_KB)) * KIB;
+        let mut made = Made {
+            request_bytes_max,
+            turnaround: self.on_the_wall(self.turnaround),
+            queue_depth: self
+                .experiment
+                .drive
+                .queue_depth
+                .map(|depth| depth as usize),
+            window: Window {
+                from,
+                to: from + phases.measured,
+            },
+            ramp_down: phases.ramp_down,
+            placement: Placement::Spread,
+            ..Made::default()
+        };
+        match &cell.server.kind {
+            ServerKind::Headlong { config } => self.headlong(config, &mut made)?,
+            ServerKind::Nginx(nginx) => {
+                let vanilla = self.kernel(cell, request_bytes_max)?;
+                made.server = Origin::Vanilla(of_nginx(nginx, vanilla)?);
+            }
+            ServerKind::Apache(apache) => {
+                let vanilla = self.kernel(cell, request_bytes_max)?;
+                made.server = Origin::Vanilla(of_apache(apache, vanilla));
+            }
+            ServerKind::Command { .. } => {
+                return Err("nobody knows what the command does".to_owned());
+            }
+        }
+        Ok(made)
+    }
+
+    /// The settings that the server itself would read from its file.
+    fn headlong(&self, config: &str, made: &mut Made) -> Result<(), String> {
+        let mut table: toml::Table = config.parse().unwrap_or_default();
+        if let Some(memory) = self.experiment.memory {
+            let memory = pool_memory(memory);
+            table.entry("memory").or_insert(memory.to_string().into());
+        }
+        let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+        let flags = Flags {
+            roots: vec!["/".into()],
+            ..Flags::default()
+        };
+        let config = Config::from_text(Path::new("config"), &text, &flags)
+            .map_err(|errors| errors.to_string())?;
+        made.engine = config.engine_for("loop0", true, 1);
+        made.socket_bytes = config.tcp.unsent_max.0;
+        Ok(())
+    }
+
+    fn kernel(&self, cell: &Cell, request_bytes_max: u64) -> Result<VanillaSetup, String> {
+        let scheduler = match cell.kernel.scheduler.as_str() {
+            "mq-deadline" => Scheduler::Deadline,
+            "none" => Scheduler::None,
+            other => return Err(format!("the scheduler {other} is not imitated")),
+        };
+        let usual = VanillaSetup::default();
+        Ok(VanillaSetup {
+            memory_bytes: self.experiment.memory.unwrap_or(usual.memory_bytes),
+            read_ahead_bytes: u64::from(cell.kernel.read_ahead_kb) * KIB,
+            request_bytes_max,
+            scheduler,
+            expires: self.on_the_wall(EXPIRES),
+            tags: LOOP_TAGS,
+            ..usual
+        })
+    }
+}
+
+fn of_nginx(nginx: &Nginx, kernel: VanillaSetup) -> Result<VanillaSetup, String> {
+    if nginx.directio_bytes.is_some() {
+        return Err("reading past the page cache (directio) is not imitated".to_owned());
+    }
+    let buffer = nginx.output_buffers.map_or(32 * KIB, |(_, size)| size);
+    Ok(VanillaSetup {
+        workers: nginx.workers,
+        threads: if nginx.aio_threads { nginx.threads } else { 1 },
+        access: match nginx.sendfile {
+            true => Access::Sendfile,
+            false => Access::Read(buffer),
+        },
+        ..kernel
+    })
+}
+
+fn of_apache(apache: &Apache, kernel: VanillaSetup) -> VanillaSetup {
+    VanillaSetup {
+        workers: 1,
+        threads: apache.workers.min(APACHE_THREADS),
+        access: match (apache.sendfile, apache.mmap) {
+            (true, _) => Access::Sendfile,
+            (false, true) => Access::Mapped,
+            (false, false) => Access::Read(8 * KIB),
+        },
+        ..kernel
+    }
+}

@@ -1,0 +1,56 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::Bench;
+use crate::disk::DiskCommand;
+use crate::load::Load;
+use crate::reproduce::Reproduce;
+use crate::simulate::Simulating;
+use crate::trace::Trace;
+use crate::workload::Workload;
+
+/// Emulated disks, workloads, load, experiments, simulation, logs and published figures.
+///
+/// `headlong VERB` runs these verbs too.
+#[derive(Debug, Parser)]
+#[command(
+    name = "headlong-lab",
+    bin_name = "headlong",
+    version,
+    arg_required_else_help = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Emulate, measure and look at disks
+    #[command(subcommand)]
+    Disk(DiskCommand),
+    #[command(subcommand)]
+    Workload(Workload),
+    Load(Box<Load>),
+    /// Run the server's engine, viewers and a drive in virtual time
+    Simulate(Box<Simulating>),
+    #[command(subcommand)]
+    Bench(Bench),
+    #[command(subcommand)]
+    Reproduce(Reproduce),
+    #[command(subcommand)]
+    Trace(Trace),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Args;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,352 @@
+//! `headlong bench`: experiments.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
+use headlong_units::Bytes;
+
+use crate::mistake::Mistakes;
+use crate::simulated::{chosen, threads};
+use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
+
+/// Experiments: a server, an emulated drive, generated viewers, and what came of it.
+///
+/// EXPERIMENT is a TOML file; docs/manual/bench.md lists its keys, and experiments/ has some. All
+/// rates and times are of the model, whatever the time scale. Needs root.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Bench {
+    /// One run at one rate
+    ///
+    ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate 25MiB/s
+    #[command(verbatim_doc_comment)]
+    Run(Run),
+    /// The highest rate that one server serves without failures, by bracketing
+    ///
+    ///   headlong bench search experiments/server-must-win.toml --server headlong --workload hd
+    #[command(verbatim_doc_comment)]
+    Search(Search),
+    /// That rate for all servers and workloads, with ratios and confidence intervals
+    ///
+    ///   headlong bench compare experiments/server-must-win.toml --quick
+    ///
+    /// Exit code 4 if a ratio is below the `at_least` of its baseline.
+    #[command(verbatim_doc_comment)]
+    Compare(Compare),
+    /// The same experiment on the emulated drive and in virtual time, side by side
+    ///
+    /// Looks for the highest rate without failures of every server in both worlds, and puts beside
+    /// each other what happened at the rate that was found on the drive.
+    ///
+    ///   headlong bench agree experiments/agree.toml
+    ///   headlong bench agree experiments/agree.toml --server nginx --workload sd --rate 18MiB/s
+    ///
+    /// Exit code 4 if a pair of rates is further apart than 10 % (headlong) or 20 % (others).
+    #[command(verbatim_doc_comment)]
+    Agree(Agree),
+}
+
+/// What all of them take.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// The experiment, in TOML
+    #[arg(value_name = "EXPERIMENT")]
+    file: PathBuf,
+    /// Take what its table [quick] says
+    #[arg(long)]
+    quick: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where results go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Output {
+    /// Print what would be done, with all commands and files, and do nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
+    /// Folder of filled drives: filled once, some GB each [default: the user's cache]
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Folder for the records of runs [default: bench-results/NAME]
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Do not make runs again whose records are there
+    #[arg(long)]
+    resume: bool,
+    /// The page with charts [default: report.html among the results]
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Put the tables into this Markdown page, between its marks `<!-- bench:NAME -->`
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `bench run` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    common: Common,
+    /// Which server, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Which workload, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// What viewers ask for together, such as 25MiB/s [default: the experiment's]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Seed of the sessions [default: the experiment's]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+}
+
+/// What `bench search` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    common: Common,
+    /// Which server, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Which workload, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// The first guess [default: the experiment's]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate_start: Option<f64>,
+    /// Most of the sessions that may fail: 0% is the strict rule, libception's is 0.3%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    failures: Option<f64>,
+    /// How close to the limit, such as 4%
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    resolution: Option<f64>,
+    /// How often the found rate has to pass, each time with another seed
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    confirm: Option<u32>,
+}
+
+/// What `bench compare` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    common: Common,
+    /// How often each limit is looked for [default: the experiment's]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: Option<u32>,
+}
+
+/// What `bench agree` takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Agree {
+    #[command(flatten)]
+    common: Common,
+    /// Only this server
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only this workload
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+    /// One run of each at this rate, in both worlds, instead of looking for limits
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// Time on the wall that this machine adds to each request of the drive, such as 200us [default:
+    /// measured, where a server has one read outstanding at a time; else 200us]
+    #[arg(long, value_name = "TIME")]
+    turnaround: Option<headlong_units::Duration>,
+}
+
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let size = text
+        .strip_suffix("/s")
+        .ok_or("write a rate such as 25MiB/s")?;
+    match size.parse::<Bytes>() {
+        Ok(Bytes(0)) => Err("is no rate".to_owned()),
+        Ok(Bytes(bytes)) => Ok(bytes as f64),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text
+        .strip_suffix('%')
+        .and_then(|number| number.parse::<f64>().ok());
+    match percent.filter(|percent| (0.0..=100.0).contains(percent)) {
+        Some(percent) => Ok(percent / 100.0),
+        None => Err("write a share such as 0.3%".to_owned()),
+    }
+}
+
+/// Does it.
+pub(crate) fn bench(arguments: &Bench) -> anyhow::Result<()> {
+    judge(match arguments {
+        Bench::Run(arguments) => run(arguments),
+        Bench::Search(arguments) => search(arguments),
+        Bench::Compare(arguments) => compare(arguments),
+        Bench::Agree(arguments) => agree(arguments),
+    }?)
+}
+
+/// An ending that has an exit code of its own is told as one.
+pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
+    let (code, reason) = match ending {
+        Ending::Done => return Ok(()),
+        Ending::Refused => (
+            EXIT_INVALID,
+            "what was measured does not count; the lines above and the record say why",
+        ),
+        Ending::Missed => (
+            EXIT_MISSED,
+            "a ratio is not what it has to be; the table says which",
+        ),
+    };
+    let reasons = vec![reason.to_owned()];
+    Err(Verdict { code, reasons }.into())
+}
+
+fn run(arguments: &Run) -> anyhow::Result<Ending> {
+    let (experiment, options) = arguments.common.load()?;
+    let cell = cell(
+        &experiment,
+        arguments.server.as_deref(),
+        arguments.workload.as_deref(),
+    )?;
+    if arguments.common.output.plan {
+        return show_plan(&experiment, &[cell], false, &options);
+    }
+    let rate = arguments.rate.unwrap_or_else(|| cell.rate_start());
+    let seed = arguments.seed.unwrap_or(experiment.seed);
+    Ok(command::run(&experiment, &cell, rate, seed, &options)?)
+}
+
+fn search(arguments: &Search) -> anyhow::Result<Ending> {
+    let (mut experiment, options) = arguments.common.load()?;
+    let rules = &mut experiment.search;
+    rules.failures_max = arguments.failures.unwrap_or(rules.failures_max);
+    rules.resolution = arguments.resolution.unwrap_or(rules.resolution);
+    rules.confirm = arguments.confirm.unwrap_or(rules.confirm);
+    let cell = cell(
+        &experiment,
+        arguments.server.as_deref(),
+        arguments.workload.as_deref(),
+    )?;
+    if arguments.common.output.plan {
+        return show_plan(&experiment, &[cell], true, &options);
+    }
+    let start = arguments.rate_start.unwrap_or_else(|| cell.rate_start());
+    Ok(command::search(&experiment, &cell, start, &options)?)
+}
+
+fn compare(arguments: &Compare) -> anyhow::Result<Ending> {
+    let (mut experiment, options) = arguments.common.load()?;
+    experiment.repeats = arguments.repeats.unwrap_or(experiment.repeats);
+    if arguments.common.output.plan {
+        return show_plan(&experiment, &experiment.cells(), true, &options);
+    }
+    Ok(command::compare_all(&experiment, &options)?)
+}
+
+fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
+    let (experiment, options) = arguments.common.load()?;
+    let names = (arguments.server.as_deref(), arguments.workload.as_deref());
+    let cells = chosen(&experiment, names)?;
+    if arguments.common.output.plan {
+        let searches = arguments.rate.is_none();
+        return show_plan(&experiment, &cells, searches, &options);
+    }
+    let quick = if arguments.common.quick {
+        " --quick"
+    } else {
+        ""
+    };
+    let how = Virtual {
+        turnaround: headlong_units::Duration::ZERO,
+        replay: format!(
+            "headlong simulate {}{quick}",
+            arguments.common.file.display()
+        ),
+        threads: threads(None),
+    };
+    let told = (arguments.rate, arguments.turnaround);
+    Ok(headlong_bench::agree(
+        &experiment,
+        &cells,
+        told,
+        &how,
+        &options,
+    )?)
+}
+
+pub(crate) fn cell(
+    experiment: &Experiment,
+    server: Option<&str>,
+    workload: Option<&str>,
+) -> anyhow::Result<Cell> {
+    let cell = experiment.cell(server, workload);
+    cell.map_err(|mistake| Mistakes(vec![mistake]).into())
+}
+
+/// Prints what would be done.
+pub(crate) fn show_plan(
+    experiment: &Experiment,
+    cells: &[Cell],
+    searches: bool,
+    options: &Options,
+) -> anyhow::Result<Ending> {
+    let plan = plan(
+        experiment,
+        cells,
+        searches,
+        &options.headlong,
+        &options.store,
+    );
+    crate::workload::print(&plan)?;
+    Ok(Ending::Done)
+}
+
+impl Common {
+    fn load(&self) -> anyhow::Result<(Experiment, Options)> {
+        let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
+        let experiment = Experiment::load(&self.file, self.quick);
+        let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
+        let checked = experiment.check_workloads(&self.file);
+        checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+        let options = self.output.options(&experiment.name, self.quick)?;
+        Ok((experiment, options))
+    }
+}
+
+impl Output {
+    /// How the bench is to be used for an experiment of this name.
+    pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
+        let own = std::env::current_exe()
+            .map_err(|error| anyhow!("this program cannot find itself: {error}"))?;
+        let headlong = own.with_file_name("headlong");
+        if !headlong.is_file() {
+            let path = headlong.display();
+            anyhow::bail!(
+                "{path} is missing; `make build` builds it beside {}",
+                own.display()
+            );
+        }
+        let folder = match is_quick {
+            true => format!("{name}-quick"),
+            false => name.to_owned(),
+        };
+        let results = || PathBuf::from("bench-results").join(folder);
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        Ok(Options {
+            headlong,
+            store: self.store.clone().unwrap_or_else(default_store),
+            results: self.results.clone().unwrap_or_else(results),
+            resumes: self.resume,
+            report: self.report.clone(),
+            markdown: self.markdown.clone(),
+            json: self.json,
+            command_line: format!("headlong {}", words.join(" ")),
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! The program that measures: it reads the command line, calls the library that does it, and turns
+//! the answer into an exit code.
+//!
+//! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
+//! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
+//! that misses a threshold. Results go to standard output, everything else
+//! to standard error.
+
+mod args;
+mod bench;
+mod characterise;
+mod describe;
+mod disk;
+mod fill;
+mod load;
+#[cfg(test)]
+mod manual_tests;
+mod mistake;
+mod phased;
+mod plot;
+mod reproduce;
+mod simulate;
+mod simulate_chains;
+mod simulate_log;
+mod simulate_plan;
+mod simulate_source;
+mod simulated;
+mod sweep;
+mod trace;
+mod vanilla;
+mod verdict;
+mod workload;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser as _;
+use mistake::Mistakes;
+use verdict::Verdict;
+
+/// A mistake of the operator's: EX_USAGE of sysexits.h.
+const EXIT_USAGE: u8 = 64;
+/// A failure while running.
+const EXIT_FAILURE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Nobody is left to tell if this cannot be printed either.
+            let _ = error.print();
+            let is_mistake = error.use_stderr();
+            return ExitCode::from(if is_mistake { EXIT_USAGE } else { 0 });
+        }
+    };
+    let result = match args.command {
+        Command::Disk(command) => disk::disk(&command),
+        Command::Simulate(simulating) => simulate::simulate(&simulating),
+        Command::Workload(command) => workload::workload(&command),
+        Command::Trace(command) => trace::trace(&command),
+        Command::Reproduce(command) => reproduce::again(&command),
+        Command::Bench(command) => bench::bench(&command),
+        Command::Load(command) => load::load(&command),
+    };
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    let mut stderr = std::io::stderr().lock();
+    // As above: an error that cannot be printed changes the exit code all the same.
+    if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+        for mistake in mistakes {
+            let _ = writeln!(stderr, "headlong: {mistake}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(verdict) = error.downcast_ref::<Verdict>() {
+        for reason in &verdict.reasons {
+            let _ = writeln!(stderr, "headlong: {reason}");
+        }
+        return ExitCode::from(verdict.code);
+    }
+    let _ = writeln!(stderr, "headlong: {error}");
+    ExitCode::from(EXIT_FAILURE)
+}

@@ -1,0 +1,243 @@
+//! `headlong disk emulate` and `control` as an operator meets them.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use headlong_vdisk::{FileSystem, VirtualDisk, scratch};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+
+const DRIVE: &str = "wd-red-wd10efrx";
+
+fn headlong(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    let output = command.args(args).stdin(Stdio::null()).output();
+    output.expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn can_run(test: &str) -> bool {
+    let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
+    let is_ci = std::env::var("CI").as_deref() == Ok("true");
+    assert!(
+        missing.is_empty() || !is_ci,
+        "{test} cannot run in CI: {missing:?}"
+    );
+    if !missing.is_empty() {
+        eprintln!("skipped: {test}: {}", missing.join("; "));
+    }
+    missing.is_empty()
+}
+
+fn eventually(what: &str, is_it: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_it() {
+        assert!(Instant::now() < end, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// An emulator and everything it may leave behind.
+struct Emulator {
+    child: Child,
+    ready: Value,
+    folder: tempfile::TempDir,
+}
+
+impl Emulator {
+    fn start(more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = |name: &str| folder.path().join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+        command
+            .args(["disk", "emulate", DRIVE, "--size", "64MiB", "--json"])
+            .arg("--mount")
+            .arg(place("mounted here"))
+            .arg("--control")
+            .arg(place("control"))
+            .args(more)
+            .env("TMPDIR", place("tmp"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0);
+        std::fs::create_dir(place("tmp")).expect("a folder");
+        let mut child = command.spawn().expect("the binary starts");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let ready = serde_json::from_str(&line).expect("JSON");
+        Self {
+            child,
+            ready,
+            folder,
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        PathBuf::from(self.ready[name].as_str().expect("a path"))
+    }
+
+    fn control(&self, words: &[&str]) -> Output {
+        let socket = self.path("control");
+        let socket = socket.to_str().expect("a name of ours");
+        headlong(&[&["disk", "control", socket], words].concat())
+    }
+
+    /// Waits for its end; its exit code.
+    fn wait(&mut self) -> Option<i32> {
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("our child") {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn check_gone(&self) {
+        let below = self.folder.path().canonicalize().expect("a folder");
+        let device = self.path("device");
+        let name = device.file_name().expect("a name").to_string_lossy();
+        let backing = format!("/sys/block/{name}/loop/backing_file");
+        eventually("its mounts are gone", || {
+            scratch::mounts_below(&below).is_empty()
+        });
+        eventually("its loop device is free", || {
+            // The file's path means nothing once what it lies on is unmounted.
+            std::fs::read_to_string(&backing).map_or(true, |text| {
+                text.trim() != "/disk" && !Path::new(text.trim()).starts_with(&below)
+            })
+        });
+        eventually("its directory is gone", || {
+            let mut left = std::fs::read_dir(below.join("tmp")).expect("a folder");
+            left.next().is_none()
+        });
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // In a test that failed; its guardian does the rest.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn mistakes_are_named_all_at_once_with_what_is_possible() {
+    let output = headlong(&[
+        "disk",
+        "emulate",
+        "wd-red",
+        "--size",
+        "1XB",
+        "--time-scale",
+        "0",
+        "--file-system",
+        "zfs",
+        "--timing",
+        "maybe",
+        "--fail-reads",
+        "2-1",
+        "--slow-down",
+        "0",
+        "--queue-depth",
+        "0",
+    ]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(output.stdout.is_empty());
+    let stderr = text(&output.stderr);
+    for part in [
+        DRIVE,
+        "1XB",
+        "--time-scale",
+        "ext4, xfs, btrfs",
+        "maybe",
+        "--fail-reads",
+        "--slow-down",
+        "--queue-depth",
+    ] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    assert_eq!(stderr.lines().count(), 8, "{stderr}");
+}
+
+#[test]
+fn a_drive_in_a_file_is_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("drive.toml");
+    let said = |content: Option<&str>| {
+        if let Some(content) = content {
+            std::fs::write(&file, content).expect("written");
+        }
+        let output = headlong(&["disk", "emulate", file.to_str().expect("a name of ours")]);
+        assert_eq!(output.status.code(), Some(64));
+        text(&output.stderr)
+    };
+    assert!(said(None).contains("drive.toml"));
+    assert!(said(Some("kind = \"tape\"")).contains("hard-drive"));
+    assert!(said(Some("kind = ")).contains("line 1"));
+}
+
+#[test]
+fn nobody_listening_is_said() {
+    let output = headlong(&["disk", "control", "/no/such/socket", "counters"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("/no/such/socket"));
+}
+
+#[test]
+fn a_disk_is_ready_is_told_and_stops() {
+    if !can_run("a_disk_is_ready_is_told_and_stops") {
+        return;
+    }
+    let mut emulator = Emulator::start(&["--time-scale", "5", "--timing", "off"]);
+    assert_eq!(emulator.ready["ready"], true);
+    assert_eq!(emulator.ready["capacity_bytes"], 64 << 20);
+    assert_eq!(emulator.ready["time_scale"], 5.0);
+    std::fs::write(emulator.path("mount").join("file"), "content").expect("write");
+    assert!(emulator.control(&["timing", "on"]).status.success());
+    let output = emulator.control(&["counters"]);
+    let counters: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(counters["counters"]["is_timed"], true, "{counters}");
+    let output = emulator.control(&["fault", "slow", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("factor"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(emulator.control(&["stop"]).status.success());
+    assert_eq!(emulator.wait(), Some(0));
+    emulator.check_gone();
+    assert!(!emulator.path("control").exists() && !emulator.path("mount").exists());
+}
+
+#[test]
+fn signals_end_it_in_order_and_a_kill_leaves_nothing_either() {
+    if !can_run("signals_end_it_in_order") {
+        return;
+    }
+    let mut emulator = Emulator::start(&[]);
+    // As the keyboard does it: to the whole group.
+    kill_process_group(emulator.pid(), Signal::INT).expect("kill");
+    assert_eq!(emulator.wait(), Some(0));
+    emulator.check_gone();
+
+    let mut emulator = Emulator::start(&["--time-scale", "100"]);
+    std::fs::write(emulator.path("mount").join("file"), vec![9; 1 << 20]).expect("write");
+    kill_process(emulator.pid(), Signal::KILL).expect("kill");
+    assert_eq!(emulator.wait(), None);
+    emulator.check_gone();
+}

@@ -1,0 +1,285 @@
+//! `headlong load` as an operator meets it: what it prints where, and its exit codes.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headlong_workload::content::Content;
+
+/// Bytes of every reply.
+const REPLY_BYTES: u64 = 5000;
+
+/// A server of title 7. What it is asked for below `hang` it never answers.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// Its threads end with the process.
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let requests = Arc::new(AtomicU64::new(0));
+        let counter = requests.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let counter = counter.clone();
+                std::thread::spawn(move || serve(stream, &counter));
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+fn serve(mut stream: TcpStream, requests: &AtomicU64) {
+    let mut request = Vec::new();
+    let mut part = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut part) {
+        request.extend_from_slice(&part[..count]);
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        requests.fetch_add(1, Ordering::SeqCst);
+        if !request.starts_with(b"GET /hang") {
+            let mut reply =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {REPLY_BYTES}\r\n\r\n").into_bytes();
+            let mut body = vec![0; REPLY_BYTES as usize];
+            Content::of_title(7).fill(0, &mut body);
+            reply.extend_from_slice(&body);
+            if stream.write_all(&reply).is_err() {
+                return;
+            }
+        }
+        request.clear();
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    command.arg("load").args(args).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn load(args: &[&str]) -> Output {
+    command(args).output().expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A trace of so many sessions of one call, ten milliseconds apart.
+fn trace(folder: &Path, object: &str, sessions: usize) -> String {
+    let mut lines = String::from("#headlong trace version=1 name=test seed=1\n");
+    for index in 0..sessions {
+        let arrival = index as f64 / 100.0;
+        lines.push_str(&format!(
+            "\n#headlong session arrival={arrival}\n{object} timeout=1000\n"
+        ));
+    }
+    let file = folder.join(format!("{sessions}.trace"));
+    fs::write(&file, lines).expect("written");
+    file.display().to_string()
+}
+
+/// A busy machine may make the generator late; that is not what is tested here.
+const PATIENT: [&str; 2] = ["--late-max", "600s"];
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_result_is_json_on_standard_output_and_can_be_put_together_with_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start();
+    let recording = folder.path().join("one.recording").display().to_string();
+    let file = trace(folder.path(), "/sd/000007.bin", 20);
+    let mut args = vec![file.as_str(), "", "--json", "-", "--histograms", &recording];
+    let url = server.url();
+    args[1] = &url;
+    args.extend(PATIENT);
+    let output = load(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = json(&text(&output.stdout));
+    assert_eq!(result["schema"], "headlong-load-1");
+    assert_eq!(result["requests"]["whole"], 20);
+    assert_eq!(result["checked_bytes"], 20 * REPLY_BYTES);
+    assert_eq!(server.requests(), 20);
+
+    let output = load(&["merge", &recording, &recording, "--json", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let both = json(&text(&output.stdout));
+    assert_eq!(both["generators"], 2);
+    assert_eq!(both["requests"]["whole"], 40);
+    for figure in ["p50", "p99", "max"] {
+        assert_eq!(both["whole_ms"][figure], result["whole_ms"][figure]);
+    }
+}
+
+#[test]
+fn a_threshold_that_is_missed_ends_with_4() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = Server::start().url();
+    let file = trace(folder.path(), "/sd/000007.bin", 3);
+    for (threshold, code) in [("requests.whole>=3", 0), ("failure_share>0", 4)] {
+        let mut args = vec![file.as_str(), &url, "--threshold", threshold];
+        args.extend(PATIENT);
+        let output = load(&args);
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{threshold}: {stderr}");
+        assert_eq!(
+            stderr.contains("failure_share>0 not met: it is 0"),
+            code == 4
+        );
+        // There is a result all the same.
+        assert!(text(&output.stdout).contains("3 whole"));
+    }
+}
+
+#[test]
+fn a_wrong_byte_is_told_with_its_url() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = Server::start().url();
+    // It serves title 7 under any name.
+    let file = trace(folder.path(), "/sd/000008.bin", 1);
+    let mut args = vec![file.as_str(), &url];
+    args.extend(PATIENT);
+    let output = load(&args);
+    assert_eq!(output.status.code(), Some(0));
+    let page = text(&output.stdout);
+    assert!(
+        page.contains("/sd/000008.bin  wrong: byte 0 is not the title's"),
+        "{page}"
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_and_nothing_is_sent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start();
+    let file = folder.path().join("bad.trace").display().to_string();
+    fs::write(&file, "a timeout=10\nb timeout=ten colour=red\n").expect("written");
+    let url = server.url();
+    let output = load(&[
+        &file,
+        &url,
+        "--time-scale",
+        "0",
+        "--ramp-up",
+        "5",
+        "--threshold",
+        "p99",
+    ]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(output.stdout.is_empty());
+    let stderr = text(&output.stderr);
+    for part in [
+        "bad.trace:2:11: ",
+        "--time-scale: `0`",
+        "--ramp-up: `5`",
+        "--threshold: `p99`",
+    ] {
+        assert!(stderr.contains(part), "{part} is missing:\n{stderr}");
+    }
+    let good = trace(folder.path(), "/a", 1);
+    let output = load(&[&good, &url, "--threshold", "first_byte.p99<5"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("first_byte_ms.p99"));
+    let output = load(&[&good, &url, "--json", "/nowhere/at/all.json"]);
+    assert_eq!(output.status.code(), Some(64));
+    let output = load(&["merge", &good]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("--histograms"));
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_with_2() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", free.local_addr().expect("an address"));
+    drop(free);
+    let output = load(&[&trace(folder.path(), "/a", 1), &url]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("nothing answers at") && stderr.contains(&url),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().count(), 1);
+}
+
+/// Runs it with no more than 64 descriptors.
+fn load_with_few_descriptors(args: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64 && exec \"$0\" load \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_headlong-lab")).args(args);
+    command.stdin(Stdio::null()).output().expect("a shell")
+}
+
+#[test]
+fn too_few_descriptors_are_told_before_the_run_or_make_its_result_invalid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start();
+    let url = server.url();
+    // All there at once for an hour: certain beforehand.
+    let long = trace(folder.path(), "/a timeout=1000\n/a pacing=3600", 100);
+    let output = load_with_few_descriptors(&[&long, &url]);
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("needs 100 connections") && stderr.contains("ulimit -Hn"),
+        "{stderr}"
+    );
+    assert_eq!(server.requests(), 0);
+    // Known only when the server does not answer; those who got through give up after a second.
+    let file = trace(folder.path(), "/hang timeout=1\n/hang", 100);
+    let mut args = vec![file.as_str(), &url, "--json", "-"];
+    args.extend(PATIENT);
+    let output = load_with_few_descriptors(&args);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let result = json(&text(&output.stdout));
+    assert_eq!(result["valid"], false);
+    let reason = result["invalid_because"][0].as_str().expect("a reason");
+    assert!(reason.contains("ran out of file descriptors"), "{reason}");
+}
+
+#[test]
+fn a_run_that_is_interrupted_says_what_it_saw_and_ends_with_3() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start();
+    let url = server.url();
+    let file = trace(folder.path(), "/hang", 1);
+    let child = command(&[&file, &url, "--json", "-"])
+        .spawn()
+        .expect("the binary starts");
+    while server.requests() == 0 {
+        std::thread::yield_now();
+    }
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-INT", &pid]).status();
+    assert!(sent.expect("kill").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(3));
+    let result = json(&text(&output.stdout));
+    let reasons = result["invalid_because"].as_array().expect("reasons");
+    assert!(
+        reasons.contains(&"it was interrupted".into()),
+        "{reasons:?}"
+    );
+}

@@ -1,0 +1,164 @@
+//! `headlong trace chains` as a person runs it.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const LOG: &str = "ts,service_ms,session,device,file,offset,size,bytes,disk\n\
+    1,1500,7,tv,9,0,1000,1000,3\n\
+    3,1000,7,tv,9,1000,1000,1000,3\n\
+    45,100,7,tv,9,2000,,500,3\n\
+    46,100,7,tv,9,2000,500,0,3\n\
+    this is no request\n";
+
+fn headlong(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    let command = command.args(["trace", "chains"]).args(arguments);
+    command
+        .current_dir(folder)
+        .output()
+        .expect("the binary is there")
+}
+
+fn told(output: &[u8]) -> String {
+    String::from_utf8_lossy(output).into_owned()
+}
+
+#[test]
+fn a_log_becomes_a_table_of_chains() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    let files = "file,title,kind,kbps,size,disk,duration_s\n9,1,1,560,3000,3,40\n";
+    fs::write(folder.path().join("files.csv"), files).expect("the folder is there");
+    let output = headlong(
+        folder.path(),
+        &["log.csv", "--files", "files.csv", "--out", "chains.csv"],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    let table = fs::read_to_string(folder.path().join("chains.csv")).expect("it was written");
+    assert_eq!(
+        table,
+        "session,file,start,length,t_start,t_end,open,nreq\n\
+         7,9,0,2000,-500,3000,0,2\n\
+         7,9,2000,500,44900,45000,1,1\n"
+    );
+    let stdout = told(&output.stdout);
+    assert!(
+        stdout.starts_with("2 chains of 3 requests in 1 sessions\n"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("1 requests got no byte"), "{stdout}");
+    let stderr = told(&output.stderr);
+    assert!(
+        stderr.contains("1 line dropped") && stderr.contains("log.csv:6"),
+        "{stderr}"
+    );
+    assert!(
+        !stderr.contains("log.csv:1"),
+        "a header is not missed: {stderr}"
+    );
+}
+
+#[test]
+fn the_variants_join_otherwise() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = LOG.replace("45,100,7", "43,100,7");
+    fs::write(folder.path().join("log.csv"), log).expect("the folder is there");
+    let chains = |arguments: &[&str]| {
+        let output = headlong(
+            folder.path(),
+            &[&["log.csv", "--out", "-"], arguments].concat(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+        told(&output.stdout).lines().count() - 1
+    };
+    assert_eq!(chains(&[]), 2, "received more than 40 s apart");
+    assert_eq!(
+        chains(&["--gap", "idle"]),
+        1,
+        "received 40 s after the one before was done"
+    );
+    assert_eq!(chains(&["--link", "component"]), 2);
+}
+
+#[test]
+fn a_log_can_come_through_a_pipe_and_the_outcome_as_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
+        .args(["trace", "chains", "-", "--out", "chains.parquet", "--json"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is there");
+    let mut stdin = child.stdin.take().expect("it has one");
+    stdin.write_all(LOG.as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(
+        (&json["chains"], &json["joined"]),
+        (&2.into(), &3.into()),
+        "{json}"
+    );
+    let table = fs::read(folder.path().join("chains.parquet")).expect("it was written");
+    assert!(table.starts_with(b"PAR1"));
+}
+
+#[test]
+fn what_cannot_be_done_is_told_before_anything_is_read_or_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("log.csv"), LOG).expect("the folder is there");
+    for (arguments, word) in [
+        (
+            ["log.csv", "--out", "missing/chains.csv"],
+            "missing/chains.csv",
+        ),
+        (["none.csv", "--out", "chains.csv"], "none.csv"),
+    ] {
+        let output = headlong(folder.path(), &arguments);
+        assert_eq!(output.status.code(), Some(64));
+        let stderr = told(&output.stderr);
+        assert!(stderr.contains(word), "{stderr}");
+    }
+    let left = fs::read_dir(folder.path()).expect("the folder is there");
+    assert_eq!(left.count(), 1, "only the log");
+}
+
+#[test]
+fn logs_and_chains_say_the_same_in_parquet_as_in_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |words: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+        let command = command.args(words.split(' ')).current_dir(folder.path());
+        let output = command.output().expect("the binary is there");
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output.stderr));
+        output.stdout
+    };
+    let mut points = Vec::new();
+    for kind in ["csv", "parquet"] {
+        run(&format!(
+            "workload generate netflix-2014-catalog --sessions 30 --log log.{kind} --files files.csv"
+        ));
+        run(&format!("trace chains log.{kind} --out of-{kind}.csv"));
+        run(&format!("trace chains log.csv --out chains.{kind}"));
+        let simulated = run(&format!(
+            "simulate chains chains.{kind} --files files.csv --size 2,7 --json"
+        ));
+        let json: serde_json::Value = serde_json::from_slice(&simulated).expect("it is JSON");
+        points.push(json["points"].clone());
+    }
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("it was written");
+    assert!(read("log.parquet").starts_with(b"PAR1"));
+    assert!(read("of-csv.csv").len() > 1000);
+    assert_eq!(read("of-csv.csv"), read("of-parquet.csv"));
+    assert!(
+        points[0]
+            .as_array()
+            .is_some_and(|points| !points.is_empty())
+    );
+    assert_eq!(points[0], points[1]);
+}

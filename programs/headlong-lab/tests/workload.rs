@@ -1,0 +1,229 @@
+//! `headlong workload` as an operator meets it.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn workload(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    command
+        .arg("workload")
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_same_command_writes_the_same_trace() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.trace").display().to_string();
+    let args = [
+        "generate",
+        "youtube-sd",
+        "--rate",
+        "2.5/s",
+        "--length",
+        "1min",
+        "--seed",
+        "3",
+    ];
+    let output = workload(&[&args[..], &["-o", &file]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
+    let printed = workload(&args);
+    assert_eq!(printed.stdout, fs::read(&file).expect("the trace"));
+    assert!(text(&printed.stdout).starts_with("#headlong trace version=1 name=youtube-sd seed=3 "));
+    let described = workload(&["describe", &file, "--json"]);
+    assert!(text(&described.stdout).contains("\"name\": \"youtube-sd\""));
+}
+
+#[test]
+fn mistakes_end_with_64_and_are_told_all_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("a.trace").display().to_string();
+    fs::write(&trace, "/a timeout=ten\n/b range=9-3\n").expect("written");
+    for (args, expected) in [
+        (
+            &[
+                "generate",
+                "youtube-sd",
+                "--rate",
+                "5",
+                "--set",
+                "request.size=1s",
+            ][..],
+            vec![
+                "headlong: --set request.size: unknown key; did you mean requests.size?",
+                "headlong: --set sessions.rate: `5` is no rate; write sessions like 2.5/s, or bytes they \
+                 ask for like 60MiB/s",
+            ],
+        ),
+        (
+            &["generate", "youtube-sd", "--dialect", "httperf"],
+            vec![
+                "headlong: --dialect httperf: this dialect cannot ask for ranges; generate with --set \
+                 catalogue.chunk=512KiB",
+            ],
+        ),
+    ] {
+        let output = workload(args);
+        assert_eq!(output.status.code(), Some(64), "{args:?}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), expected);
+    }
+    let output = workload(&["describe", &trace]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains(&format!("headlong: {trace}:1:12: `ten` is no time")),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains(&format!("headlong: {trace}:2:10: `9-3` ends before")),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_folder_is_filled_checked_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = folder.path().join("tiny.toml").display().to_string();
+    let videos = folder.path().join("videos").display().to_string();
+    fs::write(&spec, "[title.sd]\ncount = 5\ndurations = \"20s\"\n").expect("written");
+    let fill = ["fill", &videos, "--spec", &spec, "--chunked", "512KiB"];
+    let output = workload(&fill);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("10 files written, 0 kept, 5242880 bytes written;"));
+    assert!(text(&workload(&fill).stdout).starts_with("0 files written, 10 kept,"));
+    let verify = [&fill[..], &["--verify", "all"]].concat();
+    assert_eq!(
+        text(&workload(&verify).stdout),
+        "10 files, 5242880 bytes: all right\n"
+    );
+    let file = folder.path().join("videos/sd/000002/00001.bin");
+    let mut bytes = fs::read(&file).expect("a chunk");
+    bytes[77] ^= 1;
+    fs::write(&file, bytes).expect("written");
+    let output = workload(&verify);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("00001.bin: byte 77 is wrong"));
+}
+
+#[test]
+fn the_text_of_a_preset_is_a_specification() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spec = folder.path().join("mine.toml");
+    fs::write(
+        &spec,
+        workload(&["describe", "flashstream", "--text"]).stdout,
+    )
+    .expect("written");
+    let spec = spec.display().to_string();
+    let output = workload(&["generate", &spec, "--sessions", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).matches("#headlong session").count(), 2);
+}
+
+#[test]
+fn a_workload_of_phases_becomes_a_log_with_its_table_of_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = folder.path().join("files.csv");
+    let preset = "netflix-2014-catalog";
+    let arguments = [
+        "generate",
+        preset,
+        "--sessions",
+        "40",
+        "--log",
+        "-",
+        "--files",
+    ];
+    let mut arguments = arguments.to_vec();
+    arguments.push(files.to_str().expect("a path"));
+    let output = workload(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let log = text(&output.stdout);
+    let mut lines = log.lines();
+    assert_eq!(
+        lines.next(),
+        Some("ts,service_ms,session,device,file,offset,size,bytes,disk")
+    );
+    let column = |line: &str, number: usize| -> u64 {
+        let word = line.split(',').nth(number).expect("a column");
+        word.parse().expect("a number")
+    };
+    let times: Vec<u64> = lines.clone().map(|line| column(line, 0)).collect();
+    assert!(times.len() > 1000 && times.is_sorted());
+    let table = fs::read_to_string(&files).expect("a table of files");
+    assert!(table.starts_with("file,title,kind,kbps,size,disk,duration_s\n"));
+    let sizes: Vec<u64> = table.lines().skip(1).map(|line| column(line, 4)).collect();
+    for line in lines {
+        let (file, offset, bytes) = (column(line, 4), column(line, 5), column(line, 7));
+        assert!(offset + bytes <= sizes[file as usize], "{line}");
+    }
+}
+
+#[test]
+fn what_a_workload_of_phases_cannot_do_is_told_with_a_remedy() {
+    for (arguments, part) in [
+        (
+            &[
+                "generate",
+                "netflix-2014-catalog",
+                "--rate",
+                "2/s",
+                "--no-pacing",
+            ][..],
+            "--rate: netflix-2014-catalog is a workload of phases; it has --sessions",
+        ),
+        (
+            &["generate", "netflix-2014-catalog"],
+            "does not fit in memory; write --sessions 1000",
+        ),
+        (
+            &["generate", "youtube-sd", "--log", "-"],
+            "youtube-sd is no workload of phases and makes no log",
+        ),
+        (
+            &[
+                "describe",
+                "netflix-2014-catalog",
+                "--set",
+                "catalogue.zipf_alfa=1",
+            ],
+            "did you mean catalogue.zipf_alpha?",
+        ),
+        (
+            &["describe", "netflix-2014-catalogue"],
+            "netflix-2014-catalog",
+        ),
+    ] {
+        let output = workload(arguments);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {told}");
+        assert!(told.contains(part), "{part}\nis missing in\n{told}");
+    }
+}
+
+#[test]
+fn a_workload_of_phases_is_described_beside_what_was_published() {
+    let output = workload(&[
+        "describe",
+        "netflix-2014-catalog",
+        "--sessions",
+        "60",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["sessions"], 60);
+    let figures = json["figures"].as_array().expect("figures");
+    let requests = figures
+        .iter()
+        .find(|row| row["figure"] == "requests, million");
+    assert_eq!(requests.expect("one")["published"], 64.99);
+}

@@ -1,0 +1,110 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use headlong_serve::config::{Config, ConfigErrors, Flags};
+
+use crate::lab;
+
+/// Serves a video library from hard disks as fast as the disks can physically go.
+#[derive(Debug, Parser)]
+#[command(name = "headlong", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve folders of titles over HTTP
+    Serve(Serving),
+    /// Say what `serve` with the same arguments would do, and whether it could; start nothing
+    Check(Serving),
+}
+
+/// The command line as clap knows it, with the verbs of `headlong-lab` in the help and among what
+/// a mistyped verb may have meant.
+pub fn command() -> clap::Command {
+    let lab = lab::VERBS.map(|(verb, about)| clap::Command::new(verb).about(about));
+    Args::command().subcommands(lab)
+}
+
+/// What to serve and how. Every flag overrides the key of its name in the file; the values are
+/// read together with the file, so that all mistakes are reported at once.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Serving {
+    /// Folders to serve; their trees are the URLs
+    #[arg(value_name = "DIR")]
+    roots: Vec<PathBuf>,
+    /// Configuration in TOML; docs/manual/configuration.md lists the keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<String>,
+    /// Address for metrics, status and the operator's pages, or off
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin: Option<String>,
+    /// The whole budget for pieces of files, such as 16GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
+    /// first-grow-sr
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// Order of a device's jobs: fcfs, elevator, deadline-elevator
+    #[arg(long, value_name = "NAME")]
+    order: Option<String>,
+    /// The policy's reference size, such as 8MiB, or who finds it: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
+    prefetch: Option<String>,
+    /// For experiments on an emulated drive: run the server's own clocks K times faster
+    #[arg(long, value_name = "K")]
+    time_scale: Option<u32>,
+}
+
+impl Serving {
+    /// The configuration these arguments mean, checked against this machine.
+    pub(crate) fn config(&self) -> Result<Config, ConfigErrors> {
+        let flags = Flags {
+            roots: self.roots.clone(),
+            listen: self.listen.clone(),
+            admin: self.admin.clone(),
+            memory: self.memory.clone(),
+            policy: self.policy.clone(),
+            order: self.order.clone(),
+            prefetch: self.prefetch.clone(),
+            time_scale: self.time_scale,
+        };
+        let config = Config::load(self.config.as_deref(), &flags)?;
+        config.check_machine()?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_engine::{Order, Policy};
+
+    use super::command;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_every_policy_and_order() {
+        let mut command = command();
+        let serve = command.find_subcommand_mut("serve").expect("there is one");
+        let help = serve.render_long_help().to_string();
+        let policies = Policy::ALL.iter().map(|policy| policy.name());
+        for name in policies.chain(Order::ALL.iter().map(|order| order.name())) {
+            assert!(
+                help.contains(name),
+                "`{name}` is missing: add it to args.rs\n{help}"
+            );
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `headlong check`: what `headlong serve` with the same arguments would do.
+
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+
+use headlong_library::devices_of;
+use headlong_serve::config::Config;
+use headlong_units::Bytes;
+
+use crate::args::Serving;
+
+/// Prints folders, devices and settings; the settings are a file that says the same.
+pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
+    let mut config = serving.config()?;
+    // So that the settings mean the same wherever they are saved.
+    config.join_paths(&std::env::current_dir()?);
+    let page = report(&config)?;
+    let printed = std::io::stdout().write_all(page.as_bytes());
+    match printed {
+        // Whoever reads had enough: not a failure of ours.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn report(config: &Config) -> anyhow::Result<String> {
+    let devices = devices_of(&config.roots).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!(lines.join("\n"))
+    })?;
+    let named: Vec<(String, bool)> = devices
+        .iter()
+        .map(|device| (device.name.clone(), device.rotates()))
+        .collect();
+    let engines = config.engines_for(&named)?;
+    let mut page =
+        String::from("# What would be served. The settings are a file that says the same.\n");
+    for (device, engine) in devices.iter().zip(engines) {
+        let name = &device.name;
+        let roots = device.roots.iter().map(|root| root.display().to_string());
+        let roots: Vec<String> = roots.collect();
+        let rotates = config.device(name).rotational;
+        let kind = match rotates.unwrap_or_else(|| device.rotates()) {
+            true => "rotating",
+            false => "flash",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            page,
+            "# device {name}: {kind}, {} outstanding, {} of memory, {} prefetch {}, serves {}",
+            engine.outstanding_reads_max,
+            Bytes(engine.memory_bytes),
+            engine.sizing.policy.name(),
+            match engine.control.mode.name() {
+                "off" => Bytes(engine.sizing.reference_bytes).to_string(),
+                name => name.to_owned(),
+            },
+            roots.join(", ")
+        );
+    }
+    for warning in config.warnings(&named) {
+        let _ = writeln!(page, "# {warning}");
+    }
+    page.push('\n');
+    page.push_str(&config.show());
+    Ok(page)
+}

@@ -1,0 +1,68 @@
+//! The operator's program: it serves, and hands the verbs of `headlong-lab` to that program.
+//!
+//! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
+//! was started), 2 for a failure while running. Results go to standard output, everything else to
+//! standard error.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod lab;
+mod serve;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+pub use args::command;
+use args::{Args, Command};
+use clap::FromArgMatches as _;
+use headlong_serve::config::ConfigErrors;
+
+/// A mistake of the operator's: EX_USAGE of sysexits.h.
+const EXIT_USAGE: u8 = 64;
+/// A failure while running.
+const EXIT_FAILURE: u8 = 2;
+
+/// The whole program: reads the command line, does what it says, and gives the exit code.
+pub fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if lab::is_for_lab(&words) {
+        return failed(&lab::become_lab(&words));
+    }
+    let parsed = args::command()
+        .try_get_matches()
+        .and_then(|matches| Args::from_arg_matches(&matches));
+    let args = match parsed {
+        Ok(args) => args,
+        Err(error) => {
+            // Nobody is left to tell if this cannot be printed either.
+            let _ = error.print();
+            let is_mistake = error.use_stderr();
+            return ExitCode::from(if is_mistake { EXIT_USAGE } else { 0 });
+        }
+    };
+    let result = match args.command {
+        Command::Serve(serving) => serve::serve(&serving),
+        Command::Check(serving) => check::check(&serving),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Prints an error and gives its exit code.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    let mut stderr = std::io::stderr().lock();
+    // An error that cannot be printed changes the exit code all the same.
+    if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
+        for error in errors.iter() {
+            let _ = writeln!(stderr, "headlong: {error}");
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    let _ = writeln!(stderr, "headlong: {error}");
+    ExitCode::from(EXIT_FAILURE)
+}

@@ -1,0 +1,11 @@
+//! `headlong serve`: everything is checked before anything is started.
+
+use crate::args::Serving;
+
+/// Serves until it is told to stop. A reload reads what these arguments mean by then.
+pub(crate) fn serve(serving: &Serving) -> anyhow::Result<()> {
+    let config = serving.config()?;
+    let again = serving.clone();
+    headlong_serve::run::run(config, Box::new(move || again.config()))?;
+    Ok(())
+}

@@ -1,0 +1,499 @@
+//! A whole device: requests in, bytes of real files out, through the shard, the pool and both
+//! ways of reading.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use headlong_engine::{
+    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, PartSpec, Policy, Refusal,
+    Request, SizingConfig, StreamId, StreamSpec, ViewerId,
+};
+use headlong_serve::disk::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
+use headlong_serve::time_scale::TimeScale;
+use headlong_units::{BitRate, Duration, KIB, MIB};
+use rustix::fs::OFlags;
+
+const PIECE: u64 = 4 * KIB;
+const MODES: [IoMode; 2] = [IoMode::IoUring, IoMode::Pread];
+
+/// A directory that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("headlong-device-{}-{count}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("makes a directory");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("writes a file");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Bytes that differ from place to place, and from seed to seed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed;
+    (0..length)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+/// Size and time of the last change.
+type Version = (u64, i64, i64);
+
+fn version(file: &File) -> io::Result<Version> {
+    let data = file.metadata()?;
+    Ok((data.len(), data.mtime(), data.mtime_nsec()))
+}
+
+/// A stream of one file; its opening waits at the gate if it has one.
+struct FileSource {
+    stream: StreamId,
+    path: PathBuf,
+    version: Version,
+    gate: Option<Mutex<Receiver<()>>>,
+}
+
+impl FileSource {
+    fn new(stream: u64, path: PathBuf) -> Self {
+        Self {
+            stream: StreamId(stream),
+            version: version(&File::open(&path).expect("opens")).expect("has metadata"),
+            path,
+            gate: None,
+        }
+    }
+
+    fn shared(self) -> Arc<dyn StreamSource> {
+        Arc::new(self)
+    }
+
+    /// Opening hangs until the sender is dropped.
+    fn hanging(mut self) -> (Arc<dyn StreamSource>, Sender<()>) {
+        let (sender, gate) = channel();
+        self.gate = Some(Mutex::new(gate));
+        (Arc::new(self), sender)
+    }
+}
+
+impl StreamSource for FileSource {
+    fn spec(&self) -> StreamSpec {
+        StreamSpec {
+            id: self.stream,
+            parts: vec![PartSpec {
+                size_bytes: self.version.0,
+                extents: Vec::new(),
+            }],
+            bit_rate: None,
+        }
+    }
+
+    fn open(&self, _part: u32, direct: bool) -> io::Result<File> {
+        if let Some(gate) = &self.gate {
+            assert!(gate.lock().expect("whole").recv().is_err());
+        }
+        let flags = if direct {
+            OFlags::DIRECT
+        } else {
+            OFlags::empty()
+        };
+        let mut options = File::options();
+        options.read(true).custom_flags(flags.bits() as i32);
+        options.open(&self.path)
+    }
+
+    fn unchanged(&self, _part: u32, file: &File) -> bool {
+        version(file).ok() == Some(self.version)
+    }
+}
+
+/// Eight pieces of memory, and patience: what is tested here is what is delivered, not when.
+fn tiny() -> EngineConfig {
+    EngineConfig {
+        piece_bytes: PIECE,
+        memory_bytes: 8 * PIECE,
+        sizing: SizingConfig {
+            policy: Policy::Fixed,
+            reference_bytes: 3 * PIECE,
+            reference_bit_rate: BitRate::from_kbps(2_000),
+        },
+        read_bytes_max: 4 * PIECE,
+        send_window_bytes: 2 * PIECE,
+        admission: Admission::Accept,
+        ..EngineConfig::default()
+    }
+}
+
+fn device(io: IoMode, engine: EngineConfig) -> Device {
+    let config = DeviceConfig {
+        name: "test".to_owned(),
+        roots: vec![std::env::temp_dir()],
+        rotational: true,
+        capacity_bytes: 0,
+        engine,
+        io,
+        open_files_max: 4,
+        memory_prefault: false,
+        time_scale: TimeScale::ONE,
+    };
+    Device::start(config).expect("starts")
+}
+
+fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
+    Request {
+        viewer: ViewerId(viewer),
+        stream: StreamId(stream),
+        part: 0,
+        offset,
+        length,
+        open_ended: false,
+        hints: Hints::default(),
+    }
+}
+
+fn is_shareable<T: Send + Sync + 'static>(_: &T) {}
+
+/// All bytes of a reply, each piece given back before the next is asked for.
+async fn bytes_of(mut reply: Reply) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = reply.next().await {
+        bytes.extend_from_slice(piece?.as_ref());
+    }
+    Ok(bytes)
+}
+
+/// Until no piece is with any reply. Pieces come back by messages, so it takes a moment.
+async fn until_all_is_back(device: &Device) {
+    loop {
+        let snapshot = device.snapshot().await;
+        if snapshot.memory.sending_bytes == 0 && snapshot.memory.filling_bytes == 0 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_file_comes_in_order() {
+    let scratch = Scratch::new();
+    let bytes = noise(1, 300 * 1000 + 7);
+    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    for mode in MODES {
+        let device = device(mode, tiny());
+        let size = bytes.len() as u64;
+        for (offset, length) in [
+            (0, size),
+            (1, size - 1),
+            (5000, 1),
+            (size - 1, 1),
+            (4096, 8192),
+            (0, 0),
+        ] {
+            let reply = device.request(request(1, 1, offset, length), &source).await;
+            let got = bytes_of(reply.expect("taken on")).await.expect("read");
+            let wanted = &bytes[offset as usize..(offset + length) as usize];
+            assert!(got == wanted, "{mode:?} {offset} {length}");
+        }
+        let snapshot = device.snapshot().await;
+        assert!(snapshot.io.starts_with(mode.name()), "{}", snapshot.io);
+        assert!(snapshot.stats.bytes_sent >= 2 * size);
+        device.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_replies_at_once_share_eight_pieces() {
+    let scratch = Scratch::new();
+    let files: Vec<Vec<u8>> = (0..10).map(|n| noise(n, 150_000 + n as usize)).collect();
+    let sources: Vec<_> = files
+        .iter()
+        .zip(0..)
+        .map(|(bytes, n)| FileSource::new(n, scratch.file(&n.to_string(), bytes)).shared())
+        .collect();
+    let files = Arc::new(files);
+    for mode in MODES {
+        let device = device(mode, tiny());
+        let viewers: Vec<_> = (0..50_u64)
+            .map(|viewer| {
+                let (device, files) = (device.clone(), Arc::clone(&files));
+                let source = Arc::clone(&sources[viewer as usize % 10]);
+                tokio::spawn(async move {
+                    let bytes = &files[viewer as usize % 10];
+                    let (offset, size) = (viewer * 997, bytes.len() as u64);
+                    let request = request(viewer, viewer % 10, offset, size - offset);
+                    let reply = device.request(request, &source).await.expect("taken on");
+                    let got = bytes_of(reply).await.expect("read");
+                    assert!(got == bytes[offset as usize..], "viewer {viewer}");
+                })
+            })
+            .collect();
+        for viewer in viewers {
+            viewer.await.expect("got its bytes");
+        }
+        until_all_is_back(&device).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn viewers_who_leave_give_everything_back() {
+    let scratch = Scratch::new();
+    let bytes = noise(1, 400_000);
+    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    for mode in MODES {
+        let device = device(mode, tiny());
+        for viewer in 0..100 {
+            let request = request(viewer, 1, viewer * 3000, 100_000);
+            let mut reply = device.request(request, &source).await.expect("taken on");
+            // Some leave at once, some with a piece in hand, some with pieces they never saw.
+            for _ in 0..viewer % 4 {
+                let piece = reply.next().await.expect("more").expect("read");
+                if viewer % 3 == 0 {
+                    drop(reply);
+                    assert!(!piece.as_ref().is_empty());
+                    break;
+                }
+            }
+        }
+        until_all_is_back(&device).await;
+        let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        assert!(got == bytes, "{mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_nobody_waits_for_any_more_is_cancelled() {
+    let scratch = Scratch::new();
+    let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
+    let device = device(IoMode::Auto, tiny());
+    for viewer in 0..50 {
+        let (device, source) = (device.clone(), Arc::clone(&source));
+        let task = tokio::spawn(async move {
+            let request = request(viewer, 1, 0, 400_000);
+            let reply = device.request(request, &source).await;
+            drop(reply);
+        });
+        task.abort();
+        let _ = task.await;
+    }
+    until_all_is_back(&device).await;
+    let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+    assert_eq!(
+        bytes_of(reply.expect("taken on")).await.map(|b| b.len()),
+        Ok(400_000)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_reply_mixes_two_versions_of_a_file() {
+    for mode in MODES {
+        let scratch = Scratch::new();
+        let (old, new) = (noise(1, 400_000), noise(2, 300_000));
+        let path = scratch.file("film", &old);
+        let source = FileSource::new(1, path.clone()).shared();
+        let device = device(mode, tiny());
+        let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+        let mut reply = reply.expect("taken on");
+        let mut got = Vec::new();
+        let first = reply.next().await.expect("more").expect("read");
+        got.extend_from_slice(first.as_ref());
+        std::fs::write(&path, &new).expect("writes");
+        drop(first);
+        let end = loop {
+            match reply.next().await.expect("does not end as if it was whole") {
+                Ok(piece) => got.extend_from_slice(piece.as_ref()),
+                Err(failure) => break failure,
+            }
+        };
+        assert_eq!(end, Failure::Changed, "{mode:?}");
+        assert!(got == old[..got.len()], "{mode:?}");
+        assert!(reply.next().await.is_none());
+
+        // The new version is another stream.
+        let source = FileSource::new(2, path).shared();
+        let reply = device.request(request(1, 2, 0, 300_000), &source).await;
+        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        assert!(got == new, "{mode:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_went_fails_its_replies_and_can_come_back() {
+    let scratch = Scratch::new();
+    let bytes = noise(1, 400_000);
+    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    let device = device(IoMode::Auto, tiny());
+    let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+    let reply = reply.expect("taken on");
+    device.stream_gone(StreamId(1));
+    assert_eq!(bytes_of(reply).await, Err(Failure::Changed));
+    device.bit_rate(StreamId(1), BitRate::from_kbps(100));
+    let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+    let got = bytes_of(reply.expect("taken on")).await.expect("read");
+    assert!(got == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_hangs_fails_its_viewers_only() {
+    let scratch = Scratch::new();
+    let bytes = noise(1, 100_000);
+    let path = scratch.file("film", &bytes);
+    for mode in MODES {
+        let (hanging, gate) = FileSource::new(1, path.clone()).hanging();
+        let good = FileSource::new(2, path.clone()).shared();
+        let device = device(
+            mode,
+            EngineConfig {
+                outstanding_reads_max: 4,
+                read_timeout: Duration::from_millis(200),
+                ..tiny()
+            },
+        );
+        let hung = device.request(request(1, 1, 0, 100_000), &hanging).await;
+        let reply = device.request(request(2, 2, 0, 100_000), &good).await;
+        let got = bytes_of(reply.expect("taken on")).await.expect("read");
+        assert!(got == bytes, "{mode:?}");
+        let failure = bytes_of(hung.expect("taken on")).await;
+        assert_eq!(failure, Err(Failure::TimedOut), "{mode:?}");
+        drop(gate);
+        until_all_is_back(&device).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_stay_valid_when_their_device_is_gone() {
+    let scratch = Scratch::new();
+    let bytes = noise(1, 100_000);
+    let source = FileSource::new(1, scratch.file("film", &bytes)).shared();
+    for mode in MODES {
+        let device = device(mode, tiny());
+        let reply = device.request(request(1, 1, 100, 50_000), &source).await;
+        let mut reply = reply.expect("taken on");
+        let piece = reply.next().await.expect("more").expect("read");
+        is_shareable(&piece);
+        let piece = Bytes::from_owner(piece);
+        device.shutdown().await;
+        // What was on its way may still come; then the device is offline.
+        let end = loop {
+            if let Err(failure) = reply.next().await.expect("does not end as if whole") {
+                break failure;
+            }
+        };
+        assert_eq!(end, Failure::Offline);
+        drop((device, reply));
+        assert!(!piece.is_empty() && piece == bytes[100..100 + piece.len()]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_stops_when_its_last_handle_goes() {
+    let scratch = Scratch::new();
+    let source = FileSource::new(1, scratch.file("film", &noise(1, 400_000))).shared();
+    let device = device(IoMode::Auto, tiny());
+    let reply = device.request(request(1, 1, 0, 400_000), &source).await;
+    let (reply, clone) = (reply.expect("taken on"), device.clone());
+    drop(device);
+    assert_eq!(clone.snapshot().await.state, DeviceState::Online);
+    drop(clone);
+    assert_eq!(bytes_of(reply).await, Err(Failure::Offline));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_device_answers_that_it_is_offline() {
+    let scratch = Scratch::new();
+    let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
+    let device = device(IoMode::Auto, tiny());
+    device.shutdown().await;
+    device.shutdown().await;
+    let refusal = device.request(request(1, 1, 0, 1000), &source).await;
+    assert!(matches!(refusal, Err(Refusal::Offline { .. })));
+    assert_eq!(device.snapshot().await.state, DeviceState::Offline);
+    assert_eq!(device.reconfigure(tiny()).await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_asked_is_refused() {
+    let scratch = Scratch::new();
+    let source = FileSource::new(1, scratch.file("film", &noise(1, 1000))).shared();
+    let device = device(IoMode::Auto, tiny());
+    let refusal = device.request(request(1, 1, 0, 1001), &source).await;
+    assert_eq!(refusal.err(), Some(Refusal::OutOfBounds));
+    let refusal = device.request(request(1, 2, 0, 1), &source).await;
+    assert_eq!(refusal.err(), Some(Refusal::UnknownStream));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_settings_take_force_and_wrong_ones_do_not() {
+    let device = device(IoMode::Auto, tiny());
+    let more = EngineConfig {
+        outstanding_reads_max: 7,
+        memory_bytes: 100 * MIB,
+        ..tiny()
+    };
+    assert_eq!(device.reconfigure(more).await, Ok(()));
+    let wrong = EngineConfig {
+        outstanding_reads_max: 0,
+        ..tiny()
+    };
+    let refused = device.reconfigure(wrong).await;
+    assert_eq!(refused, Err(ConfigError::OutstandingReads));
+    let config = device.snapshot().await.config;
+    assert_eq!(config.outstanding_reads_max, 7);
+    assert_eq!(config.memory_bytes, 8 * PIECE, "the pool stays");
+}
+
+#[test]
+fn a_device_that_cannot_be_says_why() {
+    let start = |engine| {
+        let config = DeviceConfig {
+            name: "sdx".to_owned(),
+            roots: Vec::new(),
+            rotational: true,
+            capacity_bytes: 0,
+            engine,
+            io: IoMode::Auto,
+            open_files_max: 4,
+            memory_prefault: false,
+            time_scale: TimeScale::ONE,
+        };
+        Device::start(config).err()
+    };
+    let small = EngineConfig {
+        memory_bytes: PIECE,
+        ..tiny()
+    };
+    let error = start(small).expect("refused").to_string();
+    assert!(error.contains("sdx") && error.contains("memory"), "{error}");
+    let huge = EngineConfig {
+        piece_bytes: 2 * MIB,
+        memory_bytes: 1 << 52,
+        sizing: SizingConfig::default(),
+        read_bytes_max: 4 * MIB,
+        ..tiny()
+    };
+    let error = start(huge).expect("refused");
+    assert!(matches!(error, StartError::Memory { .. }), "{error}");
+}
