@@ -31,7 +31,7 @@ pub fn main() -> ExitCode {
     if lab::is_for_lab(&words) {
         return failed(&lab::become_lab(&words));
     }
-    let parsed = args::command()
+    let parsed = command()
         .try_get_matches()
         .and_then(|matches| Args::from_arg_matches(&matches));
     let args = match parsed {
