@@ -74,6 +74,8 @@ pub struct HardDrive {
     idle_ns: u64,
     /// Oldest first.
     queue: Vec<Queued>,
+    /// Sector behind the command that was begun last, from where a sweep goes on.
+    swept_to: u64,
     active: Option<Active>,
     destage: Option<Destage>,
     done: VecDeque<Completion>,
@@ -90,11 +92,15 @@ impl HardDrive {
             arm: Arm::new(spec),
             write_cache: WriteCache::new(spec.write_cache.bytes / SECTOR_BYTES),
             queue_spec: spec.queue,
-            wait_ns_max: u64::from(spec.queue.wait_ms_max) * 1_000_000,
+            wait_ns_max: match spec.queue.wait_ms_max {
+                0 => u64::MAX,
+                wait_ms => u64::from(wait_ms) * 1_000_000,
+            },
             overhead_ns: u64::from(spec.command_overhead_us) * 1_000,
             interface_bytes_per_s: spec.interface_bytes_per_s.max(1),
             idle_ns: u64::from(spec.write_cache.idle_ms) * 1_000_000,
             queue: Vec::new(),
+            swept_to: 0,
             active: None,
             destage: None,
             done: VecDeque::new(),
@@ -150,6 +156,7 @@ impl HardDrive {
             return;
         }
         let queued = self.queue.remove(self.choose(at_ns));
+        self.swept_to = queued.request.end();
         self.active = Some(match queued.request.direction {
             Direction::Read => self.read(queued, at_ns),
             Direction::Write => self.write(queued, at_ns),
@@ -159,11 +166,25 @@ impl HardDrive {
     /// Which of the queue is next; the queue is not empty.
     fn choose(&self, at_ns: u64) -> usize {
         let oldest_waits_ns = at_ns.saturating_sub(self.queue[0].arrived_ns);
-        let is_alone = self.queue.len() == 1;
-        let is_fcfs = self.queue_spec.order == QueueOrder::Fcfs;
-        if is_alone || is_fcfs || oldest_waits_ns >= self.wait_ns_max {
+        if self.queue.len() == 1 || oldest_waits_ns >= self.wait_ns_max {
             return 0;
         }
+        match self.queue_spec.order {
+            QueueOrder::Fcfs => 0,
+            QueueOrder::Nearest => self.nearest(at_ns),
+            QueueOrder::Sweep => self.next_upwards(),
+        }
+    }
+
+    /// The first one at or above where the sweep is, else the lowest; of equals the oldest.
+    fn next_upwards(&self) -> usize {
+        let sectors = (0..).zip(self.queue.iter().map(|queued| queued.request.sector));
+        let place = |(_, sector): &(usize, u64)| (*sector < self.swept_to, *sector);
+        sectors.min_by_key(place).map_or(0, |(index, _)| index)
+    }
+
+    /// The one that the head reaches first.
+    fn nearest(&self, at_ns: u64) -> usize {
         let view = self.arm.view(at_ns);
         let is_clean = self.write_cache.is_empty();
         let cost = |queued: &Queued, bound_ns: u64| {

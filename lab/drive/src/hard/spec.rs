@@ -27,6 +27,9 @@ pub enum QueueOrder {
     /// The one that the head reaches first, seek and rotation together.
     #[default]
     Nearest,
+    /// The next one upwards by address from where the last one ended, and from the lowest again when
+    /// none lies above: a sweep in one direction (C-LOOK).
+    Sweep,
 }
 
 /// The queue in the drive.
@@ -37,7 +40,8 @@ pub struct QueueSpec {
     pub depth: u32,
     /// Order of service.
     pub order: QueueOrder,
-    /// A request that has waited as long as this goes first whatever the order, in milliseconds.
+    /// A request that has waited as long as this goes first whatever the order, in milliseconds; with
+    /// 0 there is no such bound.
     pub wait_ms_max: u32,
 }
 

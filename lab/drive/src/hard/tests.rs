@@ -182,6 +182,50 @@ fn a_request_that_waited_too_long_goes_first() {
     );
 }
 
+/// In which order a drive with this queue reads what is asked of it at once, by place in `sectors`.
+fn order_of(queue: QueueSpec, sectors: &[u64]) -> Vec<u64> {
+    let mut drive = HardDrive::new(&HardDriveSpec {
+        queue,
+        ..small_drive()
+    });
+    for (id, sector) in (0..).zip(sectors) {
+        let asked = drive.handle_request(Instant::ZERO, RequestId(id), read(*sector, 8));
+        asked.expect("room");
+    }
+    let mut order = Vec::new();
+    while let Some(next) = drive.poll_timeout() {
+        drive.handle_timeout(next);
+        order.extend(core::iter::from_fn(|| drive.poll_completion()).map(|c| c.id.0));
+    }
+    order
+}
+
+#[test]
+fn a_sweep_goes_upwards_and_begins_again_at_the_lowest() {
+    let queue = QueueSpec {
+        order: QueueOrder::Sweep,
+        ..small_drive().queue
+    };
+    let order = order_of(queue, &[800_000, 1_500_000, 10, 900_000, 400_000]);
+    assert_eq!(order, [0, 3, 1, 2, 4]);
+}
+
+#[test]
+fn without_a_bound_of_age_the_far_request_waits_for_all_near_ones() {
+    let near = (0..30).map(|i| i * 2_000);
+    let sectors: Vec<u64> = [0, 1_900_000].into_iter().chain(near).collect();
+    let with_bound = |wait_ms_max| {
+        let queue = QueueSpec {
+            wait_ms_max,
+            ..small_drive().queue
+        };
+        let order = order_of(queue, &sectors);
+        order.iter().position(|id| *id == 1).expect("served")
+    };
+    assert!(with_bound(20) < 10, "{}", with_bound(20));
+    assert_eq!(with_bound(0), sectors.len() - 1);
+}
+
 #[test]
 fn a_full_queue_and_a_place_beyond_the_end_are_refused() {
     let mut spec = small_drive();
