@@ -16,11 +16,11 @@ fn all_met(figures: Vec<published::Figure>) {
 
 /// Every figure is in the manual as it is found here.
 fn written_down(figures: &[published::Figure]) {
-    let manual = include_str!("../../../docs/manual/drives.md");
+    let manual = include_str!("../../../docs/lab/drives.md");
     for row in figures.iter().map(published::Figure::row) {
         assert!(
             manual.contains(&row),
-            "docs/manual/drives.md lacks {row}; take the tables from `cargo run --release -p \
+            "docs/lab/drives.md lacks {row}; take the tables from `cargo run --release -p \
              headlong-drive --example validate`"
         );
     }
@@ -28,11 +28,11 @@ fn written_down(figures: &[published::Figure]) {
 
 #[test]
 fn the_manual_says_of_every_preset_where_its_figures_are_from() {
-    let manual = include_str!("../../../docs/manual/drives.md");
+    let manual = include_str!("../../../docs/lab/drives.md");
     for preset in presets() {
         let (name, spec) = (preset.name, preset.spec());
         let row = format!("| `{name}` | {} | {} |", preset.summary, spec.sources());
-        assert!(manual.contains(&row), "docs/manual/drives.md lacks {row}");
+        assert!(manual.contains(&row), "docs/lab/drives.md lacks {row}");
     }
 }
 

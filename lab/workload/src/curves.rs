@@ -2,7 +2,7 @@
 //!
 //! The thesis shows its distributions of durations and of viewing fractions only as pictures
 //! (Figures 3.3 and 3.4). The points below were constructed: they have the features the text names,
-//! and give the means that Tables 3.3 and section 4.4 print. docs/manual/workload.md tells how.
+//! and give the means that Tables 3.3 and section 4.4 print. docs/lab/workload.md tells how.
 
 use alloc::string::{String, ToString};
 

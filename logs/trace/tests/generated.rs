@@ -212,7 +212,7 @@ fn a_generated_log_is_told_alike_with_files_between_and_without() {
 }
 
 /// From a log to a specification, and to a log of that: as far as the manual says that both agree
-/// (docs/manual/trace-characterise.md, "There and back").
+/// (docs/lab/trace-characterise.md, "There and back").
 fn there_and_back(meant: &Specification) {
     let first = told(meant, 21).with_specification();
     let text = first.specification.as_deref().expect("it was asked for");

@@ -12,7 +12,7 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Experiments: a server, an emulated drive, generated viewers, and what came of it.
 ///
-/// EXPERIMENT is a TOML file; docs/manual/bench.md lists its keys, and experiments/ has some. All
+/// EXPERIMENT is a TOML file; docs/lab/bench.md lists its keys, and experiments/ has some. All
 /// rates and times are of the model, whatever the time scale. Needs root.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {

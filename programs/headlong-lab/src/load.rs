@@ -22,7 +22,7 @@ use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 ///
 /// Viewers come when the trace says, whatever the server does; each has the bandwidth and the delay
 /// of its network class; every byte that comes back is checked. The result is invalid (exit code 3)
-/// if this generator was late or short of anything. docs/manual/load.md says what is measured.
+/// if this generator was late or short of anything. docs/lab/load.md says what is measured.
 ///
 ///   headlong load sd.trace http://127.0.0.1:8080/
 ///   headlong load sd.trace http://127.0.0.1:8080/ --time-scale 10 --json result.json

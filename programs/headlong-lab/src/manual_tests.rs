@@ -69,11 +69,13 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
             .filter(|verb| ["serve", "check"].contains(&verb.get_name()))
             .cloned(),
     );
-    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/manual");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let folders = ["operate", "lab"].map(|folder| docs.join(folder));
+    let entries = folders.map(|folder| std::fs::read_dir(folder).expect("a folder of the manual"));
+    let pages = entries.into_iter().flatten().map(|entry| entry.expect("a page").path());
     let mut missing = Vec::new();
     let mut found = 0;
-    for entry in std::fs::read_dir(manual).expect("the manual") {
-        let path = entry.expect("a page").path();
+    for path in pages.filter(|path| path.extension().is_some_and(|kind| kind == "md")) {
         let text = std::fs::read_to_string(&path).expect("text");
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let mut known = BTreeSet::new();

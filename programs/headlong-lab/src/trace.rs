@@ -28,7 +28,7 @@ pub(crate) enum Trace {
 /// A chain is requests of one session for one file that touch byte to byte, each received within
 /// 40 s of the next, in whatever order and on whatever connections. The table has the columns
 /// session,file,start,length,t_start,t_end,open,nreq (times in ms, sizes in bytes), sorted by
-/// session, t_start, file, start, and the longest first. docs/manual/trace-chains.md has the rules.
+/// session, t_start, file, start, and the longest first. docs/lab/trace-chains.md has the rules.
 ///
 ///   headlong trace chains requests.csv --files files.csv --out chains.csv
 ///   headlong trace chains access.log.*.gz --out chains.parquet --gap idle

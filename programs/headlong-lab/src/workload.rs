@@ -14,7 +14,7 @@ use crate::phased::{self, LogFiles};
 /// Generated viewers: traces of what they ask for, and the files that they ask for.
 ///
 /// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream,
-/// dash-vod, netflix-2014-catalog) or a TOML file; docs/manual/workload.md lists its keys.
+/// dash-vod, netflix-2014-catalog) or a TOML file; docs/lab/workload.md lists its keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Workload {
     /// Write a trace: who comes when, and asks for what

@@ -37,7 +37,7 @@ pub(crate) struct Serving {
     /// Folders to serve; their trees are the URLs
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
-    /// Configuration in TOML; docs/manual/configuration.md lists the keys
+    /// Configuration in TOML; docs/operate/configuration.md lists the keys
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address for viewers, such as 127.0.0.1:8080 or [::]:8080; may be given several times

@@ -63,7 +63,7 @@ const OVERTAKERS_SPARE: u64 = 16;
 
 /// A sweep over jobs in danger is no longer than this: half of the patience that a viewer is
 /// usually taken to have, for who comes just behind the head may wait for the rest of one and then
-/// for another. In virtual time (docs/benchmarks.md) shorter ones lose to seeks, longer ones to
+/// for another. In virtual time (docs/lab/results.md) shorter ones lose to seeks, longer ones to
 /// waiting.
 const SHORT_SWEEP: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,7 @@
 //!
 //! VIEWERS is how many viewers of 8 Mbit/s the server serves at most (`--example beside_nginx`
 //! finds it), 72 if not said; 80 % of them come. SCALE, 1 if not said, divides the length of every
-//! phase. Needs root, as every emulated disk does. Writes docs/load-steps.svg, samples to standard
+//! phase. Needs root, as every emulated disk does. Writes docs/operate/load-steps.svg, samples to standard
 //! output as CSV (model time), and ends with 4 if any viewer failed or was more than five seconds
 //! behind its pace.
 
@@ -283,5 +283,5 @@ fn tell(samples: &[Sample], phases: &[Phase]) -> io::Result<()> {
         second += phase.seconds;
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    std::fs::write(docs.join("load-steps.svg"), Figure::from(chart).to_svg())
+    std::fs::write(docs.join("operate/load-steps.svg"), Figure::from(chart).to_svg())
 }

@@ -1,6 +1,6 @@
 //! Commands for a running disk, over a Unix socket: one JSON object a line each way.
 //!
-//! docs/manual/disk.md is what both ends keep to.
+//! docs/lab/disk.md is what both ends keep to.
 
 mod client;
 mod protocol;

@@ -204,7 +204,7 @@ impl Table {
             let meant = nearest(&key, self.known.iter().map(String::as_str));
             let remedy = match meant {
                 Some(meant) => format!("did you mean {meant}?"),
-                None => "docs/manual/workload.md lists the keys; remove it".to_owned(),
+                None => "docs/lab/workload.md lists the keys; remove it".to_owned(),
             };
             self.wrong(&key, format!("unknown key; {remedy}"));
         }

@@ -2,7 +2,7 @@
 //!
 //! Ours is the thesis' (Figure 3.5) with comment lines that begin with `#headlong` for what it has
 //! no words for: arrivals, networks, storage, ramps and warming. The format is told in
-//! docs/manual/workload.md.
+//! docs/lab/workload.md.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};

@@ -20,7 +20,7 @@ use crate::sizing;
 const PATIENCE_STRETCH: u64 = 4;
 
 /// With so many jobs waiting no further one is queued ahead of need. A busy device has as many from
-/// those who wait, and sweeps over them. In virtual time (docs/benchmarks.md) one to eight make no
+/// those who wait, and sweeps over them. In virtual time (docs/lab/results.md) one to eight make no
 /// difference to what a busy device carries, and all carry more than no limit does.
 const JOBS_AHEAD_MAX: usize = 4;
 

@@ -268,7 +268,7 @@ fn unknown<T>(typed: &str, keys: &[Key<T>]) -> String {
     }
     match nearest(typed, keys.iter().map(|key| key.name)) {
         Some(name) => format!("unknown key; did you mean `{name}`?"),
-        None => "unknown key; docs/manual/configuration.md lists them all".to_string(),
+        None => "unknown key; docs/operate/configuration.md lists them all".to_string(),
     }
 }
 
@@ -277,7 +277,7 @@ fn unknown_table(typed: &str) -> String {
     let tables = KEYS.iter().map(|key| key.split().0);
     match nearest(typed, tables.chain(["device"])) {
         Some(name) => format!("unknown table; did you mean [{name}]?"),
-        None => "unknown table; docs/manual/configuration.md lists them all".to_string(),
+        None => "unknown table; docs/operate/configuration.md lists them all".to_string(),
     }
 }
 

@@ -32,7 +32,7 @@ access = \"/var/log/headlong/access.log\"
 ```
 ";
 
-/// The whole page, as `docs/manual/configuration.md` holds it.
+/// The whole page, as `docs/operate/configuration.md` holds it.
 pub fn manual() -> String {
     let mut page = HEAD.to_string();
     let mut table = None;

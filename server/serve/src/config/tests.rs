@@ -308,7 +308,7 @@ fn every_key_has_its_own_name_and_place_in_the_manual() {
 #[test]
 fn the_manual_page_is_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    golden(&root.join("docs/manual/configuration.md"), &manual());
+    golden(&root.join("docs/operate/configuration.md"), &manual());
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl Reproduced {
             .text(
                 "The possible is a bound that nobody can beat, with all of the future known: bytes \
                  cross a head once at their track's speed, and memory holds nothing but what is \
-                 read again (docs/manual/simulate-bound.md).",
+                 read again (docs/lab/simulate-bound.md).",
             );
         let mut page = Page::new("Automatic prefetch sizes")
             .lead(lead)
