@@ -80,6 +80,8 @@ pub enum Failure {
     Changed,
     /// The device is out of service ([`crate::DeviceState::Offline`]).
     Offline,
+    /// This machine lacked what the read needed, such as a file descriptor or memory.
+    NoResources,
 }
 
 /// How a read ended, as the shell reports it.
@@ -91,6 +93,10 @@ pub enum ReadOutcome {
     Error,
     /// The file is shorter, newer or gone; says nothing about the device.
     Changed,
+    /// The read could not be tried for want of descriptors, memory or the like (EMFILE, ENFILE,
+    /// ENOMEM, ...); says nothing about the device, and is never counted against it. Whoever waits
+    /// for it fails at once.
+    NoResources,
 }
 
 /// Why a request is not taken on.

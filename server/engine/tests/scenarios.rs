@@ -355,6 +355,26 @@ fn a_device_that_fails_everywhere_goes_offline_and_comes_back() {
 }
 
 #[test]
+fn a_machine_without_descriptors_says_nothing_about_its_disk() {
+    let mut rig = Rig::new(config(64 * MIB));
+    rig.device.lacks_resources = true;
+    for viewer in 1..=30 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        let id = rig.ask(range(viewer, title, 0, 4 * MIB)).expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+        assert_eq!(rig.replies[&id].failure, Some(Failure::NoResources));
+    }
+    assert_eq!(rig.shard.device_state(), DeviceState::Online);
+    assert_eq!(rig.shard.stats().read_errors, 0);
+    rig.device.lacks_resources = false;
+    let id = rig
+        .ask(range(1, StreamId(1), 0, 4 * MIB))
+        .expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&id].done);
+}
+
+#[test]
 fn a_device_that_hangs_fails_those_who_wait_and_recovers_when_it_answers() {
     let mut rig = Rig::new(config(64 * MIB));
     let title = rig.title(1, HOUR_BYTES, 2_000);

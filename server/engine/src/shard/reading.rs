@@ -13,6 +13,7 @@ use core::cmp::Reverse;
 use headlong_units::Instant;
 
 use super::{Claim, OutstandingRead, Run, RunId, Shard};
+use crate::chain::Chain;
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
 use crate::health::DeviceState;
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
@@ -43,6 +44,7 @@ impl Shard {
                     self.remove_stream(read.stream);
                 }
                 ReadOutcome::Error => self.read_failed(&read),
+                ReadOutcome::NoResources => self.read_not_tried(&read),
             }
             self.end_read_of_run(&read);
         }
@@ -96,21 +98,45 @@ impl Shard {
         self.be_careful(read.stream, read.first_piece, last_piece);
     }
 
+    /// Who waits is told at once: to try again at once would only need the same once more.
+    fn read_not_tried(&mut self, read: &OutstandingRead) {
+        self.discard(read);
+        let left = self.take_continuing(read.run);
+        let ends = left.iter().map(|(_, job)| job.to);
+        let read_end = read.first_piece + read.slots.len() as u32;
+        let (from, to) = (read.first_piece, ends.fold(read_end, u32::max));
+        self.give_up_pieces(read.stream, from, to, |_| ());
+        let waiting = self.waiters.range((read.stream, from)..(read.stream, to));
+        let is_missing = |(stream, piece): &PieceKey| {
+            self.memory.find((*stream, *piece)).is_none()
+                && self.queue.covering(*stream, *piece).is_none()
+        };
+        let keys: Vec<PieceKey> = waiting.map(|(key, _)| *key).filter(is_missing).collect();
+        for key in keys {
+            self.fail_waiters(key, Failure::NoResources);
+        }
+    }
+
     fn be_careful(&mut self, stream: StreamId, from: u32, to: u32) {
-        for chain in self.chains.of_stream(stream) {
-            let Some(layout) = self.streams.get(&stream).map(|stream| &stream.layout) else {
-                return;
-            };
-            let (start, end) = (layout.logical_of_piece(from), layout.logical_of_piece(to));
+        self.give_up_pieces(stream, from, to, |chain| chain.careful = true);
+        self.demand_again(stream, from, to);
+    }
+
+    /// These pieces will not come: chains that counted on them have what they had before.
+    fn give_up_pieces(&mut self, id: StreamId, from: u32, to: u32, note: impl Fn(&mut Chain)) {
+        let Some(layout) = self.streams.get(&id).map(|stream| &stream.layout) else {
+            return;
+        };
+        let (start, end) = (layout.logical_of_piece(from), layout.logical_of_piece(to));
+        for chain in self.chains.of_stream(id) {
             if let Some(chain) = self.chains.get_mut(chain)
                 && chain.fetched_end > start
                 && chain.position < end
             {
-                chain.careful = true;
+                note(chain);
                 chain.fetched_end = chain.fetched_end.min(start.max(chain.position));
             }
         }
-        self.demand_again(stream, from, to);
     }
 
     fn take_continuing(&mut self, run: RunId) -> VecDeque<(RunId, Job)> {

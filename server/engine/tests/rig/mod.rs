@@ -43,6 +43,8 @@ pub struct Device {
     /// Reads of this stream are done only when there is nothing else to do.
     pub passes_over: Option<StreamId>,
     pub changed: Vec<StreamId>,
+    /// The machine has no descriptors left: no read can be tried.
+    pub lacks_resources: bool,
 }
 
 impl Default for Device {
@@ -54,6 +56,7 @@ impl Default for Device {
             hangs: false,
             passes_over: None,
             changed: Vec::new(),
+            lacks_resources: false,
         }
     }
 }
@@ -241,6 +244,8 @@ impl Rig {
         };
         let outcome = if self.device.changed.contains(&read.stream) {
             ReadOutcome::Changed
+        } else if self.device.lacks_resources {
+            ReadOutcome::NoResources
         } else if self.device.bad.iter().any(is_bad) {
             ReadOutcome::Error
         } else {

@@ -40,6 +40,7 @@ pub(super) fn failure_name(failure: Failure) -> &'static str {
         Failure::TimedOut => "timed-out",
         Failure::Changed => "changed",
         Failure::Offline => "offline",
+        Failure::NoResources => "no-resources",
     }
 }
 

@@ -407,7 +407,9 @@ fn explain(
             let (status, after) = match failure {
                 Failure::Device => (Status::InternalError, None),
                 Failure::TimedOut => (Status::GatewayTimeout, None),
-                Failure::Changed | Failure::Offline => (Status::Unavailable, Some(soon)),
+                Failure::Changed | Failure::Offline | Failure::NoResources => {
+                    (Status::Unavailable, Some(soon))
+                }
             };
             (error_reply(status, method, None), after)
         }
