@@ -5,12 +5,16 @@
 //! difference) until they are close; then the rate that passed has to pass again, with other seeds,
 //! as often as is asked.
 //!
-//! Invariants: no I/O, no clock; the answer depends on the outcomes alone; what failed once is never
-//! called the limit, whatever passed above it; a run that was refused is neither pass nor failure.
+//! Real runs and runs in virtual time are searched by this one.
+//!
+//! Invariants: no I/O, no clock; the answer depends on the outcomes alone, and not on how many runs are
+//! made at once; what failed once is never called the limit, whatever passed above it; a run that was
+//! refused is neither pass nor failure.
 
 use crate::experiment::SearchRules;
 
-/// Rates are whole multiples of this, in bytes of a second: a hundredth of a MiB.
+/// Rates are whole multiples of this, in bytes of a second, unless the search says otherwise: a
+/// hundredth of a MiB.
 const RATE_UNIT: f64 = 1_048_576.0 / 100.0;
 /// Steps away from the guess grow up to this many of the first one.
 const STEPS_MAX: i32 = 4;
@@ -64,10 +68,25 @@ impl Found {
     }
 }
 
+/// A search that is over, with the runs that show its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Searched<R> {
+    /// What was found.
+    pub found: Found,
+    /// The runs at the found rate, in the order of their seeds; empty if no rate passed.
+    pub passed: Vec<R>,
+    /// The run that failed closest above it.
+    pub failed: Option<R>,
+    /// The last run that was refused.
+    pub refused: Option<R>,
+}
+
 /// A search on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     rules: SearchRules,
+    /// Rates are whole multiples of this, in bytes of a second.
+    unit: f64,
     start: f64,
     runs: Vec<(Probe, Outcome)>,
 }
@@ -75,9 +94,83 @@ pub struct Search {
 impl Search {
     /// A search that begins at `start` bytes of a second, which must be above 0.
     pub fn new(start: f64, rules: SearchRules) -> Self {
-        let start = rounded(start);
-        let runs = Vec::new();
-        Self { rules, start, runs }
+        Self {
+            rules,
+            unit: RATE_UNIT,
+            start: rounded(start, RATE_UNIT),
+            runs: Vec::new(),
+        }
+    }
+
+    /// The same among whole multiples of `unit` bytes of a second only: the result is then known to
+    /// that, whatever the rules say of a resolution.
+    #[must_use]
+    pub fn in_steps_of(self, unit: f64) -> Self {
+        let start = rounded(self.start, unit).max(unit);
+        Self {
+            unit,
+            start,
+            ..self
+        }
+    }
+
+    /// Searches to the end. `make` makes the runs that it is given, which are at most `at_once`; those
+    /// behind the first are needed only if it, and each of them, passes. `outcome` judges a run, in
+    /// the order of the search.
+    ///
+    /// # Errors
+    /// The first of `make`.
+    pub fn run<R, E>(
+        mut self,
+        at_once: usize,
+        mut make: impl FnMut(&[Probe]) -> Result<Vec<R>, E>,
+        mut outcome: impl FnMut(&R) -> Outcome,
+    ) -> Result<Searched<R>, E> {
+        let mut searched = Searched {
+            found: self.found(),
+            passed: Vec::new(),
+            failed: None,
+            refused: None,
+        };
+        loop {
+            let probes = self.ahead(at_once);
+            if probes.is_empty() {
+                searched.found = self.found();
+                return Ok(searched);
+            }
+            for (probe, run) in probes.iter().zip(make(&probes)?) {
+                if self.next() != Some(*probe) {
+                    break;
+                }
+                let outcome = outcome(&run);
+                let before = self.bracket().rate;
+                self.record(*probe, outcome);
+                let now = self.bracket();
+                // A higher rate, or a confirmation that failed, takes those at the old rate away.
+                if now.rate != before {
+                    searched.passed.clear();
+                }
+                match outcome {
+                    Outcome::Passed if now.rate == Some(probe.rate) => searched.passed.push(run),
+                    Outcome::Failed if now.failed == Some(probe.rate) => {
+                        searched.failed = Some(run);
+                    }
+                    Outcome::Refused => searched.refused = Some(run),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The next runs if each of them passes.
+    fn ahead(&self, count: usize) -> Vec<Probe> {
+        let mut assumed = self.clone();
+        let next = std::iter::from_fn(|| {
+            let probe = assumed.next()?;
+            assumed.record(probe, Outcome::Passed);
+            Some(probe)
+        });
+        next.take(count).collect()
     }
 
     /// What to run next; `None` when there is nothing left to learn.
@@ -93,15 +186,19 @@ impl Search {
             .reduce(f64::min);
         match (found.rate, ceiling) {
             (None, None) => self.fresh(self.start),
-            (Some(passed), None) => self.fresh(passed * self.step_away(Outcome::Passed)),
+            (Some(passed), None) => {
+                let rate = passed * self.step_away(Outcome::Passed);
+                self.fresh(rate.max(passed + self.unit))
+            }
             (None, Some(ceiling)) => {
                 let rate = ceiling / self.step_away(Outcome::Failed);
+                let rate = rate.min(ceiling - self.unit);
                 (rate >= self.start * FLOOR)
                     .then(|| self.fresh(rate))
                     .flatten()
             }
             (Some(passed), Some(ceiling)) => {
-                let middle = rounded((passed * ceiling).sqrt());
+                let middle = rounded((passed * ceiling).sqrt(), self.unit);
                 match self.is_close(passed, ceiling) || middle <= passed || middle >= ceiling {
                     true => self.confirmation(passed),
                     false => self.fresh(middle),
@@ -126,13 +223,14 @@ impl Search {
         let (Some(rate), Some(failed)) = (found.rate, found.failed) else {
             return false;
         };
-        let is_near = rounded((rate * failed).sqrt()) <= rate || self.is_close(rate, failed);
+        let middle = rounded((rate * failed).sqrt(), self.unit);
+        let is_near = middle <= rate || middle >= failed || self.is_close(rate, failed);
         is_near && self.passes(rate) >= self.rules.confirm
     }
 
     /// Whether nothing is to be looked for between them; what rounding did to them does not count.
     fn is_close(&self, passed: f64, ceiling: f64) -> bool {
-        ceiling <= passed * (1.0 + self.rules.resolution) + RATE_UNIT
+        ceiling <= passed * (1.0 + self.rules.resolution) + self.unit
     }
 
     fn rates(&self, outcome: Outcome) -> impl Iterator<Item = f64> {
@@ -177,7 +275,7 @@ impl Search {
     }
 
     fn fresh(&self, rate: f64) -> Option<Probe> {
-        let rate = rounded(rate);
+        let rate = rounded(rate, self.unit);
         (rate > 0.0).then_some(Probe {
             rate,
             seed_index: 0,
@@ -190,8 +288,8 @@ impl Search {
     }
 }
 
-fn rounded(rate: f64) -> f64 {
-    (rate / RATE_UNIT).round() * RATE_UNIT
+fn rounded(rate: f64, unit: f64) -> f64 {
+    (rate / unit).round() * unit
 }
 
 #[cfg(test)]
@@ -294,6 +392,72 @@ mod tests {
             }
         });
         assert!(!found.is_machine_limited() && found.is_settled, "{found:?}");
+    }
+
+    #[test]
+    fn with_whole_steps_the_edge_is_exact_from_above_and_from_below() {
+        let rules = SearchRules {
+            step: 0.125,
+            resolution: 0.0,
+            confirm: 3,
+            probes_max: 64,
+            ..rules()
+        };
+        for start in [1.0, 5.0, 49.0, 50.0, 51.0, 200.0] {
+            let mut search = Search::new(start * MIB, rules).in_steps_of(MIB);
+            let found = run(&mut search, threshold(50.6 * MIB));
+            let mib = |rate: Option<f64>| rate.map(|rate| rate / MIB);
+            assert_eq!(mib(found.rate), Some(50.0), "from {start}");
+            assert_eq!(mib(found.failed), Some(51.0), "from {start}");
+            assert!(found.is_settled, "from {start}");
+        }
+    }
+
+    #[test]
+    fn a_small_first_step_saves_runs_if_the_guess_is_near_and_costs_few_if_not() {
+        let runs = |start: f64, step| {
+            let rules = SearchRules {
+                step,
+                resolution: 0.0,
+                probes_max: 64,
+                ..rules()
+            };
+            let mut search = Search::new(start * MIB, rules).in_steps_of(MIB);
+            run(&mut search, threshold(50.6 * MIB)).probes
+        };
+        assert_eq!(runs(50.0, 0.02), 2);
+        assert!(runs(50.0, 0.125) > 2);
+        assert!(runs(48.0, 0.02) <= runs(48.0, 0.125));
+        assert!(runs(100.0, 0.02) <= runs(100.0, 0.125) + 10);
+    }
+
+    #[test]
+    fn what_is_found_and_shown_does_not_depend_on_the_runs_made_at_once() {
+        let searched = |at_once| {
+            let rules = SearchRules {
+                confirm: 3,
+                ..rules()
+            };
+            let mut judged = Vec::new();
+            let limit = |probe: &Probe| 50.6 - f64::from(probe.seed_index);
+            let made = Search::new(30.0 * MIB, rules).run(
+                at_once,
+                |probes| Ok::<_, ()>(probes.to_vec()),
+                |probe| {
+                    judged.push(*probe);
+                    threshold(limit(probe) * MIB)(*probe)
+                },
+            );
+            (made.expect("nothing fails"), judged)
+        };
+        let (one, judged) = searched(1);
+        assert_eq!((one.clone(), judged.clone()), searched(2));
+        assert_eq!((one.clone(), judged), searched(5));
+        let seeds: Vec<u32> = one.passed.iter().map(|probe| probe.seed_index).collect();
+        assert_eq!(seeds, [0, 1, 2]);
+        let rates = one.passed.iter().map(|probe| Some(probe.rate));
+        assert!(rates.into_iter().all(|rate| rate == one.found.rate));
+        assert_eq!(one.failed.map(|probe| probe.rate), one.found.failed);
     }
 
     #[test]
