@@ -1,0 +1,136 @@
+//! How near ours has to be to a published figure.
+
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// How near ours has to be. Its text form is that of lists of figures: empty, `about`, `more than`,
+/// `less than`, `5 %` or `0.7 to 1.3`.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Tolerance {
+    /// Nothing says how near.
+    #[default]
+    Unstated,
+    /// The paper says "about", and nothing more.
+    About,
+    /// The paper gives a lower limit.
+    MoreThan,
+    /// The paper gives an upper limit.
+    LessThan,
+    /// Ours may differ by this part of the published number.
+    Share(f64),
+    /// Ours has to lie between these two, ends included.
+    Between(f64, f64),
+}
+
+/// A text that is no tolerance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToleranceError(String);
+
+impl Tolerance {
+    /// Whether nothing is stated.
+    pub const fn is_unstated(&self) -> bool {
+        matches!(self, Self::Unstated)
+    }
+
+    /// Whether it allows `ours` beside `value`; `None` if it cannot tell.
+    pub(crate) fn allows(self, value: Option<f64>, ours: f64) -> Option<bool> {
+        match self {
+            Self::Unstated | Self::About => None,
+            Self::Between(from, to) => Some((from..=to).contains(&ours)),
+            Self::MoreThan => Some(ours > value?),
+            Self::LessThan => Some(ours < value?),
+            Self::Share(share) => value.map(|v| libm::fabs(ours - v) <= share * libm::fabs(v)),
+        }
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unstated => Ok(()),
+            Self::About => f.write_str("about"),
+            Self::MoreThan => f.write_str("more than"),
+            Self::LessThan => f.write_str("less than"),
+            Self::Share(share) => write!(f, "{} %", libm::round(share * 1e6) / 1e4),
+            Self::Between(from, to) => write!(f, "{from} to {to}"),
+        }
+    }
+}
+
+impl FromStr for Tolerance {
+    type Err = ToleranceError;
+
+    fn from_str(text: &str) -> Result<Self, ToleranceError> {
+        let number = |text: &str| {
+            let number = text.trim().parse::<f64>().ok();
+            number
+                .filter(|number| number.is_finite())
+                .ok_or_else(|| ToleranceError(text.into()))
+        };
+        let text = text.trim();
+        Ok(match text {
+            "" => Self::Unstated,
+            "about" => Self::About,
+            "more than" => Self::MoreThan,
+            "less than" => Self::LessThan,
+            _ => match (text.strip_suffix('%'), text.split_once(" to ")) {
+                (Some(percent), _) => Self::Share(number(percent)? / 100.0),
+                (None, Some((from, to))) => Self::Between(number(from)?, number(to)?),
+                (None, None) => return Err(ToleranceError(text.into())),
+            },
+        })
+    }
+}
+
+impl TryFrom<String> for Tolerance {
+    type Error = ToleranceError;
+
+    fn try_from(text: String) -> Result<Self, ToleranceError> {
+        text.parse()
+    }
+}
+
+impl Serialize for Tolerance {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for ToleranceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is no tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3",
+            self.0
+        )
+    }
+}
+
+impl core::error::Error for ToleranceError {}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_as_it_was() {
+        for text in ["", "about", "more than", "less than", "7 %", "0.7 to 1.3"] {
+            let tolerance: Tolerance = text.parse().expect("a tolerance");
+            assert_eq!(tolerance.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn other_words_are_refused_with_the_forms_there_are() {
+        for text in ["5", "x %", "1 to", "nan to 2", "roughly"] {
+            let error = text.parse::<Tolerance>().expect_err(text);
+            assert!(error.to_string().contains("more than"), "{error}");
+        }
+    }
+}
