@@ -7,6 +7,7 @@
 //! looking at nothing.
 
 pub mod arrows;
+pub mod documents;
 pub mod purity;
 pub mod source;
 pub mod tidy;

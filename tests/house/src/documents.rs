@@ -1,0 +1,181 @@
+//! Documents: every relative link leads somewhere, and lines are not longer than a screen is wide.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::source::Source;
+
+/// Longest line of a document, in characters. Tables, links and code may be longer.
+pub const WIDTH_MAX: usize = 100;
+
+/// Documents that a program writes, a paragraph in a line.
+const GENERATED: &[&str] = &["docs/operate/configuration.md"];
+
+/// The lines of a document outside code, with their numbers.
+fn prose(text: &str) -> Vec<(usize, &str)> {
+    let mut lines = Vec::new();
+    let mut in_fence = false;
+    let mut after_blank = true;
+    let mut in_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+            continue;
+        }
+        // Indented by four behind an empty line: code too.
+        in_code = line.starts_with("    ") && (after_blank || in_code);
+        after_blank = line.trim().is_empty();
+        if !in_fence && !in_code {
+            lines.push((number, line));
+        }
+    }
+    lines
+}
+
+/// The targets of the links in a line, without those in `code`.
+fn targets(line: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for text in line.split('`').step_by(2) {
+        let behind = text.split("](").skip(1);
+        found.extend(behind.filter_map(|rest| rest.split_once(')').map(|(target, _)| target)));
+    }
+    found
+}
+
+/// How a heading is named in links: as GitHub does it.
+fn anchor(heading: &str) -> String {
+    let title = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// A path without `.` and `..`, from the root of the workspace.
+fn plain(path: &Path) -> PathBuf {
+    let mut parts = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(parts.pop()),
+            Component::Normal(name) => parts.push(name),
+            _ => {}
+        }
+    }
+    parts
+}
+
+fn documents(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    sources.iter().filter(|source| source.extension() == "md")
+}
+
+/// Links of documents to files or headings that are not there. `exists` says whether a path from
+/// the root of the workspace is there.
+pub fn broken_links(sources: &[Source], exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for source in documents(sources) {
+        let folder = Path::new(&source.path).parent().unwrap_or(Path::new(""));
+        for (number, line) in prose(&source.text) {
+            for target in targets(line) {
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+                let path = match file {
+                    "" => PathBuf::from(&source.path),
+                    file => plain(&folder.join(file)),
+                };
+                let place = format!("{}:{number}: {target}", source.path);
+                if !exists(&path) {
+                    wrong.push(format!("{place} is not there; name a file that is"));
+                    continue;
+                }
+                let page = sources.iter().find(|one| Path::new(&one.path) == path);
+                let Some(page) = page.filter(|page| page.extension() == "md") else {
+                    continue;
+                };
+                let headings = prose(&page.text).into_iter().map(|(_, line)| line);
+                let anchors: BTreeSet<String> = headings
+                    .filter(|line| line.starts_with('#'))
+                    .map(anchor)
+                    .collect();
+                if !heading.is_empty() && !anchors.contains(heading) {
+                    wrong.push(format!(
+                        "{place}: there is no such heading; name one that is"
+                    ));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// Lines of documents that are too long, besides tables, links and code.
+pub fn too_wide(sources: &[Source]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let written = documents(sources).filter(|page| !GENERATED.contains(&page.path.as_str()));
+    for source in written {
+        for (number, line) in prose(&source.text) {
+            let width = line.chars().count();
+            let is_table = line.trim_start().starts_with('|');
+            if width > WIDTH_MAX && !is_table && targets(line).is_empty() {
+                wrong.push(format!(
+                    "{}:{number}: {width} characters, more than {WIDTH_MAX}; wrap the line",
+                    source.path
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(path: &str, text: &str) -> Source {
+        Source {
+            path: path.into(),
+            text: text.into(),
+        }
+    }
+
+    #[test]
+    fn links_to_files_and_headings_that_are_not_there_are_found() {
+        let pages = [
+            page(
+                "docs/a/one.md",
+                "[b](../b/two.md#what-is-what) [c](../c.md)\n\n    [code](no.md)\n\n`[x](no.md)` \
+                 [h](#none) [w](https://example.org/no)\n[here](#top)\n# Top\n",
+            ),
+            page(
+                "docs/b/two.md",
+                "# Two\n## What is what?\n[up](../a/one.md#nothing)\n",
+            ),
+        ];
+        let exists = |path: &Path| pages.iter().any(|page| Path::new(&page.path) == path);
+        let wrong = broken_links(&pages, exists);
+        let told: Vec<_> = wrong
+            .iter()
+            .filter_map(|text| text.split(' ').nth(1))
+            .collect();
+        assert_eq!(
+            told,
+            ["../c.md", "#none:", "../a/one.md#nothing:"],
+            "{wrong:?}"
+        );
+    }
+
+    #[test]
+    fn a_line_of_a_hundred_and_one_characters_is_found_outside_tables_links_and_code() {
+        let long = "x".repeat(WIDTH_MAX + 1);
+        let text = format!(
+            "{}\n{long}\n| {long} |\n[a]({long})\n\n    {long}\n\n```\n{long}\n```\n",
+            &long[1..]
+        );
+        let wrong = too_wide(&[page("a.md", &text), page("a.rs", &text)]);
+        assert_eq!(
+            wrong,
+            ["a.md:2: 101 characters, more than 100; wrap the line"]
+        );
+    }
+}

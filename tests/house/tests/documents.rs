@@ -1,0 +1,26 @@
+//! The documents of this workspace.
+
+use headlong_house_tests::workspace::root;
+use headlong_house_tests::{documents, source};
+
+fn sources() -> Vec<source::Source> {
+    let sources = source::files(&root()).expect("the files can be read");
+    assert!(
+        sources.iter().any(|source| source.path == "README.md"),
+        "the README is not found"
+    );
+    sources
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let root = root();
+    let wrong = documents::broken_links(&sources(), |path| root.join(path).exists());
+    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn lines_of_documents_fit_a_screen() {
+    let wrong = documents::too_wide(&sources());
+    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
