@@ -7,6 +7,9 @@
 //! looking at nothing.
 
 pub mod arrows;
+pub mod circles;
+pub mod dependencies;
+pub mod modules;
 pub mod purity;
 pub mod source;
 pub mod tidy;
