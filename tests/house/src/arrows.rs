@@ -129,6 +129,7 @@ mod tests {
             knows: names(knows),
             tests_know: names(tests_know),
             inherits_lints: true,
+            ..Member::default()
         }
     }
 

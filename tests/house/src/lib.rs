@@ -7,7 +7,10 @@
 //! looking at nothing.
 
 pub mod arrows;
+pub mod circles;
+pub mod dependencies;
 pub mod documents;
+pub mod modules;
 pub mod purity;
 pub mod source;
 pub mod tidy;

@@ -20,6 +20,10 @@ pub struct Member {
     pub knows: BTreeSet<String>,
     /// Packages of the workspace that only its tests depend on.
     pub tests_know: BTreeSet<String>,
+    /// Everything in `[dependencies]` and `[build-dependencies]`, as code writes it: `tokio_rustls`.
+    pub needs: BTreeSet<String>,
+    /// The same of `[dev-dependencies]`.
+    pub tests_need: BTreeSet<String>,
     /// Whether it takes the lints of the workspace.
     pub inherits_lints: bool,
 }
@@ -63,6 +67,14 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
                 .filter(|name| names.contains(name))
                 .collect()
         };
+        let in_code = |is_test: bool| {
+            let dependencies = package.dependencies.iter();
+            dependencies
+                .filter(|dependency| (dependency.kind == DependencyKind::Development) == is_test)
+                .map(|dependency| dependency.rename.as_ref().unwrap_or(&dependency.name))
+                .map(|name| name.replace('-', "_"))
+                .collect()
+        };
         let manifest = package.manifest_path.as_std_path();
         let folder = manifest.parent().unwrap_or(root);
         let text = std::fs::read_to_string(manifest).unwrap_or_default();
@@ -76,6 +88,8 @@ pub fn members(root: &Path) -> Result<Vec<Member>, String> {
             pure: package.metadata["headlong"]["pure"] == true,
             knows: of_kind(false),
             tests_know: of_kind(true),
+            needs: in_code(false),
+            tests_need: in_code(true),
             inherits_lints: text.contains("[lints]\nworkspace = true"),
         }
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use headlong_house_tests::workspace::{Member, members, root, tree};
-use headlong_house_tests::{arrows, purity, source, tidy};
+use headlong_house_tests::{arrows, circles, dependencies, purity, source, tidy};
 
 fn pass(failures: Vec<String>) {
     assert!(
@@ -43,6 +43,19 @@ fn arrows_point_down() {
     pass(arrows::wrong_arrows(
         &members(&root()).expect("the manifests can be read"),
     ));
+}
+
+#[test]
+fn no_files_name_each_other_in_a_circle() {
+    let members = members(&root()).expect("the manifests can be read");
+    let folders: Vec<String> = members.into_iter().map(|member| member.folder).collect();
+    pass(circles::circles(&folders, &sources(), circles::REMAINING));
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let members = members(&root()).expect("the manifests can be read");
+    pass(dependencies::unused(&members, &sources()));
 }
 
 #[test]
