@@ -2,17 +2,18 @@
 
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use headlong_engine::Policy;
-use headlong_sim::chains::{
-    Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
-    Wanted, page, read_files, text,
+use headlong_chain_sim::{
+    Algorithm, ChainsError, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings,
+    Source, Sweep, Wanted, chains_of, open, page, text,
 };
+use headlong_engine::Policy;
+use headlong_trace::Intake;
 use headlong_units::{Duration, nearest_three};
 
 use crate::mistake::Mistakes;
-use crate::{simulate_log, simulate_source};
+use crate::trace::taken_in;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -174,11 +175,6 @@ fn drive(name: &str) -> Result<DriveRates, String> {
     Ok(DriveRates::of(&spec))
 }
 
-fn open(path: &Path) -> anyhow::Result<Box<dyn io::Read>> {
-    let opened = simulate_source::open(path);
-    opened.map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
-}
-
 /// Simulates what was asked for.
 pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     let (read, _) = simulating.table.read()?;
@@ -252,19 +248,24 @@ impl TableArgs {
 
     /// Reads them.
     pub(crate) fn read(&self) -> anyhow::Result<(Read, Option<FilesTable>)> {
-        if !self.log.is_empty() {
-            let (read, files) = simulate_log::read(&self.log, &self.files, self.leave_out_last)?;
-            return Ok((read, Some(files)));
-        }
-        let name = |path: &Path| path.display().to_string();
-        // One of them is there, as the command line makes sure.
-        let path = self.chains.clone().unwrap_or_default();
-        let mistake = |error: headlong_sim::chains::ReadError| Mistakes(vec![error.to_string()]);
-        let files = match &self.files {
-            None => None,
-            Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
+        let read = if self.log.is_empty() {
+            // It is there, as the command line makes sure.
+            let path = self.chains.clone().unwrap_or_default();
+            open(&path, self.files.as_deref())
+        } else {
+            let intake = Intake {
+                logs: self.log.clone(),
+                files: self.files.clone(),
+                ..Intake::default()
+            };
+            let log = taken_in(&intake)?;
+            let read = chains_of(&log, self.leave_out_last, intake.threads);
+            read.map(|(read, files)| (read, Some(files)))
         };
-        simulate_source::read(&path, files)
+        read.map_err(|error| match error {
+            ChainsError::Wrong(text) => Mistakes(text.lines().map(str::to_owned).collect()).into(),
+            other => other.into(),
+        })
     }
 }
 

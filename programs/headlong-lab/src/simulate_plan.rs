@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use headlong_chain_sim::Settings;
 use headlong_engine::Policy;
-use headlong_sim::chains::Settings;
-use headlong_sim::plan::{Demand, Offer, Prices, TryOut, plan, text};
+use headlong_plan::{Demand, Offer, Prices, TryOut, plan, text};
 use headlong_units::Bytes;
 
 use crate::mistake::Mistakes;
