@@ -90,6 +90,15 @@ impl Published {
 }
 
 impl Judgement {
+    /// As tables say it: `yes`, `no`, or nothing.
+    pub const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Within => Some("yes"),
+            Self::Outside => Some("no"),
+            Self::NotComparable => None,
+        }
+    }
+
     /// `Some(true)` if ours is within, `Some(false)` if it is not, `None` if nobody can tell.
     pub const fn holds(self) -> Option<bool> {
         match self {

@@ -33,6 +33,11 @@ impl Cell {
         })
     }
 
+    /// The same of a number that may be missing.
+    pub fn maybe(value: Option<f64>, decimals: usize) -> Self {
+        value.map_or(Self::Missing, |value| Self::number(value, decimals))
+    }
+
     /// An estimate and half the width of its interval: `39.20 ± 0.01`.
     pub fn interval(interval: &ConfidenceInterval, decimals: usize) -> Self {
         match (
@@ -60,6 +65,12 @@ impl Cell {
             Self::Text(text) | Self::Number(text) => text,
             Self::Missing => "-",
         }
+    }
+}
+
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Missing, Into::into)
     }
 }
 

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 mod bit_rate;
+mod byte_rate;
 mod names;
 mod parse;
 mod range;
@@ -22,6 +23,7 @@ mod size;
 mod time;
 
 pub use bit_rate::BitRate;
+pub use byte_rate::ByteRate;
 pub use names::{nearest, nearest_three};
 pub use parse::ParseError;
 pub use range::ByteRange;

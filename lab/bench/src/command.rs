@@ -70,7 +70,11 @@ pub enum BenchError {
 }
 
 impl Options {
-    pub(crate) fn hunt<'e>(
+    /// What runs the searches of these servers, if the machine can.
+    ///
+    /// # Errors
+    /// If something that it needs is missing, or the results' folder cannot be made.
+    pub fn hunt<'e>(
         &self,
         experiment: &'e Experiment,
         cells: &[Cell],
@@ -92,7 +96,8 @@ impl Options {
         ))
     }
 
-    pub(crate) fn report(&self) -> PathBuf {
+    /// Where the page goes.
+    pub fn report(&self) -> PathBuf {
         let usual = || self.results.join("report.html");
         self.report.clone().unwrap_or_else(usual)
     }
@@ -192,7 +197,8 @@ pub(crate) fn finish(
     Ok(())
 }
 
-pub(crate) fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
+/// What was found, as JSON.
+pub fn summary(experiment: &Experiment, compared: &Compared) -> serde_json::Value {
     let limits: Vec<_> = compared.limits.iter().map(limit_summary).collect();
     json!({
         "schema": "headlong-bench-compare-1",
@@ -218,7 +224,8 @@ fn limit_summary(limit: &Limit) -> serde_json::Value {
     })
 }
 
-pub(crate) fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> String) {
+/// Prints the result, as JSON or as text.
+pub fn print(options: &Options, value: &serde_json::Value, text: impl Fn() -> String) {
     let text = match options.json {
         true => format!("{value}\n"),
         false => text(),

@@ -115,7 +115,7 @@ impl DiskPattern {
     }
 
     /// The distribution of bytes over lengths of sequences again, if anything was read.
-    pub(crate) fn cdf(&self) -> Option<Cdf> {
+    pub fn cdf(&self) -> Option<Cdf> {
         let mut before = 0.0;
         let steps = self.sequence_cdf.iter().map(|(length, share)| {
             let weight = share - before;

@@ -1,4 +1,4 @@
-//! Experiments: set up, run, search, compare, reproduce.
+//! Experiments: set up, run, search, compare.
 //!
 //! The one idea: an experiment is one file, and everything in it is started as a person would: the
 //! emulated drive, the workload, the server, the viewers, each as a program of its own. What comes
@@ -23,7 +23,6 @@ mod plan;
 mod punctual;
 mod quality;
 mod record;
-pub mod reproduce;
 mod rig;
 mod run;
 mod search;
@@ -49,8 +48,8 @@ pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
 pub use search::{Found, Outcome, Probe, Search};
 pub use told::{
-    MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
-    write_markdown,
+    MB, MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
+    write_markdown, write_section,
 };
-pub use virtual_command::{Virtual, simulate, simulate_run};
+pub use virtual_command::{Virtual, limits, simulate, simulate_run};
 pub use virtual_run::{NotVirtual, VirtualBench, is_virtual};

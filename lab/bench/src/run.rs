@@ -154,7 +154,10 @@ impl Bench {
 
     /// Reads from the cold drive, which is as fast as life for it; `read` gets the folder of the
     /// titles and says how fast it was.
-    pub(crate) fn read(
+    ///
+    /// # Errors
+    /// If the drive cannot be made, or `read` fails.
+    pub fn read(
         &mut self,
         cell: &Cell,
         read: impl FnOnce(&Path) -> std::io::Result<f64>,

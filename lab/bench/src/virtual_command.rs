@@ -82,7 +82,10 @@ pub fn simulate(
 }
 
 /// The limits of those that have a virtual form; the others are told of.
-pub(crate) fn limits(
+///
+/// # Errors
+/// If none of them has a virtual form, or a record cannot be written.
+pub fn limits(
     experiment: &Experiment,
     cells: &[Cell],
     how: &Virtual,

@@ -13,7 +13,6 @@
 mod agenda;
 mod bare;
 mod bound;
-pub mod chains;
 pub mod charts;
 mod device;
 mod disk;
@@ -23,7 +22,6 @@ mod layout;
 mod link;
 mod measure;
 mod origin;
-pub mod plan;
 mod record;
 mod roll;
 mod search;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
-use headlong_units::Bytes;
+use headlong_units::{ByteRate, Bytes, MIB};
 
 use crate::mistake::Mistakes;
 use crate::simulated::{chosen, threads};
@@ -159,14 +159,25 @@ pub(crate) struct Agree {
     turnaround: Option<headlong_units::Duration>,
 }
 
+/// `25MiB/s`, or `25` for the same, as bytes per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let size = text
-        .strip_suffix("/s")
-        .ok_or("write a rate such as 25MiB/s")?;
-    match size.parse::<Bytes>() {
-        Ok(Bytes(0)) => Err("is no rate".to_owned()),
-        Ok(Bytes(bytes)) => Ok(bytes as f64),
-        Err(error) => Err(error.to_string()),
+    Ok(mib_rate(text)? * MIB as f64)
+}
+
+/// The same as MiB per second.
+pub(crate) fn mib_rate(text: &str) -> Result<f64, String> {
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    let rate = match (size.trim().parse::<f64>(), size.parse::<Bytes>()) {
+        (Ok(number), _) => number,
+        (_, Ok(Bytes(bytes))) => bytes as f64 / MIB as f64,
+        _ => {
+            let rate: Result<ByteRate, _> = text.parse();
+            rate.map_err(|error| error.to_string())?.0 as f64 / MIB as f64
+        }
+    };
+    match rate.is_finite() && rate > 0.0 {
+        true => Ok(rate),
+        false => Err(format!("`{text}` is no rate; write it like 70MiB/s")),
     }
 }
 
@@ -319,6 +330,22 @@ impl Common {
     }
 }
 
+/// What was typed, so that a shell reads it as it was: words with other than plain characters are
+/// quoted.
+pub(crate) fn command_line(words: impl Iterator<Item = String>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    let quoted = words.map(
+        |word| match !word.is_empty() && word.chars().all(is_plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        },
+    );
+    let words: Vec<String> = std::iter::once("headlong".to_owned())
+        .chain(quoted)
+        .collect();
+    words.join(" ")
+}
+
 impl Output {
     /// How the bench is to be used for an experiment of this name.
     pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
@@ -337,7 +364,6 @@ impl Output {
             false => name.to_owned(),
         };
         let results = || PathBuf::from("bench-results").join(folder);
-        let words: Vec<String> = std::env::args().skip(1).collect();
         Ok(Options {
             headlong,
             store: self.store.clone().unwrap_or_else(default_store),
@@ -346,7 +372,30 @@ impl Output {
             report: self.report.clone(),
             markdown: self.markdown.clone(),
             json: self.json,
-            command_line: format!("headlong {}", words.join(" ")),
+            command_line: command_line(std::env::args().skip(1)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_command_can_be_typed_again() {
+        let words = ["reproduce", "--scenario", "HD, 8 GB, Red", "it's", ""];
+        let line = command_line(words.map(String::from).into_iter());
+        let expected = "headlong reproduce --scenario 'HD, 8 GB, Red' 'it'\\''s' ''";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn rates_are_written_with_a_unit_or_without() {
+        assert_eq!(rate("70MiB/s"), Ok(70.0 * 1_048_576.0));
+        assert_eq!(rate("70"), rate("70MiB/s"));
+        assert_eq!(rate("25M/s"), rate("25MiB"));
+        for wrong in ["", "0", "0MiB/s", "-1", "inf", "70 apples"] {
+            rate(wrong).expect_err(wrong);
+        }
     }
 }

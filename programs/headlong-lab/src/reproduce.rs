@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
 use headlong_bench::Virtual;
-use headlong_bench::reproduce::{
+use headlong_chain_sim::Settings;
+use headlong_reproduce::{
     Choice, Paper, experiment, netflix, reproduce, reproduce_imitated, reproduce_virtual,
     scenario_names,
 };
-use headlong_sim::chains::Settings;
 use headlong_units::Duration;
 
 use crate::bench::{Output, judge, show_plan};

@@ -8,9 +8,10 @@ use headlong_drive::DriveSpec;
 use headlong_sim::{
     Experiment, Placement, Record, Search, Setup, Viewed, Window, charts, settings,
 };
-use headlong_units::{Bytes, Duration, Instant, MIB};
+use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
+use crate::bench::mib_rate as rate;
 use crate::mistake::Mistakes;
 use crate::simulate_chains::{self, SimulatingChains};
 use crate::simulate_plan::{self, Planning};
@@ -161,25 +162,6 @@ pub(crate) struct WorldArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `70MiB/s`, or `70` for the same, as MiB/s.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let amount = text.strip_suffix("/s").unwrap_or(text).trim();
-    let rate = match amount.parse::<f64>() {
-        Ok(number) => number,
-        Err(_) => {
-            let Bytes(bytes) = amount
-                .parse()
-                .map_err(|error| format!("{error}; a rate is written like 70MiB/s"))?;
-            bytes as f64 / MIB as f64
-        }
-    };
-    if rate.is_finite() && rate > 0.0 {
-        Ok(rate)
-    } else {
-        Err(format!("`{text}` is no rate; write it like 70MiB/s"))
-    }
 }
 
 fn drive(name: &str) -> Result<DriveSpec, String> {

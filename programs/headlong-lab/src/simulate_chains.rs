@@ -2,17 +2,18 @@
 
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use headlong_engine::Policy;
-use headlong_sim::chains::{
-    Algorithm, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings, Source, Sweep,
-    Wanted, page, read_files, text,
+use headlong_chain_sim::{
+    Algorithm, ChainsError, DriveRates, FilesTable, Megabyte, Point, Read, Report, Settings,
+    Source, Sweep, Wanted, chains_of, open, page, text,
 };
-use headlong_units::{Duration, nearest_three};
+use headlong_engine::Policy;
+use headlong_trace::Intake;
+use headlong_units::{ByteRate, Duration, nearest_three};
 
 use crate::mistake::Mistakes;
-use crate::{simulate_log, simulate_source};
+use crate::trace::taken_in;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -90,10 +91,10 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "BYTES", value_parser = megabyte, default_value = "1048576")]
     mb: Megabyte,
     /// Rate of a drive that does not seek; the default is of thesis 5.6.2, a Deskstar 5K3000
-    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "125.5MB/s")]
-    tmax: f64,
+    #[arg(long, value_name = "RATE", value_parser = transfer_rate, default_value = "125.5MB/s")]
+    tmax: TransferRate,
     /// Seeks per second of a drive that moves no bytes; the default as before
-    #[arg(long, value_name = "SEEKS", value_parser = rate, default_value = "39.4/s")]
+    #[arg(long, value_name = "SEEKS", value_parser = seek_rate, default_value = "39.4/s")]
     smax: f64,
     /// Take both from a modelled drive instead (Eq. 5.4)
     #[arg(long, value_name = "PRESET", value_parser = drive, conflicts_with_all = ["tmax", "smax"])]
@@ -159,24 +160,39 @@ fn megabyte(text: &str) -> Result<Megabyte, String> {
     }
 }
 
-/// `125.5MB/s`, `39.4/s` or the bare number.
-fn rate(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix("/s").unwrap_or(text);
-    let number = number.strip_suffix("MB").unwrap_or(number).trim();
-    let number = number.parse::<f64>().ok();
-    number
-        .filter(|rate| rate.is_finite() && *rate > 0.0)
-        .ok_or_else(|| format!("`{text}` is no rate; write it like 125.5MB/s or 39.4/s"))
+/// A rate of bytes: in MB, of which --mb says how large they are, or in a unit that says it itself.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum TransferRate {
+    Megabytes(f64),
+    Exact(ByteRate),
+}
+
+/// `125.5MB/s`, the bare number for the same, or `120MiB/s`.
+fn transfer_rate(text: &str) -> Result<TransferRate, String> {
+    let number = text.strip_suffix("MB/s").unwrap_or(text);
+    match (positive(number), text.parse::<ByteRate>()) {
+        (Some(megabytes), _) => Ok(TransferRate::Megabytes(megabytes)),
+        (None, Ok(rate)) if rate.0 > 0 => Ok(TransferRate::Exact(rate)),
+        _ => Err(format!(
+            "`{text}` is no rate; write it like 125.5MB/s or 120MiB/s"
+        )),
+    }
+}
+
+/// `39.4/s` or the bare number.
+fn seek_rate(text: &str) -> Result<f64, String> {
+    positive(text.strip_suffix("/s").unwrap_or(text))
+        .ok_or_else(|| format!("`{text}` is no number of seeks a second; write it like 39.4/s"))
+}
+
+fn positive(text: &str) -> Option<f64> {
+    let number = text.trim().parse::<f64>().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number)
 }
 
 fn drive(name: &str) -> Result<DriveRates, String> {
     let spec = headlong_drive::preset(name).map_err(|error| error.to_string())?;
     Ok(DriveRates::of(&spec))
-}
-
-fn open(path: &Path) -> anyhow::Result<Box<dyn io::Read>> {
-    let opened = simulate_source::open(path);
-    opened.map_err(|error| Mistakes(vec![format!("{}: {error}", path.display())]).into())
 }
 
 /// Simulates what was asked for.
@@ -252,19 +268,24 @@ impl TableArgs {
 
     /// Reads them.
     pub(crate) fn read(&self) -> anyhow::Result<(Read, Option<FilesTable>)> {
-        if !self.log.is_empty() {
-            let (read, files) = simulate_log::read(&self.log, &self.files, self.leave_out_last)?;
-            return Ok((read, Some(files)));
-        }
-        let name = |path: &Path| path.display().to_string();
-        // One of them is there, as the command line makes sure.
-        let path = self.chains.clone().unwrap_or_default();
-        let mistake = |error: headlong_sim::chains::ReadError| Mistakes(vec![error.to_string()]);
-        let files = match &self.files {
-            None => None,
-            Some(path) => Some(read_files(&name(path), open(path)?).map_err(mistake)?),
+        let read = if self.log.is_empty() {
+            // It is there, as the command line makes sure.
+            let path = self.chains.clone().unwrap_or_default();
+            open(&path, self.files.as_deref())
+        } else {
+            let intake = Intake {
+                logs: self.log.clone(),
+                files: self.files.clone(),
+                ..Intake::default()
+            };
+            let log = taken_in(&intake)?;
+            let read = chains_of(&log, self.leave_out_last, intake.threads);
+            read.map(|(read, files)| (read, Some(files)))
         };
-        simulate_source::read(&path, files)
+        read.map_err(|error| match error {
+            ChainsError::Wrong(text) => Mistakes(text.lines().map(str::to_owned).collect()).into(),
+            other => other.into(),
+        })
     }
 }
 
@@ -272,7 +293,10 @@ impl SweepArgs {
     /// Against what.
     pub(crate) fn settings(&self) -> Settings {
         let plain = DriveRates {
-            bytes_per_s: self.tmax * self.mb.bytes() as f64,
+            bytes_per_s: match self.tmax {
+                TransferRate::Megabytes(number) => number * self.mb.bytes() as f64,
+                TransferRate::Exact(rate) => rate.0 as f64,
+            },
             seeks_per_s: self.smax,
         };
         let default = Settings::default();
@@ -308,7 +332,9 @@ impl SweepArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::{megabyte, rate, sizes};
+    use headlong_units::ByteRate;
+
+    use super::{TransferRate, megabyte, seek_rate, sizes, transfer_rate};
 
     #[test]
     fn sizes_are_one_or_several_or_from_one_to_another() {
@@ -325,13 +351,21 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_written_as_the_thesis_writes_them() {
-        assert_eq!(rate("125.5MB/s"), Ok(125.5));
-        assert_eq!(rate("39.4/s"), Ok(39.4));
-        assert_eq!(rate("39.4"), Ok(39.4));
+    fn rates_of_bytes_have_any_unit_and_seeks_have_none() {
+        assert_eq!(
+            transfer_rate("125.5MB/s"),
+            Ok(TransferRate::Megabytes(125.5))
+        );
+        assert_eq!(transfer_rate("125.5"), transfer_rate("125.5MB/s"));
+        let exact = TransferRate::Exact(ByteRate(125 << 20));
+        assert_eq!(transfer_rate("125MiB/s"), Ok(exact));
+        assert_eq!(seek_rate("39.4/s"), Ok(39.4));
+        assert_eq!(seek_rate("39.4"), Ok(39.4));
         for wrong in ["", "0", "-1/s", "fast", "inf"] {
-            rate(wrong).expect_err(wrong);
+            transfer_rate(wrong).expect_err(wrong);
+            seek_rate(wrong).expect_err(wrong);
         }
+        seek_rate("39.4MB/s").expect_err("bytes are no seeks");
         megabyte("1000").expect_err("no megabyte");
     }
 }

@@ -4,10 +4,10 @@ use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use headlong_chain_sim::Settings;
 use headlong_engine::Policy;
-use headlong_sim::chains::Settings;
-use headlong_sim::plan::{Demand, Offer, Prices, TryOut, plan, text};
-use headlong_units::Bytes;
+use headlong_plan::{Demand, Offer, Prices, TryOut, plan, text};
+use headlong_units::{ByteRate, Bytes};
 
 use crate::mistake::Mistakes;
 use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
@@ -26,8 +26,8 @@ pub(crate) struct Planning {
     #[command(flatten)]
     table: TableArgs,
     /// What all viewers together take at the peak, such as 40Gbit/s or 500MB/s
-    #[arg(long, value_name = "RATE", value_parser = demand)]
-    peak: f64,
+    #[arg(long, value_name = "RATE", value_parser = peak)]
+    peak: ByteRate,
     /// Presets of drives to choose from, such as wd-red-wd10efrx,ssd-qlc-consumer; headlong disk
     /// presets lists them
     #[arg(
@@ -67,26 +67,12 @@ const EXAMPLES: &str = "Examples:
   headlong simulate plan chains.csv --files files.csv --peak 10Gbit/s --utilisation-max 70 \\
     --drives wd-red-wd10efrx,ssd-qlc-consumer --prices prices.toml --json";
 
-/// `40Gbit/s`, `500MB/s`: bytes per second.
-fn demand(text: &str) -> Result<f64, String> {
-    const UNITS: [(&str, f64); 9] = [
-        ("Tbit/s", 1e12 / 8.0),
-        ("Gbit/s", 1e9 / 8.0),
-        ("Mbit/s", 1e6 / 8.0),
-        ("Gbps", 1e9 / 8.0),
-        ("Mbps", 1e6 / 8.0),
-        ("GB/s", 1e9),
-        ("MB/s", 1e6),
-        ("GiB/s", 1_073_741_824.0),
-        ("MiB/s", 1_048_576.0),
-    ];
-    let with_unit = UNITS.iter().find_map(|(unit, bytes)| {
-        let number = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
-        Some(number * bytes)
-    });
-    with_unit
-        .filter(|rate| rate.is_finite() && *rate > 0.0)
-        .ok_or_else(|| format!("`{text}` is no rate; write it like 40Gbit/s or 500MB/s"))
+fn peak(text: &str) -> Result<ByteRate, String> {
+    match text.parse::<ByteRate>() {
+        Ok(ByteRate(0)) => Err("nothing at the peak is no demand".to_owned()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(format!("{error}, such as 40Gbit/s or 500MB/s")),
+    }
 }
 
 impl Planning {
@@ -140,7 +126,7 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
         some => some,
     };
     let demand = Demand {
-        bytes_per_s: planning.peak,
+        bytes_per_s: planning.peak.0 as f64,
         catalogue_bytes: planning.catalogue.map(|bytes| bytes.0),
         utilisation_max: f64::from(planning.utilisation_max) / 100.0,
     };
@@ -160,19 +146,4 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
     };
     writeln!(std::io::stdout(), "{}", told.trim_end())?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::demand;
-
-    #[test]
-    fn a_demand_is_written_in_bits_or_bytes() {
-        assert_eq!(demand("40Gbit/s"), Ok(5e9));
-        assert_eq!(demand("8 Mbps"), Ok(1e6));
-        assert_eq!(demand("1MiB/s"), Ok(1_048_576.0));
-        for wrong in ["", "40", "-1Gbit/s", "0MB/s", "infGbit/s", "4 apples"] {
-            demand(wrong).expect_err(wrong);
-        }
-    }
 }

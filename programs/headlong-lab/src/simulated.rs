@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headlong_bench::{Experiment, Options, Virtual, default_store, simulate, simulate_run};
 use headlong_units::Duration;
 
-use crate::bench::{cell, judge, rate};
+use crate::bench::{cell, command_line, judge, rate};
 use crate::mistake::Mistakes;
 
 /// What `headlong simulate EXPERIMENT` takes.
@@ -111,7 +111,6 @@ impl Simulated {
     fn options(&self, name: &str) -> Options {
         let quick = if self.quick { "-quick" } else { "" };
         let results = || PathBuf::from("bench-results").join(format!("{name}{quick}-virtual"));
-        let words: Vec<String> = std::env::args().skip(1).collect();
         Options {
             headlong: PathBuf::new(),
             store: default_store(),
@@ -120,7 +119,7 @@ impl Simulated {
             report: self.report.clone(),
             markdown: None,
             json: self.json,
-            command_line: format!("headlong {}", words.join(" ")),
+            command_line: command_line(std::env::args().skip(1)),
         }
     }
 }

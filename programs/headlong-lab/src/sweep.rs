@@ -7,8 +7,9 @@ use headlong_sim::sweep::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv
 use headlong_sim::{Bound, charts, settings};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bench::mib_rate as rate;
 use crate::mistake::Mistakes;
-use crate::simulate::{WorldArgs, pair, print, rate};
+use crate::simulate::{WorldArgs, pair, print};
 
 /// What `simulate sweep` takes.
 #[derive(Debug, Clone, clap::Args)]

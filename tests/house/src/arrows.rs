@@ -10,12 +10,7 @@ pub const WINGS: &[&str] = &["common", "server", "lab", "logs", "papers", "progr
 /// learn another's.
 const STRANGERS: &[&str] = &["engine", "player", "drive"];
 /// Arrows that still point up, to be taken away.
-const NOT_YET: &[(&str, &str)] = &[
-    ("workload", "chains"),
-    ("sim", "chains"),
-    ("bench", "chains"),
-    ("bench", "trace"),
-];
+const NOT_YET: &[(&str, &str)] = &[("workload", "chains")];
 
 /// Every arrow that points the wrong way.
 pub fn wrong_arrows(members: &[Member]) -> Vec<String> {

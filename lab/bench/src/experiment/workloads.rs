@@ -57,7 +57,10 @@ impl Experiment {
 
 impl FileSet {
     /// The titles; the error says everything that is wrong with the specification.
-    pub(crate) fn catalogue(&self) -> Result<Catalogue, Vec<String>> {
+    ///
+    /// # Errors
+    /// All that is wrong with its specification.
+    pub fn catalogue(&self) -> Result<Catalogue, Vec<String>> {
         catalogue(&self.catalogue, &self.changes())
     }
 

@@ -36,7 +36,7 @@ pub fn write_markdown(
 ///
 /// # Errors
 /// As [`write_markdown`].
-pub(crate) fn write_section(file: &Path, name: &str, text: &str) -> Result<(), MarkdownError> {
+pub fn write_section(file: &Path, name: &str, text: &str) -> Result<(), MarkdownError> {
     let failed = |error| MarkdownError::Io(file.display().to_string(), error);
     let page = match std::fs::read_to_string(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

@@ -4,12 +4,11 @@ mod markdown;
 mod page;
 mod tables;
 
-pub(crate) use markdown::write_section;
-pub use markdown::{MarkdownError, write_markdown};
+pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};
 
 /// Bytes in the unit that rates are told in.
 pub(crate) const MIB: f64 = 1_048_576.0;
 /// Bytes in the unit that the papers tell rates in.
-pub(crate) const MB: f64 = 1_000_000.0;
+pub const MB: f64 = 1_000_000.0;

@@ -1,0 +1,98 @@
+//! How fast is a simulation point? Times every rule on a made-up table with the published shapes,
+//! the best of five: on the wall, and of the processors, which others on the machine change less.
+//!
+//!     cargo run --release -p headlong-chain-sim --example points_speed [CHAINS] [THREADS]
+//!
+//! 2,200,000 chains by default, which is the thesis' log, and two threads.
+//!
+//!     cargo run --release -p headlong-chain-sim --example points_speed CHAINS write > chains.csv
+//!
+//! writes the table instead.
+
+#[path = "../tests/synthetic/mod.rs"]
+mod synthetic;
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use headlong_chain_sim::{Algorithm, ChainTable, Point, Rule, Settings, read_chains};
+use headlong_engine::Policy;
+
+const SEED: u64 = 1;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argument = |place: usize| std::env::args().nth(place);
+    let chains: usize = argument(1).map_or(Ok(2_200_000), |text| text.parse())?;
+    if argument(2).as_deref() == Some("write") {
+        return write(chains, &mut std::io::stdout().lock());
+    }
+    let threads: usize = argument(2).map_or(Ok(2), |text| text.parse())?;
+    let settings = Settings {
+        threads: NonZeroUsize::new(threads).ok_or("THREADS is at least 1")?,
+        ..Settings::default()
+    };
+    let mut text = Vec::new();
+    write(chains, &mut text)?;
+    let began = Instant::now();
+    let read = read_chains("made up", text.as_slice(), None)?;
+    println!(
+        "reading {} MB: {:.2} s",
+        text.len() / 1_000_000,
+        began.elapsed().as_secs_f64()
+    );
+    drop(text);
+    time(&read.table, &settings)
+}
+
+fn time(table: &ChainTable, settings: &Settings) -> Result<(), Box<dyn std::error::Error>> {
+    for policy in Policy::ALL {
+        let rule = Rule::new(Algorithm::plain(*policy), 7.0, settings.megabyte);
+        let (mut best, mut processors) = (f64::INFINITY, f64::INFINITY);
+        let mut prefetches = 0;
+        for _ in 0..5 {
+            let (began, used) = (Instant::now(), processor_s());
+            prefetches = Point::simulate(table, &rule, settings)?.prefetches;
+            best = best.min(began.elapsed().as_secs_f64());
+            processors = processors.min(processor_s() - used);
+        }
+        println!(
+            "{:<14} {} chains, {prefetches} prefetches: {:.1} ms, {:.1} ms of processors",
+            policy.name(),
+            table.len(),
+            best * 1e3,
+            processors * 1e3
+        );
+    }
+    Ok(())
+}
+
+/// Time that this process has had of processors.
+fn processor_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn write(chains: usize, to: &mut impl std::io::Write) -> Result<(), Box<dyn std::error::Error>> {
+    let mut to = std::io::BufWriter::new(to);
+    writeln!(
+        to,
+        "file,session,start,length,t_start,t_end,open,kind,kbps,disk"
+    )?;
+    for (session, row) in synthetic::rows(chains, SEED).iter().enumerate() {
+        writeln!(
+            to,
+            "{},{session},{},{},{},{},{},1,{},{}",
+            row.file,
+            row.start,
+            row.length,
+            row.start_ms,
+            row.end_ms,
+            u8::from(row.is_open),
+            row.bit_rate.map_or(0, |rate| rate.0 / 1000),
+            row.disk
+        )?;
+    }
+    to.flush()?;
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! The first prefetch of a chain, recomputed from a table (thesis 5.6.1, Table 5.6).
+//!
+//! The one idea: for a first size `s`, the benefit is what viewers take of it, the cost what they
+//! do not, and a seek for every chain that goes on beyond it; a seek counts as the bytes that could
+//! be moved in its time. The best size has the least cost for its benefit.
+
+use serde::Serialize;
+
+use crate::table::{ChainTable, Class};
+
+/// The best first size of a class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FirstSize {
+    /// Of which class.
+    pub class: &'static str,
+    /// Chains of that class.
+    pub chains: usize,
+    /// The size with the least ratio, bytes; of equals the smallest. `None` without chains.
+    pub best_bytes: Option<u64>,
+    /// Its cost divided by its benefit.
+    pub ratio: Option<f64>,
+    /// The thesis' size, bytes.
+    pub published_bytes: u64,
+    /// The ratio that the thesis' size has here.
+    pub published_ratio: Option<f64>,
+    /// Share of the chains that are no longer than the best size.
+    pub within: Option<f64>,
+}
+
+/// Table 5.6 of a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FirstSizes {
+    /// One for each class.
+    pub classes: Vec<FirstSize>,
+    /// Bytes that a seek was taken for.
+    pub seek_bytes: f64,
+}
+
+impl FirstSizes {
+    /// The best size of a class, or the thesis' where the table has no such chain.
+    pub fn of(&self, class: Class) -> u64 {
+        let first = self
+            .classes
+            .iter()
+            .find(|first| first.class == class.name());
+        first.map_or(published(class), |first| {
+            first.best_bytes.unwrap_or(first.published_bytes)
+        })
+    }
+}
+
+/// Thesis Table 5.6.
+const fn published(class: Class) -> u64 {
+    match class {
+        Class::OpenAtZero => 1_049_212,
+        Class::ChunkAtZero => 131_073,
+        Class::Later => 2_936_037,
+    }
+}
+
+/// Finds the best first size of each class up to `size_max` bytes, a seek costing as much as
+/// moving `seek_bytes`.
+///
+/// Between two lengths of chains the ratio is a quotient of two linear functions and so has its
+/// least value at an end; hence only lengths, and one byte less, need to be looked at, and the
+/// answer is exact.
+pub fn first_sizes(table: &ChainTable, seek_bytes: f64, size_max: u64) -> FirstSizes {
+    let classes = Class::ALL.iter().map(|class| {
+        let mut lengths: Vec<u64> = table.lengths_of(*class).collect();
+        lengths.sort_unstable();
+        let costs = Costs::new(&lengths, seek_bytes);
+        let best = costs.best(size_max);
+        let published_bytes = published(*class);
+        FirstSize {
+            class: class.name(),
+            chains: lengths.len(),
+            best_bytes: best.map(|best| best.0),
+            ratio: best.map(|best| best.1),
+            published_bytes,
+            published_ratio: (!lengths.is_empty()).then(|| costs.ratio(published_bytes)),
+            within: best.map(|best| {
+                lengths.partition_point(|length| *length <= best.0) as f64 / lengths.len() as f64
+            }),
+        }
+    });
+    FirstSizes {
+        classes: classes.collect(),
+        seek_bytes,
+    }
+}
+
+struct Costs<'l> {
+    /// Ascending.
+    lengths: &'l [u64],
+    /// Sums of the first so many.
+    sums: Vec<u128>,
+    seek_bytes: f64,
+}
+
+impl<'l> Costs<'l> {
+    fn new(lengths: &'l [u64], seek_bytes: f64) -> Self {
+        let mut sums = Vec::with_capacity(lengths.len() + 1);
+        let mut sum = 0;
+        sums.push(sum);
+        for length in lengths {
+            sum += u128::from(*length);
+            sums.push(sum);
+        }
+        Self {
+            lengths,
+            sums,
+            seek_bytes,
+        }
+    }
+
+    fn ratio(&self, size: u64) -> f64 {
+        let within = self.lengths.partition_point(|length| *length <= size);
+        self.ratio_of(size, within)
+    }
+
+    /// The ratio of a size that so many chains are no longer than.
+    fn ratio_of(&self, size: u64, within: usize) -> f64 {
+        let longer = (self.lengths.len() - within) as u128;
+        let taken = self.sums[within];
+        let benefit = taken + longer * u128::from(size);
+        let wasted = within as u128 * u128::from(size) - taken;
+        (wasted as f64 + longer as f64 * self.seek_bytes) / benefit as f64
+    }
+
+    fn best(&self, size_max: u64) -> Option<(u64, f64)> {
+        let mut best: Option<(u64, f64)> = None;
+        let mut look = |size: u64, within: usize| {
+            if size == 0 || size > size_max {
+                return;
+            }
+            let ratio = self.ratio_of(size, within);
+            if best.is_none_or(|best| ratio < best.1) {
+                best = Some((size, ratio));
+            }
+        };
+        let mut before = 0;
+        for run in self.lengths.chunk_by(|one, other| one == other) {
+            look(run[0] - 1, before);
+            before += run.len();
+            look(run[0], before);
+        }
+        if before > 0 {
+            let within = self.lengths.partition_point(|length| *length <= size_max);
+            look(size_max, within);
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn naive_ratio(lengths: &[u64], size: u64, seek_bytes: f64) -> f64 {
+        let benefit: u64 = lengths.iter().map(|length| (*length).min(size)).sum();
+        let wasted: u64 = lengths
+            .iter()
+            .map(|length| size.saturating_sub(*length))
+            .sum();
+        let seeks = lengths.iter().filter(|length| **length > size).count();
+        (wasted as f64 + seeks as f64 * seek_bytes) / benefit as f64
+    }
+
+    proptest! {
+        #[test]
+        fn no_size_has_a_better_ratio_than_the_one_found(
+            mut lengths in prop::collection::vec(1_u64..300, 1..40),
+            seek_bytes in 0.0_f64..500.0,
+        ) {
+            lengths.sort_unstable();
+            let costs = Costs::new(&lengths, seek_bytes);
+            let (best, ratio) = costs.best(1_000).expect("a size");
+            prop_assert!((ratio - naive_ratio(&lengths, best, seek_bytes)).abs() < 1e-12);
+            for size in 1..400 {
+                let other = naive_ratio(&lengths, size, seek_bytes);
+                prop_assert!(ratio <= other + 1e-12, "{size} has {other}, {best} {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn chains_of_one_length_are_read_whole_if_a_seek_is_dear() {
+        let lengths = vec![786_432; 100];
+        assert_eq!(
+            Costs::new(&lengths, 3e6).best(1 << 30),
+            Some((786_432, 0.0))
+        );
+        assert_eq!(Costs::new(&[], 3e6).best(1 << 30), None);
+    }
+}

@@ -1,0 +1,517 @@
+//! The report as a page and as text.
+
+use headlong_report::{Axis, Cell, Chart, Page, Section, Series, Table};
+
+use crate::point::Point;
+use crate::report::Report;
+use crate::survival::{Law, SurvivalFit};
+
+/// Rules of Figure 5.22.
+const BY_BIT_RATE: [&str; 3] = ["fixed", "proportional", "square-root"];
+
+/// What the thesis has in the figures of utilisation.
+const PUBLISHED_UTIL: &str = "Published: fixed 57 % at 7 MB, square-root 54 % at 8 MB, \
+    first-grow-sr 50 % at 16 MB, of one private log.";
+/// What it has in those of memory.
+const PUBLISHED_MEM: &str = "Published: fixed 47 GB at 7 MB, proportional 29, square-root 31; \
+    first-grow-sr 52 GB at 16 MB.";
+
+/// The report as one page.
+pub fn page(report: &Report) -> Page {
+    let page = Page::new("Prefetching on the chains of a log").lead(lead(report));
+    sections(report).into_iter().fold(page, Page::section)
+}
+
+/// Its sections, for a page that tells of more.
+pub fn sections(report: &Report) -> Vec<Section> {
+    let mut sections = vec![method(report), rules(report)];
+    sections.push(claims_section(report));
+    sections.push(first_sizes(report));
+    sections.push(survival(report));
+    sections.extend(frontier(report));
+    sections.push(
+        Section::new("All points")
+            .text("What the charts are drawn from.")
+            .table(points_table(report)),
+    );
+    sections
+}
+
+/// The points, for a terminal.
+pub fn text(report: &Report) -> String {
+    let mut text = points_table(report).to_markdown();
+    text.push('\n');
+    text.push_str(&first_sizes_table(report).to_markdown());
+    if let Some(multiplier) = report.survival.multiplier {
+        text.push_str(&format!(
+            "\nWith the chance {} a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
+             length (published {:.2}).\n",
+            report.survival.survival, report.survival.published_multiplier
+        ));
+    }
+    if report.claims.iter().any(|claim| claim.worst.is_some()) {
+        text.push('\n');
+        text.push_str(&claims_table(report).to_markdown());
+    }
+    if report.frontier.is_some() {
+        text.push('\n');
+        text.push_str(&frontier_table(report).to_markdown());
+    }
+    text
+}
+
+fn lead(report: &Report) -> String {
+    let source = &report.source;
+    let best = report
+        .points
+        .points
+        .iter()
+        .min_by(|one, other| one.util_busiest.total_cmp(&other.util_busiest));
+    let best = best.map_or(String::new(), |best| {
+        format!(
+            " The drives are least busy with {} at {} MB: {:.1} % of the busiest minute, with \
+             {:.1} GB of memory.",
+            best.algorithm,
+            best.size,
+            best.util_busiest * 100.0,
+            best.mem
+        )
+    });
+    format!(
+        "{} chains of {} from {} drives over {} minutes.{best}",
+        source.chains, source.name, source.drives, source.minutes
+    )
+}
+
+fn method(report: &Report) -> Section {
+    let (source, given) = (&report.source, &report.given);
+    let mut section = Section::new("How it was done").text(format!(
+        "Each chain is consumed evenly from its first arrival to its last completion, and read by \
+         prefetches of the sizes that the server's own rules give, each issued when the earlier \
+         ones are consumed. A prefetch costs a seek and its bytes, in the minute of its issue; a \
+         drive is busy for bytes / {:.1} MB/s + seeks / {:.1} per second. Memory is a chain's \
+         latest prefetch until 40 s after its end. Nothing queues and nothing is shared (thesis \
+         5.6.2). A MB is {} bytes.",
+        given.drive.bytes_per_s / given.mb as f64,
+        given.drive.seeks_per_s,
+        given.mb
+    ));
+    if source.without_bit_rate > 0 {
+        section = section.note(format!(
+            "{} chains have no bit rate and were sized as if it were 2,000 kbit/s.",
+            source.without_bit_rate
+        ));
+    }
+    if source.unlisted > 0 {
+        section = section.note(format!(
+            "{} chains are of files that the files table does not have.",
+            source.unlisted
+        ));
+    }
+    if source.dropped.lines > 0 {
+        section = section.note(format!(
+            "{} lines were left out; the first: {}.",
+            source.dropped.lines,
+            source.dropped.samples.join("; ")
+        ));
+    }
+    section
+}
+
+/// A chart of one figure of each rule over its size.
+fn over_size(
+    report: &Report,
+    title: &str,
+    axis: Axis,
+    wanted: impl Fn(&str) -> bool,
+    of: impl Fn(&Point) -> f64,
+) -> Chart {
+    let names = report.points.algorithms();
+    names.into_iter().filter(|name| wanted(name)).fold(
+        Chart::lines(title, Axis::new("Prefetch size", "MB").from(0.0), axis),
+        |chart, name| {
+            let points = report.points.of(name);
+            chart.series(Series::new(
+                name,
+                points.map(|point| (point.size, of(point))),
+            ))
+        },
+    )
+}
+
+fn is_by_bit_rate(name: &str) -> bool {
+    BY_BIT_RATE.contains(&name)
+}
+
+fn is_by_chain(name: &str) -> bool {
+    name == "fixed" || name.starts_with("first-grow")
+}
+
+fn rules(report: &Report) -> Section {
+    let util = || Axis::new("Utilisation", "%");
+    let mem = || Axis::new("Memory", "GB").from(0.0);
+    let mut section = Section::new("Rules beside one another").text(
+        "The size is the prefetch itself (fixed), that for 2,000 kbit/s (proportional, \
+         square-root), the largest (first-grow) or the largest for 2,000 kbit/s (first-grow-sr). \
+         The thesis tells the worst drive in its worst minute, which is a noisy maximum; the mean \
+         over drives in the busiest minute is steadier.",
+    );
+    for (figure, wanted) in [
+        ("Figure 5.22", is_by_bit_rate as fn(&str) -> bool),
+        ("Figure 5.23", is_by_chain),
+    ] {
+        let title = |what: &str| format!("{figure}: {what}");
+        let worst = title("worst drive, worst minute");
+        let busiest = title("busiest minute, mean over drives");
+        let memory = title("memory, highest mean of a minute");
+        let worst = over_size(report, &worst, util(), wanted, |point| point.util * 100.0);
+        let busiest = over_size(report, &busiest, util(), wanted, |point| {
+            point.util_busiest * 100.0
+        });
+        let memory = over_size(report, &memory, mem(), wanted, |point| point.mem);
+        section = section
+            .figure(worst.caption(PUBLISHED_UTIL))
+            .figure(busiest)
+            .figure(memory.caption(PUBLISHED_MEM));
+    }
+    section
+}
+
+fn claims_section(report: &Report) -> Section {
+    Section::new("Beside the thesis' words")
+        .text(
+            "Relative claims of thesis 5.6.3, by three ways to take utilisation. Its percentages \
+             belong to one private log: orders and signs are what should come out again.",
+        )
+        .table(claims_table(report))
+}
+
+fn claims_table(report: &Report) -> Table {
+    let mut table = Table::new([
+        "Claim",
+        "Unit",
+        "Thesis",
+        "Worst drive and minute",
+        "Busiest minute",
+        "All time",
+    ]);
+    for claim in &report.claims {
+        let cell = |value: Option<f64>| match (value, claim.unit) {
+            (None, _) => Cell::Missing,
+            (Some(1.0), "yes/no") => "yes".into(),
+            (Some(_), "yes/no") => "no".into(),
+            (Some(value), _) => Cell::number(value, 1),
+        };
+        table.push([
+            claim.claim.into(),
+            claim.unit.into(),
+            cell(claim.published),
+            cell(claim.worst),
+            cell(claim.busiest),
+            cell(claim.mean),
+        ]);
+    }
+    table
+}
+
+fn first_sizes(report: &Report) -> Section {
+    Section::new("The first prefetch of a chain (Table 5.6)")
+        .text(format!(
+            "The size with the least cost for its benefit. The benefit of a size is the bytes of \
+             it that viewers take; the cost is the bytes they do not, and {:.2} MB for each chain \
+             that goes on beyond it, which is what could be moved in the time of a seek. The \
+             published 1,049,212 bytes cannot be the best by this rule for chains of which 84 % \
+             are exactly 786,432 bytes long.",
+            report.first_sizes.seek_bytes / report.given.mb as f64
+        ))
+        .table(first_sizes_table(report))
+}
+
+fn first_sizes_table(report: &Report) -> Table {
+    let mut table = Table::new([
+        "Chain starts",
+        "Chains",
+        "Best size (bytes)",
+        "No longer (%)",
+        "Cost/benefit",
+        "Published size (bytes)",
+        "Its cost/benefit here",
+    ]);
+    let number = |value: Option<f64>, decimals| {
+        value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
+    };
+    for first in &report.first_sizes.classes {
+        table.push([
+            first.class.into(),
+            first.chains.into(),
+            first.best_bytes.map_or(Cell::Missing, Cell::from),
+            number(first.within.map(|share| share * 100.0), 1),
+            number(first.ratio, 3),
+            first.published_bytes.into(),
+            number(first.published_ratio, 3),
+        ]);
+    }
+    table
+}
+
+/// Where a law begins and ends among the lengths there are; it begins where it says at most that all
+/// chains are longer.
+fn ends(law: &Law, survival: &SurvivalFit) -> [f64; 2] {
+    let starts = survival.laws.iter().map(|law| law.from_bytes);
+    let next = starts.filter(|start| *start > law.from_bytes).min();
+    let least = survival.longer.first().map_or(1, |point| point.0);
+    let greatest = survival.longer.last().map_or(1, |point| point.0);
+    let to = next.unwrap_or(greatest).min(greatest) as f64;
+    let all_longer = law.a.powf(1.0 / law.c);
+    let from = (law.from_bytes.max(least) as f64).max(all_longer);
+    [from.min(to), to]
+}
+
+/// `0`, `1 M`, `200 M`.
+fn plain(bytes: u64) -> String {
+    match bytes / 1_000_000 {
+        0 => bytes.to_string(),
+        millions => format!("{millions} M"),
+    }
+}
+
+fn survival(report: &Report) -> Section {
+    let survival = &report.survival;
+    let points = survival
+        .longer
+        .iter()
+        .map(|(length, share)| (*length as f64, share * 100.0));
+    let mut chart = Chart::lines(
+        "Chains that are longer (Figure 5.13)",
+        Axis::new("Length", "bytes").log(),
+        Axis::new("Longer chains", "%").log(),
+    )
+    .series(Series::new("chains", points));
+    for law in &survival.laws {
+        let ends = ends(law, survival).map(|length| (length, law.at(length) * 100.0));
+        let name = format!("from {} B: x^-{:.3}", plain(law.from_bytes), law.c);
+        chart = chart.series(Series::new(name, ends).reference());
+    }
+    let told = |multiplier: Option<f64>| {
+        multiplier.map_or("no fit".to_owned(), |multiplier| format!("{multiplier:.2}"))
+    };
+    Section::new("How chains go on")
+        .text(format!(
+            "With the chance {} a chain between 1 MB and 200 MB goes on for {} times its length \
+             (Eq. 5.3; fitted to every different length; {} from 200 points equally spaced). \
+             Published: {}.",
+            survival.survival,
+            told(survival.multiplier),
+            told(survival.multiplier_grid),
+            survival.published_multiplier
+        ))
+        .figure(chart)
+}
+
+fn frontier(report: &Report) -> Option<Section> {
+    let frontier = report.frontier.as_ref()?;
+    let chart = |title: &str, of: fn(&Point) -> f64, bound: Vec<(f64, f64)>| {
+        let axes = (
+            Axis::new("Memory", "GB").log(),
+            Axis::new("Utilisation", "%"),
+        );
+        let rules = report.points.algorithms().into_iter().fold(
+            Chart::lines(title, axes.0, axes.1),
+            |chart, name| {
+                let points = report.points.of(name);
+                chart.series(Series::new(
+                    name,
+                    points.map(|point| (point.mem, of(point) * 100.0)),
+                ))
+            },
+        );
+        let clairvoyant = frontier.points.iter().map(|point| &point.point);
+        rules
+            .series(Series::new(
+                "clairvoyant",
+                clairvoyant.map(|point| (point.mem, of(point) * 100.0)),
+            ))
+            .series(Series::new("no rule below this", bound).reference())
+    };
+    let bounds = |of: fn(&crate::Bound) -> f64| {
+        let bounds = frontier.bounds.iter();
+        bounds.map(|bound| (bound.mem, of(bound) * 100.0)).collect()
+    };
+    Some(
+        Section::new("What could be: the clairvoyant frontier and a bound")
+            .text(
+                "The clairvoyant rule knows the end of every chain: it reads it in equal parts, \
+                 not a byte too many, as many as one price of memory for all chains makes best, \
+                 and frees its buffer at the end of the chain. The bound holds for every rule \
+                 that serves the same chains, consumed evenly, each from its own one buffer, \
+                 on drives of these two rates, with a minute's mean memory of no more than the \
+                 given in any minute: seconds of seeks and bytes by a Lagrangian over the number \
+                 of prefetches of each chain, in the window, of all time and of 10, 60 and 360 \
+                 minutes around the busiest, that shows most. It does not bound caches, reads \
+                 shared by chains, or drives that order their work.",
+            )
+            .figure(chart(
+                "Busiest minute, mean over drives",
+                |point| point.util_busiest,
+                bounds(|bound| bound.util_busiest),
+            ))
+            .figure(chart(
+                "All time",
+                |point| point.util_mean,
+                bounds(|bound| bound.util_mean),
+            ))
+            .table(frontier_table(report)),
+    )
+}
+
+/// How far each rule's best is from the bound at its memory.
+fn frontier_table(report: &Report) -> Table {
+    let mut table = Table::new([
+        "Rule",
+        "Size (MB)",
+        "Memory (GB)",
+        "All time (%)",
+        "Bound (%)",
+        "Busiest minute (%)",
+        "Bound (%)",
+    ])
+    .caption("Each rule at its best size for all time, beside the least that any could do");
+    for name in report.points.algorithms() {
+        let points = report.points.of(name);
+        let best = points.min_by(|one, other| one.util_mean.total_cmp(&other.util_mean));
+        let bound = best.and_then(|best| report.frontier.as_ref()?.bound_at(best.mem));
+        let (Some(best), Some(bound)) = (best, bound) else {
+            continue;
+        };
+        table.push([
+            name.into(),
+            Cell::number(best.size, 1),
+            Cell::number(best.mem, 2),
+            Cell::number(best.util_mean * 100.0, 2),
+            Cell::number(bound.util_mean * 100.0, 2),
+            Cell::number(best.util_busiest * 100.0, 2),
+            Cell::number(bound.util_busiest * 100.0, 2),
+        ]);
+    }
+    table
+}
+
+fn points_table(report: &Report) -> Table {
+    let mut table = Table::new([
+        "Rule",
+        "MB",
+        "Prefetches",
+        "Read (GB)",
+        "Worst (%)",
+        "Drive",
+        "Minute",
+        "Busiest (%)",
+        "All time (%)",
+        "Mem (GB)",
+        "Touched (GB)",
+        "1 s (GB)",
+    ]);
+    for point in &report.points.points {
+        table.push([
+            point.algorithm.as_str().into(),
+            Cell::number(point.size, if point.size.fract() == 0.0 { 0 } else { 3 }),
+            point.prefetches.into(),
+            Cell::number(point.read as f64 / report.given.gb as f64, 1),
+            Cell::number(point.util * 100.0, 2),
+            point.util_drive.into(),
+            point.util_minute.into(),
+            Cell::number(point.util_busiest * 100.0, 2),
+            Cell::number(point.util_mean * 100.0, 2),
+            Cell::number(point.mem, 2),
+            Cell::number(point.mem_touch, 2),
+            Cell::number(point.mem_peak, 2),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_engine::Policy;
+
+    use super::*;
+    use crate::{Algorithm, ChainRow, ChainTable, Settings, Source, Sweep, Wanted};
+
+    fn report() -> Report {
+        let rows = (0..300_i64).map(|index| ChainRow {
+            file: index as u32 % 7,
+            start: index as u64 % 3,
+            length: 1 + index as u64 * index as u64 * 800,
+            start_ms: index * 1_700,
+            end_ms: index * 1_700 + 90_000,
+            is_open: index % 2 == 0,
+            bit_rate: None,
+            disk: (index % 3) as u16,
+        });
+        let table = ChainTable::new(rows).expect("chains");
+        let settings = Settings::default();
+        let sweep = Sweep {
+            algorithms: Policy::ALL.iter().copied().map(Algorithm::plain).collect(),
+            sizes_mb: vec![1.0, 2.5, 7.0],
+        };
+        let wanted = Wanted {
+            fitted: true,
+            frontier: true,
+        };
+        let source = Source::of("a <log>", &table, &settings);
+        Report::make(source, &table, &sweep, &settings, wanted, |_| ()).expect("a report")
+    }
+
+    #[test]
+    fn the_page_has_every_figure_table_and_rule() {
+        let html = page(&report()).to_html();
+        for part in [
+            "Figure 5.22",
+            "Figure 5.23",
+            "Table 5.6",
+            "Figure 5.13",
+            "clairvoyant",
+            "no rule below this",
+            "first-grow-sr-fitted",
+            "a &lt;log&gt;",
+            "300 chains have no bit rate",
+        ] {
+            assert!(html.contains(part), "{part} is missing");
+        }
+    }
+
+    #[test]
+    fn the_text_has_a_line_for_each_point() {
+        let report = report();
+        let text = text(&report);
+        let lines = text.lines().filter(|line| line.starts_with("| fixed "));
+        // Each of its points, and its best beside the bound.
+        assert_eq!(lines.count(), 4);
+        assert_eq!(report.points.points.len(), 7 * 3);
+        assert!(text.contains("131073"));
+    }
+
+    #[test]
+    fn json_names_the_figures_as_promised() {
+        let json = serde_json::to_value(report()).expect("JSON");
+        let point = &json["points"][0];
+        for name in [
+            "algorithm",
+            "size",
+            "prefetches",
+            "read",
+            "util",
+            "util_drive",
+            "util_minute",
+            "util_mean",
+            "util_busiest",
+            "mem",
+            "mem_touch",
+            "mem_peak",
+        ] {
+            assert!(!point[name].is_null(), "{name} is missing in {point}");
+        }
+        assert_eq!(json["given"]["mb"], 1_048_576);
+        assert!(json["frontier"]["bounds"][0]["util_busiest"].is_number());
+    }
+}

@@ -1,0 +1,431 @@
+//! Chain tables and files tables as CSV; the names in the first line decide the columns.
+
+use std::collections::HashMap;
+use std::io::Read as Input;
+
+use headlong_units::{BitRate, nearest};
+use serde::Serialize;
+
+use crate::table::{ChainRow, ChainTable, LENGTH_MAX, TableError};
+
+/// Times farther from zero than this, ms, are of no clock.
+const MS_MAX: f64 = 9e15;
+/// Bad lines that are shown.
+const SAMPLES: usize = 5;
+
+/// Lines that were left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// How many.
+    pub lines: u64,
+    /// The first few: where and why.
+    pub samples: Vec<String>,
+}
+
+impl Dropped {
+    fn note(&mut self, table: &str, line: u64, why: &str) {
+        self.lines += 1;
+        if self.samples.len() < SAMPLES {
+            self.samples.push(format!("{table}:{line}: {why}"));
+        }
+    }
+}
+
+/// A chain table as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read {
+    /// The chains.
+    pub table: ChainTable,
+    /// Names of files, by their number in the table.
+    pub files: Vec<String>,
+    /// Chains whose file the files table does not have.
+    pub unlisted: u64,
+    /// What was left out.
+    pub dropped: Dropped,
+}
+
+/// What a files table says of a file, as far as it matters here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Its bit rate.
+    pub bit_rate: Option<BitRate>,
+    /// Its drive.
+    pub disk: Option<u16>,
+    /// Its size, bytes.
+    pub size_bytes: Option<u64>,
+}
+
+/// A files table: `file,title,kind,kbps,size,disk,duration_s`, of which `file` must be there.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FilesTable {
+    /// By the file's name.
+    pub files: HashMap<String, FileFacts>,
+    /// What was left out.
+    pub dropped: Dropped,
+}
+
+/// A table that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is no CSV, or not readable.
+    #[error("{table}: {source}")]
+    Csv {
+        /// Its name.
+        table: String,
+        /// Why.
+        source: csv::Error,
+    },
+    /// A column is not there.
+    #[error(
+        "{table}: there is no column `{column}`{hint}; the first line names the columns, which are \
+         {all}"
+    )]
+    Column {
+        /// The table's name.
+        table: String,
+        /// The column.
+        column: &'static str,
+        /// What it may have been called instead.
+        hint: String,
+        /// All columns that the table has.
+        all: String,
+    },
+    /// It holds nothing that can be simulated.
+    #[error("{table}: {source}{dropped}")]
+    Table {
+        /// The table's name.
+        table: String,
+        /// Why.
+        source: TableError,
+        /// What was left out, if anything.
+        dropped: String,
+    },
+}
+
+/// Where the columns are.
+struct Columns {
+    table: String,
+    names: Vec<String>,
+}
+
+impl Columns {
+    fn of(table: &str, head: &csv::ByteRecord) -> Self {
+        let name = |field: &[u8]| {
+            let text = String::from_utf8_lossy(field);
+            let text = text.trim_start_matches('\u{feff}').trim();
+            text.to_ascii_lowercase()
+        };
+        Self {
+            table: table.to_owned(),
+            names: head.iter().map(name).collect(),
+        }
+    }
+
+    fn find(&self, column: &str) -> Option<usize> {
+        self.names.iter().position(|name| name == column)
+    }
+
+    fn need(&self, column: &'static str) -> Result<usize, ReadError> {
+        self.find(column).ok_or_else(|| {
+            let names = self.names.iter().map(String::as_str);
+            let meant = nearest(column, names);
+            ReadError::Column {
+                table: self.table.clone(),
+                column,
+                hint: meant.map_or(String::new(), |name| format!(" (but `{name}`)")),
+                all: self.names.join(", "),
+            }
+        })
+    }
+}
+
+/// A number as programs write them: `12`, `12.0`, `1.2e3`.
+fn number(field: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(field).ok()?.trim();
+    text.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+fn whole(field: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(field).ok()?.trim();
+    text.parse().ok().or_else(|| {
+        let number = number(field)?;
+        (number.abs() <= MS_MAX).then(|| number.round() as i64)
+    })
+}
+
+fn bit_rate(field: &[u8]) -> Option<BitRate> {
+    let kbps = number(field).filter(|kbps| *kbps > 0.0 && *kbps < 1e9)?;
+    Some(BitRate((kbps * 1000.0).round() as u64))
+}
+
+fn disk(field: &[u8]) -> Option<u16> {
+    whole(field).and_then(|number| u16::try_from(number).ok())
+}
+
+fn yes(field: &[u8]) -> Option<bool> {
+    match field.trim_ascii() {
+        b"1" | b"true" | b"True" | b"TRUE" | b"1.0" | b"open" => Some(true),
+        b"0" | b"false" | b"False" | b"FALSE" | b"0.0" | b"chunk" => Some(false),
+        _ => None,
+    }
+}
+
+fn lines(input: impl Input) -> csv::Reader<impl Input> {
+    csv::ReaderBuilder::new()
+        .flexible(true)
+        .buffer_capacity(1 << 20)
+        .from_reader(input)
+}
+
+/// Reads a files table called `name`.
+///
+/// # Errors
+/// If it has no column `file` or cannot be read.
+pub fn read_files(name: &str, input: impl Input) -> Result<FilesTable, ReadError> {
+    let failed = |source| ReadError::Csv {
+        table: name.to_owned(),
+        source,
+    };
+    let mut lines = lines(input);
+    let columns = Columns::of(name, lines.byte_headers().map_err(failed)?);
+    let file = columns.need("file")?;
+    let (kbps, on, size) = (
+        columns.find("kbps"),
+        columns.find("disk"),
+        columns.find("size"),
+    );
+    let mut files = FilesTable::default();
+    let mut record = csv::ByteRecord::new();
+    while lines.read_byte_record(&mut record).map_err(failed)? {
+        let Some(key) = record.get(file).map(|field| field.trim_ascii()) else {
+            let line = record.position().map_or(0, csv::Position::line);
+            files.dropped.note(name, line, "names no file");
+            continue;
+        };
+        let field = |column: Option<usize>| column.and_then(|column| record.get(column));
+        let facts = FileFacts {
+            bit_rate: field(kbps).and_then(bit_rate),
+            disk: field(on).and_then(disk),
+            size_bytes: field(size)
+                .and_then(whole)
+                .and_then(|size| u64::try_from(size).ok()),
+        };
+        let key = String::from_utf8_lossy(key).into_owned();
+        files.files.insert(key, facts);
+    }
+    Ok(files)
+}
+
+/// The columns of a chain table.
+struct ChainColumns {
+    file: Option<usize>,
+    start: usize,
+    length: usize,
+    start_ms: usize,
+    end_ms: usize,
+    open: usize,
+    kbps: Option<usize>,
+    disk: Option<usize>,
+}
+
+impl ChainColumns {
+    fn of(columns: &Columns) -> Result<Self, ReadError> {
+        Ok(Self {
+            file: columns.find("file"),
+            start: columns.need("start")?,
+            length: columns.need("length")?,
+            start_ms: columns.need("t_start")?,
+            end_ms: columns.need("t_end")?,
+            open: columns.need("open")?,
+            kbps: columns.find("kbps"),
+            disk: columns.find("disk"),
+        })
+    }
+
+    fn row(&self, record: &csv::ByteRecord) -> Result<ChainRow, &'static str> {
+        let field = |column: usize| record.get(column).unwrap_or_default();
+        let bytes = |column: usize| whole(field(column)).and_then(|n| u64::try_from(n).ok());
+        let row = ChainRow {
+            file: 0,
+            start: bytes(self.start).ok_or("`start` is no number of bytes")?,
+            length: bytes(self.length).ok_or("`length` is no number of bytes")?,
+            start_ms: whole(field(self.start_ms)).ok_or("`t_start` is no number of ms")?,
+            end_ms: whole(field(self.end_ms)).ok_or("`t_end` is no number of ms")?,
+            is_open: yes(field(self.open)).ok_or("`open` is neither 0 nor 1")?,
+            bit_rate: self.kbps.and_then(|column| bit_rate(field(column))),
+            disk: match self.disk {
+                None => 0,
+                Some(column) => disk(field(column)).ok_or("`disk` is no number of a drive")?,
+            },
+        };
+        if row.length > LENGTH_MAX || row.start > LENGTH_MAX {
+            return Err("it reaches beyond 256 TiB");
+        }
+        if row.end_ms < row.start_ms {
+            return Err("it ends before it starts");
+        }
+        Ok(row)
+    }
+}
+
+/// Reads a chain table called `name`: `start,length,t_start,t_end,open`, and `file,kbps,disk` if
+/// they are there; what `files` says of a file stands in for the last two where they are not. A bad
+/// line is counted and left out.
+///
+/// # Errors
+/// If a column is missing, it cannot be read, or it holds no chain.
+pub fn read_chains(
+    name: &str,
+    input: impl Input,
+    files: Option<&FilesTable>,
+) -> Result<Read, ReadError> {
+    let failed = |source| ReadError::Csv {
+        table: name.to_owned(),
+        source,
+    };
+    let mut lines = lines(input);
+    let columns = Columns::of(name, lines.byte_headers().map_err(failed)?);
+    let columns = ChainColumns::of(&columns)?;
+    let mut names = Names::default();
+    let mut dropped = Dropped::default();
+    let mut unlisted = 0;
+    let mut rows = Vec::new();
+    let mut record = csv::ByteRecord::new();
+    while lines.read_byte_record(&mut record).map_err(failed)? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let mut row = match columns.row(&record) {
+            Ok(row) => row,
+            Err(why) => {
+                dropped.note(name, line, why);
+                continue;
+            }
+        };
+        if let Some(file) = columns.file.and_then(|column| record.get(column)) {
+            row.file = names.number(file.trim_ascii());
+        }
+        if let Some(files) = files {
+            let known = names.of(row.file).and_then(|file| files.files.get(file));
+            unlisted += u64::from(known.is_none());
+            let facts = known.copied().unwrap_or_default();
+            row.bit_rate = row.bit_rate.or(facts.bit_rate);
+            if columns.disk.is_none() {
+                row.disk = facts.disk.unwrap_or(0);
+            }
+        }
+        rows.push(row);
+    }
+    let table = ChainTable::new(rows).map_err(|source| ReadError::Table {
+        table: name.to_owned(),
+        source,
+        dropped: match dropped.samples.first() {
+            None => String::new(),
+            Some(first) => format!(" ({} bad lines, the first {first})", dropped.lines),
+        },
+    })?;
+    Ok(Read {
+        table,
+        files: names.names,
+        unlisted,
+        dropped,
+    })
+}
+
+/// Numbers for names, in the order in which they come.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<Vec<u8>, u32>,
+    names: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        // More than 2^32 names do not fit into memory.
+        let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
+        self.numbers.insert(name.to_vec(), number);
+        self.names.push(String::from_utf8_lossy(name).into_owned());
+        number
+    }
+
+    fn of(&self, number: u32) -> Option<&str> {
+        self.names.get(number as usize).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+
+    const HEAD: &str = "file,session,start,length,t_start,t_end,open,kind,kbps,disk\n";
+
+    fn read(text: &str) -> Read {
+        read_chains("chains.csv", text.as_bytes(), None).expect("a table")
+    }
+
+    #[test]
+    fn the_names_in_the_first_line_decide_the_columns() {
+        let one = read(&format!("{HEAD}a,s,0,10,5,900,1,1,235,3\n"));
+        let other =
+            read("T_END,disk,open,length,t_start,start,kbps,nreq\r\n900,3,true,10,5,0,235.0,7\r\n");
+        assert_eq!(one.table.lengths(), other.table.lengths());
+        assert_eq!(one.table.shapes, other.table.shapes);
+        assert_eq!(one.table.shapes[0].class, Class::OpenAtZero);
+        assert_eq!(one.table.shapes[0].bit_rate, Some(BitRate::from_kbps(235)));
+        assert_eq!(one.files, ["a"]);
+        assert_eq!((other.table.disks[0], other.dropped.lines), (3, 0));
+    }
+
+    #[test]
+    fn bad_lines_are_counted_sampled_and_left_out() {
+        let table = read(&format!(
+            "{HEAD}a,s,0,10,5,900,1,1,235,3\n\
+             a,s,0,-10,5,900,1,1,235,3\n\
+             a,s,0,10,900,5,1,1,235,3\n\
+             a,s\n\
+             \0\0,,\n\
+             a,s,0,10,5,900,maybe,1,235,3\n\
+             a,s,0,99999999999999999999,5,900,1,1,235,3\n\
+             a,s,7,10.0,5,900,0,1,,3\n"
+        ));
+        assert_eq!((table.table.len(), table.dropped.lines), (2, 6));
+        assert_eq!(
+            table.dropped.samples[0],
+            "chains.csv:3: `length` is no number of bytes"
+        );
+        assert_eq!(
+            table.dropped.samples[1],
+            "chains.csv:4: it ends before it starts"
+        );
+        assert_eq!(table.table.without_bit_rate(), 1);
+    }
+
+    #[test]
+    fn a_missing_column_is_named_with_what_was_probably_meant() {
+        let text = "start,lenght,t_start,t_end,open\n0,1,0,0,1\n";
+        let error = read_chains("c.csv", text.as_bytes(), None).expect_err("no length");
+        let told = error.to_string();
+        assert!(
+            told.contains("c.csv") && told.contains("`length` (but `lenght`)"),
+            "{told}"
+        );
+        let empty = read_chains("c.csv", &b""[..], None).expect_err("nothing");
+        assert!(empty.to_string().contains("no column `start`"), "{empty}");
+        let none = read_chains("c.csv", HEAD.as_bytes(), None).expect_err("no chains");
+        assert!(none.to_string().contains("no chains"), "{none}");
+    }
+
+    #[test]
+    fn a_files_table_stands_in_for_columns_that_are_not_there() {
+        let files = "file,title,kind,kbps,size,disk,duration_s\na,1,1,560,1000,7,60\nb\n";
+        let files = read_files("files.csv", files.as_bytes()).expect("files");
+        let chains = "session,file,start,length,t_start,t_end,open,nreq\n\
+                      s,a,0,10,0,1,0,1\ns,b,0,10,1,1,0,1\ns,c,0,10,2,2,0,1\n";
+        let read = read_chains("chains.csv", chains.as_bytes(), Some(&files)).expect("chains");
+        assert_eq!(read.table.disks, [7, 0, 0]);
+        assert_eq!((read.unlisted, read.table.without_bit_rate()), (1, 2));
+        assert_eq!(read.table.shapes[0].bit_rate, Some(BitRate::from_kbps(560)));
+    }
+}

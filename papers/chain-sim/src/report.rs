@@ -1,0 +1,141 @@
+//! All that is told of a table: the points, what they are beside the thesis', and what could be.
+
+use headlong_engine::Policy;
+use serde::Serialize;
+
+use crate::claims::{Claim, claims};
+use crate::clairvoyant::{Frontier, frontier};
+use crate::drive::DriveRates;
+use crate::first_sizes::{FirstSizes, first_sizes};
+use crate::point::{Point, Settings, SimulationError};
+use crate::read::Dropped;
+use crate::sizes::Algorithm;
+use crate::survival::{SurvivalFit, survival};
+use crate::sweep::{Sweep, Swept, Wanted};
+use crate::table::ChainTable;
+
+/// Largest first prefetch that is looked for, bytes.
+const FIRST_BYTES_MAX: u64 = 64 << 20;
+
+/// What the table is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Source {
+    /// Where it came from.
+    pub name: String,
+    /// Chains.
+    pub chains: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// Drives that count.
+    pub drives: usize,
+    /// First minute.
+    pub first_minute: usize,
+    /// Minutes.
+    pub minutes: usize,
+    /// Chains without a bit rate, sized as if they had 2,000 kbit/s.
+    pub without_bit_rate: usize,
+    /// Chains whose file the files table does not have.
+    pub unlisted: u64,
+    /// Lines that were left out.
+    pub dropped: Dropped,
+}
+
+/// What the figures were computed with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Given {
+    /// Bytes of a MB.
+    pub mb: u64,
+    /// Bytes of a GB.
+    pub gb: u64,
+    /// The drive.
+    #[serde(flatten)]
+    pub drive: DriveRates,
+}
+
+/// The whole.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// The table.
+    pub source: Source,
+    /// The settings.
+    pub given: Given,
+    /// Every rule at every size.
+    pub points: Swept,
+    /// Table 5.6.
+    pub first_sizes: FirstSizes,
+    /// Figure 5.13 and what follows.
+    pub survival: SurvivalFit,
+    /// Beside the thesis' words.
+    pub claims: Vec<Claim>,
+    /// The best that could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frontier: Option<Frontier>,
+}
+
+impl Source {
+    /// Of a table that was read, or made.
+    pub fn of(name: impl Into<String>, table: &ChainTable, settings: &Settings) -> Self {
+        let minutes = table.minutes();
+        Self {
+            name: name.into(),
+            chains: table.len(),
+            // No more than 2^60, as the table makes sure.
+            bytes: table.total_bytes() as u64,
+            drives: settings.drives(table),
+            first_minute: minutes.start,
+            minutes: minutes.len(),
+            without_bit_rate: table.without_bit_rate(),
+            unlisted: 0,
+            dropped: Dropped::default(),
+        }
+    }
+}
+
+impl Report {
+    /// Does all of it. `seen` is told each point as it is there.
+    ///
+    /// # Errors
+    /// As [`Point::simulate`].
+    pub fn make(
+        source: Source,
+        table: &ChainTable,
+        sweep: &Sweep,
+        settings: &Settings,
+        wanted: Wanted,
+        seen: impl FnMut(&Point),
+    ) -> Result<Self, SimulationError> {
+        let first_sizes = first_sizes(table, settings.drive.seek_bytes(), FIRST_BYTES_MAX);
+        let survival = survival(table);
+        let mut sweep = sweep.clone();
+        if wanted.fitted {
+            let growth = survival.growth(&first_sizes);
+            let policies: Vec<Policy> = sweep.algorithms.iter().map(|one| one.policy).collect();
+            let growing = policies.into_iter().filter(|one| Algorithm::grows(*one));
+            sweep.algorithms.extend(growing.map(|policy| Algorithm {
+                policy,
+                fitted: Some(growth),
+            }));
+        }
+        let points = sweep.run(table, settings, seen)?;
+        let frontier = match wanted.frontier {
+            false => None,
+            true => {
+                let mem: Vec<f64> = points.points.iter().map(|point| point.mem).collect();
+                Some(frontier(table, settings, &mem)?)
+            }
+        };
+        Ok(Self {
+            source,
+            given: Given {
+                mb: settings.megabyte.bytes(),
+                gb: settings.megabyte.gigabyte(),
+                drive: settings.drive,
+            },
+            claims: claims(&points),
+            points,
+            first_sizes,
+            survival,
+            frontier,
+        })
+    }
+}

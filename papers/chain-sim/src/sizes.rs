@@ -1,0 +1,168 @@
+//! Which sizes a rule reads for a chain, one after the other.
+
+use headlong_engine::{ChainGrowth, ChainShape, Policy, SizingConfig, prefetch_bytes_with};
+use headlong_units::BitRate;
+
+use crate::drive::Megabyte;
+use crate::table::{ChainTable, Class, Shape};
+
+/// How long a chain's buffer is kept after its end, ms: the gap that ends a chain (thesis 5.6.2).
+pub(crate) const HOLD_MS: u64 = 40_000;
+/// Bit rate that nominal sizes are for (thesis 5.6.3).
+const REFERENCE: BitRate = BitRate::from_kbps(2_000);
+/// Most sizes of a chain before they stay the same. A growth that needs more is none.
+const GROWING_MAX: usize = 4_096;
+
+/// A rule by its name, with what it knows of the workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Algorithm {
+    /// The rule.
+    pub policy: Policy,
+    /// First sizes and growth that were fitted to the table itself, in place of the thesis'.
+    pub fitted: Option<ChainGrowth>,
+}
+
+impl Algorithm {
+    /// The rule as the thesis has it, and as the server does it.
+    pub const fn plain(policy: Policy) -> Self {
+        Self {
+            policy,
+            fitted: None,
+        }
+    }
+
+    /// Its name in tables and on the command line.
+    pub fn name(&self) -> String {
+        match self.fitted {
+            None => self.policy.name().to_owned(),
+            Some(_) => format!("{}-fitted", self.policy.name()),
+        }
+    }
+
+    /// Whether it knows where chains begin and how they go on.
+    pub const fn grows(policy: Policy) -> bool {
+        matches!(policy, Policy::FirstGrow | Policy::FirstGrowSr)
+    }
+}
+
+/// An algorithm with its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// Which.
+    pub algorithm: Algorithm,
+    /// The size itself, the size or the largest size at 2,000 kbit/s, or the largest size (thesis
+    /// 5.6.3), bytes.
+    pub size_bytes: u64,
+}
+
+impl Rule {
+    /// The rule at so many MB, rounded to bytes.
+    pub fn new(algorithm: Algorithm, size_mb: f64, megabyte: Megabyte) -> Self {
+        let bytes = (size_mb * megabyte.bytes() as f64 + 0.5).floor();
+        Self {
+            algorithm,
+            // A size that is no number or negative becomes the least there is.
+            size_bytes: (bytes as u64).max(1),
+        }
+    }
+
+    fn size(&self, shape: Shape, prefetched_bytes: u64) -> u64 {
+        let sizing = SizingConfig {
+            policy: self.algorithm.policy,
+            reference_bytes: self.size_bytes,
+            reference_bit_rate: REFERENCE,
+        };
+        let chain = ChainShape {
+            start_offset: u64::from(shape.class == Class::Later),
+            open_ended: shape.class == Class::OpenAtZero,
+            prefetched_bytes,
+        };
+        let growth = self.algorithm.fitted.unwrap_or(ChainGrowth::NETFLIX);
+        prefetch_bytes_with(&sizing, &growth, chain, 0, shape.bit_rate)
+    }
+
+    /// All sizes of a chain of this shape.
+    fn plan(&self, shape: Shape) -> (Vec<u64>, u64) {
+        let last = self.size(shape, u64::MAX);
+        let mut growing = Vec::new();
+        let mut sum: u64 = 0;
+        while growing.len() < GROWING_MAX {
+            let size = self.size(shape, sum);
+            if size == last {
+                break;
+            }
+            growing.push(size);
+            sum = sum.saturating_add(size);
+        }
+        (growing, last)
+    }
+}
+
+/// The sizes of a chain: some that differ, then one for ever.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan<'p> {
+    pub(crate) growing: &'p [u64],
+    pub(crate) last: u64,
+}
+
+/// What gives every chain of a table its sizes.
+pub(crate) trait Sizes: Sync {
+    fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_>;
+    /// The largest of all.
+    fn size_max(&self) -> u64;
+    /// How long a buffer is kept after its chain's end, ms.
+    fn hold_ms(&self) -> u64;
+}
+
+/// A rule's sizes for each shape of a table.
+pub(crate) struct Plans(Vec<(Vec<u64>, u64)>);
+
+impl Plans {
+    pub(crate) fn new(table: &ChainTable, rule: &Rule) -> Self {
+        Self(table.shapes.iter().map(|shape| rule.plan(*shape)).collect())
+    }
+}
+
+impl Sizes for Plans {
+    #[inline]
+    fn plan(&self, table: &ChainTable, chain: usize) -> Plan<'_> {
+        let (growing, last) = &self.0[table.shape_of[chain] as usize];
+        Plan {
+            growing,
+            last: *last,
+        }
+    }
+
+    fn size_max(&self) -> u64 {
+        self.0.iter().map(|(_, last)| *last).max().unwrap_or(0)
+    }
+
+    fn hold_ms(&self) -> u64 {
+        HOLD_MS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_grow_after_table_5_6_up_to_the_largest() {
+        let rule = Rule::new(Algorithm::plain(Policy::FirstGrow), 7.0, Megabyte::Binary);
+        let shape = |class| Shape {
+            class,
+            bit_rate: None,
+        };
+        assert_eq!(
+            rule.plan(shape(Class::ChunkAtZero)),
+            (vec![131_073, 439_095, 1_910_063], 7 << 20)
+        );
+        assert_eq!(
+            rule.plan(shape(Class::OpenAtZero)).0,
+            [1_049_212, 3_514_860]
+        );
+        assert_eq!(rule.plan(shape(Class::Later)).0, [2_936_037]);
+        let small = Rule::new(rule.algorithm, 0.1, Megabyte::Decimal);
+        assert_eq!(small.plan(shape(Class::ChunkAtZero)), (vec![], 100_000));
+    }
+}

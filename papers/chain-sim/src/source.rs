@@ -1,0 +1,182 @@
+//! Where the chains of a simulation come from, if not straight from a log: a table of them, or what
+//! `headlong trace characterise` wrote of a log.
+//!
+//! The one idea: whoever characterised a log need not have it at hand any more. The folder of
+//! `--tables` has its chains; the JSON and the specification have what a log like it is generated
+//! from. What a path is, its first bytes tell.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use headlong_chains::{Chain, Joiner};
+use headlong_trace::told::SCHEMA;
+use headlong_trace::{PartsError, TableLines};
+use headlong_units::BitRate;
+use headlong_workload::phased::{Catalogue, Sessions, Specification};
+use serde_json::Value;
+
+use crate::read::{Dropped, FileFacts, FilesTable, Read, read_chains, read_files};
+use crate::table::{ChainRow, ChainTable};
+
+/// Seed of a log that is generated from a characterisation: one of many, and always the same.
+const SEED: u64 = 1;
+/// The table of chains in the folder of `trace characterise --tables`.
+const CHAINS: &str = "chains.parquet";
+
+/// What a path is.
+enum Form {
+    Table,
+    Characterisation,
+    Specification,
+}
+
+/// Why there are no chains.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainsError {
+    /// What was named is not what it should be; each line says one mistake.
+    #[error("{0}")]
+    Wrong(String),
+    /// A log that was taken in cannot be read again.
+    #[error(transparent)]
+    Log(#[from] PartsError),
+}
+
+impl ChainsError {
+    fn of(name: &str, error: &dyn std::fmt::Display) -> Self {
+        Self::Wrong(format!("{name}: {error}"))
+    }
+}
+
+/// Reads chains from `path`, and what is known of their files: from the files table at `files`, or
+/// from `path` itself if that says it.
+///
+/// # Errors
+/// If either cannot be read, or has no chains.
+pub fn open(path: &Path, files: Option<&Path>) -> Result<(Read, Option<FilesTable>), ChainsError> {
+    let listed = files.map(|path| {
+        let name = path.display().to_string();
+        let input = table(path).map_err(|error| ChainsError::of(&name, &error))?;
+        read_files(&name, input).map_err(|error| ChainsError::Wrong(error.to_string()))
+    });
+    chains(path, listed.transpose()?)
+}
+
+fn chains(
+    path: &Path,
+    files: Option<FilesTable>,
+) -> Result<(Read, Option<FilesTable>), ChainsError> {
+    let name = path.display().to_string();
+    if path.is_dir() {
+        let inside = path.join(CHAINS);
+        return match inside.is_file() {
+            true => chains(&inside, files),
+            false => Err(ChainsError::Wrong(format!(
+                "{name}: there is no {CHAINS} in it; `headlong trace characterise LOG --tables DIR` \
+                 writes one"
+            ))),
+        };
+    }
+    let wrong = |error: std::io::Error| ChainsError::of(&name, &error);
+    match form(path).map_err(wrong)? {
+        Form::Table => {
+            let read = read_chains(&name, table(path).map_err(wrong)?, files.as_ref());
+            let read = read.map_err(|error| ChainsError::Wrong(error.to_string()))?;
+            Ok((read, files))
+        }
+        Form::Characterisation => {
+            let text = std::fs::read(path).map_err(wrong)?;
+            let text = specification_in(&text);
+            generated(
+                &name,
+                &text.map_err(|error| ChainsError::of(&name, &error))?,
+            )
+        }
+        Form::Specification => generated(&name, &std::fs::read_to_string(path).map_err(wrong)?),
+    }
+}
+
+/// A table as text, CSV or Parquet.
+fn table(path: &Path) -> std::io::Result<Box<dyn std::io::Read>> {
+    Ok(match TableLines::open(path)? {
+        Some(lines) => Box::new(lines),
+        None => Box::new(File::open(path)?),
+    })
+}
+
+fn form(path: &Path) -> std::io::Result<Form> {
+    // A pipe can be read once only.
+    if !std::fs::metadata(path)?.is_file() {
+        return Ok(Form::Table);
+    }
+    let mut first = Vec::new();
+    File::open(path)?.take(512).read_to_end(&mut first)?;
+    let is_toml = path
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    Ok(if first.trim_ascii_start().starts_with(b"{") {
+        Form::Characterisation
+    } else if is_toml {
+        Form::Specification
+    } else {
+        Form::Table
+    })
+}
+
+/// The specification that a characterisation holds.
+fn specification_in(json: &[u8]) -> Result<String, String> {
+    let told: Value = serde_json::from_slice(json)
+        .map_err(|error| format!("it begins like JSON, and is none: {error}"))?;
+    let schema = told["schema"].as_str().unwrap_or_default();
+    if schema != SCHEMA {
+        return Err(format!(
+            "its `schema` is `{schema}`, not `{SCHEMA}`, which `headlong trace characterise --json` \
+             writes"
+        ));
+    }
+    let text = told["specification"].as_str();
+    text.map(str::to_owned).ok_or_else(|| {
+        "it has no `specification`; write it by `headlong trace characterise LOG --json --spec FILE`"
+            .to_owned()
+    })
+}
+
+/// The chains of a log that is generated from a specification.
+fn generated(name: &str, text: &str) -> Result<(Read, Option<FilesTable>), ChainsError> {
+    let specification = Specification::read(name, text, &[]);
+    let specification = specification.map_err(|error| ChainsError::Wrong(error.to_string()))?;
+    let catalogue = Catalogue::of(&specification.catalogue);
+    let bit_rate = |file: u32| BitRate::from_kbps(u64::from(catalogue.files[file as usize].kbps));
+    let mut joiner = Joiner::new(headlong_chains::Rules::default());
+    let (mut lines, mut chains, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sessions = Sessions::new(&specification, &catalogue, SEED);
+    while let Some(session) = sessions.next() {
+        session.logged(&catalogue, &mut lines);
+        joiner.join(&lines, &mut chains);
+        let row = |chain: &Chain| ChainRow::of(chain, Some(bit_rate(chain.file)));
+        rows.extend(chains.iter().map(row));
+        sessions.recycle(session);
+    }
+    let table = ChainTable::new(rows).map_err(|error| ChainsError::of(name, &error))?;
+    let facts = (0..).zip(&catalogue.files).map(|(number, file)| {
+        let facts = FileFacts {
+            bit_rate: Some(bit_rate(number)),
+            disk: Some(file.disk),
+            size_bytes: Some(file.size),
+        };
+        (number.to_string(), facts)
+    });
+    let files = FilesTable {
+        files: facts.collect(),
+        dropped: Dropped::default(),
+    };
+    let read = Read {
+        table,
+        files: (0..catalogue.files.len())
+            .map(|file| file.to_string())
+            .collect(),
+        unlisted: 0,
+        dropped: Dropped::default(),
+    };
+    Ok((read, Some(files)))
+}

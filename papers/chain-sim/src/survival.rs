@@ -1,0 +1,159 @@
+//! How long the table's chains live, and the growth that follows (thesis 5.3.3).
+
+use headlong_chains::{FitPoints, Survival};
+use headlong_engine::ChainGrowth;
+use serde::Serialize;
+
+use crate::first_sizes::FirstSizes;
+use crate::table::{ChainTable, Class};
+
+/// The chance that FirstGrow's growth is made for (thesis 5.6.1).
+pub const SURVIVAL: f64 = 0.45;
+/// The published multiplier (thesis 5.3.3).
+pub const MULTIPLIER: f64 = 3.35;
+/// Growth is written in parts of this.
+const PARTS: u64 = 1_000;
+/// Multipliers outside this are of no use as a growth: prefetches that hardly grow, or chains of
+/// which the next one is the whole title.
+const USEFUL: std::ops::RangeInclusive<f64> = 0.05..=1_000.0;
+
+/// One of the three power laws, `S(x) = a x^-c`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Law {
+    /// Where its segment begins, bytes.
+    pub from_bytes: u64,
+    /// A of Eq. 5.1.
+    pub a: f64,
+    /// c of Eq. 5.1.
+    pub c: f64,
+    /// Lengths that it was fitted to.
+    pub points: usize,
+    /// Share of the variance that it explains.
+    pub r_squared: f64,
+}
+
+impl Law {
+    /// The share of chains that it says are longer than so many bytes.
+    pub fn at(&self, length: f64) -> f64 {
+        self.a * length.powf(-self.c)
+    }
+}
+
+/// The survival of chains and what follows from it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SurvivalFit {
+    /// The chance that the multiplier is for.
+    pub survival: f64,
+    /// What a chain goes on for, in lengths, with that chance: least squares over all different
+    /// lengths from 1 MB to 200 MB.
+    pub multiplier: Option<f64>,
+    /// The same from 200 points equally spaced in ln x.
+    pub multiplier_grid: Option<f64>,
+    /// The published one.
+    pub published_multiplier: f64,
+    /// The laws behind the first.
+    pub laws: Vec<Law>,
+    /// Length in bytes, and share of chains that are longer: eight points a decade.
+    pub longer: Vec<(u64, f64)>,
+}
+
+/// Fits the lengths of all chains.
+pub fn survival(table: &ChainTable) -> SurvivalFit {
+    let mut lengths = table.lengths().to_vec();
+    lengths.sort_unstable();
+    let counted: Vec<(u64, u64)> = lengths
+        .chunk_by(|one, other| one == other)
+        .map(|run| (run[0], run.len() as u64))
+        .collect();
+    let survival = Survival::of(&counted);
+    let fit = survival.fit(FitPoints::Distinct);
+    let starts = headlong_chains::SEGMENT_STARTS.iter().zip(fit.segments);
+    let laws = starts.filter_map(|(from_bytes, law)| {
+        let law = law?;
+        Some(Law {
+            from_bytes: *from_bytes,
+            a: law.a,
+            c: law.c,
+            points: law.points,
+            r_squared: law.r_squared,
+        })
+    });
+    let eighths = (16..=88).map(|eighth| 10_f64.powf(f64::from(eighth) / 8.0) as u64);
+    let longer = eighths.map(|length| (length, survival.at(length)));
+    let finite = |multiplier: Option<f64>| multiplier.filter(|number| number.is_finite());
+    SurvivalFit {
+        survival: SURVIVAL,
+        multiplier: finite(fit.growth(SURVIVAL)),
+        multiplier_grid: finite(survival.fit(FitPoints::Grid).growth(SURVIVAL)),
+        published_multiplier: MULTIPLIER,
+        laws: laws.collect(),
+        longer: longer.take_while(|point| point.1 > 0.0).collect(),
+    }
+}
+
+impl SurvivalFit {
+    /// What FirstGrow would know of this workload; the published growth where the fit gives none
+    /// that is of use.
+    pub fn growth(&self, first: &FirstSizes) -> ChainGrowth {
+        let useful = self.multiplier.filter(|times| USEFUL.contains(times));
+        ChainGrowth {
+            first_open_at_zero_bytes: first.of(Class::OpenAtZero),
+            first_chunk_at_zero_bytes: first.of(Class::ChunkAtZero),
+            first_later_bytes: first.of(Class::Later),
+            times: useful.map_or(ChainGrowth::NETFLIX.times, |times| {
+                ((times * PARTS as f64).round() as u64, PARTS)
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ChainRow, first_sizes};
+
+    #[test]
+    fn chains_of_a_power_law_give_its_multiplier() {
+        // S(x) = (x / 1 MB)^-0.543 from 1 MB on, at quantiles.
+        let rows = (1..4_000_u32).map(|index| {
+            let share = f64::from(index) / 4_000.0;
+            ChainRow {
+                file: 0,
+                start: 1,
+                length: (1e6 * share.powf(-1.0 / 0.543)) as u64,
+                start_ms: 0,
+                end_ms: 1,
+                is_open: false,
+                bit_rate: None,
+                disk: 0,
+            }
+        });
+        let table = ChainTable::new(rows).expect("chains");
+        let fit = survival(&table);
+        let multiplier = fit.multiplier.expect("a fit");
+        assert!((multiplier - MULTIPLIER).abs() < 0.05, "{multiplier}");
+        let growth = fit.growth(&first_sizes(&table, 3e6, 1 << 30));
+        assert_eq!(growth.times.1, 1_000);
+        assert_eq!(growth.first_chunk_at_zero_bytes, 131_073);
+    }
+
+    #[test]
+    fn one_chain_has_no_law_and_the_published_growth_stands() {
+        let row = ChainRow {
+            file: 0,
+            start: 0,
+            length: 10,
+            start_ms: 0,
+            end_ms: 1,
+            is_open: true,
+            bit_rate: None,
+            disk: 0,
+        };
+        let table = ChainTable::new([row]).expect("a chain");
+        let fit = survival(&table);
+        assert_eq!(fit.multiplier, None);
+        let growth = fit.growth(&first_sizes(&table, 3e6, 1 << 30));
+        assert_eq!(growth.times, (67, 20));
+        assert_eq!(growth.first_open_at_zero_bytes, 10);
+    }
+}

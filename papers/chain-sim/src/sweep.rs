@@ -1,0 +1,92 @@
+//! Several rules at several sizes.
+
+use serde::Serialize;
+
+use crate::point::{Point, Settings, SimulationError};
+use crate::sizes::{Algorithm, Rule};
+use crate::table::ChainTable;
+
+/// What to try.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweep {
+    /// Rules, in the order in which they are told.
+    pub algorithms: Vec<Algorithm>,
+    /// Sizes, MB, ascending.
+    pub sizes_mb: Vec<f64>,
+}
+
+/// What more than the points is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// First-Grow and First-Grow-SR with first sizes and growth of this table, too.
+    pub fitted: bool,
+    /// The clairvoyant frontier.
+    pub frontier: bool,
+}
+
+/// What came out: every rule at every size, rules in their order and sizes ascending.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Swept {
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+impl Sweep {
+    /// How many points a report of it has.
+    pub fn points(&self, wanted: Wanted) -> usize {
+        let fitted = self
+            .algorithms
+            .iter()
+            .filter(|one| Algorithm::grows(one.policy));
+        let fitted = usize::from(wanted.fitted) * fitted.count();
+        (self.algorithms.len() + fitted) * self.sizes_mb.len()
+    }
+
+    /// Simulates every rule at every size. `seen` is told each point as it is there.
+    ///
+    /// # Errors
+    /// The first of [`Point::simulate`].
+    pub fn run(
+        &self,
+        table: &ChainTable,
+        settings: &Settings,
+        mut seen: impl FnMut(&Point),
+    ) -> Result<Swept, SimulationError> {
+        let mut points = Vec::new();
+        for algorithm in &self.algorithms {
+            for size_mb in &self.sizes_mb {
+                let rule = Rule::new(*algorithm, *size_mb, settings.megabyte);
+                let point = Point::simulate(table, &rule, settings)?;
+                seen(&point);
+                points.push(point);
+            }
+        }
+        Ok(Swept { points })
+    }
+}
+
+impl Swept {
+    /// The points of a rule, by its name, sizes ascending.
+    pub fn of<'s>(&'s self, algorithm: &'s str) -> impl Iterator<Item = &'s Point> + Clone + 's {
+        let points = self.points.iter();
+        points.filter(move |point| point.algorithm == algorithm)
+    }
+
+    /// Names of the rules, in their order.
+    pub fn algorithms(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for point in &self.points {
+            if names.last() != Some(&point.algorithm.as_str()) {
+                names.push(&point.algorithm);
+            }
+        }
+        names
+    }
+
+    /// The point of a rule at a size.
+    pub fn at(&self, algorithm: &str, size_mb: f64) -> Option<&Point> {
+        let mut points = self.points.iter();
+        points.find(|point| point.algorithm == algorithm && (point.size - size_mb).abs() < 1e-6)
+    }
+}

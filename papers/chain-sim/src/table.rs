@@ -1,0 +1,373 @@
+//! Chains as columns, in order of time.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use headlong_chains::Chain;
+use headlong_units::BitRate;
+
+/// Longest chain that is believed, bytes: 256 TiB.
+pub(crate) const LENGTH_MAX: u64 = 1 << 48;
+/// Longest span of a table, ms: a year. Memory is kept by the second.
+const SPAN_MS_MAX: u64 = 366 * 86_400_000;
+/// Most minutes of drives: work is kept for each, by each thread.
+const DRIVE_MINUTES_MAX: u64 = 1 << 25;
+
+/// One line of a chain table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainRow {
+    /// Of which file; any number that tells files apart.
+    pub file: u32,
+    /// Its lowest offset, bytes.
+    pub start: u64,
+    /// Its length, bytes.
+    pub length: u64,
+    /// First arrival, ms; before zero counts as zero (rule B12).
+    pub start_ms: i64,
+    /// Last completion, ms; before the first arrival counts as then.
+    pub end_ms: i64,
+    /// Whether the request at its lowest offset is open-ended.
+    pub is_open: bool,
+    /// The file's bit rate; `None` if nobody knows, and it is sized as if it had the reference.
+    pub bit_rate: Option<BitRate>,
+    /// The drive that it was read from.
+    pub disk: u16,
+}
+
+impl ChainRow {
+    /// A chain of a log, of a file with this bit rate.
+    pub fn of(chain: &Chain, bit_rate: Option<BitRate>) -> Self {
+        Self {
+            file: chain.file,
+            start: chain.start,
+            length: chain.length,
+            start_ms: chain.start_ms,
+            end_ms: chain.end_ms,
+            is_open: chain.is_open,
+            bit_rate,
+            disk: chain.disk,
+        }
+    }
+}
+
+/// What Table 5.6 tells chains apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Class {
+    /// Starts at offset zero with an open-ended request.
+    OpenAtZero,
+    /// Starts at offset zero with a chunk request.
+    ChunkAtZero,
+    /// Starts later.
+    Later,
+}
+
+impl Class {
+    /// All of them, in the order of Table 5.6.
+    pub const ALL: [Self; 3] = [Self::OpenAtZero, Self::ChunkAtZero, Self::Later];
+
+    /// As tables name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenAtZero => "at zero, open-ended",
+            Self::ChunkAtZero => "at zero, chunk",
+            Self::Later => "later than zero",
+        }
+    }
+}
+
+/// All that a rule for sizes may know of a chain before it has read anything for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Where and how it began.
+    pub class: Class,
+    /// The file's bit rate.
+    pub bit_rate: Option<BitRate>,
+}
+
+/// A table that cannot be simulated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// There is nothing in it.
+    #[error("there are no chains in the table; at least one line with a length is needed")]
+    Empty,
+    /// Its clocks cannot be right.
+    #[error(
+        "the chains span {days} days; times are milliseconds from the start of the log, and no \
+         more than 366 days of them"
+    )]
+    Span {
+        /// From the first start to the last end.
+        days: u64,
+    },
+    /// More than numbers can hold.
+    #[error("the chains have more than 2^60 bytes in all; the column `length` is in bytes")]
+    Bytes,
+    /// More than numbers can hold.
+    #[error(
+        "there are more than 2^32 chains or bit rates, or 2^25 minutes of drives; number drives \
+         from 0 on, or cut the table in parts"
+    )]
+    Count,
+}
+
+/// Chains as columns, in order of their start: a simulation goes through them once for each point,
+/// and those that are near in time share what it counts in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChainTable {
+    pub(crate) files: Vec<u32>,
+    pub(crate) lengths: Vec<u64>,
+    pub(crate) starts_ms: Vec<u64>,
+    pub(crate) ends_ms: Vec<u64>,
+    pub(crate) disks: Vec<u16>,
+    /// Index into `shapes`.
+    pub(crate) shape_of: Vec<u32>,
+    pub(crate) shapes: Vec<Shape>,
+    /// For each file the end of what was read of it: the least that it can be long.
+    reached: HashMap<u32, u64>,
+}
+
+impl ChainTable {
+    /// The table of these chains. Those without a byte are left out: nothing is read for them.
+    ///
+    /// # Errors
+    /// If there is none, or their sum makes no sense.
+    pub fn new(rows: impl IntoIterator<Item = ChainRow>) -> Result<Self, TableError> {
+        let mut rows: Vec<ChainRow> = rows
+            .into_iter()
+            .filter(|row| row.length > 0)
+            .map(ChainRow::clamped)
+            .collect();
+        rows.sort_by_key(|row| row.start_ms);
+        let mut table = Self::default();
+        let mut known = HashMap::new();
+        for row in &rows {
+            table.push(row, &mut known)?;
+        }
+        table.check()?;
+        Ok(table)
+    }
+
+    fn push(&mut self, row: &ChainRow, known: &mut HashMap<Shape, u32>) -> Result<(), TableError> {
+        let class = match (row.start, row.is_open) {
+            (0, true) => Class::OpenAtZero,
+            (0, false) => Class::ChunkAtZero,
+            _ => Class::Later,
+        };
+        let shape = Shape {
+            class,
+            bit_rate: row.bit_rate,
+        };
+        let next = u32::try_from(self.shapes.len()).map_err(|_| TableError::Count)?;
+        let index = *known.entry(shape).or_insert(next);
+        if index == next {
+            self.shapes.push(shape);
+        }
+        self.files.push(row.file);
+        self.lengths.push(row.length);
+        // Clamped to zero and above.
+        self.starts_ms.push(row.start_ms.unsigned_abs());
+        self.ends_ms.push(row.end_ms.unsigned_abs());
+        self.disks.push(row.disk);
+        self.shape_of.push(index);
+        let reached = self.reached.entry(row.file).or_default();
+        *reached = (*reached).max(row.start.saturating_add(row.length));
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TableError> {
+        let (Some(first), Some(last)) = (self.starts_ms.first(), self.ends_ms.iter().max()) else {
+            return Err(TableError::Empty);
+        };
+        if last - first > SPAN_MS_MAX {
+            let days = (last - first) / 86_400_000;
+            return Err(TableError::Span { days });
+        }
+        if self.total_bytes() > 1 << 60 {
+            return Err(TableError::Bytes);
+        }
+        let bins = self.minutes().len() as u64 * u64::from(self.disk_count());
+        if self.lengths.len() > u32::MAX as usize || bins > DRIVE_MINUTES_MAX {
+            return Err(TableError::Count);
+        }
+        Ok(())
+    }
+
+    /// Number of chains.
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether it holds none, which [`Self::new`] refuses.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// Bytes of all chains: what viewers took.
+    pub fn total_bytes(&self) -> u128 {
+        self.lengths.iter().map(|length| u128::from(*length)).sum()
+    }
+
+    /// One more than the highest number of a drive.
+    pub fn disk_count(&self) -> u32 {
+        self.disks
+            .iter()
+            .max()
+            .map_or(0, |disk| u32::from(*disk) + 1)
+    }
+
+    /// Minutes from zero in which chains are in progress, from the first start to the last end.
+    pub fn minutes(&self) -> Range<usize> {
+        let first = self.starts_ms.first().map_or(0, |ms| ms / 60_000);
+        first as usize..(self.ended_ms() / 60_000) as usize + 1
+    }
+
+    /// Chains whose file has no bit rate.
+    pub fn without_bit_rate(&self) -> usize {
+        let unknown = |shape: &u32| self.shapes[*shape as usize].bit_rate.is_none();
+        self.shape_of.iter().filter(|shape| unknown(shape)).count()
+    }
+
+    /// Lengths of the chains of a class, in order of time.
+    pub fn lengths_of(&self, class: Class) -> impl Iterator<Item = u64> + '_ {
+        let all = self.lengths.iter().zip(&self.shape_of);
+        all.filter(move |(_, shape)| self.shapes[**shape as usize].class == class)
+            .map(|(length, _)| *length)
+    }
+
+    /// Lengths of all chains, bytes.
+    pub fn lengths(&self) -> &[u64] {
+        &self.lengths
+    }
+
+    /// Bytes that viewers took in each of [`Self::minutes`], consumption being even.
+    pub fn consumed_by_minute(&self) -> Vec<u64> {
+        let minutes = self.minutes();
+        let mut bytes = vec![0; minutes.len()];
+        for chain in 0..self.len() {
+            let first = (self.starts_ms[chain] / 60_000) as usize;
+            let last = (self.ends_ms[chain] / 60_000) as usize;
+            let mut before = 0;
+            for minute in first..=last {
+                let until = self.consumed_until(chain, (minute as u64 + 1) * 60_000);
+                bytes[minute - minutes.start] += until - before;
+                before = until;
+            }
+        }
+        bytes
+    }
+
+    /// Bytes of a chain that were consumed before a moment, rounded down.
+    pub(crate) fn consumed_until(&self, chain: usize, ms: u64) -> u64 {
+        let (start, end) = (self.starts_ms[chain], self.ends_ms[chain]);
+        let length = self.lengths[chain];
+        if ms <= start {
+            return 0;
+        }
+        if ms >= end {
+            return length;
+        }
+        let consumed = u128::from(length) * u128::from(ms - start) / u128::from(end - start);
+        // No more than the length.
+        consumed as u64
+    }
+
+    /// The numbers of all files with bytes taken of each and the end of what was read of it.
+    pub fn files(&self) -> Vec<FileUse> {
+        let mut taken: HashMap<u32, u64> = HashMap::new();
+        for (file, length) in self.files.iter().zip(&self.lengths) {
+            *taken.entry(*file).or_default() += length;
+        }
+        let mut files: Vec<FileUse> = taken
+            .into_iter()
+            .map(|(file, taken_bytes)| FileUse {
+                file,
+                taken_bytes,
+                reached_bytes: self.reached.get(&file).copied().unwrap_or(0),
+            })
+            .collect();
+        files.sort_by_key(|file| file.file);
+        files
+    }
+
+    /// The same chains with files on other drives.
+    pub fn placed(&self, disk_of: impl Fn(u32) -> u16) -> Self {
+        let disks = self.files.iter().map(|file| disk_of(*file)).collect();
+        Self {
+            disks,
+            ..self.clone()
+        }
+    }
+
+    /// When the last chain ends, ms.
+    pub(crate) fn ended_ms(&self) -> u64 {
+        self.ends_ms.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// What was taken of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileUse {
+    /// Its number.
+    pub file: u32,
+    /// Bytes of all its chains.
+    pub taken_bytes: u64,
+    /// The end of what was read of it: the least that it can be long.
+    pub reached_bytes: u64,
+}
+
+impl ChainRow {
+    fn clamped(mut self) -> Self {
+        self.length = self.length.min(LENGTH_MAX);
+        self.start_ms = self.start_ms.max(0);
+        self.end_ms = self.end_ms.max(self.start_ms);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(start_ms: i64, end_ms: i64, length: u64) -> ChainRow {
+        ChainRow {
+            file: 7,
+            start: 100,
+            length,
+            start_ms,
+            end_ms,
+            is_open: false,
+            bit_rate: None,
+            disk: 2,
+        }
+    }
+
+    #[test]
+    fn chains_are_in_order_of_time_and_empty_ones_are_left_out() {
+        let table = ChainTable::new([row(9_000, 10_000, 5), row(-3, 1_000, 4), row(5, 6, 0)]);
+        let table = table.expect("chains");
+        assert_eq!(table.starts_ms, [0, 9_000]);
+        assert_eq!(table.lengths(), [4, 5]);
+        assert_eq!((table.disk_count(), table.minutes()), (3, 0..1));
+        assert_eq!(table.files()[0].reached_bytes, 105);
+        assert_eq!(table.files()[0].taken_bytes, 9);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(ChainTable::new([]), Err(TableError::Empty));
+        let years = row(0, i64::MAX, 1);
+        assert!(matches!(
+            ChainTable::new([years]),
+            Err(TableError::Span { .. })
+        ));
+        let huge = vec![row(0, 1, u64::MAX); 5_000];
+        assert_eq!(ChainTable::new(huge), Err(TableError::Bytes));
+    }
+
+    #[test]
+    fn what_is_consumed_by_minute_is_all_that_was_taken() {
+        let rows = [row(30_000, 150_000, 1_201), row(70_000, 70_000, 10)];
+        let table = ChainTable::new(rows).expect("chains");
+        assert_eq!(table.consumed_by_minute(), [300, 610, 301]);
+    }
+}

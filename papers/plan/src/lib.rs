@@ -1,0 +1,501 @@
+//! How many drives and how much memory a demand takes, and what they cost (thesis 6.2.3).
+//!
+//! The one idea: the chain simulation tells the work of drives and the memory of a table's own
+//! demand; a greater demand of the same kind is the same chains more often, so both grow with it.
+//! What drives are then needed follows from their two rates and their bytes.
+//!
+//! What is assumed is in [`ASSUMPTIONS`], and is told with every plan.
+
+mod prices;
+mod table;
+
+use headlong_drive::DriveSpec;
+use headlong_engine::Policy;
+use serde::Serialize;
+
+use headlong_chain_sim::{
+    Algorithm, ChainTable, DriveRates, FileUse, Load, Rule, Settings, SimulationError,
+};
+
+use prices::GB;
+pub use prices::{DriveKind, DrivePrice, Priced, Prices, RamPrice};
+pub use table::text;
+
+/// What a plan takes for granted.
+pub const ASSUMPTIONS: &[&str] = &[
+    "The demand is of the table's kind: the same chains, only more or fewer of them; work and \
+     memory grow in proportion to the bytes that viewers take in the table's busiest minute.",
+    "Drives of a kind share their work evenly. The utilisation limit is the room for those that do \
+     not, and for what comes together by chance.",
+    "A drive is busy for bytes / t_max + seeks / s_max, both from its model at the middle of its \
+     addresses (thesis Eq. 5.4); ordering of work and caches would do better.",
+    "Memory is that of prefetch buffers, its highest mean over a minute; the system's own and \
+     sockets' come on top.",
+    "Files on flash are those with the most bytes taken for each of their own over the whole \
+     table, known beforehand; their chains use the same rule and the same buffers.",
+    "Cost is that of drives and memory alone, energy that of the active state: no machines, \
+     cooling or room.",
+];
+
+/// Most numbers of flash drives that are tried.
+const FLASH_STEPS: usize = 12;
+/// The drives of a table that was parted: what lies on hard drives, and what on flash.
+const COLD: usize = 0;
+const HOT: usize = 1;
+
+/// What is to be planned for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Demand {
+    /// What viewers take in all at the peak, bytes per second.
+    pub bytes_per_s: f64,
+    /// All titles, bytes; what chains reached of their files if not given.
+    pub catalogue_bytes: Option<u64>,
+    /// Most that a drive may be busy, from 0 to 1.
+    pub utilisation_max: f64,
+}
+
+/// A kind of drive that may be bought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    /// The drive.
+    pub spec: DriveSpec,
+    /// What it can do.
+    pub rates: DriveRates,
+    /// What it costs.
+    pub priced: Priced,
+}
+
+impl Offer {
+    /// A drive at its price.
+    ///
+    /// # Errors
+    /// If the table has no price for it.
+    pub fn new(spec: DriveSpec, prices: &Prices) -> Result<Self, String> {
+        Ok(Self {
+            rates: DriveRates::of(&spec),
+            priced: prices.of(&spec)?,
+            spec,
+        })
+    }
+
+    fn is_flash(&self) -> bool {
+        DriveKind::of(&self.spec) == DriveKind::SolidState
+    }
+}
+
+/// So many drives of a kind, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drives {
+    /// Which.
+    pub drive: String,
+    /// How many there must be.
+    pub count: u64,
+    /// How many would do the work.
+    pub for_rate: u64,
+    /// How many would hold the files.
+    pub for_capacity: u64,
+    /// How busy they are at the peak, from 0 to 1.
+    pub utilisation: f64,
+}
+
+/// What a rule needs at its cheapest with certain kinds of drives.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Need {
+    /// The rule.
+    pub policy: &'static str,
+    /// Its size, MB.
+    pub size: f64,
+    /// Drives that hold what is not on flash, or all if there is no other kind.
+    pub drives: Drives,
+    /// Flash for the files that are asked for most, if any.
+    pub flash: Option<Drives>,
+    /// Share of the bytes taken that come from it.
+    pub flash_share: f64,
+    /// Memory for prefetches, GB of 10^9 bytes.
+    pub ram_gb: f64,
+    /// In the price table's currency.
+    pub cost: f64,
+    /// Watts.
+    pub watts: f64,
+    /// MB (10^6 bytes) delivered at the peak for each joule.
+    pub mb_per_joule: f64,
+}
+
+/// A plan.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Peak demand, bytes per second.
+    pub demand_bytes_per_s: f64,
+    /// What was taken in the table's busiest minute, bytes per second.
+    pub table_bytes_per_s: f64,
+    /// Bytes of all titles.
+    pub catalogue_bytes: u64,
+    /// Whether that is only what chains reached.
+    pub catalogue_is_least: bool,
+    /// Most that a drive may be busy.
+    pub utilisation_max: f64,
+    /// In what costs are.
+    pub currency: String,
+    /// Where prices are from.
+    pub price_sources: String,
+    /// What was taken for granted.
+    pub assumptions: &'static [&'static str],
+    /// The cheapest of each rule with each choice of drives, cheapest first.
+    pub needs: Vec<Need>,
+}
+
+/// Plans for a demand with every rule at its cheapest size, on each kind of drive alone and on each
+/// hard drive with each kind of flash before it. `size_of` tells a file's bytes, where known.
+///
+/// # Errors
+/// As in [`headlong_chain_sim::Point::simulate`].
+pub fn plan(
+    table: &ChainTable,
+    size_of: impl Fn(u32) -> Option<u64>,
+    demand: &Demand,
+    offers: &[Offer],
+    prices: &Prices,
+    try_out: &TryOut<'_>,
+) -> Result<Plan, SimulationError> {
+    let busiest = table.consumed_by_minute().into_iter().max().unwrap_or(0);
+    let table_bytes_per_s = busiest as f64 / 60.0;
+    let files = Files::new(table, size_of);
+    let planner = Planner {
+        table,
+        demand,
+        prices,
+        try_out,
+        growth: demand.bytes_per_s / table_bytes_per_s,
+        catalogue_bytes: demand.catalogue_bytes.unwrap_or(files.bytes).max(1),
+        files,
+    };
+    let mut needs = Vec::new();
+    for main in offers {
+        needs.extend(planner.cheapest(main, None)?);
+        let flashes = offers.iter().filter(|other| other.is_flash());
+        for flash in flashes.filter(|_| !main.is_flash()) {
+            needs.extend(planner.cheapest(main, Some(flash))?);
+        }
+    }
+    needs.sort_by(|one, other| one.cost.total_cmp(&other.cost));
+    Ok(Plan {
+        demand_bytes_per_s: demand.bytes_per_s,
+        table_bytes_per_s,
+        catalogue_bytes: planner.catalogue_bytes,
+        catalogue_is_least: demand.catalogue_bytes.is_none() && !planner.files.are_sized,
+        utilisation_max: demand.utilisation_max,
+        currency: prices.currency.clone(),
+        price_sources: prices.sources.clone(),
+        assumptions: ASSUMPTIONS,
+        needs,
+    })
+}
+
+/// Rules and sizes to try.
+#[derive(Debug, Clone, Copy)]
+pub struct TryOut<'t> {
+    /// Rules.
+    pub policies: &'t [Policy],
+    /// Sizes, MB.
+    pub sizes_mb: &'t [f64],
+    /// What a MB is, and how many threads.
+    pub settings: &'t Settings,
+}
+
+/// Files, those with the most bytes taken for each of their own first.
+struct Files {
+    ranked: Vec<(FileUse, u64)>,
+    bytes: u64,
+    taken_bytes: u64,
+    /// Whether the size of each is known.
+    are_sized: bool,
+}
+
+impl Files {
+    fn new(table: &ChainTable, size_of: impl Fn(u32) -> Option<u64>) -> Self {
+        let mut are_sized = true;
+        let mut ranked: Vec<(FileUse, u64)> = table
+            .files()
+            .into_iter()
+            .map(|file| {
+                let known = size_of(file.file);
+                are_sized &= known.is_some();
+                // A file that was read beyond its size has another size.
+                let size = known.unwrap_or(0).max(file.reached_bytes);
+                (file, size.max(1))
+            })
+            .collect();
+        let heat = |(file, size): &(FileUse, u64)| file.taken_bytes as f64 / *size as f64;
+        ranked.sort_by(|one, other| heat(other).total_cmp(&heat(one)));
+        Self {
+            bytes: ranked.iter().map(|(_, size)| size).sum(),
+            taken_bytes: ranked.iter().map(|(file, _)| file.taken_bytes).sum(),
+            ranked,
+            are_sized,
+        }
+    }
+
+    /// The table with the files that fit into so many bytes on drive [`HOT`]; their bytes, and the
+    /// share of what is taken that is of them.
+    fn parted(&self, table: &ChainTable, flash_bytes: u64) -> (ChainTable, u64, f64) {
+        let (mut bytes, mut taken) = (0_u64, 0);
+        let mut hot = std::collections::HashSet::new();
+        for (file, size) in &self.ranked {
+            if bytes + size > flash_bytes {
+                break;
+            }
+            bytes += size;
+            taken += file.taken_bytes;
+            hot.insert(file.file);
+        }
+        let place = |file| if hot.contains(&file) { HOT } else { COLD };
+        let share = taken as f64 / self.taken_bytes.max(1) as f64;
+        (table.placed(|file| place(file) as u16), bytes, share)
+    }
+}
+
+struct Planner<'p> {
+    table: &'p ChainTable,
+    demand: &'p Demand,
+    prices: &'p Prices,
+    try_out: &'p TryOut<'p>,
+    /// How many times the table's own demand.
+    growth: f64,
+    catalogue_bytes: u64,
+    files: Files,
+}
+
+impl Planner<'_> {
+    /// The cheapest of each rule, with so much flash as makes it so.
+    fn cheapest(&self, main: &Offer, flash: Option<&Offer>) -> Result<Vec<Need>, SimulationError> {
+        let mut cheapest: Vec<Option<Need>> = vec![None; self.try_out.policies.len()];
+        for flash_count in self.flash_counts(flash) {
+            let flash_bytes = flash.map_or(0, |flash| flash.spec.capacity_bytes() * flash_count);
+            let (parted, hot_bytes, share) = self.files.parted(self.table, flash_bytes);
+            for (policy, cheapest) in self.try_out.policies.iter().zip(&mut cheapest) {
+                for size_mb in self.try_out.sizes_mb {
+                    let load = self.load(&parted, *policy, *size_mb)?;
+                    let cold_bytes = self.catalogue_bytes.saturating_sub(hot_bytes);
+                    let drives = self.drives(main, load.busiest(COLD, &main.rates), cold_bytes);
+                    let flash = flash.map(|flash| {
+                        let busy = load.busiest(HOT, &flash.rates);
+                        (flash, self.drives(flash, busy, hot_bytes))
+                    });
+                    // Where either has nothing to hold, it is the choice of the other alone.
+                    let has_both = |of: &(&Offer, Drives)| of.1.count > 0 && drives.count > 0;
+                    if !flash.as_ref().is_none_or(has_both) {
+                        continue;
+                    }
+                    let need = self.need(&Chosen {
+                        policy: *policy,
+                        size_mb: *size_mb,
+                        memory_bytes: load.memory_bytes,
+                        main: (main, drives),
+                        flash,
+                        flash_share: share,
+                    });
+                    if cheapest.as_ref().is_none_or(|best| need.cost < best.cost) {
+                        *cheapest = Some(need);
+                    }
+                }
+            }
+        }
+        Ok(cheapest.into_iter().flatten().collect())
+    }
+
+    /// How many flash drives to try: none if there are none, else one, two, four and so on until
+    /// they hold everything.
+    fn flash_counts(&self, flash: Option<&Offer>) -> Vec<u64> {
+        let Some(flash) = flash else {
+            return vec![0];
+        };
+        let all = self
+            .files
+            .bytes
+            .div_ceil(flash.spec.capacity_bytes().max(1));
+        let mut counts: Vec<u64> = (0..FLASH_STEPS as u32).map(|power| 1 << power).collect();
+        counts.retain(|count| *count < all);
+        counts.push(all.max(1));
+        counts.truncate(FLASH_STEPS);
+        counts
+    }
+
+    fn load(
+        &self,
+        parted: &ChainTable,
+        policy: Policy,
+        size_mb: f64,
+    ) -> Result<Load, SimulationError> {
+        let settings = Settings {
+            disks: Some(2),
+            ..*self.try_out.settings
+        };
+        let rule = Rule::new(Algorithm::plain(policy), size_mb, settings.megabyte);
+        Load::of(parted, &rule, &settings)
+    }
+
+    /// How many drives do work that would keep so many busy, and hold so many bytes.
+    fn drives(&self, offer: &Offer, busy: f64, bytes: u64) -> Drives {
+        let busy = busy * self.growth;
+        let for_rate = (busy / self.demand.utilisation_max).ceil() as u64;
+        let for_capacity = bytes.div_ceil(offer.spec.capacity_bytes().max(1));
+        let count = for_rate.max(for_capacity);
+        Drives {
+            drive: offer.spec.name().to_owned(),
+            count,
+            for_rate,
+            for_capacity,
+            utilisation: busy / count.max(1) as f64,
+        }
+    }
+
+    fn need(&self, chosen: &Chosen<'_>) -> Need {
+        let ram_gb = chosen.memory_bytes * self.growth / GB;
+        let ram = self.prices.ram;
+        let modules = (ram_gb / ram.module_gb).ceil();
+        let mut cost = ram_gb * ram.cost_per_gb;
+        let mut watts = modules * ram.module_watts;
+        for (offer, drives) in std::iter::once(&chosen.main).chain(&chosen.flash) {
+            cost += drives.count as f64 * offer.priced.cost;
+            watts += drives.count as f64 * offer.priced.watts;
+        }
+        Need {
+            policy: chosen.policy.name(),
+            size: chosen.size_mb,
+            drives: chosen.main.1.clone(),
+            flash: chosen.flash.as_ref().map(|(_, drives)| drives.clone()),
+            flash_share: chosen.flash_share,
+            ram_gb,
+            cost,
+            watts,
+            mb_per_joule: self.demand.bytes_per_s / 1e6 / watts,
+        }
+    }
+}
+
+/// A rule with its size and its drives.
+struct Chosen<'o> {
+    policy: Policy,
+    size_mb: f64,
+    memory_bytes: f64,
+    main: (&'o Offer, Drives),
+    flash: Option<(&'o Offer, Drives)>,
+    flash_share: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_units::BitRate;
+
+    use super::*;
+    use headlong_chain_sim::ChainRow;
+
+    /// A hundred files of 100 MB; the first is taken as often as all others together.
+    fn table() -> ChainTable {
+        let rows = (0..2_000_i64).map(|index| ChainRow {
+            file: if index % 2 == 0 {
+                0
+            } else {
+                (index % 100) as u32
+            },
+            start: 0,
+            length: 100_000_000,
+            start_ms: index * 500,
+            end_ms: index * 500 + 400_000,
+            is_open: true,
+            bit_rate: Some(BitRate::from_kbps(2_000)),
+            disk: 0,
+        });
+        ChainTable::new(rows).expect("chains")
+    }
+
+    fn offer(name: &str, prices: &Prices) -> Offer {
+        let spec = headlong_drive::preset(name).expect("a preset");
+        Offer::new(spec, prices).expect("a price")
+    }
+
+    fn planned(gigabits: f64, limit: f64, names: &[&str]) -> Plan {
+        planned_of(100_000_000, gigabits, limit, names)
+    }
+
+    /// For files of this size.
+    fn planned_of(file_bytes: u64, gigabits: f64, limit: f64, names: &[&str]) -> Plan {
+        let prices = Prices::flashstream().expect("prices");
+        let offers: Vec<Offer> = names.iter().map(|name| offer(name, &prices)).collect();
+        let demand = Demand {
+            bytes_per_s: gigabits * 1e9 / 8.0,
+            catalogue_bytes: None,
+            utilisation_max: limit,
+        };
+        let settings = Settings::default();
+        let try_out = TryOut {
+            policies: &[Policy::Fixed, Policy::FirstGrowSr],
+            sizes_mb: &[1.0, 4.0, 8.0],
+            settings: &settings,
+        };
+        let size_of = |_| Some(file_bytes);
+        plan(&table(), size_of, &demand, &offers, &prices, &try_out).expect("a plan")
+    }
+
+    #[test]
+    fn twice_the_demand_takes_twice_the_drives_and_memory() {
+        let one = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
+        let two = planned(20.0, 0.8, &["wd-red-wd10efrx"]);
+        assert_eq!(one.needs.len(), 2);
+        let of = |plan: &Plan| {
+            let need = plan.needs.iter().find(|need| need.policy == "fixed");
+            need.expect("a need").clone()
+        };
+        let (one, two) = (of(&one), of(&two));
+        assert!(
+            one.drives.count >= 10 && one.drives.for_capacity == 1,
+            "{one:?}"
+        );
+        assert!(two.drives.count.abs_diff(2 * one.drives.count) <= 1);
+        assert!((two.ram_gb / one.ram_gb - 2.0).abs() < 1e-9 || two.size != one.size);
+        assert!(one.drives.utilisation <= 0.8);
+    }
+
+    #[test]
+    fn a_lower_limit_takes_more_drives_and_costs_more() {
+        let loose = planned(10.0, 0.9, &["wd-red-wd10efrx"]);
+        let tight = planned(10.0, 0.45, &["wd-red-wd10efrx"]);
+        assert!(tight.needs[0].drives.count > loose.needs[0].drives.count);
+        assert!(tight.needs[0].cost > loose.needs[0].cost);
+    }
+
+    #[test]
+    fn flash_takes_the_files_that_are_asked_for_most() {
+        let files = Files::new(&table(), |_| Some(100_000_000));
+        let (parted, bytes, share) = files.parted(&table(), 150_000_000);
+        assert_eq!(bytes, 100_000_000);
+        assert!((share - 0.5).abs() < 0.02, "{share}");
+        assert_eq!(parted.files().len(), table().files().len());
+        let drives = ["wd-red-wd10efrx", "ssd-qlc-consumer"];
+        for (file_bytes, rows, both) in [(100_000_000_000, 6, 2), (100_000_000, 4, 0)] {
+            let plan = planned_of(file_bytes, 10.0, 0.8, &drives);
+            let with_flash = plan.needs.iter().filter(|need| need.flash.is_some());
+            // Each rule on the disk, on the flash, and on both, unless the flash takes everything.
+            assert_eq!((plan.needs.len(), with_flash.count()), (rows, both));
+            assert!(plan.needs.is_sorted_by(|one, other| one.cost <= other.cost));
+        }
+    }
+
+    #[test]
+    fn the_text_says_what_was_assumed() {
+        let plan = planned(10.0, 0.8, &["wd-red-wd10efrx"]);
+        let text = text(&plan);
+        for part in [
+            "first-grow-sr",
+            "wd-red-wd10efrx",
+            "FlashStream",
+            "USD",
+            "80 %",
+        ] {
+            assert!(text.contains(part), "{part} is missing in {text}");
+        }
+        for assumption in ASSUMPTIONS {
+            assert!(text.contains(&assumption[..30]), "{assumption}");
+        }
+    }
+}

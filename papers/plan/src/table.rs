@@ -1,0 +1,74 @@
+//! A plan as text.
+
+use std::fmt::Write as _;
+
+use headlong_report::{Cell, Table};
+
+use crate::{Drives, Need, Plan};
+
+/// The plan for a terminal: what it is for, what it takes, and what was taken for granted.
+pub fn text(plan: &Plan) -> String {
+    let mut text = format!(
+        "{:.2} Gbit/s at the peak, {:.2} times that of the table; {:.1} GB of titles{}; drives at \
+         most {:.0} % busy. Prices: {}.\n\n",
+        plan.demand_bytes_per_s * 8.0 / 1e9,
+        plan.demand_bytes_per_s / plan.table_bytes_per_s,
+        plan.catalogue_bytes as f64 / 1e9,
+        match plan.catalogue_is_least {
+            true => " at least (only what was read of them is known; --catalogue tells it)",
+            false => "",
+        },
+        plan.utilisation_max * 100.0,
+        plan.price_sources
+    );
+    text.push_str(&table(plan).to_markdown());
+    text.push_str("\nTaken for granted:\n");
+    for assumption in plan.assumptions {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "- {assumption}");
+    }
+    text
+}
+
+fn table(plan: &Plan) -> Table {
+    let cost = format!("Cost ({})", plan.currency);
+    let mut table = Table::new([
+        "Rule",
+        "MB",
+        "Drives",
+        "for rate",
+        "for bytes",
+        "Busy (%)",
+        "Flash",
+        "Bytes from it (%)",
+        "RAM (GB)",
+        &cost,
+        "Watts",
+        "MB/J",
+    ]);
+    for need in &plan.needs {
+        table.push(row(need));
+    }
+    table
+}
+
+fn row(need: &Need) -> [Cell; 12] {
+    let named = |drives: &Drives| Cell::Text(format!("{} x {}", drives.count, drives.drive));
+    [
+        need.policy.into(),
+        Cell::number(need.size, if need.size.fract() == 0.0 { 0 } else { 2 }),
+        named(&need.drives),
+        need.drives.for_rate.into(),
+        need.drives.for_capacity.into(),
+        Cell::number(need.drives.utilisation * 100.0, 1),
+        need.flash.as_ref().map_or(Cell::Missing, named),
+        match need.flash {
+            None => Cell::Missing,
+            Some(_) => Cell::number(need.flash_share * 100.0, 1),
+        },
+        Cell::number(need.ram_gb, 1),
+        Cell::number(need.cost, 0),
+        Cell::number(need.watts, 0),
+        Cell::number(need.mb_per_joule, 2),
+    ]
+}

@@ -1,0 +1,454 @@
+//! Automated Control of Aggressive Prefetching (SYSTOR 2014; thesis chapter 4), in virtual time.
+//!
+//! The one idea: an hour of a drive for each point kept the paper to six sizes; here all of its figures
+//! are made again in minutes, with the paper's memory (a page cache that may evict what was
+//! prefetched) and with this server's own, with fixed sizes, with the paper's controller and with
+//! ours.
+//!
+//! Invariant: which rates are tried in a scenario depends on that scenario alone, so the results do not
+//! depend on how many threads there are.
+
+mod accept;
+mod page;
+mod published;
+mod scenarios;
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::time::Instant as Clock;
+
+use headlong_sim::sweep::in_parallel;
+use headlong_sim::{Experiment, Found, Record, Search};
+use headlong_units::{Instant, MIB};
+use serde::Serialize;
+
+use headlong_bench::{BenchError, Ending, Options};
+use scenarios::{
+    Memory, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB, SIZES_QUICK_MIB, SQUARE_ROOT_SCALE,
+    Scenario, Sizing, Times, Titles,
+};
+
+/// How much is done.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    times: Times,
+    seeds: u64,
+    resolution_mib_s: f64,
+    sizes_mib: &'static [u64],
+}
+
+const FULL: Effort = Effort {
+    times: Times {
+        ramp: 540,
+        measured: 300,
+    },
+    seeds: 2,
+    resolution_mib_s: 1.0,
+    sizes_mib: &SIZES_MIB,
+};
+
+const QUICK: Effort = Effort {
+    times: Times {
+        ramp: 420,
+        measured: 240,
+    },
+    seeds: 1,
+    resolution_mib_s: 2.0,
+    sizes_mib: &SIZES_QUICK_MIB,
+};
+
+/// Where a search begins that knows nothing.
+const GUESS_MIB_S: f64 = 48.0;
+
+/// The highest rate of one configuration, the mean over all seeds, and the figures there, a record for
+/// each seed.
+#[derive(Debug, Clone, Serialize)]
+struct Limit {
+    scenario: &'static str,
+    memory: &'static str,
+    sizing: String,
+    /// SD size by HD size, where it matters.
+    scale: Option<f64>,
+    #[serde(skip)]
+    size_mib: Option<u64>,
+    rate_mib_s: f64,
+    worlds: usize,
+    records: Vec<Record>,
+}
+
+impl Limit {
+    fn mean(&self, figure: impl Fn(&Record) -> f64) -> f64 {
+        let sum: f64 = self.records.iter().map(figure).sum();
+        sum / self.records.len() as f64
+    }
+}
+
+/// What a scenario came to.
+#[derive(Debug, Clone, Serialize)]
+struct Outcome {
+    #[serde(skip)]
+    scenario: Scenario,
+    name: &'static str,
+    limits: Vec<Limit>,
+    /// What nobody could beat.
+    bound_mib_s: Option<f64>,
+}
+
+impl Outcome {
+    fn of(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
+        let name = name_of(memory);
+        let limits = self.limits.iter();
+        limits.filter(move |limit| limit.memory == name && limit.is_usual_scale())
+    }
+
+    fn fixed(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
+        self.of(memory).filter(|limit| limit.size_mib.is_some())
+    }
+
+    /// The fixed size with the highest rate; of equals, the smallest.
+    fn best(&self, memory: Memory) -> Option<&Limit> {
+        let better = |best: Option<&'_ Limit>, limit: &'_ Limit| {
+            best.is_none_or(|best| limit.rate_mib_s > best.rate_mib_s)
+        };
+        self.fixed(memory)
+            .fold(None, |best, limit| match better(best, limit) {
+                true => Some(limit),
+                false => best,
+            })
+    }
+
+    fn automatic(&self, memory: Memory, sizing: Sizing) -> Option<&Limit> {
+        let name = sizing.name();
+        self.of(memory).find(|limit| limit.sizing == name)
+    }
+
+    /// The best fixed size by a server that leaves reading to its kernel.
+    fn by_vanilla(&self) -> Option<f64> {
+        let vanilla = self.automatic(Memory::PageCache, Sizing::Vanilla)?;
+        Some(self.best(Memory::PageCache)?.rate_mib_s / vanilla.rate_mib_s)
+    }
+
+    /// The rate of an automatic size by that of the best fixed one of the grid.
+    fn by_best(&self, memory: Memory, sizing: Sizing) -> Option<f64> {
+        let best = self.best(memory)?.rate_mib_s;
+        Some(self.automatic(memory, sizing)?.rate_mib_s / best)
+    }
+}
+
+impl Limit {
+    fn is_usual_scale(&self) -> bool {
+        self.scale.is_none_or(|scale| scale == SQUARE_ROOT_SCALE)
+    }
+}
+
+const fn name_of(memory: Memory) -> &'static str {
+    match memory {
+        Memory::PageCache => "page cache",
+        Memory::Own => "own",
+    }
+}
+
+/// A run in which a controller finds its size.
+#[derive(Debug, Clone, Serialize)]
+struct InAction {
+    figure: &'static str,
+    controller: String,
+    start_mib: u64,
+    rate_mib_s: f64,
+    record: Record,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+struct Reproduced {
+    schema: &'static str,
+    is_quick: bool,
+    seeds: u64,
+    seconds: f64,
+    outcomes: Vec<Outcome>,
+    in_action: Vec<InAction>,
+}
+
+/// What of it is to be made, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// Fewer scenarios and sizes, in coarser steps.
+    pub is_quick: bool,
+    /// Names of the scenarios to be made, of [`scenario_names`]; all of them if empty.
+    pub scenarios: Vec<String>,
+    /// Worlds made at once; as many as there are processors if `None`.
+    pub threads: Option<NonZeroUsize>,
+    /// How often each limit is looked for, with other viewers each time; twice if `None`, and once if
+    /// it is quick.
+    pub seeds: Option<NonZeroU64>,
+}
+
+impl Choice {
+    /// Those named, else all, or those of a quick reproduction.
+    fn scenarios(&self) -> Vec<Scenario> {
+        let is_meant = |scenario: &&Scenario| match self.scenarios.is_empty() {
+            true => scenario.is_quick || !self.is_quick,
+            false => self.scenarios.iter().any(|name| name == scenario.name),
+        };
+        SCENARIOS.iter().filter(is_meant).copied().collect()
+    }
+}
+
+/// The scenarios there are.
+pub fn scenario_names() -> impl Iterator<Item = &'static str> {
+    SCENARIOS.iter().map(|scenario| scenario.name)
+}
+
+/// Makes the figures again, writes the page and prints the tables.
+///
+/// # Errors
+/// If a result cannot be written.
+pub fn reproduce_virtual(choice: &Choice, options: &Options) -> Result<Ending, BenchError> {
+    let started = Clock::now();
+    let is_quick = choice.is_quick;
+    let usual = if is_quick { QUICK } else { FULL };
+    let effort = Effort {
+        seeds: choice.seeds.map_or(usual.seeds, NonZeroU64::get),
+        ..usual
+    };
+    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = choice.threads.unwrap_or_else(processors);
+    let outcomes = outcomes(&choice.scenarios(), effort, threads);
+    let in_action = in_action(&outcomes, effort, threads);
+    let result = Reproduced {
+        schema: "headlong-automated-prefetching-1",
+        is_quick,
+        seeds: effort.seeds,
+        seconds: started.elapsed().as_secs_f64(),
+        outcomes,
+        in_action,
+    };
+    page::tell(&result, options)
+}
+
+/// A part of a scenario that one thread does from beginning to end: sizes one after the other, each
+/// search beginning where the one before ended.
+#[derive(Debug, Clone)]
+struct Task {
+    scenario: Scenario,
+    part: Part,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Part {
+    /// All sizes, and the automatic ones, with this memory.
+    Sizes(Memory),
+    /// The SD sizes of section 7.4, with the paper's memory.
+    Scales,
+    Bound,
+}
+
+fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Vec<Outcome> {
+    let mut tasks = Vec::new();
+    for scenario in scenarios {
+        let mut parts = vec![
+            Part::Sizes(Memory::PageCache),
+            Part::Sizes(Memory::Own),
+            Part::Bound,
+        ];
+        if scenario.titles == Titles::Mixed {
+            parts.push(Part::Scales);
+        }
+        tasks.extend(parts.into_iter().map(|part| Task {
+            scenario: *scenario,
+            part,
+        }));
+    }
+    let started = Clock::now();
+    let mut done = 0;
+    let results = in_parallel(
+        &tasks,
+        threads,
+        |task| task.run(effort),
+        |index, _| {
+            done += 1;
+            let passed = started.elapsed().as_secs_f64();
+            let left = passed / done as f64 * (tasks.len() - done) as f64;
+            let task = &tasks[index];
+            eprintln!(
+                "{}/{}: {}, {}; {passed:.0} s, about {left:.0} s left",
+                done,
+                tasks.len(),
+                task.scenario.name,
+                task.part.name()
+            );
+        },
+    );
+    let of = |scenario: &Scenario| {
+        let mut outcome = Outcome {
+            scenario: *scenario,
+            name: scenario.name,
+            limits: Vec::new(),
+            bound_mib_s: None,
+        };
+        for (task, (limits, bound)) in tasks.iter().zip(&results) {
+            if task.scenario == *scenario {
+                outcome.limits.extend(limits.iter().cloned());
+                outcome.bound_mib_s = outcome.bound_mib_s.or(*bound);
+            }
+        }
+        outcome
+    };
+    scenarios.iter().map(of).collect()
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sizes(memory) => name_of(memory),
+            Self::Scales => "scales",
+            Self::Bound => "bound",
+        }
+    }
+}
+
+impl Task {
+    fn run(&self, effort: Effort) -> (Vec<Limit>, Option<f64>) {
+        match self.part {
+            Part::Sizes(memory) => (self.sizes(memory, effort), None),
+            Part::Scales => (self.scales(effort), None),
+            Part::Bound => {
+                let experiment = self.experiment(Memory::Own, Sizing::Fixed(4), effort);
+                let seeds = 1..=effort.seeds;
+                let bound = experiment.bound_rate(2.0, seeds);
+                (Vec::new(), bound.ok().map(|(rate, _)| rate))
+            }
+        }
+    }
+
+    fn experiment(&self, memory: Memory, sizing: Sizing, effort: Effort) -> Experiment {
+        self.scenario
+            .experiment(memory, sizing, SQUARE_ROOT_SCALE, effort.times)
+    }
+
+    fn sizes(&self, memory: Memory, effort: Effort) -> Vec<Limit> {
+        let mut limits: Vec<Limit> = Vec::new();
+        let mut guess = GUESS_MIB_S;
+        for size in effort.sizes_mib {
+            let limit = self.limit(memory, Sizing::Fixed(*size), None, guess, effort);
+            guess = limit.rate_mib_s.max(effort.resolution_mib_s);
+            limits.push(limit);
+        }
+        let rates = limits.iter().map(|limit| limit.rate_mib_s);
+        let best = rates.fold(GUESS_MIB_S / 8.0, f64::max);
+        for sizing in [Sizing::AutoPaper, Sizing::Auto] {
+            limits.push(self.limit(memory, sizing, None, best, effort));
+        }
+        if memory == Memory::PageCache {
+            limits.push(self.limit(memory, Sizing::Vanilla, None, best / 2.5, effort));
+        }
+        limits
+    }
+
+    fn scales(&self, effort: Effort) -> Vec<Limit> {
+        let mut limits = Vec::new();
+        let mut guess = GUESS_MIB_S;
+        for scale in SCALES {
+            for sizing in [Sizing::Fixed(SCALES_SIZE_MIB), Sizing::AutoPaper] {
+                // What the sizes do already.
+                if scale == SQUARE_ROOT_SCALE {
+                    continue;
+                }
+                let limit = self.limit(Memory::PageCache, sizing, Some(scale), guess, effort);
+                guess = limit.rate_mib_s.max(effort.resolution_mib_s);
+                limits.push(limit);
+            }
+        }
+        limits
+    }
+
+    fn limit(
+        &self,
+        memory: Memory,
+        sizing: Sizing,
+        scale: Option<f64>,
+        guess_mib_s: f64,
+        effort: Effort,
+    ) -> Limit {
+        let used = scale.unwrap_or(SQUARE_ROOT_SCALE);
+        let mut experiment = self.scenario.experiment(memory, sizing, used, effort.times);
+        experiment.setup.stops_at_failure = true;
+        let mut guess_mib_s = guess_mib_s;
+        let (mut rates, mut worlds, mut records) = (0.0, 0, Vec::new());
+        for seed in 1..=effort.seeds {
+            let search = Search {
+                guess_mib_s,
+                // The size before is mostly a good guess, and the seed before a better one.
+                is_near: guess_mib_s != GUESS_MIB_S,
+                resolution_mib_s: effort.resolution_mib_s,
+                seed,
+                seeds: 1,
+                threads: NonZeroUsize::MIN,
+            };
+            let found = search.run(|rate, seed| experiment.run(rate, seed), |_| {});
+            // The scenarios are of this repository, and a test makes each of them.
+            let found: Found = found.expect("a world that can be");
+            let rate = found.passed_mib_s.unwrap_or(0.0);
+            guess_mib_s = rate.max(effort.resolution_mib_s);
+            rates += rate;
+            worlds += found.worlds;
+            records.extend(found.records);
+        }
+        let is_mixed = self.scenario.titles == Titles::Mixed;
+        Limit {
+            scenario: self.scenario.name,
+            memory: name_of(memory),
+            sizing: sizing.name(),
+            scale: is_mixed.then_some(used),
+            size_mib: match sizing {
+                Sizing::Fixed(mib) => Some(mib),
+                Sizing::AutoPaper | Sizing::Auto | Sizing::Vanilla => None,
+            },
+            rate_mib_s: rates / effort.seeds as f64,
+            worlds,
+            records,
+        }
+    }
+}
+
+/// Seconds over which the load rises, and for which it then stays (section 4.3).
+const RISES: u64 = 2700;
+const STAYS: u64 = 1200;
+
+/// Figures 3 and 4: a controller that begins too small with HD titles, and too large with SD ones, at
+/// the highest rate of the best fixed size.
+fn in_action(outcomes: &[Outcome], effort: Effort, threads: NonZeroUsize) -> Vec<InAction> {
+    let mut tasks = Vec::new();
+    for (figure, name, start_mib) in [
+        ("3 (4.3)", "HD, 4 GB, Red", 4),
+        ("4 (4.4)", "SD, 4 GB, Red", 8),
+    ] {
+        let outcome = outcomes.iter().find(|outcome| outcome.name == name);
+        let best = outcome.and_then(|outcome| {
+            let best = outcome.best(Memory::PageCache)?;
+            Some((outcome.scenario, best.rate_mib_s))
+        });
+        for sizing in [Sizing::AutoPaper, Sizing::Auto] {
+            tasks.extend(best.map(|(scenario, rate)| (figure, scenario, start_mib, sizing, rate)));
+        }
+    }
+    let run = |task: &(&'static str, Scenario, u64, Sizing, f64)| {
+        let (figure, scenario, start_mib, sizing, rate_mib_s) = *task;
+        let times = effort.times;
+        let mut experiment =
+            scenario.experiment(Memory::PageCache, sizing, SQUARE_ROOT_SCALE, times);
+        experiment.setup.engine.control.start_bytes = Some(start_mib * MIB);
+        experiment.setup.engine.sizing.reference_bytes = start_mib * MIB;
+        experiment.steps = scenarios::rising(RISES);
+        let seconds = |seconds| Instant::ZERO + headlong_units::Duration::from_secs(seconds);
+        experiment.setup.window.from = seconds(RISES);
+        experiment.setup.window.to = seconds(RISES + STAYS);
+        InAction {
+            figure,
+            controller: sizing.name(),
+            start_mib,
+            rate_mib_s,
+            record: experiment.run(rate_mib_s, 1).expect("a world that can be"),
+        }
+    };
+    in_parallel(&tasks, threads, run, |_, _| {})
+}

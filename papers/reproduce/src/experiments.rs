@@ -1,0 +1,277 @@
+//! An experiment of a paper, on an emulated drive or in virtual time, with what was published beside
+//! it.
+
+use std::path::Path;
+
+use headlong_bench::command::{print, summary};
+use headlong_bench::{
+    BenchError, Compared, Ending, Experiment, MB, Mistakes, Options, RunRecord, Virtual, compare,
+    comparison_page, limits,
+};
+use headlong_published::Beside;
+use headlong_report::{Bar, Cell, Page, Section, Table, maximum_rates};
+use headlong_units::Duration;
+
+use crate::published::{Of, Paper};
+use crate::reading::{self, Reading};
+
+/// Time of one measurement of plain reading, whose drive is as fast as life.
+const READING_TIME: Duration = Duration::from_secs(30);
+const READING_TIME_QUICK: Duration = Duration::from_secs(8);
+/// How often it is repeated (thesis 3.5.4: 15 times).
+const READINGS: u32 = 15;
+const READINGS_QUICK: u32 = 3;
+
+/// The experiment of a paper.
+///
+/// # Errors
+/// None but mistakes of ours: the file is part of the program.
+pub fn experiment(paper: Paper, is_quick: bool) -> Result<Experiment, Mistakes> {
+    let (name, text) = paper.experiment();
+    let name = Path::new("experiments").join(name).with_extension("toml");
+    let experiment = Experiment::from_text(&name, text, is_quick)?;
+    experiment.check_workloads(&name)?;
+    Ok(experiment)
+}
+
+/// Makes the experiment and puts what was published beside it.
+///
+/// # Errors
+/// If the machine failed, or a result cannot be written.
+pub fn reproduce(
+    paper: Paper,
+    experiment: &Experiment,
+    is_quick: bool,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let cells = experiment.cells();
+    let mut hunt = options.hunt(
+        experiment,
+        &cells,
+        cells.len() * experiment.repeats as usize,
+    )?;
+    let mut readings = Vec::new();
+    if paper == Paper::ToChunk {
+        let (time, times) = match is_quick {
+            true => (READING_TIME_QUICK, READINGS_QUICK),
+            false => (READING_TIME, READINGS),
+        };
+        readings = reading::measure(hunt.runner(), experiment, time, times)?;
+    }
+    let compared = compare(experiment, &mut hunt)?;
+    let result = Reproduced {
+        paper,
+        experiment,
+        compared,
+        readings,
+    };
+    result.write(options)
+}
+
+/// The same in virtual time: no drive is made, so plain reading (thesis Table 3.4) is left out.
+///
+/// # Errors
+/// If a result cannot be written.
+pub fn reproduce_imitated(
+    paper: Paper,
+    experiment: &Experiment,
+    how: &Virtual,
+    options: &Options,
+) -> Result<Ending, BenchError> {
+    let compared = limits(experiment, &experiment.cells(), how, options)?;
+    let result = Reproduced {
+        paper,
+        experiment,
+        compared,
+        readings: Vec::new(),
+    };
+    result.write(options)
+}
+
+struct Reproduced<'e> {
+    paper: Paper,
+    experiment: &'e Experiment,
+    compared: Compared,
+    readings: Vec<Reading>,
+}
+
+impl Reproduced<'_> {
+    fn write(&self, options: &Options) -> Result<Ending, BenchError> {
+        self.page(options).write(&options.report())?;
+        print(options, &self.json(), || self.text(options));
+        Ok(Ending::Done)
+    }
+
+    /// The mean rate of a workload with a server, bytes per second.
+    fn rate(&self, (workload, server): &Of) -> Option<f64> {
+        Some(self.compared.rates(workload, server)?.mean)
+    }
+
+    /// Ours beside theirs, in MB/s as the papers write.
+    fn table(&self) -> Table {
+        let heads = ["Configuration", "Here (MB/s)", "Published (MB/s)", "Where"];
+        let mut table = Table::new(heads);
+        for figure in &self.paper.said().figures {
+            table.push([
+                figure.name.as_str().into(),
+                Cell::maybe(self.rate(&figure.of).map(|rate| rate / MB), 1),
+                Cell::maybe(figure.rate.value, 1),
+                figure.rate.source.as_ref().into(),
+            ]);
+        }
+        table
+    }
+
+    /// Libception Table 2: what the drive did at the limit. `None` if the paper says nothing of it.
+    fn disk_table(&self) -> Option<Table> {
+        let heads = [
+            "Configuration",
+            "Drive (MB/s)",
+            "published",
+            "ms for 128 KiB",
+            "published",
+            "Bytes in sequences up to 128 KiB (%)",
+            "published",
+            "above 1920 KiB (%)",
+            "published",
+        ];
+        type Ours = (fn(&RunRecord) -> f64, usize);
+        let ours: [Ours; 4] = [
+            (|best| best.disk.pattern.rate() / MB, 1),
+            (ms_per_transaction, 2),
+            (|best| share_up_to(best, 128.0) * 100.0, 0),
+            (|best| (1.0 - share_up_to(best, 1920.0)) * 100.0, 0),
+        ];
+        let mut table = Table::new(heads);
+        let mut is_empty = true;
+        for figure in &self.paper.said().figures {
+            let Some(drive) = figure.drive else {
+                continue;
+            };
+            is_empty = false;
+            let limits = self.compared.of(&figure.of.0, &figure.of.1);
+            let best = limits.filter_map(|limit| limit.best.as_ref()).last();
+            let cells = ours
+                .iter()
+                .zip(drive)
+                .flat_map(|((value, decimals), theirs)| {
+                    [best.map(value), theirs].map(|number| Cell::maybe(number, *decimals))
+                });
+            table.push(std::iter::once(figure.name.as_str().into()).chain(cells));
+        }
+        (!is_empty).then_some(table)
+    }
+
+    /// What must come out again whatever the numbers.
+    fn shapes_table(&self) -> Table {
+        let mut table = Table::new(["Published", "Here", "Comes out again"]);
+        for shape in &self.paper.said().shapes {
+            let rates = self.rate(&shape.this).zip(self.rate(&shape.that));
+            let ratio = rates.map(|(this, that)| this / that);
+            let words = format!("{} ({})", shape.name, shape.ratio.source);
+            let row = Beside::new(words, ratio, shape.ratio.clone());
+            table.push([
+                row.name.as_str().into(),
+                ratio.map(|ratio| format!("{ratio:.2} times")).into(),
+                row.judgement().words().into(),
+            ]);
+        }
+        table
+    }
+
+    fn page(&self, options: &Options) -> Page {
+        let mut bars = maximum_rates("Maximum failure-free rate, here and published");
+        for figure in &self.paper.said().figures {
+            let ours = self.rate(&figure.of).map(|rate| rate / MB);
+            bars = bars.group(
+                figure.name.as_str(),
+                [ours, figure.rate.value].map(|rate| rate.map(Bar::new)),
+            );
+        }
+        let mut section = Section::new("Beside what was published")
+            .text(self.paper.said().mapping.as_str())
+            .figure(bars)
+            .table(self.table())
+            .table(self.shapes_table());
+        if let Some(table) = self.disk_table() {
+            section = section.table(table);
+        }
+        if !self.readings.is_empty() {
+            section = section
+                .text(reading::WORDS)
+                .table(reading::table(&self.readings));
+        }
+        comparison_page(self.experiment, &self.compared, &options.command_line).section(section)
+    }
+
+    fn text(&self, options: &Options) -> String {
+        let readings = (!self.readings.is_empty()).then(|| reading::table(&self.readings));
+        let tables = readings
+            .into_iter()
+            .chain([self.table()])
+            .chain(self.disk_table())
+            .chain([self.shapes_table()]);
+        let tables: Vec<String> = tables.map(|table| table.to_markdown()).collect();
+        format!(
+            "{}\nThe page: {}\n",
+            tables.join("\n"),
+            options.report().display()
+        )
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let mut value = summary(self.experiment, &self.compared);
+        let published = self.paper.said().figures.iter().map(|figure| {
+            serde_json::json!({
+                "workload": figure.of.0,
+                "server": figure.of.1,
+                "rate": figure.rate.value.map(|rate| rate * MB),
+                "source": figure.rate.source,
+            })
+        });
+        value["published"] = published.collect();
+        value
+    }
+}
+
+/// How long the drive was busy for each 128 KiB (libception section 5: FreeBSD's transaction), in
+/// milliseconds.
+fn ms_per_transaction(record: &RunRecord) -> f64 {
+    let counter = |path| {
+        let value = record.disk.counters.pointer(path);
+        value
+            .and_then(serde_json::Value::as_f64)
+            .unwrap_or(f64::NAN)
+    };
+    let bytes = counter("/counters/reads/bytes");
+    counter("/counters/busy_ns") / 1e6 / (bytes / 131_072.0)
+}
+
+fn share_up_to(record: &RunRecord, kib: f64) -> f64 {
+    let cdf = record.disk.pattern.cdf();
+    cdf.map_or(f64::NAN, |cdf| cdf.share_up_to(kib * 1024.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reproduction_is_a_right_experiment_and_names_what_is_in_it() {
+        for paper in Paper::ALL {
+            for is_quick in [false, true] {
+                let experiment = experiment(paper, is_quick).expect("right");
+                let said = paper.said();
+                let shapes = said
+                    .shapes
+                    .iter()
+                    .flat_map(|shape| [&shape.this, &shape.that]);
+                let figures = said.figures.iter().map(|figure| &figure.of);
+                for (workload, server) in figures.chain(shapes) {
+                    let cell = experiment.cell(Some(server), Some(workload));
+                    assert!(cell.is_ok(), "{}: {cell:?}", paper.experiment().0);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The papers' experiments again: our numbers beside theirs.
+//!
+//! The one idea: a reproduction is an experiment of this repository, a list of what was published
+//! with where, and what in the published figures is a shape that must come out again even where the
+//! numbers cannot, because drives, kernels and servers have changed.
+#![forbid(unsafe_code)]
+
+mod automated;
+mod experiments;
+pub mod netflix;
+mod published;
+mod reading;
+
+pub use automated::{Choice, reproduce_virtual, scenario_names};
+pub use experiments::{experiment, reproduce, reproduce_imitated};
+pub use published::{Figure, Of, Paper, Said, Shape};

@@ -1,0 +1,179 @@
+//! What was published of experiments, with where: `published.toml`, read once.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use headlong_published::{Published, Tolerance};
+use serde::Deserialize;
+
+/// A paper, or the part of one, that is an experiment of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paper {
+    /// "To chunk or not to chunk", NOSSDAV 2012; thesis 3.5 to 3.7.
+    ToChunk,
+    /// Libception, TOMPECS 2018, section 5.
+    Asap,
+    /// The same, 6.5.
+    ReadAhead,
+    /// Automated prefetching, SYSTOR 2014, Figure 1; all of it is made again in virtual time.
+    Sizes,
+}
+
+/// Our workload and our server for a configuration of a paper.
+pub type Of = (String, String);
+
+/// What a paper says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Said {
+    /// How the paper's configurations became ours.
+    pub mapping: String,
+    /// Its configurations.
+    pub figures: Vec<Figure>,
+    /// What must come out again.
+    pub shapes: Vec<Shape>,
+}
+
+/// A configuration and what it reached.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "FigureRow")]
+pub struct Figure {
+    /// What the paper calls it.
+    pub name: String,
+    /// Ours.
+    pub of: Of,
+    /// Its failure-free rate, MB/s.
+    pub rate: Published,
+    /// What its drive did: MB/s, milliseconds for 128 KiB, and per cent of bytes in sequences of at
+    /// most 128 KiB and of more than 1920 KiB (libception Table 2 and 5.5).
+    pub drive: Option<[Option<f64>; 4]>,
+}
+
+/// Something that a figure shows and that must come out again: a ratio of rates within bounds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(from = "ShapeRow")]
+pub struct Shape {
+    /// In words.
+    pub name: String,
+    /// Numerator.
+    pub this: Of,
+    /// Denominator.
+    pub that: Of,
+    /// Where it stands, and its bounds.
+    pub ratio: Published,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FigureRow {
+    name: String,
+    of: Of,
+    rate: Option<f64>,
+    drive: Option<Vec<f64>>,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShapeRow {
+    name: String,
+    this: Of,
+    that: Of,
+    within: Tolerance,
+    source: String,
+}
+
+fn published(value: Option<f64>, source: String, tolerance: Tolerance) -> Published {
+    Published {
+        value,
+        source: Cow::Owned(source),
+        tolerance,
+    }
+}
+
+impl From<FigureRow> for Figure {
+    fn from(row: FigureRow) -> Self {
+        Self {
+            name: row.name,
+            of: row.of,
+            rate: published(row.rate, row.source, Tolerance::Unstated),
+            drive: row
+                .drive
+                .map(|drive| [0, 1, 2, 3].map(|at| drive.get(at).copied())),
+        }
+    }
+}
+
+impl From<ShapeRow> for Shape {
+    fn from(row: ShapeRow) -> Self {
+        Self {
+            name: row.name,
+            this: row.this,
+            that: row.that,
+            ratio: published(None, row.source, row.within),
+        }
+    }
+}
+
+static SAID: LazyLock<BTreeMap<String, Said>> = LazyLock::new(|| {
+    // The file is part of the program, and a test reads it.
+    toml::from_str(include_str!("published.toml")).expect("published.toml is right")
+});
+
+impl Paper {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ToChunk, Self::Asap, Self::ReadAhead, Self::Sizes];
+
+    /// Its experiment: name, which is also that of its table in `published.toml`, and text.
+    pub fn experiment(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ToChunk => (
+                "to-chunk",
+                include_str!("../../../experiments/to-chunk.toml"),
+            ),
+            Self::Asap => (
+                "libception-asap",
+                include_str!("../../../experiments/libception-asap.toml"),
+            ),
+            Self::ReadAhead => (
+                "libception-readahead",
+                include_str!("../../../experiments/libception-readahead.toml"),
+            ),
+            Self::Sizes => (
+                "automated-prefetching",
+                include_str!("../../../experiments/automated-prefetching.toml"),
+            ),
+        }
+    }
+
+    /// What it says.
+    pub fn said(self) -> &'static Said {
+        &SAID[self.experiment().0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_paper_says_something_of_configurations_and_of_shapes() {
+        for paper in Paper::ALL {
+            let said = paper.said();
+            assert!(!said.mapping.is_empty() && !said.figures.is_empty());
+            for shape in &said.shapes {
+                let within = &shape.ratio.tolerance;
+                assert!(matches!(within, Tolerance::Between(from, to) if from < to));
+            }
+        }
+        assert_eq!(SAID.len(), Paper::ALL.len());
+    }
+
+    #[test]
+    fn what_the_drive_did_is_there_as_far_as_the_paper_says_it() {
+        let drives: Vec<_> = Paper::Asap.said().figures.iter().map(|f| f.drive).collect();
+        assert_eq!(drives[0], Some([21.6, 2.81, 11.0, 0.0].map(Some)));
+        assert_eq!(drives[1], Some([Some(18.8), Some(3.67), None, None]));
+    }
+}
