@@ -163,23 +163,10 @@ pub(crate) struct WorldArgs {
     pub(crate) json: bool,
 }
 
-/// `70MiB/s`, or `70` for the same, as MiB/s.
+/// `70MiB/s`, in MiB of a second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let amount = text.strip_suffix("/s").unwrap_or(text).trim();
-    let rate = match amount.parse::<f64>() {
-        Ok(number) => number,
-        Err(_) => {
-            let Bytes(bytes) = amount
-                .parse()
-                .map_err(|error| format!("{error}; a rate is written like 70MiB/s"))?;
-            bytes as f64 / MIB as f64
-        }
-    };
-    if rate.is_finite() && rate > 0.0 {
-        Ok(rate)
-    } else {
-        Err(format!("`{text}` is no rate; write it like 70MiB/s"))
-    }
+    let rate = headlong_settings::rate().read(&Value::of_word(text))?;
+    Ok(rate / MIB as f64)
 }
 
 fn drive(name: &str) -> Result<DriveSpec, String> {
@@ -438,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_world_of_a_search_can_be_run_again() {
-        let typed = "headlong simulate search youtube-sd --rate 5 --seeds=3 --memory 1GiB --brief \
+        let typed = "headlong simulate search youtube-sd --rate 5MiB/s --seeds=3 --memory 1GiB --brief \
                      --threads 2 --engine order=fcfs";
         let words = typed.split_whitespace().map(str::to_owned);
         assert_eq!(
@@ -450,14 +437,14 @@ mod tests {
 
     #[test]
     fn settings_reach_the_engine_and_the_last_word_wins() {
-        let world = world("youtube-sd --rate 1 --prefetch 2MiB --engine prefetch=3MiB");
+        let world = world("youtube-sd --rate 1MiB/s --prefetch 2MiB --engine prefetch=3MiB");
         let experiment = world.experiment().expect("an experiment");
         assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
     }
 
     #[test]
     fn all_mistakes_are_told_at_once() {
-        let world = world("youtube-s --rate 1 --order random --prefetch 1B");
+        let world = world("youtube-s --rate 1MiB/s --order random --prefetch 1B");
         let mistakes = world.experiment().expect_err("mistakes").0;
         let told = mistakes.join("\n");
         for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {

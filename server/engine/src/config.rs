@@ -17,9 +17,11 @@ pub struct EngineConfig {
     pub order: Order,
     /// What to keep of what has been read.
     pub retention: Retention,
-    /// Reads outstanding at the device. One serializes, as the papers do (thesis 3.7.1); of several
-    /// long ones a drive's own queue takes those first that come by first.
+    /// Reads outstanding at the device, at least one. One serializes, as the papers do (thesis
+    /// 3.7.1); of several long ones a drive's own queue takes those first that come by first.
     pub outstanding_reads_max: u32,
+    /// The same at a device without an arm; [`Self::for_device`] takes it into force.
+    pub outstanding_reads_flash: u32,
     /// No further read is issued while those outstanding are of so many bytes together: a few long
     /// ones choose as well as many short ones, and who waits does not wait for more.
     pub outstanding_bytes_max: u64,
@@ -98,6 +100,25 @@ pub struct ControlConfig {
     pub evict_percent: u8,
     /// No size is larger.
     pub bytes_max: u64,
+}
+
+/// The reference size, or the controller that finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefetch {
+    /// This size, in bytes.
+    Size(u64),
+    /// The one that this controller finds.
+    Found(Control),
+}
+
+impl Prefetch {
+    /// The size, if one is written.
+    pub fn size(self) -> Option<u64> {
+        match self {
+            Self::Size(bytes) => Some(bytes),
+            Self::Found(_) => None,
+        }
+    }
 }
 
 /// Controllers of the reference size.
@@ -179,16 +200,35 @@ pub enum ConfigError {
     EmptyTable,
 }
 
+impl ConfigError {
+    /// The setting that is wrong, by its name in configuration files.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::PieceSize => "piece",
+            Self::Memory => "memory",
+            Self::ReferenceSize => "prefetch",
+            Self::ReadSize => "read_max",
+            Self::OutstandingReads => "outstanding_reads",
+            Self::EmptyTable => "requests_max, chains_max and streams_max",
+        }
+    }
+
+    /// What is wrong with it, and what to do about it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::PieceSize => "must be a power of two between 4KiB and 2MiB",
+            Self::Memory => "must hold at least eight pieces; raise memory or lower piece",
+            Self::ReferenceSize | Self::ReadSize => {
+                "must be at least one piece; raise it or lower piece"
+            }
+            Self::OutstandingReads | Self::EmptyTable => "must be at least 1",
+        }
+    }
+}
+
 impl core::fmt::Display for ConfigError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::PieceSize => "piece must be a power of two between 4KiB and 2MiB",
-            Self::Memory => "memory must hold at least eight pieces; raise memory or lower piece",
-            Self::ReferenceSize => "prefetch must be at least one piece; raise it or lower piece",
-            Self::ReadSize => "read_max must be at least one piece; raise it or lower piece",
-            Self::OutstandingReads => "outstanding_reads must be at least 1",
-            Self::EmptyTable => "requests_max, chains_max and streams_max must be at least 1",
-        })
+        write!(f, "{} {}", self.setting(), self.reason())
     }
 }
 
@@ -204,6 +244,7 @@ impl Default for EngineConfig {
             order: Order::DeadlineElevator,
             retention: Retention::Interval,
             outstanding_reads_max: 8,
+            outstanding_reads_flash: 16,
             outstanding_bytes_max: 24 * MIB,
             has_arm: true,
             read_bytes_max: 32 * MIB,
@@ -265,7 +306,37 @@ impl EngineConfig {
         self.ahead_horizon > Duration::ZERO
     }
 
-    /// Every reason why these settings cannot work; none is the answer hoped for.
+    /// These settings for a device with or without an arm.
+    #[must_use]
+    pub fn for_device(self, has_arm: bool) -> Self {
+        let outstanding_reads_max = match has_arm {
+            true => self.outstanding_reads_max,
+            false => self.outstanding_reads_flash,
+        };
+        Self {
+            has_arm,
+            outstanding_reads_max,
+            ..self
+        }
+    }
+
+    /// The size of a prefetch, or who finds it.
+    pub fn prefetch(&self) -> Prefetch {
+        match self.control.mode {
+            Control::Off => Prefetch::Size(self.sizing.reference_bytes),
+            mode => Prefetch::Found(mode),
+        }
+    }
+
+    /// Chooses the size of a prefetch, or who finds it.
+    pub fn set_prefetch(&mut self, prefetch: Prefetch) {
+        (self.control.mode, self.sizing.reference_bytes) = match prefetch {
+            Prefetch::Size(bytes) => (Control::Off, bytes),
+            Prefetch::Found(mode) => (mode, SizingConfig::default().reference_bytes),
+        };
+    }
+
+    /// Every reason why these settings cannot work; nothing if they can.
     pub fn check(&self) -> impl Iterator<Item = ConfigError> + '_ {
         let wrong = [
             (
@@ -286,7 +357,7 @@ impl EngineConfig {
                 ConfigError::ReadSize,
             ),
             (
-                self.outstanding_reads_max == 0,
+                self.outstanding_reads_max == 0 || self.outstanding_reads_flash == 0,
                 ConfigError::OutstandingReads,
             ),
             (
