@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_drive::DriveSpec;
+use headlong_settings::Value;
 use headlong_sim::{
     Experiment, Placement, Record, Search, Setup, Viewed, Window, charts, settings,
 };
@@ -247,6 +248,11 @@ impl WorldArgs {
             if let Err(mistake) = settings::set(&mut setup.engine, name, value) {
                 mistakes.push(mistake);
             }
+        }
+        let is_flash = matches!(self.drive, DriveSpec::SolidState(_));
+        let is_written = |(name, _): &(String, String)| name == "outstanding_reads_flash";
+        if is_flash && self.engine.iter().any(is_written) {
+            setup.engine.outstanding_reads_max = setup.engine.outstanding_reads_flash;
         }
         mistakes.extend(setup.engine.check().map(|error| error.to_string()));
         match workload {
