@@ -234,6 +234,11 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
+/// A sweep over jobs in danger is no longer than this: half of the patience that a viewer is
+/// usually taken to have, for who comes just behind the head may wait for the rest of one and then
+/// for another. In virtual time shorter ones lose to seeks, longer ones to waiting.
+const SHORT_SWEEP: Duration = Duration::from_secs(1);
+
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
@@ -304,6 +309,11 @@ impl EngineConfig {
     /// Whether anything is read before it is missing.
     pub fn reads_ahead(&self) -> bool {
         self.ahead_horizon > Duration::ZERO
+    }
+
+    /// What chooses the next job: the order, and how long a sweep over jobs in danger may be.
+    pub(crate) fn queueing(&self) -> (Order, Duration) {
+        (self.order, SHORT_SWEEP)
     }
 
     /// These settings for a device with or without an arm.
