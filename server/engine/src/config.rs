@@ -36,6 +36,10 @@ pub struct EngineConfig {
     /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
     /// as the papers' servers do.
     pub ahead_horizon: Duration,
+    /// A sweep over jobs in danger is planned for no longer than this; it holds at least one job. The
+    /// default is half of `patience`, for who comes just behind the head may wait for the rest of one
+    /// sweep and then for another. In virtual time shorter ones lose to seeks, longer ones to waiting.
+    pub sweep: Duration,
     /// Assumed reading speed of a viewer who has not shown or said any.
     pub pace_default: BitRate,
     /// How long a viewer who starts, seeks or says that it is in need may wait for its bytes.
@@ -234,11 +238,6 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A sweep over jobs in danger is no longer than this: half of the patience that a viewer is
-/// usually taken to have, for who comes just behind the head may wait for the rest of one and then
-/// for another. In virtual time shorter ones lose to seeks, longer ones to waiting.
-const SHORT_SWEEP: Duration = Duration::from_secs(1);
-
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
@@ -255,6 +254,7 @@ impl Default for EngineConfig {
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             ahead_horizon: Duration::from_secs(8),
+            sweep: Duration::from_secs(1),
             pace_default: BitRate::from_kbps(4_000),
             startup_patience: Duration::from_millis(500),
             patience: Duration::from_secs(2),
@@ -313,7 +313,7 @@ impl EngineConfig {
 
     /// What chooses the next job: the order, and how long a sweep over jobs in danger may be.
     pub(crate) fn queueing(&self) -> (Order, Duration) {
-        (self.order, SHORT_SWEEP)
+        (self.order, self.sweep)
     }
 
     /// These settings for a device with or without an arm.

@@ -81,6 +81,8 @@ pub fn knobs() -> Rows<EngineConfig> {
         "No further read is issued to a device while those outstanding are of so many bytes together.");
     rows.add("ahead_horizon", time(), |c| &mut c.ahead_horizon,
         "While fewer than four jobs wait, a chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued when something is missing, and not before.");
+    rows.add("sweep", some_time(), |c| &mut c.sweep,
+        "With `order = \"deadline-elevator\"`, the longest time that is planned for one sweep over the jobs of viewers about to run dry. Longer sweeps save seeks; shorter ones let a viewer just behind the head wait less.");
     rows.add(
         "chain_gap",
         time(),
