@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
-use headlong_units::{ByteRate, Bytes, MIB};
+use headlong_settings::Value;
+use headlong_units::MIB;
 
 use crate::mistake::Mistakes;
 use crate::simulated::{chosen, threads};
@@ -159,26 +160,14 @@ pub(crate) struct Agree {
     turnaround: Option<headlong_units::Duration>,
 }
 
-/// `25MiB/s`, or `25` for the same, as bytes per second.
+/// `25MiB/s` as bytes per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    Ok(mib_rate(text)? * MIB as f64)
+    headlong_settings::rate().read(&Value::of_word(text))
 }
 
 /// The same as MiB per second.
 pub(crate) fn mib_rate(text: &str) -> Result<f64, String> {
-    let size = text.strip_suffix("/s").unwrap_or(text);
-    let rate = match (size.trim().parse::<f64>(), size.parse::<Bytes>()) {
-        (Ok(number), _) => number,
-        (_, Ok(Bytes(bytes))) => bytes as f64 / MIB as f64,
-        _ => {
-            let rate: Result<ByteRate, _> = text.parse();
-            rate.map_err(|error| error.to_string())?.0 as f64 / MIB as f64
-        }
-    };
-    match rate.is_finite() && rate > 0.0 {
-        true => Ok(rate),
-        false => Err(format!("`{text}` is no rate; write it like 70MiB/s")),
-    }
+    Ok(rate(text)? / MIB as f64)
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -390,11 +379,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_written_with_a_unit_or_without() {
+    fn a_rate_needs_its_unit() {
         assert_eq!(rate("70MiB/s"), Ok(70.0 * 1_048_576.0));
-        assert_eq!(rate("70"), rate("70MiB/s"));
-        assert_eq!(rate("25M/s"), rate("25MiB"));
-        for wrong in ["", "0", "0MiB/s", "-1", "inf", "70 apples"] {
+        assert_eq!(rate("40Mbit/s"), Ok(5e6));
+        let error = rate("70").expect_err("no unit");
+        assert!(error.contains("unit"), "{error}");
+        for wrong in ["", "0", "0MiB/s", "-1", "inf", "70 apples", "25M/s"] {
             rate(wrong).expect_err(wrong);
         }
     }

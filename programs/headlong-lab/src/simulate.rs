@@ -243,6 +243,11 @@ impl WorldArgs {
                 mistakes.push(mistake);
             }
         }
+        let is_flash = matches!(self.drive, DriveSpec::SolidState(_));
+        let is_written = |(name, _): &(String, String)| name == "outstanding_reads_flash";
+        if is_flash && self.engine.iter().any(is_written) {
+            setup.engine.outstanding_reads_max = setup.engine.outstanding_reads_flash;
+        }
         mistakes.extend(setup.engine.check().map(|error| error.to_string()));
         match workload {
             Ok(workload) if mistakes.is_empty() => Ok(Experiment {
@@ -393,7 +398,7 @@ pub(crate) fn print(text: &str) -> std::io::Result<()> {
 mod tests {
     use clap::Parser as _;
 
-    use super::{What, WorldArgs, rate};
+    use super::{What, WorldArgs};
     use crate::args::{Args, Command};
 
     fn world(arguments: &str) -> WorldArgs {
@@ -409,18 +414,8 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_written_with_a_unit_or_without() {
-        assert_eq!(rate("70MiB/s"), Ok(70.0));
-        assert_eq!(rate("70"), Ok(70.0));
-        assert_eq!(rate("1GiB/s"), Ok(1024.0));
-        for wrong in ["", "-3", "0", "7 apples", "inf"] {
-            rate(wrong).expect_err(wrong);
-        }
-    }
-
-    #[test]
     fn a_world_of_a_search_can_be_run_again() {
-        let typed = "headlong simulate search youtube-sd --rate 5 --seeds=3 --memory 1GiB --brief \
+        let typed = "headlong simulate search youtube-sd --rate 5MiB/s --seeds=3 --memory 1GiB --brief \
                      --threads 2 --engine order=fcfs";
         let words = typed.split_whitespace().map(str::to_owned);
         assert_eq!(
@@ -432,14 +427,14 @@ mod tests {
 
     #[test]
     fn settings_reach_the_engine_and_the_last_word_wins() {
-        let world = world("youtube-sd --rate 1 --prefetch 2MiB --engine prefetch=3MiB");
+        let world = world("youtube-sd --rate 1MiB/s --prefetch 2MiB --engine prefetch=3MiB");
         let experiment = world.experiment().expect("an experiment");
         assert_eq!(experiment.setup.engine.sizing.reference_bytes, 3 << 20);
     }
 
     #[test]
     fn all_mistakes_are_told_at_once() {
-        let world = world("youtube-s --rate 1 --order random --prefetch 1B");
+        let world = world("youtube-s --rate 1MiB/s --order random --prefetch 1B");
         let mistakes = world.experiment().expect_err("mistakes").0;
         let told = mistakes.join("\n");
         for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 pub use args::command;
 use args::{Args, Command};
 use clap::FromArgMatches as _;
-use headlong_serve::config::ConfigErrors;
+use headlong_serve::config::Mistakes;
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
 fn failed(error: &anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     // An error that cannot be printed changes the exit code all the same.
-    if let Some(errors) = error.downcast_ref::<ConfigErrors>() {
+    if let Some(errors) = error.downcast_ref::<Mistakes>() {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
         }

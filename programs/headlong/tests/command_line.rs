@@ -65,11 +65,11 @@ fn all_mistakes_are_printed_at_once_before_anything_starts() {
             "{stderr}"
         );
         assert!(
-            lines[2].starts_with("headlong: --admin: admin: `here` is not"),
+            lines[3].starts_with("headlong: --admin: `here` is not"),
             "{stderr}"
         );
         assert!(
-            lines[3].contains("name at least one folder: headlong serve DIR"),
+            lines[2].contains("name at least one folder: headlong serve DIR"),
             "{stderr}"
         );
     }

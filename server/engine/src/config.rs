@@ -17,9 +17,11 @@ pub struct EngineConfig {
     pub order: Order,
     /// What to keep of what has been read.
     pub retention: Retention,
-    /// Reads outstanding at the device. One serializes, as the papers do (thesis 3.7.1); of several
-    /// long ones a drive's own queue takes those first that come by first.
+    /// Reads outstanding at the device, at least one. One serializes, as the papers do (thesis
+    /// 3.7.1); of several long ones a drive's own queue takes those first that come by first.
     pub outstanding_reads_max: u32,
+    /// The same at a device without an arm; [`Self::for_device`] takes it into force.
+    pub outstanding_reads_flash: u32,
     /// No further read is issued while those outstanding are of so many bytes together: a few long
     /// ones choose as well as many short ones, and who waits does not wait for more.
     pub outstanding_bytes_max: u64,
@@ -34,6 +36,10 @@ pub struct EngineConfig {
     /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
     /// as the papers' servers do.
     pub ahead_horizon: Duration,
+    /// A sweep over jobs in danger is planned for no longer than this; it holds at least one job. The
+    /// default is half of `patience`, for who comes just behind the head may wait for the rest of one
+    /// sweep and then for another. In virtual time shorter ones lose to seeks, longer ones to waiting.
+    pub sweep: Duration,
     /// Assumed reading speed of a viewer who has not shown or said any.
     pub pace_default: BitRate,
     /// How long a viewer who starts, seeks or says that it is in need may wait for its bytes.
@@ -98,6 +104,25 @@ pub struct ControlConfig {
     pub evict_percent: u8,
     /// No size is larger.
     pub bytes_max: u64,
+}
+
+/// The reference size, or the controller that finds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefetch {
+    /// This size, in bytes.
+    Size(u64),
+    /// The one that this controller finds.
+    Found(Control),
+}
+
+impl Prefetch {
+    /// The size, if one is written.
+    pub fn size(self) -> Option<u64> {
+        match self {
+            Self::Size(bytes) => Some(bytes),
+            Self::Found(_) => None,
+        }
+    }
 }
 
 /// Controllers of the reference size.
@@ -179,16 +204,35 @@ pub enum ConfigError {
     EmptyTable,
 }
 
+impl ConfigError {
+    /// The setting that is wrong, by its name in configuration files.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::PieceSize => "piece",
+            Self::Memory => "memory",
+            Self::ReferenceSize => "prefetch",
+            Self::ReadSize => "read_max",
+            Self::OutstandingReads => "outstanding_reads",
+            Self::EmptyTable => "requests_max, chains_max and streams_max",
+        }
+    }
+
+    /// What is wrong with it, and what to do about it.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::PieceSize => "must be a power of two between 4KiB and 2MiB",
+            Self::Memory => "must hold at least eight pieces; raise memory or lower piece",
+            Self::ReferenceSize | Self::ReadSize => {
+                "must be at least one piece; raise it or lower piece"
+            }
+            Self::OutstandingReads | Self::EmptyTable => "must be at least 1",
+        }
+    }
+}
+
 impl core::fmt::Display for ConfigError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::PieceSize => "piece must be a power of two between 4KiB and 2MiB",
-            Self::Memory => "memory must hold at least eight pieces; raise memory or lower piece",
-            Self::ReferenceSize => "prefetch must be at least one piece; raise it or lower piece",
-            Self::ReadSize => "read_max must be at least one piece; raise it or lower piece",
-            Self::OutstandingReads => "outstanding_reads must be at least 1",
-            Self::EmptyTable => "requests_max, chains_max and streams_max must be at least 1",
-        })
+        write!(f, "{} {}", self.setting(), self.reason())
     }
 }
 
@@ -204,11 +248,13 @@ impl Default for EngineConfig {
             order: Order::DeadlineElevator,
             retention: Retention::Interval,
             outstanding_reads_max: 8,
+            outstanding_reads_flash: 16,
             outstanding_bytes_max: 24 * MIB,
             has_arm: true,
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             ahead_horizon: Duration::from_secs(8),
+            sweep: Duration::from_secs(1),
             pace_default: BitRate::from_kbps(4_000),
             startup_patience: Duration::from_millis(500),
             patience: Duration::from_secs(2),
@@ -265,7 +311,42 @@ impl EngineConfig {
         self.ahead_horizon > Duration::ZERO
     }
 
-    /// Every reason why these settings cannot work; none is the answer hoped for.
+    /// What chooses the next job: the order, and how long a sweep over jobs in danger may be.
+    pub(crate) fn queueing(&self) -> (Order, Duration) {
+        (self.order, self.sweep)
+    }
+
+    /// These settings for a device with or without an arm.
+    #[must_use]
+    pub fn for_device(self, has_arm: bool) -> Self {
+        let outstanding_reads_max = match has_arm {
+            true => self.outstanding_reads_max,
+            false => self.outstanding_reads_flash,
+        };
+        Self {
+            has_arm,
+            outstanding_reads_max,
+            ..self
+        }
+    }
+
+    /// The size of a prefetch, or who finds it.
+    pub fn prefetch(&self) -> Prefetch {
+        match self.control.mode {
+            Control::Off => Prefetch::Size(self.sizing.reference_bytes),
+            mode => Prefetch::Found(mode),
+        }
+    }
+
+    /// Chooses the size of a prefetch, or who finds it.
+    pub fn set_prefetch(&mut self, prefetch: Prefetch) {
+        (self.control.mode, self.sizing.reference_bytes) = match prefetch {
+            Prefetch::Size(bytes) => (Control::Off, bytes),
+            Prefetch::Found(mode) => (mode, SizingConfig::default().reference_bytes),
+        };
+    }
+
+    /// Every reason why these settings cannot work; nothing if they can.
     pub fn check(&self) -> impl Iterator<Item = ConfigError> + '_ {
         let wrong = [
             (
@@ -286,7 +367,7 @@ impl EngineConfig {
                 ConfigError::ReadSize,
             ),
             (
-                self.outstanding_reads_max == 0,
+                self.outstanding_reads_max == 0 || self.outstanding_reads_flash == 0,
                 ConfigError::OutstandingReads,
             ),
             (

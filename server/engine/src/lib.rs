@@ -23,6 +23,7 @@ mod health;
 mod id_map;
 mod ids;
 mod index;
+mod knobs;
 mod layout;
 mod lines;
 mod load;
@@ -40,12 +41,13 @@ mod unread;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
 pub use config::{
-    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Retention,
-    SizingConfig,
+    Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Prefetch,
+    Retention, SizingConfig,
 };
 pub use control::{ControlView, DriveTimes, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ChainId, ReadId, RequestId, Slot, StreamId, ViewerId};
+pub use knobs::{knobs, policy, prefetch};
 pub use opening::Opening;
 pub use request::{Hints, Request};
 pub use shard::{ChainView, Shard};

@@ -61,12 +61,6 @@ pub(crate) struct Queue {
 /// Jobs beyond twice the queue that may overtake one.
 const OVERTAKERS_SPARE: u64 = 16;
 
-/// A sweep over jobs in danger is no longer than this: half of the patience that a viewer is
-/// usually taken to have, for who comes just behind the head may wait for the rest of one and then
-/// for another. In virtual time (docs/lab/results.md) shorter ones lose to seeks, longer ones to
-/// waiting.
-const SHORT_SWEEP: Duration = Duration::from_secs(1);
-
 impl Queue {
     pub(crate) fn len(&self) -> usize {
         self.jobs.len()
@@ -150,10 +144,11 @@ impl Queue {
         ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
-    /// The job to do next, for a head at `head` and a device that takes `service` for a job.
+    /// The job to do next, for a head at `head` and a device that takes `service` for a job; a sweep
+    /// over jobs in danger holds what the device does within `sweep`.
     pub(crate) fn next(
         &self,
-        order: Order,
+        (order, sweep): (Order, Duration),
         now: Instant,
         head: u64,
         service: Duration,
@@ -169,7 +164,7 @@ impl Queue {
         if in_danger == 0 {
             return self.sweep(head);
         }
-        let swept = in_danger.min(short_sweep_jobs(service));
+        let swept = in_danger.min(short_sweep_jobs(sweep, service));
         let urgent = self.by_deadline.iter().take(swept);
         let places = urgent.map(|(_, id)| (self.jobs[id].job.physical, *id));
         // Upwards from the head, then from the bottom.
@@ -220,9 +215,9 @@ impl Queue {
     }
 }
 
-/// How many jobs a short sweep holds on a device that takes `service` for each.
-fn short_sweep_jobs(service: Duration) -> usize {
-    (SHORT_SWEEP.0 / service.0.max(1)).max(1) as usize
+/// How many jobs a sweep of this length holds on a device that takes `service` for each.
+fn short_sweep_jobs(sweep: Duration, service: Duration) -> usize {
+    (sweep.0 / service.0.max(1)).max(1) as usize
 }
 
 #[cfg(test)]
@@ -231,6 +226,7 @@ mod tests {
     use proptest::prelude::*;
 
     const SERVICE: Duration = Duration::from_millis(50);
+    const SWEEP: Duration = Duration::from_secs(1);
 
     fn job(physical: u64, deadline_millis: u64) -> Job {
         Job {
@@ -253,7 +249,7 @@ mod tests {
             queue.push(*job);
         }
         let (mut now, mut head, mut taken) = (Instant::ZERO, head, Vec::new());
-        while let Some(id) = queue.next(order, now, head, SERVICE) {
+        while let Some(id) = queue.next((order, SWEEP), now, head, SERVICE) {
             let job = queue.take(id).expect("it was queued");
             head = job.physical;
             now = now + SERVICE;
@@ -315,7 +311,12 @@ mod tests {
         let mut head = 1_000;
         let waited = (0..400).position(|_| {
             let id = queue
-                .next(Order::DeadlineElevator, Instant::ZERO, head, SERVICE)
+                .next(
+                    (Order::DeadlineElevator, SWEEP),
+                    Instant::ZERO,
+                    head,
+                    SERVICE,
+                )
                 .expect("jobs wait");
             head = queue.take(id).expect("queued").physical;
             head == 999
@@ -325,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_short_sweep_holds_one_job_even_of_the_slowest_device() {
-        assert_eq!(short_sweep_jobs(Duration::from_secs(60)), 1);
-        assert_eq!(short_sweep_jobs(SERVICE), SWEPT);
-        assert!(short_sweep_jobs(Duration::ZERO) > 1_000_000);
+        assert_eq!(short_sweep_jobs(SWEEP, Duration::from_secs(60)), 1);
+        assert_eq!(short_sweep_jobs(SWEEP, SERVICE), SWEPT);
+        assert!(short_sweep_jobs(SWEEP, Duration::ZERO) > 1_000_000);
     }
 
     #[test]
@@ -339,7 +340,7 @@ mod tests {
             let waited = (0..100).position(|_| {
                 queue.push(job(head + 1, 0));
                 let id = queue
-                    .next(*order, Instant::ZERO, head, SERVICE)
+                    .next((*order, SWEEP), Instant::ZERO, head, SERVICE)
                     .expect("jobs wait");
                 head = queue.take(id).expect("queued").physical;
                 head == 5

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::admin::serve_admin;
-use crate::config::{Admin, Config, ConfigErrors};
+use crate::config::{Admin, Config, Mistakes};
 use crate::disk::StartError;
 use crate::http::{MediaService, MediaState};
 use crate::log::{DaemonLogError, SinkError};
@@ -28,7 +28,7 @@ use crate::view;
 pub enum RunError {
     /// The settings do not fit the devices that were found.
     #[error("{0}")]
-    Config(#[from] ConfigErrors),
+    Config(#[from] Mistakes),
     /// Folders that cannot be served.
     #[error("{0}")]
     Roots(String),
@@ -53,9 +53,10 @@ pub enum RunError {
 }
 
 /// Reads the configuration again, as the start did; errors name file, line, key and remedy.
-pub type ReadConfig = Box<dyn Fn() -> Result<Config, ConfigErrors> + Send + Sync>;
+pub type ReadConfig = Box<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
 
-/// Serves until it is told to stop. `config` has passed [`Config::check_machine`]; `read_config`
+/// Serves until it is told to stop. `config` is from [`Config::load`], which judged it for this
+/// machine; `read_config`
 /// gives the next one on SIGHUP.
 ///
 /// # Errors

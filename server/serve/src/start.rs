@@ -102,7 +102,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         cache_control,
         server_timing: config.server_timing,
         direct: config.direct,
-        lookup_timeout: config.time_scale().wall(config.read_timeout),
+        lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
         time_scale: config.time_scale(),
     }
 }
@@ -113,11 +113,11 @@ pub(crate) fn limits(config: &Config) -> Limits {
     let wall = |model| config.time_scale().wall(model);
     Limits {
         connections_max: limits.connections_max as usize,
-        header_bytes_max: usize::try_from(limits.header_bytes_max.0).unwrap_or(usize::MAX),
+        header_bytes_max: usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX),
         header_timeout: wall(limits.header_timeout),
         idle_timeout: wall(limits.idle_timeout),
         send_timeout: wall(limits.send_timeout),
-        send_bytes_min: limits.send_bytes_min.0,
+        send_bytes_min: limits.send_bytes_min,
         requests_per_connection_max: u64::from(limits.requests_per_connection_max),
         headers_max: limits.headers_max as usize,
         streams_max: limits.requests_at_once_max,
@@ -130,7 +130,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
 pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
     TcpOptions {
         congestion_control: config.tcp.congestion_control.clone(),
-        unsent_bytes_max: u32::try_from(config.tcp.unsent_max.0).unwrap_or(u32::MAX),
+        unsent_bytes_max: u32::try_from(config.tcp.unsent_max).unwrap_or(u32::MAX),
     }
 }
 

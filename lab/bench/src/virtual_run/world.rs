@@ -119,7 +119,7 @@ impl VirtualBench {
         let config = Config::from_text(Path::new("config"), &text, &flags)
             .map_err(|errors| errors.to_string())?;
         made.engine = config.engine_for("loop0", true, 1);
-        made.socket_bytes = config.tcp.unsent_max.0;
+        made.socket_bytes = config.tcp.unsent_max;
         Ok(())
     }
 

@@ -224,7 +224,7 @@ impl Shard {
                 }
                 continue;
             }
-            let (order, service) = (self.config.order, self.load.service());
+            let (order, service) = (self.config.queueing(), self.load.service());
             let Some(id) = self.queue.next(order, self.now, self.head, service) else {
                 return;
             };

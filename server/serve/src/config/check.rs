@@ -1,151 +1,121 @@
-//! What can be wrong although every single value can be read: contradictions, and values for
-//! which nothing would ever work.
+//! What can be wrong although every single value is right: settings that contradict each other.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use headlong_engine::ConfigError as EngineError;
-use headlong_units::{Bytes, Duration};
+use headlong_engine::{ConfigError as EngineError, Prefetch};
+use headlong_settings::Document;
+use headlong_units::Bytes;
 
-use super::engine::key_of;
-use super::load::Loader;
-use super::settings::{Admin, Config, Prefetch};
-use super::texts;
+use super::settings::{Admin, Config};
 
-/// Notes every contradiction. A key that is wrong already is not blamed again.
-pub(super) fn contradictions(loader: &mut Loader<'_>) {
-    nothing(loader);
-    engine(loader);
-    memory(loader);
-    addresses(loader);
-    texts::check(loader);
-    let tls = &loader.config.tls;
-    match (&tls.certificate, &tls.key) {
-        (Some(_), None) if !loader.errors.is_about("tls.key") => loader.wrong(
-            "tls.certificate",
-            "has no private key beside it; add tls.key, or remove it to serve without TLS",
-        ),
-        (None, Some(_)) if !loader.errors.is_about("tls.certificate") => loader.wrong(
-            "tls.key",
-            "has no certificate beside it; add tls.certificate, or remove it to serve without TLS",
-        ),
+/// Notes every contradiction. A setting that is wrong already is not blamed again.
+pub(super) fn contradictions(document: &mut Document, config: &Config) {
+    engine(document, config);
+    memory(document, config);
+    addresses(document, config);
+    let mut lacks = |has: &str, lacks: &str, what: &str| {
+        if !document.mistakes.is_about(lacks) {
+            let text =
+                format!("has no {what} beside it; add {lacks}, or remove it to serve without TLS");
+            document.wrong(has, text);
+        }
+    };
+    match (&config.tls.certificate, &config.tls.key) {
+        (Some(_), None) => lacks("tls.certificate", "tls.key", "private key"),
+        (None, Some(_)) => lacks("tls.key", "tls.certificate", "certificate"),
         _ => {}
     }
-    if loader.config.time_scale == 0 {
-        loader.wrong(
-            "time_scale",
-            "0 would stop the clocks; write 1 for real time",
-        );
-    }
-    if loader.config.roots.is_empty() && !loader.errors.is_about("roots") {
+    if config.roots.is_empty() {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";
-        loader.wrong("roots", text);
+        document.wrong_too("roots", text);
     }
 }
 
-/// What the engine itself refuses, with its own words, for rotating devices and for flash.
-fn engine(loader: &mut Loader<'_>) {
-    // The devices named in the file have checks of their own.
-    let alike = Config {
-        device: BTreeMap::new(),
-        ..loader.config.clone()
-    };
-    for rotational in [true, false] {
-        let config = alike.engine_for("", rotational, 1);
-        let errors: Vec<_> = config.check().collect();
-        for error in errors {
-            let key = key_of(error, rotational);
-            let is_named = |name: &&str| loader.errors.is_about(name);
-            let tables = ["chains_max", "streams_max"].iter().any(is_named);
-            if tables && error == EngineError::EmptyTable || [key, "piece"].iter().any(is_named) {
-                continue;
-            }
-            // Its words begin with the key, which is shown in front of them anyway.
-            let text = error.to_string();
-            let text = text.strip_prefix(key).unwrap_or(&text).trim_start();
-            loader.wrong(key, text);
+/// What the engine itself refuses, with its own words.
+fn engine(document: &mut Document, config: &Config) {
+    for error in config.engine.check() {
+        if document.mistakes.is_about("piece") {
+            continue;
         }
+        let text = match error {
+            EngineError::Memory => {
+                let piece = config.engine.piece_bytes;
+                let (piece, least) = (Bytes(piece), Bytes(8 * piece));
+                format!(
+                    "must hold at least eight pieces of {piece}, {least}; raise it or lower piece"
+                )
+            }
+            other => other.reason().to_owned(),
+        };
+        document.wrong_too(error.setting(), text);
     }
-    let (piece, window) = (loader.config.piece, loader.config.send_window);
-    if window < piece && !loader.errors.is_about("piece") && !loader.errors.is_about("send_window")
-    {
+    let (piece, window) = (config.engine.piece_bytes, config.engine.send_window_bytes);
+    if window < piece && !document.mistakes.is_about("piece") {
+        let (piece, window) = (Bytes(piece), Bytes(window));
         let text =
             format!("{window} is smaller than a piece ({piece}); raise send_window or lower piece");
-        loader.wrong("send_window", text);
+        document.wrong_too("send_window", text);
     }
 }
 
 /// Sizes against the budget.
-fn memory(loader: &mut Loader<'_>) {
-    let Config {
-        memory,
-        prefetch,
-        piece,
-        ..
-    } = loader.config;
-    if ["memory", "prefetch", "piece"]
-        .iter()
-        .any(|key| loader.errors.is_about(key))
-    {
+fn memory(document: &mut Document, config: &Config) {
+    let wrong = |key: &&str| document.mistakes.is_about(key);
+    if ["memory", "prefetch", "piece"].iter().any(wrong) {
         return;
     }
-    if let Some(prefetch) = prefetch.size().filter(|size| *size > memory) {
+    let engine = &config.engine;
+    let (memory, piece) = (Bytes(engine.memory_bytes), Bytes(engine.piece_bytes));
+    if let Some(prefetch) = engine.prefetch().size().filter(|size| *size > memory.0) {
+        let prefetch = Bytes(prefetch);
         let text = format!(
             "{prefetch} is larger than the whole memory ({memory}); raise memory or lower prefetch"
         );
-        loader.wrong("prefetch", text);
+        document.wrong("prefetch", text);
     }
     let mut left = memory;
-    for (name, device) in loader.config.device.clone() {
+    for (name, device) in &config.device {
         let key = |key| format!("device.{name}.{key}");
-        if device.outstanding_reads == Some(0) {
-            let text = "no read could ever be made; write at least 1";
-            loader.wrong(&key("outstanding_reads"), text);
-        }
-        if let Some(own) = device.memory {
+        if let Some(own) = device.memory.map(Bytes) {
             if own.0 / piece.0.max(1) < 8 {
                 let text = format!("{own} holds fewer than eight pieces of {piece}; raise it");
-                loader.wrong(&key("memory"), text);
+                document.wrong(&key("memory"), text);
             } else if own > left {
                 let text = format!(
                     "{own} is more than what is left of memory ({left} of {memory}); raise memory \
                      or lower this"
                 );
-                loader.wrong(&key("memory"), text);
+                document.wrong(&key("memory"), text);
             }
             left = Bytes(left.0.saturating_sub(own.0));
         }
-        let (own_memory, own_prefetch) = (device.memory, device.prefetch);
-        let own_size = own_prefetch.and_then(Prefetch::size);
+        let own_size = device.prefetch.and_then(Prefetch::size).map(Bytes);
         if let Some(own) = own_size.filter(|own| *own < piece) {
             let text = format!("{own} is smaller than a piece ({piece}); raise it or lower piece");
-            loader.wrong(&key("prefetch"), text);
+            document.wrong(&key("prefetch"), text);
         }
-        let budget = own_memory.unwrap_or(memory);
-        let reference = own_prefetch.unwrap_or(prefetch).size();
-        let too_large = reference.filter(|reference| *reference > budget);
-        if let Some(reference) = too_large
-            && (own_memory.is_some() || own_prefetch.is_some())
-        {
-            let written = if own_prefetch.is_some() {
-                "prefetch"
-            } else {
-                "memory"
-            };
+        let written = match (device.prefetch, device.memory) {
+            (Some(_), _) => "prefetch",
+            (None, Some(_)) => "memory",
+            (None, None) => continue,
+        };
+        let budget = Bytes(device.memory.unwrap_or(memory.0));
+        let size = device.prefetch.unwrap_or(engine.prefetch()).size();
+        if let Some(size) = size.map(Bytes).filter(|size| *size > budget) {
             let text = format!(
-                "one prefetch ({reference}) is larger than the device's memory ({budget}); raise \
+                "one prefetch ({size}) is larger than the device's memory ({budget}); raise \
                  memory or lower prefetch"
             );
-            loader.wrong(&key(written), text);
+            document.wrong(&key(written), text);
         }
     }
 }
 
 /// No two listeners can have one port of one address.
-fn addresses(loader: &mut Loader<'_>) {
-    let listen = loader.config.listen.clone();
+fn addresses(document: &mut Document, config: &Config) {
+    let listen = &config.listen;
     if listen.is_empty() {
-        loader.wrong(
+        document.wrong_too(
             "listen",
             "no address for viewers; write at least one, such as 127.0.0.1:8080",
         );
@@ -156,20 +126,18 @@ fn addresses(loader: &mut Loader<'_>) {
             .any(|other| collide(*other, *address))
         {
             let text = format!("{address} is taken by another address of the list; remove one");
-            loader.wrong("listen", text);
+            document.wrong("listen", text);
         }
     }
-    let Admin::Address(admin) = loader.config.admin else {
+    let Admin::Address(admin) = config.admin else {
         return;
     };
-    if loader.errors.is_about("admin") || loader.errors.is_about("listen") {
-        return;
-    }
-    if let Some(address) = listen.iter().find(|address| collide(**address, admin)) {
+    let taken = listen.iter().find(|address| collide(**address, admin));
+    if let Some(address) = taken.filter(|_| !document.mistakes.is_about("listen")) {
         let text = format!(
             "{admin} is taken by listen = {address}; give the operator's pages a port of their own"
         );
-        loader.wrong("admin", text);
+        document.wrong_too("admin", text);
     }
 }
 
@@ -179,70 +147,4 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
         || one.is_ipv4() == other.is_ipv4()
             && (one.ip().is_unspecified() || other.ip().is_unspecified());
     one.port() != 0 && one.port() == other.port() && same_address
-}
-
-/// Keys for which zero would mean that nothing ever happens.
-fn nothing(loader: &mut Loader<'_>) {
-    let config = &loader.config;
-    let limits = &config.limits;
-    let counts = [
-        ("errors_offline", config.errors_offline),
-        ("requests_max", config.requests_max),
-        ("chains_max", config.chains_max),
-        ("streams_max", config.streams_max),
-        ("open_files_max", config.open_files_max),
-        ("limits.requests_at_once_max", limits.requests_at_once_max),
-        ("limits.headers_max", limits.headers_max),
-        ("limits.connections_max", limits.connections_max),
-        (
-            "limits.requests_per_connection_max",
-            limits.requests_per_connection_max,
-        ),
-        ("limits.ranges_max", limits.ranges_max),
-    ];
-    let times = [
-        ("read_timeout", config.read_timeout),
-        ("error_window", config.error_window),
-        ("offline_retry", config.offline_retry),
-        ("limits.header_timeout", limits.header_timeout),
-        ("limits.idle_timeout", limits.idle_timeout),
-        ("limits.keep_alive_interval", limits.keep_alive_interval),
-        ("limits.send_timeout", limits.send_timeout),
-        ("log.session_gap", config.log.session_gap),
-    ];
-    let rates = [
-        ("reference_bit_rate", config.reference_bit_rate),
-        ("pace_default", config.pace_default),
-    ];
-    let is_small = limits.header_bytes_max.0 < 8 << 10;
-    let is_huge = config.tcp.unsent_max.0 > 1 << 30;
-    for (key, count) in counts {
-        if count == 0 {
-            loader.wrong(key, "0 would let nothing through; write at least 1");
-        }
-    }
-    for (key, time) in times {
-        if time == Duration::ZERO {
-            loader.wrong(
-                key,
-                "0s would end everything at once; write a time such as \"10s\"",
-            );
-        }
-    }
-    for (key, rate) in rates {
-        if rate.0 == 0 {
-            loader.wrong(
-                key,
-                "0bps plays nothing; write a bit rate such as \"2000kbps\"",
-            );
-        }
-    }
-    if is_small {
-        let text = "is too small for the headers of some browsers; write at least \"8KiB\"";
-        loader.wrong("limits.header_bytes_max", text);
-    }
-    if is_huge {
-        let text = "is more than the kernel can be told; write at most \"1GiB\"";
-        loader.wrong("tcp.unsent_max", text);
-    }
 }

@@ -1,8 +1,8 @@
 //! The manual's page about the configuration, written from the table of keys.
 
-use std::fmt::Write as _;
+use headlong_settings::quote;
 
-use super::keys::{DEVICE_KEYS, KEYS, Key};
+use super::keys::{device_rows, rows};
 use super::settings::{Config, DeviceOverride};
 
 const HEAD: &str = "\
@@ -32,74 +32,32 @@ access = \"/var/log/headlong/access.log\"
 ```
 ";
 
+const DEVICES: &str = "
+## [device.\"NAME\"]
+
+One table for each device that differs, by the kernel's name (`sda`, `nvme0n1`),
+a whole disk's and not a partition's; `headlong check` lists them. What is not set is as for all
+devices.
+";
+
 /// The whole page, as `docs/operate/configuration.md` holds it.
 pub fn manual() -> String {
-    let mut page = HEAD.to_string();
-    let mut table = None;
-    for key in KEYS {
-        let (of, name) = key.split();
-        if table != Some(of) {
-            table = Some(of);
-            let title = match of {
-                "" => "\n## At the top\n".to_string(),
-                of => format!("\n## [{of}]\n"),
-            };
-            page.push_str(&title);
-        }
-        entry(&mut page, name, key, &Config::default());
-    }
-    page.push_str(
-        "\n## [device.\"NAME\"]\n\nOne table for each device that differs, by the kernel's name \
-         (`sda`, `nvme0n1`),\na whole disk's and not a partition's; `headlong check` lists them. What is not set \
-         is as for all\ndevices.\n",
-    );
-    for key in DEVICE_KEYS {
-        entry(&mut page, key.name, key, &DeviceOverride::default());
-    }
+    let mut page = format!("{HEAD}\n## At the top\n");
+    rows().document(&mut page, &Config::default());
+    page.push_str(DEVICES);
+    device_rows().document(&mut page, &DeviceOverride::default());
     page
 }
 
-fn entry<T>(page: &mut String, name: &str, key: &Key<T>, default: &T) {
-    let default = match (key.show)(default) {
-        unset if unset.is_empty() => "not set".to_string(),
-        shown => format!("`{shown}`"),
-    };
-    // Writing to a String cannot fail.
-    let _ = write!(
-        page,
-        "\n### `{name}`\n\n{}\n\n- write: {}\n- default: {default}\n",
-        key.text,
-        (key.form)()
-    );
-}
-
 impl Config {
-    /// Every key with the value in force, as a file that says the same; what is not set is left
+    /// Every setting with the value in force, as a file that says the same; what is not set is left
     /// out.
     pub fn show(&self) -> String {
         let mut text = String::new();
-        let mut table = "";
-        for key in KEYS {
-            let (of, name) = key.split();
-            let shown = (key.show)(self);
-            if shown.is_empty() {
-                continue;
-            }
-            if of != table {
-                table = of;
-                let _ = write!(text, "\n[{of}]\n");
-            }
-            let _ = writeln!(text, "{name} = {shown}");
-        }
+        rows().write(&mut text, "", self);
         for (device, settings) in &self.device {
-            let device = toml::Value::String(device.clone());
-            let _ = write!(text, "\n[device.{device}]\n");
-            for key in DEVICE_KEYS {
-                let shown = (key.show)(settings);
-                if !shown.is_empty() {
-                    let _ = writeln!(text, "{} = {shown}", key.name);
-                }
-            }
+            text.push_str(&format!("\n[device.{}]\n", quote(device)));
+            device_rows().write(&mut text, "", settings);
         }
         text
     }

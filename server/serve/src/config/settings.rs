@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use headlong_engine::{Admission, Control, EngineConfig, Order, Policy, Retention};
-use headlong_units::{BitRate, Bytes, Duration, KIB};
+use headlong_engine::{Control, EngineConfig, Policy, Prefetch};
+use headlong_units::{Duration, KIB};
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
-/// [`EngineConfig`]; what each key means is in the table of `keys.rs`.
+/// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Folders whose trees are served; at least one after [`Config::load`].
@@ -19,62 +19,14 @@ pub struct Config {
     pub admin: Admin,
     /// Names under which the operator reaches `admin`, besides addresses and `localhost`.
     pub admin_hosts: Vec<String>,
-    /// The whole budget for pieces, over all devices.
-    pub memory: Bytes,
-    /// Whether all of it is taken from the system at start.
+    /// Settings of every device's engine; `memory_bytes` is the whole budget, for all of them.
+    pub engine: EngineConfig,
+    /// Whether all of the memory is taken from the system at start.
     pub memory_prefault: bool,
-    /// Size of a piece.
-    pub piece: Bytes,
-    /// How much to read for a chain.
-    pub policy: Policy,
-    /// The reference size of the policy, or who finds it.
-    pub prefetch: Prefetch,
-    /// The bit rate that the reference size is for.
-    pub reference_bit_rate: BitRate,
-    /// In which order a device's jobs are done.
-    pub order: Order,
-    /// Which pieces to keep that have been read.
-    pub retention: Retention,
-    /// Largest run of bytes read as one.
-    pub read_max: Bytes,
-    /// Reads outstanding at a rotating device.
-    pub outstanding_reads_rotating: u32,
-    /// Reads outstanding at a device without moving parts.
-    pub outstanding_reads_flash: u32,
-    /// Bytes outstanding at a device above which it gets no further read.
-    pub outstanding_max: Bytes,
     /// How devices are read.
     pub io: Io,
     /// Whether to read past the kernel's page cache.
     pub direct: bool,
-    /// A chain's next job is queued when what it has left lasts no longer than this.
-    pub ahead_horizon: Duration,
-    /// Longest pause within a chain.
-    pub chain_gap: Duration,
-    /// How long a viewer with a playout buffer may wait.
-    pub patience: Duration,
-    /// How long a viewer who starts, seeks or runs dry may wait.
-    pub startup_patience: Duration,
-    /// Assumed reading speed of a viewer who has not shown or said any.
-    pub pace_default: BitRate,
-    /// Bytes handed to one reply and not yet taken by its socket.
-    pub send_window: Bytes,
-    /// What to do with new viewers of an overloaded device.
-    pub admission: Admission,
-    /// A read that takes longer counts as a device error.
-    pub read_timeout: Duration,
-    /// Errors are counted over this window.
-    pub error_window: Duration,
-    /// Errors within the window that take a device out of service.
-    pub errors_offline: u32,
-    /// How often an offline device is tried again.
-    pub offline_retry: Duration,
-    /// Most requests in progress at one device.
-    pub requests_max: u32,
-    /// Most chains remembered for one device.
-    pub chains_max: u32,
-    /// Most streams registered with one device.
-    pub streams_max: u32,
     /// Most files that a device keeps open.
     pub open_files_max: u32,
     /// How long a file's size and time of change are believed before they are looked at again.
@@ -105,25 +57,6 @@ pub struct Config {
     pub device: BTreeMap<String, DeviceOverride>,
 }
 
-/// The reference size of the policy, or the controller that finds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prefetch {
-    /// This size.
-    Size(Bytes),
-    /// The one that this controller finds.
-    Found(Control),
-}
-
-impl Prefetch {
-    /// The size that is written, if one is.
-    pub fn size(self) -> Option<Bytes> {
-        match self {
-            Self::Size(bytes) => Some(bytes),
-            Self::Found(_) => None,
-        }
-    }
-}
-
 /// Where the operator's pages are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admin {
@@ -143,7 +76,7 @@ pub struct Limits {
     /// Requests in progress at a time on one HTTP/2 connection.
     pub requests_at_once_max: u32,
     /// Bytes of a request's line and headers together.
-    pub header_bytes_max: Bytes,
+    pub header_bytes_max: u64,
     /// Header fields of a request.
     pub headers_max: u32,
     /// Longest time for a request's headers to arrive.
@@ -155,7 +88,7 @@ pub struct Limits {
     /// Within each of these a reply must take `send_bytes_min`.
     pub send_timeout: Duration,
     /// Fewest bytes a reply must take within `send_timeout`.
-    pub send_bytes_min: Bytes,
+    pub send_bytes_min: u64,
     /// Longest time replies in progress are given when the server stops.
     pub drain_timeout: Duration,
     /// Most ranges answered in one reply.
@@ -168,7 +101,7 @@ pub struct Tcp {
     /// Congestion control by name; the system's default if there is none.
     pub congestion_control: Option<String>,
     /// Unsent bytes that the kernel takes beyond what is on its way; zero for its own default.
-    pub unsent_max: Bytes,
+    pub unsent_max: u64,
 }
 
 /// Certificate files; both or neither after [`Config::load`].
@@ -239,7 +172,7 @@ pub enum LogSink {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceOverride {
     /// Its part of the budget.
-    pub memory: Option<Bytes>,
+    pub memory: Option<u64>,
     /// Whether it has moving parts, whatever the kernel says.
     pub rotational: Option<bool>,
     /// Reads outstanding.
@@ -250,6 +183,8 @@ pub struct DeviceOverride {
     pub prefetch: Option<Prefetch>,
     /// How it is read.
     pub io: Option<Io>,
+    /// Whether it may be away.
+    pub optional: bool,
 }
 
 /// Declares an enum of values that are written by name.
@@ -266,11 +201,6 @@ macro_rules! names {
             /// Its name in the configuration.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
-            }
-
-            /// The value of that name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|value| value.name() == name)
             }
         }
     };
@@ -328,43 +258,18 @@ names! {
 
 impl Default for Config {
     fn default() -> Self {
-        let engine = EngineConfig::default();
-        // The engine's tables are far smaller than 2^32, so that nothing is cut off here.
-        let table = |entries: usize| u32::try_from(entries).unwrap_or(u32::MAX);
+        let mut engine = EngineConfig::default();
+        // In virtual time it serves as much as the best size of a grid, or nearly.
+        engine.control.mode = Control::Auto;
         Self {
             roots: Vec::new(),
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 8080))],
             admin: Admin::Address(SocketAddr::from(([127, 0, 0, 1], 8081))),
             admin_hosts: Vec::new(),
-            memory: Bytes(engine.memory_bytes),
+            engine,
             memory_prefault: false,
-            piece: Bytes(engine.piece_bytes),
-            policy: engine.sizing.policy,
-            // In virtual time it serves as much as the best size of a grid, or nearly.
-            prefetch: Prefetch::Found(Control::Auto),
-            reference_bit_rate: engine.sizing.reference_bit_rate,
-            order: engine.order,
-            retention: engine.retention,
-            read_max: Bytes(engine.read_bytes_max),
-            outstanding_reads_rotating: engine.outstanding_reads_max,
-            outstanding_reads_flash: 16,
-            outstanding_max: Bytes(engine.outstanding_bytes_max),
             io: Io::Auto,
             direct: true,
-            ahead_horizon: engine.ahead_horizon,
-            chain_gap: engine.chain_gap,
-            patience: engine.patience,
-            startup_patience: engine.startup_patience,
-            pace_default: engine.pace_default,
-            send_window: Bytes(engine.send_window_bytes),
-            admission: engine.admission,
-            read_timeout: engine.read_timeout,
-            error_window: engine.error_window,
-            errors_offline: engine.errors_offline,
-            offline_retry: engine.offline_retry,
-            requests_max: table(engine.requests_max),
-            chains_max: table(engine.chains_max),
-            streams_max: table(engine.streams_max),
             open_files_max: 1024,
             revalidate: Duration::from_secs(1),
             rescan: Duration::from_secs(60),
@@ -390,13 +295,13 @@ impl Default for Limits {
             connections_max: 16_384,
             requests_per_connection_max: 10_000,
             requests_at_once_max: 100,
-            header_bytes_max: Bytes(16 * KIB),
+            header_bytes_max: 16 * KIB,
             headers_max: 100,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             keep_alive_interval: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
-            send_bytes_min: Bytes(64 * KIB),
+            send_bytes_min: 64 * KIB,
             drain_timeout: Duration::from_secs(30),
             ranges_max: 16,
         }
@@ -409,7 +314,7 @@ impl Default for Tcp {
     fn default() -> Self {
         Self {
             congestion_control: None,
-            unsent_max: Bytes(256 * KIB),
+            unsent_max: 256 * KIB,
         }
     }
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headlong_engine::{Order, Policy};
-use headlong_units::{Bytes, Duration, MIB};
+use headlong_engine::{Order, Policy, Prefetch};
+use headlong_units::{Duration, MIB};
 use proptest::prelude::*;
 
-use super::keys::{DEVICE_KEYS, KEYS};
+use super::keys::{device_rows, rows};
 use super::settings::{Admin, Config, Io, LogSink};
 use super::{Flags, manual};
 
-fn load(text: &str) -> Result<Config, super::ConfigErrors> {
+fn load(text: &str) -> Result<Config, super::Mistakes> {
     let flags = Flags {
         roots: vec!["/videos".into()],
         ..Flags::default()
@@ -30,10 +30,10 @@ fn what_is_quoted_of_a_file_stays_on_the_line_of_its_error() {
     assert_eq!(errors.iter().count(), errors.to_string().lines().count());
     let control = |c: char| c.is_control() && c != '\n';
     assert!(!errors.to_string().contains(control), "{errors:?}");
-    let served = load("[device.\"sd\\na\"]\nrotational = true\n").expect("it is right");
+    let served = load("[device.\"sd\\na\"]\noptional = true\n").expect("it is right");
     let warnings = served.warnings(&[("sda".to_string(), true)]);
     assert!(
-        warnings[0].starts_with("device.sd\\na: no root"),
+        warnings[0].starts_with("device.sd\\na: the device is away"),
         "{warnings:?}"
     );
 }
@@ -186,8 +186,8 @@ fn all_mistakes_of_file_and_flags_come_at_once_in_order() {
         "h.toml:1 ordr",
         "h.toml:2 policy",
         "h.toml:4 tls.key",
+        "h.toml roots",
         "--memory memory",
-        "default roots",
     ];
     assert_eq!(places, expected, "{errors}");
 }
@@ -207,7 +207,7 @@ fn a_file_that_cannot_be_read_does_not_hide_a_wrong_flag() {
         "{errors}"
     );
     assert!(
-        errors.contains("\n--admin: admin: `nowhere` is not an address"),
+        errors.contains("\n--admin: `nowhere` is not an address"),
         "{errors}"
     );
 }
@@ -220,11 +220,11 @@ fn flags_override_the_file_and_the_file_the_defaults() {
     let by_file = Config::from_text(path, file, &Flags::default()).expect("right");
     assert_eq!(by_file.roots, [PathBuf::from("/etc/headlong/a")]);
     assert_eq!(
-        (by_file.admin, by_file.memory),
-        (Admin::Off, Bytes(2048 * MIB))
+        (by_file.admin, by_file.engine.memory_bytes),
+        (Admin::Off, 2048 * MIB)
     );
     assert_eq!(
-        (by_file.policy, by_file.order),
+        (by_file.engine.sizing.policy, by_file.engine.order),
         (Policy::Fixed, Order::Fcfs)
     );
 
@@ -236,10 +236,10 @@ fn flags_override_the_file_and_the_file_the_defaults() {
         policy: Some("first-grow".into()),
         order: Some("elevator".into()),
         prefetch: Some("2MiB".into()),
-        time_scale: Some(5),
+        time_scale: Some("10.0".into()),
     };
     let by_flags = Config::from_text(path, file, &flags).expect("right");
-    assert_eq!((by_file.time_scale, by_flags.time_scale), (1, 5));
+    assert_eq!((by_file.time_scale, by_flags.time_scale), (1, 10));
     assert_eq!(by_flags.roots, [PathBuf::from("b"), PathBuf::from("c")]);
     assert_eq!(
         by_flags.listen,
@@ -250,15 +250,15 @@ fn flags_override_the_file_and_the_file_the_defaults() {
         Admin::Address("127.0.0.1:3".parse().expect("right"))
     );
     assert_eq!(
-        (by_flags.memory, by_flags.prefetch.size()),
-        (Bytes(3072 * MIB), Some(Bytes(2 * MIB)))
+        (by_flags.engine.memory_bytes, by_flags.engine.prefetch()),
+        (3072 * MIB, Prefetch::Size(2 * MIB))
     );
     assert_eq!(
-        (by_flags.policy, by_flags.order),
+        (by_flags.engine.sizing.policy, by_flags.engine.order),
         (Policy::FirstGrow, Order::Elevator)
     );
-    assert_eq!(by_flags.read_max, by_file.read_max);
-    assert_eq!(by_flags.patience, Config::default().patience);
+    assert_eq!(by_flags.engine.read_bytes_max, MIB);
+    assert_eq!(by_flags.engine.patience, Config::default().engine.patience);
 }
 
 #[test]
@@ -284,23 +284,21 @@ fn every_key_can_be_written_as_it_is_shown() {
 
 #[test]
 fn every_key_has_its_own_name_and_place_in_the_manual() {
-    let mut names: Vec<_> = KEYS.iter().map(|key| key.name).collect();
+    let (rows, device_rows) = (rows(), device_rows());
+    let mut names: Vec<_> = rows.iter().map(|row| row.name).collect();
     let count = names.len();
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count, "a name is there twice");
-    let tables: Vec<_> = KEYS.iter().map(|key| key.split().0).collect();
+    let tables: Vec<_> = rows.iter().map(|row| row.split().0).collect();
     assert!(
         tables
             .windows(2)
             .all(|pair| pair[0] == pair[1] || !pair[1].is_empty()),
         "top keys first"
     );
-    for text in KEYS
-        .iter()
-        .map(|key| key.text)
-        .chain(DEVICE_KEYS.iter().map(|key| key.text))
-    {
+    let texts = rows.iter().map(|row| row.text);
+    for text in texts.chain(device_rows.iter().map(|row| row.text)) {
         assert!(text.ends_with('.') && text.is_ascii(), "{text}");
     }
 }
@@ -319,7 +317,8 @@ fn the_configurations_that_come_with_the_project_are_right() {
         ..Flags::default()
     };
     for file in ["packaging/headlong.toml", "scripts/run.toml"] {
-        Config::load(Some(&root.join(file)), &flags).unwrap_or_else(|e| panic!("{e}"));
+        let text = fs::read_to_string(root.join(file)).expect("it is there");
+        Config::from_text(Path::new(file), &text, &flags).unwrap_or_else(|e| panic!("{e}"));
     }
 }
 
@@ -355,12 +354,27 @@ fn the_budget_is_divided_and_named_devices_get_their_own() {
 }
 
 #[test]
-fn a_table_for_a_device_that_is_not_there_is_mentioned() {
-    let config = load("[device.\"sdb\"]\nio = \"pread\"\n").expect("right");
+fn a_table_for_a_device_that_is_not_there_is_a_mistake_unless_it_may_be_away() {
+    let text = "[device.\"sdb\"]\nmemory = \"256MiB\"\n";
+    let config = load(text).expect("right");
     let devices = [("sda1".to_string(), true), ("sdb".to_string(), true)];
+    config.engines_for(&devices).expect("both are there");
+    let mistakes = config.engines_for(&devices[..1]).expect_err("one is not");
+    let expected = "this machine: device.sdb: no root lies on a device of that name; those served \
+                    are sda1 (did you mean `sda1`?). If the disk may be away, write optional = true \
+                    in its table";
+    assert_eq!(mistakes.to_string(), expected);
+
+    let config = load(&format!("{text}optional = true\n")).expect("right");
     assert_eq!(config.warnings(&devices), Vec::<String>::new());
-    let expected = "device.sdb: no root lies on a device of that name; those served are sda1";
+    let expected = "device.sdb: the device is away, as it may be";
     assert_eq!(config.warnings(&devices[..1]), [expected]);
+    let engines = config.engines_for(&devices[..1]).expect("it may be away");
+    assert_eq!(
+        engines[0].memory_bytes,
+        768 * MIB,
+        "its memory is kept for it"
+    );
 }
 
 #[test]
@@ -397,25 +411,99 @@ fn what_the_machine_lacks_is_reported_together() {
         roots,
         ..Flags::default()
     };
-    let config = Config::from_text(Path::new("h.toml"), &text, &flags).expect("right as written");
-    let errors = config
-        .check_machine()
+    fs::write(path("h.toml"), format!("memroy = 1\n{text}")).expect("a file");
+    let file = PathBuf::from(path("h.toml"));
+    let errors = Config::load(Some(&file), &flags)
         .expect_err("nothing is there")
         .to_string();
     let found: Vec<_> = errors.lines().map(|l| l.replace(&path(""), "T/")).collect();
     let expected = [
-        "this machine: log.access: T/no/a.log has no folder to be in; make T/no",
-        "this machine: log.sessions: T/ is a folder; name a file in it",
-        "this machine: memory: 8TiB is more than this machine has",
-        "this machine: roots: T/. is the same folder as T/; name it once",
-        "this machine: roots: T/file is not a folder; name the folder that holds the titles",
-        "this machine: roots: T/missing cannot be found: No such file or directory (os error 2); name a folder that exists",
-        "this machine: tls.certificate: T/no-cert.pem cannot be read: No such file or directory (os error 2); name a PEM file",
+        "T/h.toml:1: memroy: unknown key; did you mean `memory`?",
+        "T/h.toml:2: memory: 8TiB is more than this machine has",
+        "T/h.toml:4: tls.certificate: T/no-cert.pem cannot be read: No such file or directory (os error 2); name a PEM file",
+        "T/h.toml:7: log.access: T/no/a.log has no folder to be in; make T/no",
+        "T/h.toml:8: log.sessions: T/ is a folder; name a file in it",
+        "DIR: roots: T/. is the same folder as T/; name it once",
+        "DIR: roots: T/file is not a folder; name the folder that holds the titles",
+        "DIR: roots: T/missing cannot be found: No such file or directory (os error 2); name a folder that exists",
     ];
     assert_eq!(found.len(), expected.len(), "{errors}");
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}\n{expected}");
     }
+}
+
+#[test]
+fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::create_dir(path("videos")).expect("a folder");
+    std::os::unix::fs::symlink("loop.log", path("loop.log")).expect("a link to itself");
+    let check = |access: &str, sessions: &str| {
+        let (access, sessions) = (path(access), path(sessions));
+        let text = format!("[log]\naccess = {access:?}\nsessions = {sessions:?}\n");
+        fs::write(path("h.toml"), text).expect("a file");
+        let flags = Flags {
+            roots: vec![path("videos").into()],
+            ..Flags::default()
+        };
+        let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &flags);
+        judged.map_err(|mistakes| mistakes.to_string().replace(&path(""), "T/"))
+    };
+    let wrong = |access, sessions| check(access, sessions).expect_err("wrong");
+    let unwritable = wrong("loop.log", "b.log");
+    assert!(
+        unwritable.starts_with("T/h.toml:2: log.access: T/loop.log cannot be written:"),
+        "{unwritable}"
+    );
+    let served = wrong("a.log", "videos/b.log");
+    assert!(
+        served.contains("T/videos/b.log lies in T/videos, which is served"),
+        "{served}"
+    );
+    let both = wrong("a.log", "videos/../a.log");
+    assert!(
+        both.contains("is the file of log.access too; give each log"),
+        "{both}"
+    );
+    check("a.log", "b.log").expect("right");
+    assert!(!folder.path().join("a.log").exists(), "nothing is made");
+}
+
+#[test]
+fn settings_that_do_not_fit_the_devices_are_told_with_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("h.toml");
+    let text = "memroy = 1\n[device.\"no such disk\"]\nmemory = \"64MiB\"\n";
+    fs::write(&file, text).expect("a file");
+    let flags = Flags {
+        roots: vec![folder.path().into()],
+        ..Flags::default()
+    };
+    let mistakes = Config::load(Some(&file), &flags)
+        .expect_err("wrong")
+        .to_string();
+    let lines: Vec<&str> = mistakes.lines().collect();
+    assert!(lines[0].contains(":1: memroy: unknown key"), "{mistakes}");
+    let wanted = ":2: device.no such disk: no root lies on a device of that name";
+    assert!(lines[1].contains(wanted), "{mistakes}");
+}
+
+#[test]
+fn a_size_without_its_unit_is_told_so_with_the_least_there_is() {
+    let flags = Flags {
+        roots: vec!["/videos".into()],
+        memory: Some("8".into()),
+        ..Flags::default()
+    };
+    let mistakes = Config::from_text(Path::new(""), "", &flags).expect_err("no unit");
+    let expected = "--memory: `8` has no unit; write a size such as \"2MiB\", at least 32KiB";
+    assert_eq!(mistakes.to_string(), expected);
+    let small = errors_of("memory = \"512KiB\"\n");
+    assert!(
+        small.contains("must hold at least eight pieces of 128KiB, 1MiB"),
+        "{small}"
+    );
 }
 
 #[test]
@@ -426,9 +514,8 @@ fn a_machine_that_has_everything_is_content() {
         memory: Some("8MiB".into()),
         ..Flags::default()
     };
-    let config = Config::load(None, &flags).expect("right");
-    config.check_machine().expect("nothing is missing");
-    assert_eq!(config.chain_gap, Duration::from_secs(40));
+    let config = Config::load(None, &flags).expect("nothing is missing");
+    assert_eq!(config.engine.chain_gap, Duration::from_secs(40));
 }
 
 proptest! {
@@ -438,15 +525,16 @@ proptest! {
     }
 
     #[test]
-    fn no_value_makes_a_key_panic(index in 0..KEYS.len(), value in "-?[0-9]{1,30}|\"[a-z0-9:./\\-]{0,20}\"|\\[[0-9, ]*\\]|true|1979-05-27|0x[0-9a-f]{1,20}|[0-9]e9|inf") {
-        let _ = load(&format!("{} = {value}\n", KEYS[index].name));
+    fn no_value_makes_a_key_panic(index in 0..rows().iter().count(), value in "-?[0-9]{1,30}|\"[a-z0-9:./\\-]{0,20}\"|\\[[0-9, ]*\\]|true|1979-05-27|0x[0-9a-f]{1,20}|[0-9]e9|inf") {
+        let name = rows().iter().nth(index).map_or("", |row| row.name);
+        let _ = load(&format!("{name} = {value}\n"));
     }
 
     #[test]
     fn sizes_survive_the_round_trip(pieces in 8u64..1 << 20, shift in 12u32..=21) {
         let text = format!("memory = \"{}B\"\npiece = \"{}B\"\nprefetch = \"{}B\"\nsend_window = \"2MiB\"\n", pieces << shift, 1u64 << shift, 1u64 << shift);
         let config = load(&text).expect("right");
-        prop_assert_eq!(config.memory, Bytes(pieces << shift));
+        prop_assert_eq!(config.engine.memory_bytes, pieces << shift);
         prop_assert_eq!(load(&config.show()).expect("still right"), config);
     }
 }

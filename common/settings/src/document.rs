@@ -1,0 +1,263 @@
+//! A TOML text as one flat table of full keys, from which each is taken once.
+//!
+//! The one idea: who takes a key thereby makes it known. What nobody took in the end is unknown,
+//! and the names to suggest are those that somebody asked for.
+
+use alloc::borrow::ToOwned as _;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::kind::Kind;
+use crate::mistake::{Mistakes, Place};
+use crate::value::Value;
+
+/// A table that was written.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) above: String,
+    pub(crate) name: String,
+    /// Its full name.
+    pub(crate) path: String,
+}
+
+/// What was written in a file and on the command line, and what is wrong so far.
+#[derive(Debug)]
+pub struct Document {
+    /// The whole text, where a mistake has no line.
+    whole: Place,
+    /// The manual's page that lists all keys.
+    pub(crate) manual: &'static str,
+    /// What nobody has taken yet.
+    pub(crate) values: BTreeMap<String, Value>,
+    /// Where each key was written, taken or not.
+    places: BTreeMap<String, Place>,
+    /// In the order of the text.
+    pub(crate) tables: Vec<Table>,
+    /// Keys that somebody asked for.
+    pub(crate) known: BTreeSet<String>,
+    /// Tables below which the writer chooses the names.
+    pub(crate) families: BTreeSet<String>,
+    /// What is wrong so far.
+    pub mistakes: Mistakes,
+    /// Lines that are not TOML: what was made of them is not worth a second mistake.
+    unreadable: Vec<Place>,
+}
+
+impl Document {
+    /// Reads a text. `source` is the name of its file, empty if there is none; `manual` the page
+    /// that lists all keys.
+    pub fn new(source: &str, manual: &'static str, text: &str) -> Self {
+        let mut document = Self {
+            whole: match source {
+                "" => Place::Default,
+                source => Place::File(source.to_owned()),
+            },
+            manual,
+            values: BTreeMap::new(),
+            places: BTreeMap::new(),
+            tables: Vec::new(),
+            known: BTreeSet::new(),
+            families: BTreeSet::new(),
+            mistakes: Mistakes::default(),
+            unreadable: Vec::new(),
+        };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let line = |offset: usize| {
+            let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            Place::Line(source.to_owned(), line)
+        };
+        for error in &errors {
+            let place = error
+                .span()
+                .map_or(document.whole.clone(), |span| line(span.start));
+            let what = error.message().trim().replace('\n', ", ");
+            document
+                .mistakes
+                .push(place.clone(), "", format!("not TOML: {what}"));
+            document.unreadable.push(place);
+        }
+        let mut entries = Vec::new();
+        flatten(table.get_ref(), "", &mut entries);
+        entries.sort_by_key(|entry| entry.offset);
+        for entry in entries {
+            let place = line(entry.offset);
+            document.put(&entry.above, &entry.name, place, entry.value);
+        }
+        document
+    }
+
+    /// What a flag says about a key; it replaces what the text says. `flag` is how mistakes name it.
+    pub fn set(&mut self, flag: &str, key: &str, value: Value) {
+        let place = Place::Flag(flag.to_owned());
+        let (above, name) = key.rsplit_once('.').unwrap_or(("", key));
+        if let Some((above, name)) = above.rsplit_once('.')
+            && !self
+                .tables
+                .iter()
+                .any(|table| table.path == format!("{above}.{name}"))
+        {
+            self.put(above, name, place.clone(), None);
+        }
+        self.put(above, name, place, Some(value));
+    }
+
+    fn put(&mut self, above: &str, name: &str, place: Place, value: Option<Value>) {
+        let path = match above {
+            "" => name.to_owned(),
+            above => format!("{above}.{name}"),
+        };
+        self.places.insert(path.clone(), place.clone());
+        match value {
+            Some(value) => {
+                self.values.insert(path, value);
+            }
+            None => {
+                let (above, name) = (above.to_owned(), name.to_owned());
+                self.tables.push(Table { above, name, path });
+            }
+        }
+    }
+
+    /// Names of the tables below `parent`, which the writer chose, in the order of the text.
+    pub fn children(&mut self, parent: &str) -> Vec<String> {
+        self.families.insert(parent.to_owned());
+        let mut names: Vec<String> = Vec::new();
+        for table in self.tables.iter().filter(|table| table.above == parent) {
+            if !names.contains(&table.name) {
+                names.push(table.name.clone());
+            }
+        }
+        names
+    }
+
+    /// Whether a key or a table was written, taken or not.
+    pub fn is_written(&self, key: &str) -> bool {
+        self.places.contains_key(key)
+    }
+
+    /// Whether a flag says what `key` is.
+    pub fn is_overridden(&self, key: &str) -> bool {
+        matches!(self.places.get(key), Some(Place::Flag(_)))
+    }
+
+    /// Where a key was written; the text as a whole if it was not.
+    pub fn place(&self, key: &str) -> Place {
+        self.places
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| self.whole.clone())
+    }
+
+    /// The value of `key`, if it was written; nobody else gets it.
+    pub fn take(&mut self, key: &str) -> Option<Value> {
+        self.known.insert(key.to_owned());
+        if self.tables.iter().any(|table| table.path == key) {
+            self.below(key);
+            return Some(Value::Other("a table"));
+        }
+        let value = self.values.remove(key);
+        value.filter(|_| !self.unreadable.contains(&self.place(key)))
+    }
+
+    /// The value of `key`, if it was written, and rightly; otherwise that is noted.
+    pub fn get<V: 'static>(&mut self, key: &str, kind: &Kind<V>) -> Option<V> {
+        let value = self.take(key)?;
+        kind.read(&value).map_err(|text| self.wrong(key, text)).ok()
+    }
+
+    /// Takes everything below `parent`, whatever the names, in the order of the names.
+    pub fn below(&mut self, parent: &str) -> Vec<(String, Value)> {
+        let prefix = format!("{parent}.");
+        self.known.insert(prefix.clone());
+        let is_below = |key: &String| key.starts_with(&prefix);
+        let keys: Vec<String> = self
+            .values
+            .keys()
+            .filter(|key| is_below(key))
+            .cloned()
+            .collect();
+        self.known.extend(keys.iter().cloned());
+        let inner: Vec<String> = self.tables.iter().map(|table| table.path.clone()).collect();
+        self.families.extend(inner.into_iter().filter(is_below));
+        let value = |key: String| {
+            let value = self.values.remove(&key)?;
+            Some((key[prefix.len()..].to_owned(), value))
+        };
+        keys.into_iter().filter_map(value).collect()
+    }
+
+    /// Of two keys that exclude each other, whether the first was written over the second on the
+    /// command line. Notes a mistake if both were written in the same place.
+    pub fn wins(&mut self, key: &str, rival: &str) -> bool {
+        if !self.is_written(key) || !self.is_written(rival) {
+            return false;
+        }
+        let is_flag = self.is_overridden(key);
+        if is_flag == self.is_overridden(rival) {
+            self.wrong(key, format!("contradicts {rival}; write one of the two"));
+            return true;
+        }
+        is_flag
+    }
+
+    /// Notes that something is wrong with what was, or was not, written for `key`.
+    pub fn wrong(&mut self, key: &str, text: impl Into<String>) {
+        let place = self.place(key);
+        if !self.unreadable.contains(&place) {
+            self.mistakes.push(place, key, text);
+        }
+    }
+
+    /// As [`Self::wrong`], unless something is wrong with the key already.
+    pub fn wrong_too(&mut self, key: &str, text: impl Into<String>) {
+        if !self.mistakes.is_about(key) {
+            self.wrong(key, text);
+        }
+    }
+
+    /// Ends the reading: what nobody took is a mistake.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn finish<T>(mut self, good: T) -> Result<T, Mistakes> {
+        self.reject_unknown();
+        self.mistakes.or(good)
+    }
+}
+
+/// A leaf or a table (without a value) of the text.
+struct Entry {
+    offset: usize,
+    above: String,
+    name: String,
+    value: Option<Value>,
+}
+
+fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<Entry>) {
+    for (key, value) in table.iter() {
+        let (above, name) = (above.to_owned(), key.get_ref().to_string());
+        let path = match above.as_str() {
+            "" => name.clone(),
+            above => format!("{above}.{name}"),
+        };
+        let value = match value.get_ref() {
+            DeValue::Table(inner) => {
+                flatten(inner, &path, entries);
+                None
+            }
+            leaf => Some(Value::of(leaf)),
+        };
+        let offset = key.span().start;
+        entries.push(Entry {
+            offset,
+            above,
+            name,
+            value,
+        });
+    }
+}

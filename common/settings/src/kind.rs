@@ -1,0 +1,89 @@
+//! The kind of a setting: what to write, how it is read and how it is shown.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use crate::value::Value;
+
+/// Why a value cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is of another kind; the message says what to write.
+    Unfit,
+    /// It is a number without the unit that it needs; the message says what to write.
+    NoUnit,
+    /// What is wrong with it, and what to do about it.
+    Told(String),
+}
+
+impl<T: Into<String>> From<T> for Wrong {
+    fn from(text: T) -> Self {
+        Self::Told(text.into())
+    }
+}
+
+pub(crate) type Read<V> = Box<dyn Fn(&Value) -> Result<V, Wrong>>;
+pub(crate) type Show<V> = Box<dyn Fn(&V) -> String>;
+
+/// What a setting of type `V` may be.
+pub struct Kind<V> {
+    pub(crate) form: String,
+    pub(crate) range: String,
+    pub(crate) read: Read<V>,
+    pub(crate) show: Show<V>,
+}
+
+impl<V: 'static> Kind<V> {
+    /// One that is written in the words of `form` ("a size such as \"2MiB\"").
+    pub fn new(
+        form: impl Into<String>,
+        read: impl Fn(&Value) -> Result<V, Wrong> + 'static,
+        show: impl Fn(&V) -> String + 'static,
+    ) -> Self {
+        Self {
+            form: form.into(),
+            range: String::new(),
+            read: Box::new(read),
+            show: Box::new(show),
+        }
+    }
+
+    /// What to write, without bounds.
+    pub fn form(&self) -> &str {
+        &self.form
+    }
+
+    /// The bounds: `4KiB to 2MiB`, `at least 1`; empty if there are none.
+    pub fn range(&self) -> &str {
+        &self.range
+    }
+
+    /// What to write, with bounds.
+    pub fn whole_form(&self) -> String {
+        match self.range.is_empty() {
+            true => self.form.clone(),
+            false => format!("{}, {}", self.form, self.range),
+        }
+    }
+
+    /// The value that was written.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write.
+    pub fn read(&self, value: &Value) -> Result<V, String> {
+        (self.read)(value).map_err(|wrong| {
+            let quoted = value.quoted();
+            match wrong {
+                Wrong::Unfit => format!("{quoted} does not fit; write {}", self.whole_form()),
+                Wrong::NoUnit => format!("{quoted} has no unit; write {}", self.whole_form()),
+                Wrong::Told(text) => text,
+            }
+        })
+    }
+
+    /// As it is written in TOML; empty if nothing is set.
+    pub fn show(&self, value: &V) -> String {
+        (self.show)(value)
+    }
+}

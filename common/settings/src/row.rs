@@ -1,0 +1,243 @@
+//! Rows: settings by name, each with its kind, its place in a struct and its text.
+
+use alloc::borrow::ToOwned as _;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt::Write as _;
+
+use crate::document::Document;
+use crate::kind::Kind;
+use crate::unknown::suggestion;
+use crate::value::{Value, key_part};
+
+type Set<T> = Box<dyn Fn(&mut T, &Value) -> Result<(), String>>;
+type Show<T> = Box<dyn Fn(&mut T) -> String>;
+
+/// One setting of a `T`.
+pub struct Row<T> {
+    /// Its name, with its table: `limits.idle_timeout`.
+    pub name: &'static str,
+    /// What it means, for the manual; empty where no page is made of it.
+    pub text: &'static str,
+    /// Whether a running server keeps the old value until it is started again.
+    pub needs_restart: bool,
+    form: String,
+    range: String,
+    set: Set<T>,
+    show: Show<T>,
+}
+
+impl<T> Row<T> {
+    /// A running server keeps the old value until it is started again.
+    pub fn restart(&mut self) {
+        self.needs_restart = true;
+    }
+
+    /// Its table, empty at the top, and its name there.
+    pub fn split(&self) -> (&'static str, &'static str) {
+        self.name.rsplit_once('.').unwrap_or(("", self.name))
+    }
+}
+
+/// All settings of a `T`, in the order of the manual.
+pub struct Rows<T>(Vec<Row<T>>);
+
+impl<T: 'static> Default for Rows<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T: 'static> Rows<T> {
+    /// Adds the setting that lies at `place`.
+    pub fn add<V: 'static>(
+        &mut self,
+        name: &'static str,
+        kind: Kind<V>,
+        place: fn(&mut T) -> &mut V,
+        text: &'static str,
+    ) -> &mut Row<T> {
+        let kind = alloc::rc::Rc::new(kind);
+        let shown = alloc::rc::Rc::clone(&kind);
+        let (form, range) = (kind.form().to_owned(), kind.range().to_owned());
+        let set = Box::new(move |owner: &mut T, value: &Value| {
+            *place(owner) = kind.read(value)?;
+            Ok(())
+        });
+        let show = Box::new(move |owner: &mut T| shown.show(place(owner)));
+        self.push(Row {
+            name,
+            text,
+            needs_restart: false,
+            form,
+            range,
+            set,
+            show,
+        })
+    }
+
+    /// Adds a setting that is no single field.
+    pub fn add_with<V: 'static>(
+        &mut self,
+        name: &'static str,
+        kind: Kind<V>,
+        (get, put): (fn(&T) -> V, fn(&mut T, V)),
+        text: &'static str,
+    ) -> &mut Row<T> {
+        let kind = alloc::rc::Rc::new(kind);
+        let shown = alloc::rc::Rc::clone(&kind);
+        let (form, range) = (kind.form().to_owned(), kind.range().to_owned());
+        let set = Box::new(move |owner: &mut T, value: &Value| {
+            put(owner, kind.read(value)?);
+            Ok(())
+        });
+        let show = Box::new(move |owner: &mut T| shown.show(&get(owner)));
+        self.push(Row {
+            name,
+            text,
+            needs_restart: false,
+            form,
+            range,
+            set,
+            show,
+        })
+    }
+
+    /// Adds all settings of a part.
+    pub fn include<U: 'static>(&mut self, part: Rows<U>, place: fn(&mut T) -> &mut U) {
+        for Row {
+            name,
+            text,
+            needs_restart,
+            form,
+            range,
+            set,
+            show,
+        } in part.0
+        {
+            let set = Box::new(move |owner: &mut T, value: &Value| set(place(owner), value));
+            let show = Box::new(move |owner: &mut T| show(place(owner)));
+            self.push(Row {
+                name,
+                text,
+                needs_restart,
+                form,
+                range,
+                set,
+                show,
+            });
+        }
+    }
+
+    fn push(&mut self, row: Row<T>) -> &mut Row<T> {
+        self.0.push(row);
+        let last = self.0.len() - 1;
+        &mut self.0[last]
+    }
+
+    /// Each row.
+    pub fn iter(&self) -> impl Iterator<Item = &Row<T>> {
+        self.0.iter()
+    }
+
+    /// Sets one by its name.
+    ///
+    /// # Errors
+    /// What is wrong with the name, with the nearest that there is, or with the value.
+    pub fn set(&self, owner: &mut T, name: &str, value: &Value) -> Result<(), String> {
+        match self.0.iter().find(|row| row.name == name) {
+            Some(row) => (row.set)(owner, value),
+            None => {
+                let hint = suggestion(name, self.0.iter().map(|row| row.name));
+                Err(format!("no such setting; {hint}"))
+            }
+        }
+    }
+
+    /// Takes everything that a document says about them, in its table `above` (empty for the top).
+    pub fn read(&self, document: &mut Document, above: &str, owner: &mut T) {
+        for row in &self.0 {
+            let key = joined(above, row.name);
+            if let Some(value) = document.take(&key)
+                && let Err(text) = (row.set)(owner, &value)
+            {
+                document.wrong(&key, text);
+            }
+        }
+    }
+
+    /// Adds every setting with the value in force to a TOML text; what is not set is left out.
+    pub fn write(&self, text: &mut String, above: &str, owner: &T)
+    where
+        T: Clone,
+    {
+        let mut owner = owner.clone();
+        let mut table = String::new();
+        for row in &self.0 {
+            let shown = (row.show)(&mut owner);
+            if !shown.is_empty() {
+                toml_line(text, &mut table, &joined(above, row.name), &shown);
+            }
+        }
+    }
+
+    /// Adds an entry for each to a page of the manual; `default` holds the defaults. Tables get a
+    /// heading of their own.
+    pub fn document(&self, page: &mut String, default: &T)
+    where
+        T: Clone,
+    {
+        let mut default = default.clone();
+        let mut table = "";
+        for row in &self.0 {
+            let (of, name) = row.split();
+            // Writing to a String cannot fail.
+            if of != table {
+                table = of;
+                let _ = write!(page, "\n## [{of}]\n");
+            }
+            let _ = write!(
+                page,
+                "\n### `{name}`\n\n{}\n\n- write: {}\n",
+                row.text, row.form
+            );
+            if !row.range.is_empty() {
+                let _ = writeln!(page, "- range: {}", row.range);
+            }
+            let _ = match (row.show)(&mut default) {
+                unset if unset.is_empty() => writeln!(page, "- default: not set"),
+                shown => writeln!(page, "- default: `{shown}`"),
+            };
+            let when = if row.needs_restart {
+                "a restart"
+            } else {
+                "a reload"
+            };
+            let _ = writeln!(page, "- takes effect: at {when}");
+        }
+    }
+}
+
+fn joined(above: &str, name: &str) -> String {
+    match above {
+        "" => name.to_string(),
+        above => format!("{above}.{name}"),
+    }
+}
+
+/// Adds `key = value` to a TOML text whose last table was `table`, under a heading if the key is in
+/// another one.
+pub fn toml_line(text: &mut String, table: &mut String, key: &str, value: &str) {
+    let (of, name) = key.rsplit_once('.').unwrap_or(("", key));
+    // Writing to a String cannot fail.
+    if of != table {
+        of.clone_into(table);
+        let _ = match of.split_once('.') {
+            Some((group, name)) => write!(text, "\n[{group}.{}]\n", key_part(name)),
+            None => write!(text, "\n[{of}]\n"),
+        };
+    }
+    let _ = writeln!(text, "{name} = {value}");
+}

@@ -1,0 +1,227 @@
+//! The engine's settings by name: one row for each knob.
+//!
+//! The one idea: a knob is a field of [`EngineConfig`], which holds its default and its relation to
+//! other fields, and a row here. The server's configuration, `simulate --engine` and the manual read
+//! these rows, so that nothing else has to know of a new knob.
+
+use alloc::format;
+use alloc::string::String;
+
+use headlong_settings::{Kind, Rows, Value, bit_rate, named, size, time, whole};
+use headlong_units::{BitRate, Duration, KIB, MIB};
+
+use crate::config::{Admission, Control, EngineConfig, Order, Policy, Prefetch, Retention};
+
+const PIECE_MIN: u64 = 4 * KIB;
+
+/// Every setting of an engine.
+pub fn knobs() -> Rows<EngineConfig> {
+    let mut rows = Rows::<EngineConfig>::default();
+    rows.add(
+        "memory",
+        size().at_least(8 * PIECE_MIN),
+        |c| &mut c.memory_bytes,
+        "The whole budget for pieces of files. Devices named with a `memory` of their own get that; the others share what is left equally.",
+    )
+    .restart();
+    rows.add(
+        "piece",
+        size().between(PIECE_MIN, 2 * MIB).check(power_of_two),
+        |c| &mut c.piece_bytes,
+        "The unit of memory and the alignment of reads: a power of two from 4KiB to 2MiB.",
+    )
+    .restart();
+    rows.add(
+        "policy",
+        policy(),
+        |c| &mut c.sizing.policy,
+        "How the size of a prefetch is chosen: one size, proportional to the bit rate or to its square root, or growing with the length of the chain (first-grow; first-grow-sr also scales its largest size with the square root).",
+    );
+    rows.add_with(
+        "prefetch",
+        prefetch(),
+        (EngineConfig::prefetch, EngineConfig::set_prefetch),
+        "The policy's reference size: the size itself (fixed), the size at `reference_bit_rate` (proportional, square-root), or the largest size (first-grow, first-grow-sr). `auto` finds it for each device while it serves, from the device's measured times, the viewers and the memory; `auto-paper` by the slower descent of the published controller. See prefetch-size.md.",
+    );
+    rows.add("prefetch_start", size().optional(), |c| &mut c.control.start_bytes,
+        "The size that `auto` and `auto-paper` begin with where none is remembered; if not set, it comes from the measured device.");
+    rows.add(
+        "prefetch_step",
+        size().at_least(1),
+        |c| &mut c.control.step_bytes,
+        "By so much `auto-paper` changes the size at a time.",
+    );
+    rows.add("adjust_interval", some_time(), |c| &mut c.control.adjust_interval,
+        "Over this time a device is measured before the size that `auto` or `auto-paper` found is changed.");
+    rows.add(
+        "reference_bit_rate",
+        some_rate(),
+        |c| &mut c.sizing.reference_bit_rate,
+        "The bit rate that `prefetch` is for.",
+    );
+    rows.add("order", named(Order::ALL, Order::name), |c| &mut c.order,
+        "Which job a device does next: the oldest, the next one upwards by physical position, or that unless somebody is about to run dry.");
+    rows.add("retention", named(Retention::ALL, Retention::name), |c| &mut c.retention,
+        "Which pieces to keep once they have been read: the most recently used, or those that the next viewer, a little behind, will read soonest; or, for comparisons, everything by last use, what is not yet read too.");
+    rows.add(
+        "read_max",
+        size(),
+        |c| &mut c.read_bytes_max,
+        "Largest run of bytes read as one when jobs merge.",
+    );
+    rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,
+        "Reads outstanding at once at a device with moving parts. The drive's own queue takes those first that come by first; 1 serializes.");
+    rows.add(
+        "outstanding_reads_flash",
+        whole().at_least(1),
+        |c| &mut c.outstanding_reads_flash,
+        "Reads outstanding at once at a device without moving parts.",
+    );
+    rows.add("outstanding_max", size(), |c| &mut c.outstanding_bytes_max,
+        "No further read is issued to a device while those outstanding are of so many bytes together.");
+    rows.add("ahead_horizon", time(), |c| &mut c.ahead_horizon,
+        "While fewer than four jobs wait, a chain's next prefetch is queued when what it has left lasts no longer than this, or than its next request. With more waiting, or with `\"0s\"`, it is queued when something is missing, and not before.");
+    rows.add("sweep", some_time(), |c| &mut c.sweep,
+        "With `order = \"deadline-elevator\"`, the longest time that is planned for one sweep over the jobs of viewers about to run dry. Longer sweeps save seeks; shorter ones let a viewer just behind the head wait less.");
+    rows.add(
+        "chain_gap",
+        time(),
+        |c| &mut c.chain_gap,
+        "Two requests of one viewer for one file belong to one chain if at most this far apart.",
+    );
+    rows.add(
+        "patience",
+        time(),
+        |c| &mut c.patience,
+        "How long a viewer who is already playing may wait for bytes that are not in memory.",
+    );
+    rows.add(
+        "startup_patience",
+        time(),
+        |c| &mut c.startup_patience,
+        "The same for a viewer who starts, seeks, or says that it is about to run dry.",
+    );
+    rows.add(
+        "pace_default",
+        some_rate(),
+        |c| &mut c.pace_default,
+        "Assumed reading speed of a viewer who has not shown or said any.",
+    );
+    rows.add(
+        "send_window",
+        size(),
+        |c| &mut c.send_window_bytes,
+        "Bytes handed to one reply and not yet taken by its socket.",
+    );
+    rows.add("admission", named(Admission::ALL, Admission::name), |c| &mut c.admission,
+        "What new viewers of a device that cannot meet its deadlines get: an answer 503 with Retry-After, or their share of the slowness.");
+    rows.add("read_timeout", some_time(), |c| &mut c.read_timeout,
+        "A read that takes longer counts as an error of the device, and those who wait for it get an error.");
+    rows.add(
+        "error_window",
+        some_time(),
+        |c| &mut c.error_window,
+        "A device's errors are counted over this time.",
+    );
+    rows.add(
+        "errors_offline",
+        whole().at_least(1),
+        |c| &mut c.errors_offline,
+        "So many errors within `error_window` take a device out of service.",
+    );
+    rows.add(
+        "offline_retry",
+        some_time(),
+        |c| &mut c.offline_retry,
+        "How often a device out of service is tried again.",
+    );
+    rows.add(
+        "requests_max",
+        whole().at_least(1),
+        |c| &mut c.requests_max,
+        "Most requests in progress at one device.",
+    );
+    rows.add(
+        "chains_max",
+        whole().at_least(1),
+        |c| &mut c.chains_max,
+        "Most chains remembered for one device.",
+    );
+    rows.add(
+        "streams_max",
+        whole().at_least(1),
+        |c| &mut c.streams_max,
+        "Most streams known to one device at a time.",
+    );
+    rows
+}
+
+/// Rules for the size of a prefetch.
+pub fn policy() -> Kind<Policy> {
+    named(Policy::ALL, Policy::name)
+}
+
+/// A size, or the name of the controller that finds it.
+pub fn prefetch() -> Kind<Prefetch> {
+    let size = size().map(Prefetch::Size, |prefetch| prefetch.size().unwrap_or(0));
+    [Control::Auto, Control::Paper]
+        .into_iter()
+        .fold(size, |kind, mode| {
+            kind.or_word(mode.name(), Prefetch::Found(mode))
+        })
+}
+
+/// Nothing would ever be done within no time.
+fn some_time() -> Kind<Duration> {
+    time().at_least(Duration::from_millis(1))
+}
+
+/// At no rate nothing plays.
+fn some_rate() -> Kind<BitRate> {
+    bit_rate().at_least(BitRate::from_kbps(1))
+}
+
+fn power_of_two(bytes: &u64, written: &Value) -> Result<(), String> {
+    match bytes.is_power_of_two() {
+        true => Ok(()),
+        false => Err(format!(
+            "{} is not a power of two; write one from 4KiB to 2MiB",
+            written.quoted()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefetch_is_a_size_or_a_controller() {
+        let (rows, mut config) = (knobs(), EngineConfig::default());
+        let mut set = |name, value: &str| rows.set(&mut config, name, &Value::of_word(value));
+        set("prefetch", "auto-paper").expect("a controller");
+        set("prefetch_start", "2MiB").expect("a size");
+        let error = set("prefetch", "automatic").expect_err("neither");
+        assert!(error.contains("auto-paper"), "{error}");
+        assert_eq!(config.control.mode, Control::Paper);
+        assert_eq!(config.control.start_bytes, Some(2 * MIB));
+        rows.set(&mut config, "prefetch", &Value::of_word("6MiB"))
+            .expect("a size");
+        assert_eq!(config.prefetch(), Prefetch::Size(6 * MIB));
+    }
+
+    #[test]
+    fn every_default_is_a_value_that_may_be_written() {
+        let (rows, standard) = (knobs(), EngineConfig::default());
+        let mut text = String::new();
+        rows.write(&mut text, "", &standard);
+        let mut document = headlong_settings::Document::new("x.toml", "", &text);
+        let mut read = EngineConfig {
+            patience: Duration::ZERO,
+            piece_bytes: 0,
+            ..standard
+        };
+        rows.read(&mut document, "", &mut read);
+        assert_eq!(document.finish(read), Ok(standard));
+    }
+}

@@ -1,0 +1,129 @@
+//! Kinds of settings that only a server has: addresses, paths, places of logs, parts of HTTP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use headlong_settings::{Kind, Value, Wrong, quote, text};
+
+use super::settings::{Admin, LogSink};
+
+pub(super) fn address() -> Kind<SocketAddr> {
+    let read = |value: &Value| {
+        let text = value.text().ok_or(Wrong::Unfit)?;
+        text.parse().map_err(|_| {
+            let form = "write it like 127.0.0.1:8080 or [::]:8080";
+            format!("`{text}` is not an address and port; {form}").into()
+        })
+    };
+    let form = "an address and port such as \"127.0.0.1:8080\" or \"[::]:8080\"";
+    Kind::new(form, read, |address: &SocketAddr| {
+        quote(&address.to_string())
+    })
+}
+
+pub(super) fn admin() -> Kind<Admin> {
+    // Without an address it is `off`, which is shown as the word.
+    let from = |admin: &Admin| match admin {
+        Admin::Off => SocketAddr::from(([0, 0, 0, 0], 0)),
+        Admin::Address(address) => *address,
+    };
+    address()
+        .map(Admin::Address, from)
+        .or_word("off", Admin::Off)
+}
+
+pub(super) fn path() -> Kind<PathBuf> {
+    let read = |value: &Value| match value.text() {
+        Some("") => Err("the path is empty; name a file or folder".into()),
+        Some(text) if text.contains('\0') => {
+            Err("the path holds a NUL character; name a file or folder".into())
+        }
+        text => text.map(PathBuf::from).ok_or(Wrong::Unfit),
+    };
+    Kind::new("a path in quotes", read, |path: &PathBuf| {
+        quote(&path.to_string_lossy())
+    })
+}
+
+pub(super) fn sink() -> Kind<LogSink> {
+    let file = path().map(LogSink::File, |sink| match sink {
+        LogSink::File(path) => path.clone(),
+        LogSink::Off | LogSink::Stdout => PathBuf::new(),
+    });
+    file.or_word("stdout", LogSink::Stdout)
+        .or_word("off", LogSink::Off)
+}
+
+/// A text for which `is_good` holds; `wrong` says what it is not, and what to write.
+fn text_that(is_good: fn(&str) -> bool, wrong: &'static str) -> Kind<String> {
+    text().check(move |text, written| match is_good(text) {
+        true => Ok(()),
+        false => Err(format!("{} {wrong}", written.quoted())),
+    })
+}
+
+/// A token of RFC 9110, which names of fields and cookies are.
+fn is_token(text: &str) -> bool {
+    let marks = b"!#$%&'*+-.^_`|~";
+    let is_fit = |b: u8| b.is_ascii_alphanumeric() || marks.contains(&b);
+    !text.is_empty() && text.bytes().all(is_fit)
+}
+
+/// What the value of a field may hold.
+fn is_value(text: &str) -> bool {
+    text.bytes()
+        .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
+}
+
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://");
+    let host = host.or_else(|| text.strip_prefix("http://"));
+    let is_host =
+        |host: &str| is_value(host) && !host.is_empty() && !host.contains(['/', ' ', '*']);
+    text == "*" || host.is_some_and(is_host)
+}
+
+pub(super) fn token() -> Kind<String> {
+    text_that(
+        is_token,
+        "cannot be a name in HTTP; use letters, digits and hyphens",
+    )
+}
+
+pub(super) fn of_query() -> Kind<String> {
+    text_that(
+        |text| !text.is_empty(),
+        "is empty; name a key of the query, or remove it",
+    )
+}
+
+pub(super) fn congestion_control() -> Kind<String> {
+    text_that(
+        is_token,
+        "is not a name; write one such as \"cubic\", or remove it",
+    )
+}
+
+pub(super) fn host() -> Kind<String> {
+    text_that(
+        |text| {
+            let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+            !text.is_empty() && text.chars().all(is_fit)
+        },
+        "is not a host's name; write it like disks.example.org, without a port",
+    )
+}
+
+pub(super) fn field_value() -> Kind<String> {
+    text_that(
+        is_value,
+        "holds characters that no header may; write it like \"max-age=3600\"",
+    )
+}
+
+pub(super) fn origin() -> Kind<String> {
+    text_that(
+        is_origin,
+        "is not an origin; write \"*\", or scheme and host such as \"https://example.org\"",
+    )
+}
