@@ -114,7 +114,10 @@ impl BareCalls {
             setup.queue_depth,
             setup.turnaround,
         );
-        let config: EngineConfig = setup.engine;
+        let config = EngineConfig {
+            request_bytes_max: setup.request_bytes_max,
+            ..setup.engine
+        };
         let mut bare = Bare {
             shard: Shard::new(config)?,
             disk: Disk::new(device, setup.request_bytes_max),

@@ -10,7 +10,7 @@
 //! into a core to decide what happens.
 
 use headlong_drive::{Drive, SECTOR_BYTES};
-use headlong_engine::{RequestId, Shard, Slot};
+use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
 use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
@@ -501,7 +501,10 @@ fn origin(
     let device = Device::new(drive, setup.queue_depth, setup.turnaround);
     Ok(match &setup.server {
         ServerKind::Headlong => {
-            let shard = Shard::new(setup.engine)?;
+            let shard = Shard::new(EngineConfig {
+                request_bytes_max: setup.request_bytes_max,
+                ..setup.engine
+            })?;
             let disk = Disk::new(device, setup.request_bytes_max);
             Box::new(Server::new(shard, disk, layout, setup))
         }

@@ -28,6 +28,9 @@ pub struct EngineConfig {
     /// Whether the device has an arm to move: several reads are then put to it so that it chooses
     /// between their beginnings ([`crate::Opening`]).
     pub has_arm: bool,
+    /// Largest request that the device takes, as the kernel cuts reads (`max_sectors_kb`). No
+    /// setting: whoever makes the shard asks the device.
+    pub request_bytes_max: u64,
     /// Largest run of bytes read as one when jobs merge.
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
@@ -251,6 +254,7 @@ impl Default for EngineConfig {
             outstanding_reads_flash: 16,
             outstanding_bytes_max: 24 * MIB,
             has_arm: true,
+            request_bytes_max: MIB,
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
             ahead_horizon: Duration::from_secs(8),

@@ -27,6 +27,8 @@ pub struct DeviceInfo {
     pub rotational: Option<bool>,
     /// Bytes it holds, all partitions together.
     pub capacity_bytes: u64,
+    /// Largest request that the kernel gives it (`max_sectors_kb`); `None` if it does not say.
+    pub request_bytes_max: Option<u64>,
     /// The file systems on it that were met so far, as files have them in `st_dev`.
     pub st_devs: Vec<u64>,
     /// The roots that lie on it; empty if only a directory mounted below a root does.
@@ -144,7 +146,9 @@ impl Table {
         if let Some(index) = self.position(&disk.name) {
             return index;
         }
-        self.add(disk.name, disk.rotational, disk.capacity_bytes)
+        let index = self.add(disk.name, disk.rotational, disk.capacity_bytes);
+        self.devices[index].request_bytes_max = disk.request_bytes_max;
+        index
     }
 
     /// Adds what the kernel has no name for, under a name that no other device has.
@@ -165,6 +169,7 @@ impl Table {
             name,
             rotational,
             capacity_bytes,
+            request_bytes_max: None,
             st_devs: Vec::new(),
             roots: Vec::new(),
         });

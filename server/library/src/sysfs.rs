@@ -19,6 +19,7 @@ pub(crate) struct Disk {
     pub(crate) name: String,
     pub(crate) rotational: Option<bool>,
     pub(crate) capacity_bytes: u64,
+    pub(crate) request_bytes_max: Option<u64>,
 }
 
 /// The disk below the file system with this `st_dev`, and the byte of the disk at which the file
@@ -37,6 +38,8 @@ pub(crate) fn disk_below(sys: &Path, mountinfo: &str, st_dev: u64) -> Option<(Di
         name: directory.file_name()?.to_str()?.to_string(),
         rotational: number(&directory.join("queue/rotational")).map(|flag| flag != 0),
         capacity_bytes: sectors(&directory.join("size")),
+        request_bytes_max: number(&directory.join("queue/max_sectors_kb"))
+            .map(|kib| kib.saturating_mul(1024)),
     };
     Some((disk, start_bytes))
 }
@@ -110,6 +113,7 @@ pub(crate) mod tests {
             for (index, disk) in ["sdy", "sdz"].into_iter().enumerate() {
                 sys.block(disk, 1 << 20, makedev(8, 16 * index as u32), &[]);
                 fs::write(sys.at(disk).join("queue/rotational"), "1\n").expect("rotational");
+                fs::write(sys.at(disk).join("queue/max_sectors_kb"), "1280\n").expect("requests");
                 sys.partition(disk, 1, 2048, makedev(8, 16 * index as u32 + 1));
                 sys.partition(disk, 2, 4096, makedev(8, 16 * index as u32 + 2));
             }
@@ -169,6 +173,7 @@ pub(crate) mod tests {
         let sdz = Disk {
             name: "sdz".to_string(),
             rotational: Some(true),
+            request_bytes_max: Some(1280 << 10),
             capacity_bytes: 512 << 20,
         };
         assert_eq!((disk, start_bytes), (sdz, 4096 * 512));

@@ -42,8 +42,9 @@ impl Reloader {
         {
             tracing::error!("reload: {error}; the old certificate stays in use");
         }
-        let found = start::names(&self.state.library.devices());
-        let engines = match config.engines_for(&found) {
+        let devices = self.state.library.devices();
+        let found = start::names(&devices);
+        let engines = match start::engines(config, &devices) {
             Ok(engines) => engines,
             Err(errors) => {
                 tracing::error!("reload: {errors}; the old configuration stays in force");

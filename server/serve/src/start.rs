@@ -1,5 +1,6 @@
 //! What the start makes of the configuration: one function for each part of the server.
 
+use headlong_engine::EngineConfig;
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{DeviceInfo, Library, LibraryOptions};
 
@@ -36,7 +37,7 @@ pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
 pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>, RunError> {
     let found = library.devices();
     let names = names(&found);
-    let engines = config.engines_for(&names)?;
+    let engines = engines(config, &found)?;
     for warning in config.warnings(&names) {
         tracing::warn!("{warning}");
     }
@@ -73,6 +74,20 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
         })?);
     }
     Ok(devices)
+}
+
+/// Settings of every device's shard: as configured, and as the device is.
+pub(crate) fn engines(
+    config: &Config,
+    devices: &[DeviceInfo],
+) -> Result<Vec<EngineConfig>, headlong_settings::Mistakes> {
+    let mut engines = config.engines_for(&names(devices))?;
+    for (engine, device) in engines.iter_mut().zip(devices) {
+        if let Some(bytes) = device.request_bytes_max {
+            engine.request_bytes_max = bytes;
+        }
+    }
+    Ok(engines)
 }
 
 /// The devices as the configuration asks for them: by name, and whether they rotate.

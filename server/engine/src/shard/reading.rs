@@ -480,7 +480,7 @@ impl Shard {
             offset: first.offset,
             length,
             slots: slots.clone(),
-            opening: Opening::of(length).filter(|_| may_choose),
+            opening: Opening::of(length, self.config.request_bytes_max).filter(|_| may_choose),
         }));
         let read = OutstandingRead {
             run,
