@@ -221,9 +221,7 @@ impl ConfigError {
     pub const fn reason(self) -> &'static str {
         match self {
             Self::PieceSize => "must be a power of two between 4KiB and 2MiB",
-            Self::Memory => {
-                "must be at least eight times the size of a piece; raise memory or lower piece"
-            }
+            Self::Memory => "must hold at least eight pieces; raise memory or lower piece",
             Self::ReferenceSize | Self::ReadSize => {
                 "must be at least one piece; raise it or lower piece"
             }
