@@ -1,8 +1,8 @@
 //! How long a request travels from who asks for it to the emulated drive, and its answer back.
 //!
-//! A drive hangs on a cable; this one behind a loop device and FUSE, where several threads wake one
-//! another. That takes some hundred microseconds, at time scale k so much k times over of the model's,
-//! and a program that waits for each read before it asks for the next would lose them each time. So they
+//! A real drive is behind a cable; this one is behind a loop device and FUSE, where several threads
+//! wake one another. That takes some hundred microseconds, which at time scale k are k times as much
+//! of model time, and a program that waits for each read would lose them each time. So they
 //! are measured once, while the timing is off, with as little to carry as possible: what carrying the
 //! content takes is learned elsewhere ([`crate::rehearsal`]).
 

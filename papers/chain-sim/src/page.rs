@@ -44,7 +44,7 @@ pub fn text(report: &Report) -> String {
     text.push_str(&first_sizes_table(report).to_markdown());
     if let Some(multiplier) = report.survival.multiplier {
         text.push_str(&format!(
-            "\nWith the chance {} a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
+            "\nWith a probability of {}, a chain of 1 to 200 MB goes on for {multiplier:.2} times its \
              length (published {:.2}).\n",
             report.survival.survival, report.survival.published_multiplier
         ));
@@ -297,7 +297,7 @@ fn survival(report: &Report) -> Section {
     };
     Section::new("How chains go on")
         .text(format!(
-            "With the chance {} a chain between 1 MB and 200 MB goes on for {} times its length \
+            "With a probability of {}, a chain between 1 MB and 200 MB goes on for {} times its length \
              (Eq. 5.3; fitted to every different length; {} from 200 points equally spaced). \
              Published: {}.",
             survival.survival,

@@ -11,30 +11,30 @@ use crate::mistake::Mistakes;
 use crate::simulated::{chosen, threads};
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
-/// Experiments: a server, an emulated drive, generated viewers, and what came of it.
+/// Run experiments: servers on an emulated drive with generated viewers.
 ///
 /// EXPERIMENT is a TOML file; docs/lab/bench.md lists its keys, and experiments/ has some. All
 /// rates and times are of the model, whatever the time scale. Needs root.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Bench {
-    /// One run at one rate
+    /// Make one run at one rate
     ///
     ///   headlong bench run experiments/server-must-win.toml --server nginx --workload sd --rate 25MiB/s
     #[command(verbatim_doc_comment)]
     Run(Run),
-    /// The highest rate that one server serves without failures, by bracketing
+    /// Find the highest rate that one server serves without failures
     ///
     ///   headlong bench search experiments/server-must-win.toml --server headlong --workload hd
     #[command(verbatim_doc_comment)]
     Search(Search),
-    /// That rate for all servers and workloads, with ratios and confidence intervals
+    /// Find that rate for all servers and workloads, with ratios and confidence intervals
     ///
     ///   headlong bench compare experiments/server-must-win.toml --quick
     ///
     /// Exit code 4 if a ratio is below the `at_least` of its baseline.
     #[command(verbatim_doc_comment)]
     Compare(Compare),
-    /// The same experiment on the emulated drive and in virtual time, side by side
+    /// Run the same experiment on the emulated drive and in virtual time, side by side
     ///
     /// Looks for the highest rate without failures of every server in both worlds, and puts beside
     /// each other what happened at the rate that was found on the drive.
@@ -63,7 +63,7 @@ struct Common {
 /// Where results go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Output {
-    /// Print what would be done, with all commands and files, and do nothing
+    /// Print all commands and files; do nothing
     #[arg(long)]
     pub(crate) plan: bool,
     /// Folder of filled drives: filled once, some GB each [default: the user's cache]
@@ -72,7 +72,7 @@ pub(crate) struct Output {
     /// Folder for the records of runs [default: bench-results/NAME]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Do not make runs again whose records are there
+    /// Skip runs that have a record already
     #[arg(long)]
     resume: bool,
     /// The page with charts [default: report.html among the results]
@@ -119,10 +119,10 @@ pub(crate) struct Search {
     /// The first guess [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_start: Option<f64>,
-    /// Most of the sessions that may fail: 0% is the strict rule, libception's is 0.3%
+    /// Share of sessions that may fail: 0% is the strict rule, libception's is 0.3%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     failures: Option<f64>,
-    /// How close to the limit, such as 4%
+    /// How exactly to find the limit, such as 4%
     #[arg(long, value_name = "SHARE", value_parser = share)]
     resolution: Option<f64>,
     /// How often the found rate has to pass, each time with another seed
@@ -200,7 +200,7 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
         ),
         Ending::Missed => (
             EXIT_MISSED,
-            "a ratio is not what it has to be; the table says which",
+            "a ratio is below its `at_least`; the first table says which (\"Holds\": no)",
         ),
     };
     let reasons = vec![reason.to_owned()];

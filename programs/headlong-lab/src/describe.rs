@@ -32,7 +32,7 @@ pub(crate) struct Describe {
     /// One JSON object instead of tables and plots
     #[arg(long)]
     json: bool,
-    /// So many viewers, of a specification of phases
+    /// Number of viewers; for workloads with `model = "phases"` only
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,
     /// Print the text of a preset, to start a specification of one's own from

@@ -23,7 +23,7 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// What `workload fill` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Fill {
-    /// Where to; the root that a server is to serve
+    /// Folder for the files; a server serves it as a root
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// A preset or a TOML file
@@ -31,7 +31,7 @@ pub(crate) struct Fill {
     spec: String,
     #[command(flatten)]
     changes: Changes,
-    /// For so many viewers of a specification of phases, as for generate: its titles are in
+    /// Number of viewers, as for generate; for workloads with `model = "phases"`: titles are in
     /// proportion
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,

@@ -80,11 +80,11 @@ struct Playing {
     /// Seed of the arrivals that --rate draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Leave out of the statistics who comes at the start: 300s, or 500sessions [default: what the
+    /// Leave viewers who come at the start out of the statistics: 300s, or 500sessions [default: what the
     /// trace says, else nothing]
     #[arg(long, value_name = "RAMP")]
     ramp_up: Option<String>,
-    /// Leave out who comes at the end: 60s, or 200sessions [default: as above]
+    /// Leave out viewers who come at the end: 60s, or 200sessions [default: as above]
     #[arg(long, value_name = "RAMP")]
     ramp_down: Option<String>,
     /// All viewers have this bandwidth, instead of that of their class, such as 3.5Mbps
@@ -116,10 +116,10 @@ struct Playing {
     #[arg(long, value_name = "ADDR,...", default_value = "session")]
     source: String,
     /// Accept the result if no more than one request in a hundred left later than this after it
-    /// should have, on the clock on the wall
+    /// should have, in wall time
     #[arg(long, value_name = "TIME", default_value = "1ms")]
     late_max: String,
-    /// Say nothing while it goes on
+    /// Do not show progress
     #[arg(long, short)]
     quiet: bool,
 }

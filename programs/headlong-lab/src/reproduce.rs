@@ -17,7 +17,7 @@ use headlong_units::Duration;
 use crate::bench::{Output, judge, show_plan};
 use crate::simulated::threads;
 
-/// The papers' experiments again, our numbers beside theirs. What needs a drive needs root.
+/// Make published experiments again, with our figures beside the published ones.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Reproduce {
     /// Titles in chunk files or whole (NOSSDAV 2012; thesis 3.5 to 3.7)
@@ -55,7 +55,7 @@ pub(crate) enum Reproduce {
         #[arg(long, value_name = "NAME", conflicts_with = "real",
             value_parser = PossibleValuesParser::new(scenario_names()))]
         scenario: Vec<String>,
-        /// Worlds run at once; as many as there are processors if not given
+        /// Simulations run at once; as many as there are processors if not given
         #[arg(long, value_name = "N", conflicts_with = "real")]
         threads: Option<NonZeroUsize>,
         /// Look for each rate so often, with other viewers each time, and tell the mean: less is left

@@ -67,16 +67,16 @@ enum What {
     Search {
         #[command(flatten)]
         world: WorldArgs,
-        /// Where to begin
+        /// Rate to begin with
         #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
         rate: f64,
         /// How many seeds must pass, from --seed on
         #[arg(long, value_name = "N", default_value_t = 3)]
         seeds: u64,
-        /// How exactly the rate is to be known
+        /// How exactly to find the rate
         #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
         resolution: f64,
-        /// Worlds run at once
+        /// Simulations run at once
         #[arg(long, value_name = "N", default_value = "2")]
         threads: NonZeroUsize,
         /// Print only the result, one line

@@ -41,7 +41,7 @@ pub(crate) struct Simulated {
     /// Folder for the records of runs [default: bench-results/NAME-virtual]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Do not make runs again whose records are there
+    /// Skip runs that have a record already
     #[arg(long)]
     resume: bool,
     /// The page with charts [default: report.html among the results]

@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::characterise::{Characterise, characterise};
 use crate::mistake::Mistakes;
 
-/// Read request logs of any server, and tell what viewers did
+/// Read request logs of any server and report what viewers did
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Trace {
     Chains(Box<Chains>),

@@ -11,13 +11,13 @@ use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
 use crate::phased::{self, LogFiles};
 
-/// Generated viewers: traces of what they ask for, and the files that they ask for.
+/// Generate viewers (traces) and the files that they ask for.
 ///
 /// SPEC is a preset (youtube-sd, youtube-hd, youtube-2011, youtube-2011-2mb, flashstream,
 /// dash-vod, netflix-2014-catalog) or a TOML file; docs/lab/workload.md lists its keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Workload {
-    /// Write a trace: who comes when, and asks for what
+    /// Write a trace: when viewers come and what they ask for
     ///
     /// The same SPEC, seed and options give the same bytes. For example:
     ///
@@ -27,7 +27,7 @@ pub(crate) enum Workload {
     ///   headlong workload generate netflix-2014-catalog --log log.csv --files files.csv
     #[command(verbatim_doc_comment)]
     Generate(Generate),
-    /// Say what a specification or a trace is like, beside what papers say of theirs
+    /// Describe a specification or a trace, with published figures beside it
     ///
     /// Prints the parameters (thesis Tables 3.1 and 3.2), what came of them (Table 3.3), and plots.
     /// For example:
@@ -77,7 +77,7 @@ pub(crate) struct Generate {
     /// 60MiB/s
     #[arg(long, value_name = "RATE")]
     rate: Option<String>,
-    /// Viewers come for so long, such as 15min
+    /// How long viewers keep coming, such as 15min
     #[arg(
         long,
         visible_alias = "duration",
@@ -85,7 +85,7 @@ pub(crate) struct Generate {
         conflicts_with = "sessions"
     )]
     length: Option<String>,
-    /// So many viewers come
+    /// Number of viewers
     #[arg(long, value_name = "COUNT")]
     sessions: Option<u64>,
     /// Another seed is another day with the same titles: other viewers, other choices
@@ -97,12 +97,12 @@ pub(crate) struct Generate {
     /// Viewers have no limit of bandwidth and no delay
     #[arg(long)]
     unthrottled: bool,
-    /// Form of the trace: headlong says everything; httperf, videoperf and thesis are for other
+    /// Format of the trace: headlong has everything; httperf, videoperf and thesis are for other
     /// tools
     #[arg(long, value_name = "NAME", default_value = "headlong")]
     #[arg(value_parser = dialects())]
     dialect: String,
-    /// Where to; - is standard output
+    /// Output file; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Serve folders of titles over HTTP
     Serve(Serving),
-    /// Say what `serve` with the same arguments would do, and whether it could; start nothing
+    /// Check the arguments and the configuration of `serve` and print the settings; start nothing
     Check(Serving),
 }
 
@@ -34,7 +34,7 @@ pub fn command() -> clap::Command {
 /// read together with the file, so that all mistakes are reported at once.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Serving {
-    /// Folders to serve; their trees are the URLs
+    /// Folders to serve; URLs are the paths below them
     #[arg(value_name = "DIR")]
     roots: Vec<PathBuf>,
     /// Configuration in TOML; docs/operate/configuration.md lists the keys
@@ -46,7 +46,7 @@ pub(crate) struct Serving {
     /// Address for metrics, status and the operator's pages, or off
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<String>,
-    /// The whole budget for pieces of files, such as 16GiB
+    /// Memory for video data, all disks together, such as 16GiB
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
     /// Rule for the size of a prefetch: fixed, proportional, square-root, first-grow,
@@ -56,7 +56,7 @@ pub(crate) struct Serving {
     /// Order of a device's jobs: fcfs, elevator, deadline-elevator
     #[arg(long, value_name = "NAME")]
     order: Option<String>,
-    /// The policy's reference size, such as 8MiB, or who finds it: auto, auto-paper
+    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
     #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// For experiments on an emulated drive: run the server's own clocks K times faster

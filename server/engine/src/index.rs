@@ -1,12 +1,12 @@
 //! Where a piece is in memory: a table from its name to its slot.
 //!
 //! The one idea: it is asked several times for each piece that is sent, so a search tree is too
-//! slow, and so is a table that does not fit the processor's cache. An open table twice as long as
-//! there are slots answers in about one look, and holds of a name only what spreads it: whoever asks
-//! knows what is in the slot, and looks there next anyway. Pieces that follow one another, which are
-//! looked for one after the other, are neighbours in it. Its order is seen by nobody, so nothing depends
-//! on it. (A table that marks what was removed would have to stop now and then and go through
-//! all of it.)
+//! slow, and so is a table that does not fit the processor's cache. An open-addressing hash table
+//! with twice as many places as there are slots needs about one probe. It keeps only the hash of a
+//! name; the caller compares the whole name with what the slot holds, which it reads next anyway.
+//! Pieces that follow one another in a file are neighbours in the table, because they are looked up
+//! one after the other. Nobody sees its order, so nothing depends on it. (A table with tombstones
+//! would have to be rebuilt now and then, in one long pause.)
 //!
 //! Invariants: a name is there once; a name is found by walking from its home without passing an
 //! empty place.

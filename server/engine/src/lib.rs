@@ -3,7 +3,7 @@
 //! The one idea: all of it happens in a state machine without I/O. The shell tells it what
 //! happened (`handle_*`, with the time) and does what comes out (`poll_command`,
 //! `poll_event`, `poll_timeout`); it owns the bytes, and the engine deals in tokens for pieces of
-//! memory. So the server, the daemon behind the shim and the simulator run the same decisions.
+//! memory. So the server and the simulator run the same decisions.
 //!
 //! Invariants: no clock, no I/O, no randomness, no dependence on the order of a hash map: the
 //! same calls give the same commands and events, byte for byte. Every table has a bound, and being

@@ -51,7 +51,7 @@ const fn usual_detail(status: Status) -> &'static str {
             "no range lies within the file; content-range gives its size"
         }
         Status::FieldsTooLarge => "the header is too large; send fewer or shorter fields",
-        Status::Unavailable => "the disk is busy with other viewers; try again later",
+        Status::Unavailable => "the file cannot be sent now; try again later",
         Status::GatewayTimeout => "the disk did not answer in time; try again later",
         _ => "the file could not be read; the server's log says why",
     }

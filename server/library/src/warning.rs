@@ -19,6 +19,6 @@ impl Warning {
 
     /// Says it in the log.
     pub(crate) fn log(&self) {
-        tracing::warn!(path = %self.path, reason = %self.reason, "library");
+        tracing::warn!(path = %self.path, "in the library: {}", self.reason);
     }
 }

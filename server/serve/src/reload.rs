@@ -69,7 +69,8 @@ impl Reloader {
         }
         self.state.log.reopen();
         tracing::info!(
-            "reloaded; addresses, roots, memory, piece, state, logs' places, limits, io and time_scale take a restart"
+            "configuration reloaded; changes of listen, admin, roots, memory, piece, state, io, rescan, \
+             revalidate, time_scale, [limits], [tcp] and of log paths need a restart"
         );
     }
 }

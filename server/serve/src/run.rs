@@ -148,7 +148,9 @@ async fn serve(
     };
     tasks::until_told_to_stop(&reloader).await?;
 
-    tracing::info!("draining: replies in progress are finished, nothing new is taken");
+    tracing::info!(
+        "stopping: no new connections; running replies may end within limits.drain_timeout"
+    );
     start::notify(&[sd_notify::NotifyState::Stopping]);
     trigger.drain();
     // Each listener ends its connections within the drain timeout by itself.

@@ -307,14 +307,14 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
     assert_eq!(
         error,
         "F/none cannot be read: No such file or directory (os error 2)\n\
-         F/hello.txt is in no format that is known. Tried:\n  \
+         F/hello.txt is in no known format. Tried:\n  \
          headlong: line 1 is not the shape of a recognised format: hello world\n  \
          combined: line 1 is not the shape of a recognised format: hello world\n  \
          csv: its header is not there: hello world\n  \
          w3c: its header is not there: hello world\n  \
          squid: line 1 is not the shape of a recognised format: hello world\n  \
          json: line 1 is not the shape of a recognised format: hello world\n\
-         Say what it is by --format, or leave it out\n\
+         Name the format with --format, or leave this log out\n\
          F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2"
     );
     let error = take_in(&intake(&[]), &Silent)

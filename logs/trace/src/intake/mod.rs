@@ -333,8 +333,8 @@ pub enum LogError {
     },
     /// Nobody knows what format it is in.
     #[error(
-        "{log} is in no format that is known. Tried:\n{}\nSay what it is by --format, or leave it \
-         out", tried.iter().map(|tried| format!("  {tried}")).collect::<Vec<_>>().join("\n")
+        "{log} is in no known format. Tried:\n{}\nName the format with --format, or leave this \
+         log out", tried.iter().map(|tried| format!("  {tried}")).collect::<Vec<_>>().join("\n")
     )]
     Unknown {
         /// Which.

@@ -15,7 +15,7 @@ pub enum Reason {
     TooLong,
     /// It holds bytes of zero, as a file has where a crash lost its contents.
     Nul,
-    /// It says no moment, or one that cannot be read.
+    /// It has no time, or one that cannot be read.
     BadTime,
     /// It names no file.
     NoFile,
@@ -37,7 +37,7 @@ pub enum Reason {
     ManyRanges,
     /// Its range cannot be read.
     BadRange,
-    /// The reply was 206, but nothing says from which byte on.
+    /// The reply was 206, but the log does not say at which byte it starts.
     UnknownOffset,
     /// The same request is in another file too.
     Repeated,
@@ -112,7 +112,7 @@ impl fmt::Display for Reason {
             Self::Truncated => "the last line, cut off",
             Self::TooLong => "longer than a line may be",
             Self::Nul => "bytes of zero in it",
-            Self::BadTime => "no moment, or one that cannot be read",
+            Self::BadTime => "there is no time, or it cannot be read",
             Self::NoFile => "names no file",
             Self::NoSession => "names neither a session nor an address",
             Self::NoBytes => "does not say how many bytes were sent",
@@ -123,7 +123,9 @@ impl fmt::Display for Reason {
             Self::Status => "answered neither 200 nor 206",
             Self::ManyRanges => "asks for several ranges at once",
             Self::BadRange => "a range that cannot be read",
-            Self::UnknownOffset => "answered 206, but nothing says from which byte on",
+            Self::UnknownOffset => {
+                "status 206 without a start offset; log the Range header ($http_range)"
+            }
             Self::Repeated => "in another file too",
         })
     }

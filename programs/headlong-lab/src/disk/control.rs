@@ -82,7 +82,7 @@ enum FaultKind {
         #[arg(long)]
         seconds: Option<f64>,
     },
-    /// Everything takes so many times as long
+    /// Every request takes this many times as long
     Slow {
         /// 1 is as modelled
         factor: f64,

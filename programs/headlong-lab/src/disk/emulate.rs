@@ -33,7 +33,7 @@ pub(crate) struct Emulating {
     /// part of its addresses [default: the drive's own, or the store's]
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// How many seconds of the drive's pass in one of the wall's
+    /// How many times faster than real time the drive works
     #[arg(long, value_name = "K", default_value = "1")]
     time_scale: String,
     /// Where to mount its file system [default: a directory that goes with the disk]
@@ -77,7 +77,7 @@ pub(crate) struct Emulating {
     /// The first read that touches these bytes fails
     #[arg(long, value_name = "FROM-TO")]
     fail_read_once: Vec<String>,
-    /// Everything takes so many times as long
+    /// Every request takes this many times as long
     #[arg(long, value_name = "FACTOR")]
     slow_down: Option<f64>,
     /// Write a line for every request into this file

@@ -334,7 +334,7 @@ impl DeviceThread {
                 device,
                 ?id,
                 ?stream,
-                "read into memory in use, or of no stream"
+                "a read names memory that is in use, or an unknown stream; it fails"
             );
             self.impossible_reads.push(id);
             return;

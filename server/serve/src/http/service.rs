@@ -376,6 +376,12 @@ fn narrow(nanoseconds: i128) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
+/// What a reply says of a file that is not what it was when it was looked up.
+const CHANGED: &str = "the file has changed, or the server may not read it; \
+                       check its permissions, or try again";
+/// What a reply says of a disk that is not asked any more.
+const OFFLINE: &str = "the disk is out of service; try again later";
+
 /// The reply that says why there is nothing else.
 fn explain(
     none: NoAnswer,
@@ -394,13 +400,15 @@ fn explain(
                 Refusal::Full | Refusal::UnknownStream | Refusal::OutOfBounds => soon,
             };
             let detail = match refusal {
-                Refusal::Offline { .. } => Some("the disk is out of service; try again later"),
-                _ => None,
+                Refusal::Overloaded { .. } => {
+                    "the disk is busy with other viewers; try again later"
+                }
+                Refusal::Offline { .. } => OFFLINE,
+                Refusal::Full => "too many requests wait for the disk; try again later",
+                Refusal::UnknownStream | Refusal::OutOfBounds => CHANGED,
             };
-            (
-                error_reply(Status::Unavailable, method, detail),
-                Some(after),
-            )
+            let reply = error_reply(Status::Unavailable, method, Some(detail));
+            (reply, Some(after))
         }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));
@@ -411,7 +419,12 @@ fn explain(
                     (Status::Unavailable, Some(soon))
                 }
             };
-            (error_reply(status, method, None), after)
+            let detail = match failure {
+                Failure::Changed => Some(CHANGED),
+                Failure::Offline => Some(OFFLINE),
+                _ => None,
+            };
+            (error_reply(status, method, detail), after)
         }
     }
 }
