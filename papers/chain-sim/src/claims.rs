@@ -1,11 +1,17 @@
 //! What the thesis says of the rules beside one another (5.6.3), and what is so here.
 //!
 //! The one idea: its percentages belong to one private log, so each is told beside ours and none is
-//! a goal. The utilisation that the thesis tells is that of the worst drive in its worst minute, a
-//! noisy maximum; every figure is therefore also told for the busiest minute's mean over drives and
-//! for the mean over all time.
+//! a goal; what has to come out again is an order or a sign, which the tolerance says. The
+//! utilisation that the thesis tells is that of the worst drive in its worst minute, a noisy maximum;
+//! every figure is therefore also told for the busiest minute's mean over drives and for the mean
+//! over all time.
+//!
+//! The claims are the lines of `claims.csv`; a claim says which of the figures here it is about.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use headlong_published::{Published, Tolerance};
+use serde::{Deserialize, Serialize};
 
 use crate::point::Point;
 use crate::sweep::Swept;
@@ -14,166 +20,132 @@ use crate::sweep::Swept;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Claim {
     /// What is claimed.
-    pub claim: &'static str,
+    pub claim: String,
     /// Unit of the numbers: `MB`, `%` or `yes/no`, where 1 is yes.
-    pub unit: &'static str,
-    /// The thesis' number.
-    pub published: Option<f64>,
+    pub unit: String,
+    /// The thesis' number, and what has to come out again.
+    #[serde(flatten)]
+    pub published: Published,
     /// By the worst drive in its worst minute, as the thesis has it.
     pub worst: Option<f64>,
     /// By the busiest minute's mean over drives.
     pub busiest: Option<f64>,
     /// By the mean over all time.
     pub mean: Option<f64>,
+    /// The published order that it is a part of, if any.
+    #[serde(skip)]
+    pub order: Option<String>,
 }
 
 type Util = fn(&Point) -> f64;
 
-/// The claims that the points can answer; a claim of which rules are missing has no numbers.
+/// A line of `claims.csv`.
+#[derive(Debug, Deserialize)]
+struct Row {
+    claim: String,
+    unit: String,
+    published: Option<f64>,
+    tolerance: Tolerance,
+    figure: Figure,
+    rule: String,
+    /// Names of rules, with spaces between them; the best of them counts.
+    against: String,
+    /// A size, MB.
+    at: Option<f64>,
+    order: Option<String>,
+}
+
+/// What is looked at; all but sizes and shapes are in per cent more than what it is set against.
+#[derive(Debug, Clone, Copy, Deserialize)]
+enum Figure {
+    /// The size with the least utilisation, MB.
+    #[serde(rename = "best size")]
+    BestSize,
+    /// Whether the least utilisation lies between the smallest and the largest size: 1 for yes.
+    #[serde(rename = "u-shaped")]
+    UShaped,
+    /// The least utilisation.
+    #[serde(rename = "best utilisation")]
+    BestUtilisation,
+    /// Utilisation at the largest size, against the rule's own least.
+    #[serde(rename = "largest size")]
+    LargestSize,
+    /// Memory at the same size.
+    #[serde(rename = "memory at size")]
+    MemoryAtSize,
+    /// Least memory with the other's least utilisation.
+    #[serde(rename = "memory at its utilisation")]
+    MemoryAtUtilisation,
+    /// Least utilisation with the memory of the other's best.
+    #[serde(rename = "utilisation at its memory")]
+    UtilisationAtMemory,
+    /// Utilisation at a size, against the other's least.
+    #[serde(rename = "utilisation against its best")]
+    UtilisationAgainstBest,
+    /// Memory at a size, against that of the other's best.
+    #[serde(rename = "memory against its best")]
+    MemoryAgainstBest,
+    /// Utilisation, mean over sizes.
+    #[serde(rename = "mean utilisation")]
+    MeanUtilisation,
+    /// Memory, mean over sizes.
+    #[serde(rename = "mean memory")]
+    MeanMemory,
+}
+
+impl Row {
+    fn value(&self, swept: &Swept, util: Util) -> Option<f64> {
+        let curve = Curve::new(swept, &self.rule, util);
+        let other = || {
+            let rules = self.against.split(' ');
+            let bests = rules.filter_map(|rule| Curve::new(swept, rule, util).best());
+            bests.min_by(|one, other| one.1.total_cmp(&other.1))
+        };
+        let at = |rule: &str| swept.at(rule, self.at?);
+        let mean = |of: Util| mean_change(swept, (&self.against, &self.rule), of);
+        match self.figure {
+            Figure::BestSize => Some(curve.best()?.0),
+            Figure::UShaped => curve.is_u_shaped(),
+            Figure::BestUtilisation => change(other()?.1, curve.best()?.1),
+            Figure::LargestSize => change(curve.best()?.1, curve.0.last()?.1),
+            Figure::MemoryAtSize => change(at(&self.against)?.mem, at(&self.rule)?.mem),
+            Figure::MemoryAtUtilisation => {
+                let (_, util, mem) = other()?;
+                change(mem, curve.least_mem_at(util)?)
+            }
+            Figure::UtilisationAtMemory => {
+                let (_, util, mem) = other()?;
+                change(util, curve.least_util_within(mem)?)
+            }
+            Figure::UtilisationAgainstBest => change(other()?.1, util(at(&self.rule)?)),
+            Figure::MemoryAgainstBest => change(other()?.2, at(&self.rule)?.mem),
+            Figure::MeanUtilisation => mean(util),
+            Figure::MeanMemory => mean(|point| point.mem),
+        }
+    }
+}
+
+/// The claims; one of which rules are missing has no numbers.
 pub fn claims(swept: &Swept) -> Vec<Claim> {
-    let claim = |claim, unit, published, of: &dyn Fn(Util) -> Option<f64>| Claim {
-        claim,
-        unit,
-        published,
-        worst: of(|point| point.util),
-        busiest: of(|point| point.util_busiest),
-        mean: of(|point| point.util_mean),
-    };
-    let curve = |algorithm, util| Curve::new(swept, algorithm, util);
-    let best = |algorithm| move |util: Util| Some(curve(algorithm, util).best()?.0);
-    let best_against_fixed = |algorithm| {
-        move |util: Util| {
-            change(
-                curve("fixed", util).best()?.1,
-                curve(algorithm, util).best()?.1,
-            )
-        }
-    };
-    let memory_at_fixed = |algorithm| {
-        move |util: Util| {
-            let fixed = curve("fixed", util).best()?;
-            let mem = curve(algorithm, util).least_mem_at(fixed.1)?;
-            change(fixed.2, mem)
-        }
-    };
-    let util_at_fixed = |algorithm| {
-        move |util: Util| {
-            let fixed = curve("fixed", util).best()?;
-            change(fixed.1, curve(algorithm, util).least_util_within(fixed.2)?)
-        }
-    };
-    let memory_at_7 = |algorithm: &'static str| {
-        move |_: Util| change(swept.at("fixed", 7.0)?.mem, swept.at(algorithm, 7.0)?.mem)
-    };
-    let at_16 = |of: fn(&Point, &Point, Util) -> Option<f64>| {
-        move |util: Util| {
-            let fixed = curve("fixed", util).best()?;
-            of(
-                swept.at("fixed", fixed.0)?,
-                swept.at("first-grow-sr", 16.0)?,
-                util,
-            )
-        }
-    };
-    vec![
-        claim("Fixed is best at", "MB", Some(7.0), &best("fixed")),
-        claim(
-            "Fixed is U-shaped: worse at both ends",
-            "yes/no",
-            Some(1.0),
-            &|util| curve("fixed", util).is_u_shaped(),
-        ),
-        claim(
-            "Square-Root is best at",
-            "MB",
-            Some(8.0),
-            &best("square-root"),
-        ),
-        claim(
-            "best utilisation: Square-Root against Fixed",
-            "%",
-            Some(-5.0),
-            &best_against_fixed("square-root"),
-        ),
-        claim(
-            "best utilisation: Proportional against Fixed (the thesis: higher)",
-            "%",
-            None,
-            &best_against_fixed("proportional"),
-        ),
-        claim(
-            "memory at nominal 7 MB: Proportional against Fixed",
-            "%",
-            Some(100.0 * (29.0 / 47.0 - 1.0)),
-            &memory_at_7("proportional"),
-        ),
-        claim(
-            "memory at nominal 7 MB: Square-Root against Fixed",
-            "%",
-            Some(100.0 * (31.0 / 47.0 - 1.0)),
-            &memory_at_7("square-root"),
-        ),
-        claim(
-            "memory at Fixed's best utilisation: Square-Root",
-            "%",
-            Some(-42.0),
-            &memory_at_fixed("square-root"),
-        ),
-        claim(
-            "memory at Fixed's best utilisation: First-Grow-SR",
-            "%",
-            Some(-48.0),
-            &memory_at_fixed("first-grow-sr"),
-        ),
-        claim(
-            "utilisation at the memory of Fixed's best: First-Grow",
-            "%",
-            Some(-5.0),
-            &util_at_fixed("first-grow"),
-        ),
-        claim(
-            "utilisation at the memory of Fixed's best: First-Grow-SR",
-            "%",
-            Some(-10.0),
-            &util_at_fixed("first-grow-sr"),
-        ),
-        claim(
-            "First-Grow is best at",
-            "MB",
-            Some(16.0),
-            &best("first-grow"),
-        ),
-        claim(
-            "First-Grow-SR is best at",
-            "MB",
-            Some(16.0),
-            &best("first-grow-sr"),
-        ),
-        claim(
-            "utilisation of First-Grow-SR at 16 MB against Fixed's best",
-            "%",
-            Some(100.0 * (50.0 / 57.0 - 1.0)),
-            &at_16(|fixed, grown, util| change(util(fixed), util(grown))),
-        ),
-        claim(
-            "memory of First-Grow-SR at 16 MB against Fixed's best",
-            "%",
-            Some(11.0),
-            &at_16(|fixed, grown, _| change(fixed.mem, grown.mem)),
-        ),
-        claim(
-            "First-Grow-SR against First-Grow, utilisation, mean over sizes (nearly identical)",
-            "%",
-            None,
-            &|util| mean_change(swept, util),
-        ),
-        claim(
-            "First-Grow-SR against First-Grow, memory, mean over sizes (less)",
-            "%",
-            None,
-            &|_| mean_change(swept, |point| point.mem),
-        ),
-    ]
+    let mut lines = csv::Reader::from_reader(include_str!("claims.csv").as_bytes());
+    // The file is part of the program, and a test reads it.
+    let rows = lines
+        .deserialize()
+        .map(|row| row.expect("claims.csv is right"));
+    rows.map(|row: Row| Claim {
+        worst: row.value(swept, |point| point.util),
+        busiest: row.value(swept, |point| point.util_busiest),
+        mean: row.value(swept, |point| point.util_mean),
+        claim: row.claim,
+        unit: row.unit,
+        published: Published {
+            value: row.published,
+            source: Cow::Borrowed("thesis 5.6.3"),
+            tolerance: row.tolerance,
+        },
+        order: row.order,
+    })
+    .collect()
 }
 
 /// Per cent by which `now` is more than `then`.
@@ -182,10 +154,11 @@ fn change(then: f64, now: f64) -> Option<f64> {
     percent.is_finite().then_some(percent)
 }
 
-fn mean_change(swept: &Swept, of: Util) -> Option<f64> {
+/// The mean over sizes of what the second rule has more than the first.
+fn mean_change(swept: &Swept, (then, now): (&str, &str), of: Util) -> Option<f64> {
     let changes: Vec<f64> = swept
-        .of("first-grow")
-        .filter_map(|plain| change(of(plain), of(swept.at("first-grow-sr", plain.size)?)))
+        .of(then)
+        .filter_map(|plain| change(of(plain), of(swept.at(now, plain.size)?)))
         .collect();
     (!changes.is_empty()).then(|| changes.iter().sum::<f64>() / changes.len() as f64)
 }

@@ -4,6 +4,7 @@
 //! do not, and a seek for every chain that goes on beyond it; a seek counts as the bytes that could
 //! be moved in its time. The best size has the least cost for its benefit.
 
+use headlong_engine::ChainGrowth;
 use serde::Serialize;
 
 use crate::table::{ChainTable, Class};
@@ -52,9 +53,9 @@ impl FirstSizes {
 /// Thesis Table 5.6.
 const fn published(class: Class) -> u64 {
     match class {
-        Class::OpenAtZero => 1_049_212,
-        Class::ChunkAtZero => 131_073,
-        Class::Later => 2_936_037,
+        Class::OpenAtZero => ChainGrowth::NETFLIX.first_open_at_zero_bytes,
+        Class::ChunkAtZero => ChainGrowth::NETFLIX.first_chunk_at_zero_bytes,
+        Class::Later => ChainGrowth::NETFLIX.first_later_bytes,
     }
 }
 

@@ -196,16 +196,16 @@ fn claims_table(report: &Report) -> Table {
         "All time",
     ]);
     for claim in &report.claims {
-        let cell = |value: Option<f64>| match (value, claim.unit) {
+        let cell = |value: Option<f64>| match (value, claim.unit.as_str()) {
             (None, _) => Cell::Missing,
             (Some(1.0), "yes/no") => "yes".into(),
             (Some(_), "yes/no") => "no".into(),
             (Some(value), _) => Cell::number(value, 1),
         };
         table.push([
-            claim.claim.into(),
-            claim.unit.into(),
-            cell(claim.published),
+            claim.claim.as_str().into(),
+            claim.unit.as_str().into(),
+            cell(claim.published.value),
             cell(claim.worst),
             cell(claim.busiest),
             cell(claim.mean),

@@ -7,11 +7,12 @@
 //! chains.
 
 use headlong_chain_sim::{
-    Algorithm, ChainRow, ChainTable, Point, Report, Settings, SimulationError, Source, Sweep,
-    TableError, Wanted, sections,
+    Algorithm, ChainRow, ChainTable, Claim, Point, Report, Settings, SimulationError, Source,
+    Sweep, TableError, Wanted, sections,
 };
 use headlong_chains::Chain;
 use headlong_engine::Policy;
+use headlong_published::{Beside, Judgement, Published};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_trace::told::Generated;
 use headlong_units::BitRate;
@@ -47,31 +48,18 @@ pub struct Netflix {
     /// Seed.
     pub seed: u64,
     /// What the log is like, beside what was published.
-    pub statistics: Vec<Statistic>,
+    pub statistics: Vec<Beside>,
     /// The orders that were published, and whether they came out again.
     pub orders: Vec<Order>,
     /// The simulation.
     pub simulation: Report,
 }
 
-/// One figure of the log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Statistic {
-    /// What.
-    pub name: String,
-    /// Ours.
-    pub ours: f64,
-    /// The thesis'.
-    pub published: Option<f64>,
-    /// Where it is printed.
-    pub source: &'static str,
-}
-
 /// A published order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Order {
     /// What was published.
-    pub published: &'static str,
+    pub published: String,
     /// What is here.
     pub here: String,
     /// Whether it is so by the busiest minute's mean over drives.
@@ -127,8 +115,7 @@ pub fn netflix(
         sessions.recycle(session);
     }
     let told = log.finish("headlong reproduce netflix");
-    let statistics = figures(&told.observed).into_iter().map(Statistic::of);
-    let statistics = statistics.collect();
+    let statistics = figures(&told.observed).into_iter().map(beside).collect();
     let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
     let source = Source::of(SPECIFICATION, &table, settings);
@@ -148,7 +135,7 @@ pub fn netflix(
         sessions: reproducing.sessions,
         seed: reproducing.seed,
         statistics,
-        orders: orders(&simulation),
+        orders: orders(&simulation.claims),
         simulation,
     })
 }
@@ -158,125 +145,53 @@ fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
-impl Statistic {
-    fn of(figure: Figure) -> Self {
-        Self {
-            name: figure.name,
-            ours: figure.ours,
-            published: figure.published,
-            source: figure.source,
-        }
-    }
+fn beside(figure: Figure) -> Beside {
+    let published = Published {
+        value: figure.published,
+        ..Published::without_number(figure.source)
+    };
+    Beside::new(figure.name, Some(figure.ours), published)
 }
 
-type Util = fn(&Point) -> f64;
-
-/// The published orders (thesis 5.6.3), taken at the steady figures.
-fn orders(report: &Report) -> Vec<Order> {
-    let points = |name: &'static str| report.points.of(name);
-    let best =
-        |name, util: Util| points(name).min_by(|one, other| util(one).total_cmp(&util(other)));
-    let utils: [Util; 2] = [|point| point.util_busiest, |point| point.util_mean];
-    let order = |published, of: &dyn Fn(Util) -> Option<(bool, String)>| {
-        let [busiest, mean] = utils.map(of);
-        let here = [("busiest minute", &busiest), ("all time", &mean)].map(|(name, found)| {
-            let words = found.as_ref().map_or("not simulated", |found| &found.1);
-            format!("{name}: {words}")
-        });
+/// The published orders (thesis 5.6.3), taken at the steady figures: an order holds if all claims
+/// that it is made of do.
+fn orders(claims: &[Claim]) -> Vec<Order> {
+    let mut names: Vec<&str> = claims.iter().filter_map(|c| c.order.as_deref()).collect();
+    names.dedup();
+    // A claim of one order may stand apart from the others.
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|name| seen.insert(*name));
+    let order = |name: &str| {
+        let of = || {
+            claims
+                .iter()
+                .filter(|claim| claim.order.as_deref() == Some(name))
+        };
+        let holds = |value: fn(&Claim) -> Option<f64>| {
+            of().all(|claim| claim.published.judge(value(claim)) == Judgement::Within)
+        };
+        let words = |value: fn(&Claim) -> Option<f64>| {
+            let words = of().map(|claim| match (value(claim), claim.unit.as_str()) {
+                (None, _) => format!("{}: not simulated", claim.claim),
+                (Some(yes), "yes/no") => {
+                    format!("{}: {}", claim.claim, if yes == 1.0 { "yes" } else { "no" })
+                }
+                (Some(value), unit) => format!("{}: {value:.2} {unit}", claim.claim),
+            });
+            words.collect::<Vec<_>>().join(", ")
+        };
         Order {
-            published,
-            here: here.join("; "),
-            holds_busiest: busiest.is_some_and(|found| found.0),
-            holds_mean: mean.is_some_and(|found| found.0),
+            published: name.to_owned(),
+            here: format!(
+                "busiest minute: {}; all time: {}",
+                words(|claim| claim.busiest),
+                words(|claim| claim.mean)
+            ),
+            holds_busiest: holds(|claim| claim.busiest),
+            holds_mean: holds(|claim| claim.mean),
         }
     };
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    vec![
-        order("Fixed is U-shaped, with its minimum near 7 MB", &|util| {
-            let (first, last) = (points("fixed").next()?, points("fixed").last()?);
-            let least = best("fixed", util)?;
-            let is_u = util(first) > util(least) && util(last) > util(least);
-            let is_near = (5.0..=9.0).contains(&least.size);
-            Some((is_u && is_near, format!("least at {} MB", least.size)))
-        }),
-        order(
-            "Square-Root is best near 8 MB and lower than Fixed",
-            &|util| {
-                let (fixed, root) = (best("fixed", util)?, best("square-root", util)?);
-                let is_near = (6.0..=10.0).contains(&root.size);
-                let change = util(root) / util(fixed) - 1.0;
-                let words = format!(
-                    "best at {} MB, {} against Fixed",
-                    root.size,
-                    percent(change)
-                );
-                Some((is_near && change < 0.0, words))
-            },
-        ),
-        order("Proportional's best is no better than Fixed's", &|util| {
-            let change = util(best("proportional", util)?) / util(best("fixed", util)?) - 1.0;
-            Some((change >= 0.0, percent(change)))
-        }),
-        order("Proportional saves as much memory as Square-Root", &|_| {
-            let at = |name| report.points.at(name, 7.0).map(|point| point.mem);
-            let fixed = at("fixed")?;
-            let (flat, root) = (at("proportional")? / fixed, at("square-root")? / fixed);
-            let words = format!("{} and {} of Fixed's at 7 MB", percent(flat), percent(root));
-            Some((flat < 1.0 && flat <= root * 1.02, words))
-        }),
-        order("First-Grow and First-Grow-SR are lowest", &|util| {
-            let others = ["fixed", "proportional", "square-root"];
-            let others = others
-                .iter()
-                .filter_map(|name| Some(util(best(name, util)?)));
-            let least = others.min_by(f64::total_cmp)?;
-            let grown = util(best("first-grow", util)?);
-            let rooted = util(best("first-grow-sr", util)?);
-            let words = format!(
-                "{}, {}; the next {}",
-                percent(grown),
-                percent(rooted),
-                percent(least)
-            );
-            Some((grown < least && rooted < least, words))
-        }),
-        order(
-            "First-Grow and First-Grow-SR keep falling to 16 MB (within 1 %)",
-            &|util| {
-                let falls = |name| {
-                    let (best, last) = (best(name, util)?, points(name).last()?);
-                    Some((best.size, util(last) <= util(best) * 1.01))
-                };
-                let (grown, rooted) = (falls("first-grow")?, falls("first-grow-sr")?);
-                let words = format!("best at {} and {} MB", grown.0, rooted.0);
-                // What lies within a hundredth of the least is as low, and only less steady.
-                Some((
-                    grown.1 && rooted.1 && grown.0 > 8.0 && rooted.0 > 8.0,
-                    words,
-                ))
-            },
-        ),
-        order(
-            "First-Grow-SR is close to First-Grow, with clearly less memory",
-            &|util| {
-                let pairs: Vec<(&Point, &Point)> = points("first-grow")
-                    .filter_map(|grown| {
-                        Some((grown, report.points.at("first-grow-sr", grown.size)?))
-                    })
-                    .collect();
-                let count = pairs.len() as f64;
-                let mean = |of: &dyn Fn(&Point) -> f64| {
-                    let changes = pairs
-                        .iter()
-                        .map(|(grown, rooted)| of(rooted) / of(grown) - 1.0);
-                    changes.sum::<f64>() / count
-                };
-                let (busy, mem) = (mean(&|point| util(point)), mean(&|point| point.mem));
-                let words = format!("utilisation {}, memory {}", percent(busy), percent(mem));
-                Some((busy.abs() < 0.05 && mem < -0.05, words))
-            },
-        ),
-    ]
+    names.into_iter().map(order).collect()
 }
 
 impl Netflix {
@@ -336,7 +251,7 @@ impl Netflix {
         let yes = |holds: bool| Cell::from(if holds { "yes" } else { "no" });
         for order in &self.orders {
             table.push([
-                order.published.into(),
+                order.published.as_str().into(),
                 order.here.clone().into(),
                 yes(order.holds_busiest),
                 yes(order.holds_mean),
@@ -346,26 +261,9 @@ impl Netflix {
     }
 
     fn statistics_table(&self) -> Table {
-        let mut table = Table::new(["What", "Here", "Thesis", "Difference (%)", "Where"]);
+        let mut table = Table::new(Beside::HEADS);
         for statistic in &self.statistics {
-            let number = |value: f64| {
-                let decimals = match value.abs() {
-                    size if size >= 1_000.0 => 0,
-                    size if size >= 10.0 => 1,
-                    _ => 3,
-                };
-                Cell::number(value, decimals)
-            };
-            let published = statistic.published.filter(|value| *value != 0.0);
-            table.push([
-                statistic.name.as_str().into(),
-                number(statistic.ours),
-                statistic.published.map_or(Cell::Missing, number),
-                published.map_or(Cell::Missing, |published| {
-                    Cell::number(100.0 * (statistic.ours / published - 1.0), 1)
-                }),
-                statistic.source.into(),
-            ]);
+            table.push(statistic.cells().map(Cell::from));
         }
         table
     }

@@ -38,7 +38,7 @@ impl Reproduced {
         (sizes.len() > 1).then_some(sizes)
     }
 
-    /// All lines.
+    /// All lines that apply to what was made.
     pub(super) fn judged(&self) -> Vec<Judged> {
         let mut lines = vec![
             self.sizes_within(),
@@ -76,6 +76,8 @@ impl Reproduced {
         }
         lines.push(self.automatic_mean());
         lines.push(self.no_rate_above_the_bound());
+        // What is about scenarios that were not made is no part of the result.
+        lines.retain(|line| line.holds.is_some());
         lines
     }
 
@@ -95,7 +97,9 @@ impl Reproduced {
             found: words.join("; "),
             holds: (!bests.is_empty()).then(|| {
                 let (first, within) = (bests[0].1, bests.iter().all(|(_, s)| (2..=12).contains(s)));
-                within && bests.iter().any(|(_, size)| *size != first)
+                // One size alone is the same everywhere.
+                let varies = bests.len() == 1 || bests.iter().any(|(_, size)| *size != first);
+                within && varies
             }),
         }
     }
@@ -169,7 +173,8 @@ impl Reproduced {
         Judged {
             demanded: "auto is above the best fixed size of the grid on average",
             found: format!("{:.1} % on average", mean * 100.0),
-            holds: (!ratios.is_empty()).then_some(mean > 1.0),
+            // An average over one scenario says nothing of the others.
+            holds: (self.outcomes.len() > 1 && !ratios.is_empty()).then_some(mean > 1.0),
         }
     }
 
@@ -187,5 +192,55 @@ impl Reproduced {
             }),
             holds: largest.map(|(share, _)| share <= 1.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenarios::SCENARIOS;
+    use super::*;
+
+    fn limit(memory: Memory, sizing: Sizing, rate_mib_s: f64) -> Limit {
+        Limit {
+            scenario: SCENARIOS[0].name,
+            memory: super::super::name_of(memory),
+            sizing: sizing.name(),
+            scale: None,
+            size_mib: match sizing {
+                Sizing::Fixed(mib) => Some(mib),
+                _ => None,
+            },
+            rate_mib_s,
+            worlds: 1,
+            records: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn one_scenario_alone_is_judged_by_what_applies_to_it() {
+        let of = |memory| {
+            [(Sizing::Fixed(4), 50.0), (Sizing::Auto, 49.0)]
+                .map(|(sizing, rate)| limit(memory, sizing, rate))
+        };
+        let scenario = SCENARIOS[1];
+        let result = Reproduced {
+            schema: "a schema",
+            is_quick: true,
+            seeds: 1,
+            seconds: 1.0,
+            outcomes: vec![Outcome {
+                scenario,
+                name: scenario.name,
+                limits: [of(Memory::PageCache), of(Memory::Own)].concat(),
+                bound_mib_s: Some(90.0),
+            }],
+            in_action: Vec::new(),
+        };
+        let judged = result.judged();
+        assert!(
+            judged.iter().all(|line| line.holds == Some(true)),
+            "{judged:#?}"
+        );
+        assert_eq!(judged.len(), 4);
     }
 }
