@@ -95,13 +95,9 @@ impl Document {
     pub fn set(&mut self, flag: &str, key: &str, value: Value) {
         let place = Place::Flag(flag.to_owned());
         let (above, name) = key.rsplit_once('.').unwrap_or(("", key));
-        if let Some((above, name)) = above.rsplit_once('.')
-            && !self
-                .tables
-                .iter()
-                .any(|table| table.path == format!("{above}.{name}"))
-        {
-            self.put(above, name, place.clone(), None);
+        if !above.is_empty() && !self.tables.iter().any(|table| table.path == above) {
+            let (outer, table) = above.rsplit_once('.').unwrap_or(("", above));
+            self.put(outer, table, place.clone(), None);
         }
         self.put(above, name, place, Some(value));
     }
