@@ -239,7 +239,10 @@ fn what_is_not_toml_is_told_with_its_line() {
     assert!(message.starts_with("my.toml:2: not TOML: "), "{message}");
     assert!(errors("", &[]).contains("there are no titles; write a table like [title.sd]"));
     let message = errors("[title.a]\ncount = 1\n[[title.b]]\ncount = 1\n", &[]);
-    assert!(message.contains("title.b: is a table; write [title.b]"), "{message}");
+    assert!(
+        message.contains("title.b: is a table; write [title.b]"),
+        "{message}"
+    );
 }
 
 #[test]
