@@ -141,12 +141,17 @@ impl Document {
         matches!(self.places.get(key), Some(Place::Flag(_)))
     }
 
-    /// Where a key was written; the text as a whole if it was not.
+    /// Where a key was written; if it was not, where the table is that it belongs in; or else the
+    /// text as a whole.
     pub fn place(&self, key: &str) -> Place {
-        self.places
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| self.whole.clone())
+        let mut above = Some(key);
+        while let Some(path) = above {
+            if let Some(place) = self.places.get(path) {
+                return place.clone();
+            }
+            above = path.rsplit_once('.').map(|(above, _)| above);
+        }
+        self.whole.clone()
     }
 
     /// The value of `key`, if it was written; nobody else gets it.

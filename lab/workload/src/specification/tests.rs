@@ -150,6 +150,7 @@ share = 0
 ";
     let expected = "\
 my.toml:1: name: `my workload` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
+my.toml:2: title.sd.count: is missing; write how many titles there are
 my.toml:3: title.sd.cuont: unknown key; did you mean `title.sd.count`?
 my.toml:4: title.sd.zipf_alpha: `-1` is out of range; write from 0 to 10
 my.toml:5: title.sd.durations: no curve is called `youtube-2011-durations`; did you mean youtube-2011-duration?; write points like [[0, 0], [60, 0.5], [120, 1]], or one of youtube-2011-duration, youtube-2011-fraction, whole, uniform
@@ -164,8 +165,7 @@ my.toml:16: sessions.arrivals: `random` is unknown; the names are poisson, const
 my.toml:18: viewing.fraction: a fraction lies between 0 and 1
 my.toml:19: viewing.pause: `3` is out of range; write from 0 to 1
 my.toml:21: requests.size: `10 minuets` is no size; write seconds of content like 10s, or bytes like 512KiB
-my.toml:22: network: no class has a share; write share = 1 for one of them
-my.toml: title.sd.count: is missing; write how many titles there are";
+my.toml:22: network: no class has a share; write share = 1 for one of them";
     assert_eq!(errors(text, &[]), expected);
 }
 
