@@ -95,13 +95,9 @@ impl Document {
     pub fn set(&mut self, flag: &str, key: &str, value: Value) {
         let place = Place::Flag(flag.to_owned());
         let (above, name) = key.rsplit_once('.').unwrap_or(("", key));
-        if let Some((above, name)) = above.rsplit_once('.')
-            && !self
-                .tables
-                .iter()
-                .any(|table| table.path == format!("{above}.{name}"))
-        {
-            self.put(above, name, place.clone(), None);
+        if !above.is_empty() && !self.tables.iter().any(|table| table.path == above) {
+            let (outer, table) = above.rsplit_once('.').unwrap_or(("", above));
+            self.put(outer, table, place.clone(), None);
         }
         self.put(above, name, place, Some(value));
     }
@@ -145,12 +141,17 @@ impl Document {
         matches!(self.places.get(key), Some(Place::Flag(_)))
     }
 
-    /// Where a key was written; the text as a whole if it was not.
+    /// Where a key was written; if it was not, where the table is that it belongs in; or else the
+    /// text as a whole.
     pub fn place(&self, key: &str) -> Place {
-        self.places
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| self.whole.clone())
+        let mut above = Some(key);
+        while let Some(path) = above {
+            if let Some(place) = self.places.get(path) {
+                return place.clone();
+            }
+            above = path.rsplit_once('.').map(|(above, _)| above);
+        }
+        self.whole.clone()
     }
 
     /// The value of `key`, if it was written; nobody else gets it.

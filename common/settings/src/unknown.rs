@@ -61,7 +61,10 @@ impl Document {
         if self.families.contains(key) {
             return format!("is a table; write [{key}.NAME] on a line of its own");
         }
-        if self.families.contains(table) && !table.is_empty() || self.is_table(key) {
+        let is_in_table =
+            |known: &String| known.rsplit_once('.').is_some_and(|(of, _)| of == table);
+        let holds_keys = self.known.iter().any(is_in_table);
+        if self.families.contains(table) && !holds_keys || self.is_table(key) {
             return format!("is a table; write [{key}] on a line of its own");
         }
         let root = |key: &str| key.split('.').next().unwrap_or_default().to_owned();

@@ -31,5 +31,5 @@ pub use catalogue::{Catalogue, CatalogueFile, Title, locate};
 pub use curves::Curve;
 pub use form::Form;
 pub use generate::{SessionStream, Workload, generate};
-pub use specification::{Rate, Specification, SpecificationErrors};
+pub use specification::{Mistakes, Rate, Specification};
 pub use trace::{About, Dialect, NetworkClass, Session, Trace, TraceErrors, Warming};

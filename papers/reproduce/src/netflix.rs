@@ -16,7 +16,7 @@ use headlong_published::{Beside, Judgement, Published};
 use headlong_report::{Cell, Page, Section, Table};
 use headlong_trace::told::Generated;
 use headlong_units::BitRate;
-use headlong_workload::SpecificationErrors;
+use headlong_workload::Mistakes;
 use headlong_workload::phased::{Catalogue, Figure, Sessions, Specification, figures};
 use serde::Serialize;
 
@@ -73,7 +73,7 @@ pub struct Order {
 pub enum NetflixError {
     /// The specification is not what it should be.
     #[error("{0}")]
-    Specification(#[from] SpecificationErrors),
+    Specification(#[from] Mistakes),
     /// There are no chains.
     #[error("{0}")]
     Table(#[from] TableError),

@@ -6,18 +6,17 @@
 //! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
 //! exists once; what is read here decides a run, together with the seed, and nothing else does.
 
-mod mistake;
 mod read;
-mod section;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod workloads;
 
-pub(crate) use mistake::suggestion;
-pub use mistake::{Mistake, Mistakes};
+pub use headlong_settings::Mistakes;
 
 use std::collections::BTreeMap;
 
+use headlong_settings::suggestion;
 use headlong_units::{BitRate, Duration};
 use headlong_workload::Form;
 use serde::{Serialize, Serializer};
@@ -171,7 +170,7 @@ pub struct SearchRules {
 }
 
 /// What viewers do.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Workload {
     /// Name of a preset of `headlong workload`, or a file.
     pub preset: String,
@@ -291,6 +290,101 @@ pub struct Cell {
     pub files: FileSet,
 }
 
+impl Default for Experiment {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            about: String::new(),
+            time_scale: 1,
+            seed: 1,
+            repeats: 1,
+            memory: None,
+            drive: DriveSpec {
+                preset: String::new(),
+                size_bytes: None,
+                queue_depth: None,
+            },
+            files: FileSet {
+                catalogue: String::new(),
+                set: Vec::new(),
+                form: Form::default(),
+                file_system: "ext4".to_owned(),
+            },
+            kernel: Kernel::default(),
+            network: Network {
+                congestion_control: "reno".to_owned(),
+                link: None,
+            },
+            phases: Phases {
+                ramp_up: Duration::from_secs(300),
+                measured: Duration::from_secs(300),
+                ramp_down: Duration::from_secs(60),
+            },
+            search: SearchRules {
+                failures_max: 0.0,
+                quality: Quality::default(),
+                step: 0.2,
+                resolution: 0.04,
+                confirm: 1,
+                probes_max: 16,
+            },
+            warm_metadata: true,
+            workloads: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            baselines: Vec::new(),
+        }
+    }
+}
+
+impl Default for Kernel {
+    /// What kernels do by default with hard disks.
+    fn default() -> Self {
+        Self {
+            scheduler: "mq-deadline".to_owned(),
+            read_ahead_kb: 128,
+            max_sectors_kb: None,
+        }
+    }
+}
+
+impl Kernel {
+    /// With what differs.
+    fn with(&self, change: &KernelChange) -> Self {
+        let scheduler = change.scheduler.clone();
+        Self {
+            scheduler: scheduler.unwrap_or_else(|| self.scheduler.clone()),
+            read_ahead_kb: change.read_ahead_kb.unwrap_or(self.read_ahead_kb),
+            max_sectors_kb: change.max_sectors_kb.or(self.max_sectors_kb),
+        }
+    }
+}
+
+impl Default for Nginx {
+    fn default() -> Self {
+        Self {
+            aio_threads: true,
+            threads: 64,
+            workers: 2,
+            sendfile: true,
+            output_buffers: None,
+            directio_bytes: None,
+            directives: String::new(),
+        }
+    }
+}
+
+impl Default for Apache {
+    fn default() -> Self {
+        Self {
+            mmap: true,
+            sendfile: false,
+            workers: 2048,
+            directives: String::new(),
+        }
+    }
+}
+
 impl Experiment {
     /// The named server under the named workload.
     ///
@@ -325,16 +419,10 @@ impl Experiment {
     fn pair(&self, server_name: &str, workload_name: &str) -> Cell {
         let server = self.servers[server_name].clone();
         let workload = self.workloads[workload_name].clone();
-        let change = &server.kernel;
-        let scheduler = change.scheduler.clone();
         Cell {
             workload_name: workload_name.to_owned(),
             server_name: server_name.to_owned(),
-            kernel: Kernel {
-                scheduler: scheduler.unwrap_or_else(|| self.kernel.scheduler.clone()),
-                read_ahead_kb: change.read_ahead_kb.unwrap_or(self.kernel.read_ahead_kb),
-                max_sectors_kb: change.max_sectors_kb.or(self.kernel.max_sectors_kb),
-            },
+            kernel: self.kernel.with(&server.kernel),
             files: FileSet {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use headlong_settings::{Mistakes, Place};
 use headlong_workload::{Catalogue, Specification};
 
-use super::mistake::Mistakes;
 use super::{Experiment, FileSet};
 
 impl Experiment {
@@ -50,7 +50,10 @@ impl Experiment {
         wrong.dedup();
         match wrong.is_empty() {
             true => Ok(()),
-            false => Err(Mistakes::many(file, wrong)),
+            false => {
+                let whole = Place::File(file.display().to_string());
+                Err(Mistakes::at(&whole, wrong))
+            }
         }
     }
 }

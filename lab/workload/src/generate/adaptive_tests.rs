@@ -5,14 +5,14 @@ use headlong_player::Rule;
 
 use super::*;
 use crate::ideal;
-use crate::specification::{Specification, SpecificationErrors};
+use crate::specification::{Mistakes, Specification};
 use crate::summary::TraceSummary;
 use crate::trace::{Session, Trace, Warming};
 use crate::{Dialect, SessionStream, Workload, generate};
 use headlong_player::{AdaptivePlan, Plan};
 use headlong_units::BitRate;
 
-fn read(overrides: &[(&str, &str)]) -> Result<Specification, SpecificationErrors> {
+fn read(overrides: &[(&str, &str)]) -> Result<Specification, Mistakes> {
     let overrides: Vec<_> = overrides
         .iter()
         .map(|(key, value)| (key.to_string(), value.to_string()))

@@ -11,14 +11,16 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 
 use headlong_random::Empirical;
-use headlong_units::{Bytes, Duration, nearest};
+use headlong_settings::{
+    Document, Kind, Mistakes, Place, Value, Wrong, choice, number, quote, seconds, size, text,
+    toml_line, whole,
+};
+use headlong_units::nearest;
 
 use super::specification::{
     Device, Form, Network, Rendition, Specification, Titles, Viewing, Visits,
 };
-use crate::specification::{
-    SESSIONS_MAX, SpecificationErrors, TITLES_MAX, Table, Value, number as as_number,
-};
+use crate::specification::{SESSIONS_MAX, TITLES_MAX, curve, document, read_only};
 use crate::{Curve, preset};
 
 /// What `model` says in a specification of this kind.
@@ -39,7 +41,7 @@ impl Specification {
         source: &str,
         text: &str,
         overrides: &[(String, String)],
-    ) -> Result<Self, SpecificationErrors> {
+    ) -> Result<Self, Mistakes> {
         let base = preset::phased_text(BASE).map(|text| overlay(empty(), BASE, text, &[]));
         let base = base.unwrap_or_else(|| Ok(empty()))?;
         overlay(base, source, text, overrides)
@@ -49,26 +51,22 @@ impl Specification {
     ///
     /// # Errors
     /// If there is none, with the nearest that there is; or if an override is wrong.
-    pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, SpecificationErrors> {
+    pub fn preset(name: &str, overrides: &[(String, String)]) -> Result<Self, Mistakes> {
         if let Some(text) = preset::phased_text(name) {
             return Self::read(name, text, overrides);
         }
-        let mut table = Table::read(name, "", &[]);
         let meant = nearest(name, preset::phased_names());
         let meant = meant.map_or(String::new(), |meant| format!("did you mean {meant}? "));
         let names: Vec<&str> = preset::phased_names().collect();
         let names = names.join(", ");
-        table.wrong(
-            "",
-            format!("no such preset of phases; {meant}they are {names}"),
-        );
-        Err(table.errors)
+        let text = format!("no such preset of phases; {meant}they are {names}");
+        Err(Mistakes::at(&Place::File(name.to_owned()), [text]))
     }
 
     /// Whether a TOML text says that it is a specification of this kind: `model = "phases"`.
     pub fn is_meant(text: &str) -> bool {
-        let mut table = Table::read("", text, &[]);
-        table.text("model").as_deref() == Some(MODEL)
+        let model = document("", text, &[]).take("model");
+        model.is_some_and(|model| model.text() == Some(MODEL))
     }
 
     /// The specification as TOML, which reads back as it was.
@@ -91,24 +89,23 @@ fn overlay(
     source: &str,
     text: &str,
     overrides: &[(String, String)],
-) -> Result<Specification, SpecificationErrors> {
-    let mut table = Table::read(source, text, overrides);
-    let model = table.text("model");
+) -> Result<Specification, Mistakes> {
+    let mut table = document(source, text, overrides);
+    let model = table.get("model", &headlong_settings::text());
     if model.is_some_and(|model| model != MODEL) {
         table.wrong("model", format!("is of another kind; write `{MODEL}`"));
     }
     take_devices(&mut specification, &mut table, text);
     visit(&mut specification, &mut table);
     check(&specification, &mut table);
-    table.reject_unknown();
-    table.errors.or(specification)
+    table.finish(specification)
 }
 
 /// Devices that the text itself tells about replace those of the base; a device of the same name
 /// lends the keys that are not written.
-fn take_devices(specification: &mut Specification, table: &mut Table, text: &str) {
+fn take_devices(specification: &mut Specification, table: &mut Document, text: &str) {
     let names = table.children("device");
-    let own = Table::read("", text, &[]).children("device");
+    let own = document("", text, &[]).children("device");
     let known = |name: &String, devices: &[Device]| devices.iter().any(|d| d.name == *name);
     if own.is_empty() && names.iter().all(|name| known(name, &specification.devices)) {
         return;
@@ -135,7 +132,7 @@ fn take_devices(specification: &mut Specification, table: &mut Table, text: &str
         .collect();
 }
 
-fn check(specification: &Specification, table: &mut Table) {
+fn check(specification: &Specification, table: &mut Document) {
     if specification.devices.is_empty() {
         table.wrong(
             "device",
@@ -325,151 +322,99 @@ fn visit_device(device: &mut Device, keys: &mut impl Keys) {
 const FORMS: [(&str, Form); 2] = [("chunk", Form::Chunk), ("open", Form::Open)];
 const CONTENTS: [(&str, bool); 2] = [("separate", true), ("combined", false)];
 
-impl Table {
-    /// Complains unless `value` is within bounds.
-    fn bounded<T: PartialOrd + core::fmt::Display>(
-        &mut self,
-        key: &str,
-        value: T,
-        (from, to): (T, T),
-    ) -> Option<T> {
-        if value >= from && value <= to {
-            return Some(value);
-        }
-        self.wrong(
-            key,
-            format!("{value} is out of bounds; write {from} to {to}"),
-        );
-        None
+/// Takes what is written, and rightly, to `value`.
+fn take<V: 'static>(document: &mut Document, key: &str, kind: &Kind<V>, value: &mut V) {
+    if let Some(read) = document.get(key, kind) {
+        *value = read;
     }
 }
 
-impl Keys for Table {
+impl Keys for Document {
     fn text(&mut self, key: &str, value: &mut String) {
-        if let Some(text) = Table::text(self, key) {
-            *value = text;
-        }
+        take(self, key, &text(), value);
     }
 
     fn number(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
-        if let Some(number) = Table::number(self, key, from..=to) {
-            *value = number;
-        }
+        take(self, key, &number().between(from, to), value);
     }
 
     fn whole(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
-        let whole = Table::whole(self, key, u64::MAX);
-        if let Some(whole) = whole.and_then(|whole| self.bounded(key, whole, (from, to))) {
-            *value = whole;
-        }
+        take(self, key, &whole().between(from, to), value);
     }
 
     fn bytes(&mut self, key: &str, value: &mut u64, from: u64, to: u64) {
-        let bytes: Option<Bytes> = self.parsed(key);
-        if let Some(bytes) = bytes.and_then(|bytes| self.bounded(key, bytes.0, (from, to))) {
-            *value = bytes;
-        }
+        take(self, key, &size().between(from, to), value);
     }
 
     fn seconds(&mut self, key: &str, value: &mut f64, from: f64, to: f64) {
-        let time: Option<Duration> = self.parsed(key);
-        let time = time.map(|time| time.0 as f64 / 1e9);
-        if let Some(time) = time.and_then(|time| self.bounded(key, time, (from, to))) {
-            *value = time;
-        }
+        take(self, key, &seconds().between(from, to), value);
     }
 
     fn curve(&mut self, key: &str, value: &mut Empirical, from: f64, to: f64) {
-        let curve: Option<Curve> = Table::curve(self, key, true);
-        let Some(law) = curve.map(|curve| curve.law) else {
-            return;
-        };
-        let (least, most) = (law.quantile(0.0), law.quantile(1.0));
-        if least < from || most > to {
-            self.wrong(
-                key,
-                format!("goes from {least} to {most}; values lie from {from} to {to}"),
-            );
-            return;
+        let law = curve(true).check(move |curve, _| {
+            let (least, most) = (curve.law.quantile(0.0), curve.law.quantile(1.0));
+            match least < from || most > to {
+                true => Err(format!(
+                    "goes from {least} to {most}; values lie from {from} to {to}"
+                )),
+                false => Ok(()),
+            }
+        });
+        if let Some(curve) = self.get(key, &law) {
+            *value = curve.law;
         }
-        *value = law;
     }
 
     fn form(&mut self, key: &str, value: &mut Form) {
-        if let Some(form) = self.one_of(key, &FORMS) {
-            *value = form;
-        }
+        take(self, key, &choice(&FORMS), value);
     }
 
     fn content(&mut self, key: &str, is_separate: &mut bool) {
-        if let Some(content) = self.one_of(key, &CONTENTS) {
-            *is_separate = content;
-        }
+        take(self, key, &choice(&CONTENTS), is_separate);
     }
 
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {
-        let weights = self.take_as(key, |value| {
-            let wrong =
-                || "write weights like [1, 0.5, 2], one for each part of the time".to_owned();
-            let Value::List(items) = value else {
-                return Err(format!("is {}; {}", value.kind(), wrong()));
-            };
-            let weights: Vec<f64> = items.iter().map(as_number).collect::<Result<_, _>>()?;
+        let form = "weights like [1, 0.5, 2], one for each part of the time";
+        let weights = read_only(form, |value| {
+            let items = value.items().ok_or(Wrong::Unfit)?;
+            let weights = items.iter().map(|item| number().read(item));
+            let weights: Vec<f64> = weights.collect::<Result<_, _>>()?;
             let sum: f64 = weights.iter().sum();
             let is_good = sum > 0.0 && sum.is_finite() && weights.iter().all(|w| *w >= 0.0);
-            if is_good && weights.len() <= 100_000 {
-                Ok(weights)
-            } else {
-                Err(wrong())
+            match is_good && weights.len() <= 100_000 {
+                true => Ok(weights),
+                false => Err(Wrong::Unfit),
             }
         });
-        if let Some(weights) = weights {
-            *value = weights;
-        }
+        take(self, key, &weights, value);
     }
 
     fn renditions(&mut self, key: &str, value: &mut Vec<Rendition>) {
-        if let Some(renditions) = self.take_as(key, renditions) {
-            *value = renditions;
-        }
+        let form = "[[kbps, share of titles that have it, weight], ...], bit rates ascending";
+        take(self, key, &read_only(form, renditions), value);
     }
 }
 
 /// `[[kbps, share of titles, weight], ...]`.
-fn renditions(value: &Value) -> Result<Vec<Rendition>, String> {
-    let wrong = || {
-        "write [[kbps, share of titles that have it, weight], ...], bit rates ascending".to_owned()
-    };
-    let Value::List(items) = value else {
-        return Err(format!("is {}; {}", value.kind(), wrong()));
-    };
+fn renditions(value: &Value) -> Result<Vec<Rendition>, Wrong> {
+    let items = value.items().ok_or(Wrong::Unfit)?;
     if items.len() > RENDITIONS_MAX {
-        return Err(format!(
-            "has {} bit rates; at most {RENDITIONS_MAX}",
-            items.len()
-        ));
+        let count = items.len();
+        return Err(format!("has {count} bit rates; at most {RENDITIONS_MAX}").into());
     }
-    let one = |item: &Value| match item {
-        Value::List(parts) if parts.len() == 3 => {
-            let (kbps, share) = (as_number(&parts[0])?, as_number(&parts[1])?);
-            let weight = as_number(&parts[2])?;
-            let is_good = (1.0..=1e7).contains(&kbps)
-                && (0.0..=1.0).contains(&share)
-                && (0.0..=1e9).contains(&weight);
-            let kbps = kbps as u32;
-            is_good
-                .then_some(Rendition {
-                    kbps,
-                    titles_share: share,
-                    weight,
-                })
-                .ok_or_else(wrong)
-        }
-        _ => Err(wrong()),
+    let one = |item: &Value| {
+        let Some([kbps, share, weight]) = item.items() else {
+            return Err(Wrong::Unfit);
+        };
+        Ok(Rendition {
+            kbps: number().between(1.0, 1e7).read(kbps)? as u32,
+            titles_share: number().between(0.0, 1.0).read(share)?,
+            weight: number().between(0.0, 1e9).read(weight)?,
+        })
     };
     let all: Vec<Rendition> = items.iter().map(one).collect::<Result<_, _>>()?;
     let is_ascending = all.windows(2).all(|pair| pair[0].kbps < pair[1].kbps);
-    if is_ascending { Ok(all) } else { Err(wrong()) }
+    is_ascending.then_some(all).ok_or(Wrong::Unfit)
 }
 
 /// Writes TOML.
@@ -480,16 +425,7 @@ struct Writer {
 
 impl Writer {
     fn put(&mut self, key: &str, value: &str) {
-        // Writing to a String does not fail.
-        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
-        if section != self.section {
-            self.section = section.to_owned();
-            let _ = match section.split_once('.') {
-                Some((group, name)) => writeln!(self.text, "\n[{group}.{}]", quoted(name)),
-                None => writeln!(self.text, "\n[{section}]"),
-            };
-        }
-        let _ = writeln!(self.text, "{name} = {value}");
+        toml_line(&mut self.text, &mut self.section, key, value);
     }
 
     fn list<T>(&mut self, key: &str, items: &[T], one: impl Fn(&T) -> String) {
@@ -503,25 +439,9 @@ impl Writer {
     }
 }
 
-/// A TOML text.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
 impl Keys for Writer {
     fn text(&mut self, key: &str, value: &mut String) {
-        self.put(key, &quoted(value));
+        self.put(key, &quote(value));
     }
 
     fn number(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
@@ -533,13 +453,13 @@ impl Keys for Writer {
     }
 
     fn bytes(&mut self, key: &str, value: &mut u64, _: u64, _: u64) {
-        self.put(key, &quoted(&format!("{value}B")));
+        self.put(key, &quote(&format!("{value}B")));
     }
 
     fn seconds(&mut self, key: &str, value: &mut f64, _: f64, _: f64) {
         self.put(
             key,
-            &quoted(&format!("{}s", libm::round(*value * 1e6) / 1e6)),
+            &quote(&format!("{}s", libm::round(*value * 1e6) / 1e6)),
         );
     }
 
@@ -551,12 +471,12 @@ impl Keys for Writer {
 
     fn form(&mut self, key: &str, value: &mut Form) {
         let name = FORMS.iter().find(|(_, form)| form == value);
-        self.put(key, &quoted(name.map_or("chunk", |(name, _)| name)));
+        self.put(key, &quote(name.map_or("chunk", |(name, _)| name)));
     }
 
     fn content(&mut self, key: &str, is_separate: &mut bool) {
         let name = CONTENTS.iter().find(|(_, content)| content == is_separate);
-        self.put(key, &quoted(name.map_or("separate", |(name, _)| name)));
+        self.put(key, &quote(name.map_or("separate", |(name, _)| name)));
     }
 
     fn weights(&mut self, key: &str, value: &mut Vec<f64>) {

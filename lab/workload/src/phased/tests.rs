@@ -172,12 +172,12 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
     let errors = Specification::read("mine.toml", text, &[]).expect_err("it is full of mistakes");
     let told = errors.to_string();
     for part in [
-        "mine.toml:3: catalogue.zipf_alfa: unknown key; did you mean catalogue.zipf_alpha?",
-        "mine.toml:4: catalogue.drives: 0 is out of bounds; write 1 to 65535",
-        "mine.toml:5: catalogue.video: write [[kbps, share of titles that have it, weight], ...]",
+        "mine.toml:3: catalogue.zipf_alfa: unknown key; did you mean `catalogue.zipf_alpha`?",
+        "mine.toml:4: catalogue.drives: `0` is out of range; write from 1 to 65535",
+        "mine.toml:5: catalogue.video: a list does not fit; write [[kbps, share of titles that have it, weight], ...]",
         "mine.toml:7: viewing.up_share: is more than 1 together with viewing.down_share",
-        "mine.toml:10: device.x.requests: `lazy` is unknown; write chunk or open",
-        "mine.toml:11: device.x.buffer: 0 is out of bounds; write 1 to 36000",
+        "mine.toml:10: device.x.requests: `lazy` is unknown; the names are chunk, open",
+        "mine.toml:11: device.x.buffer: `0s` is out of range; write from 1s to 10h",
     ] {
         assert!(told.contains(part), "{part}\nis missing in\n{told}");
     }

@@ -2,9 +2,9 @@
 
 use alloc::format;
 
+use headlong_settings::Document;
 use headlong_units::{BitRate, Bytes, Duration};
 
-use super::table::Table;
 use super::{Extent, Rate, RequestSize, SESSIONS_MAX, Specification, TITLES_MAX, TitleGroup};
 use crate::Form;
 
@@ -20,7 +20,7 @@ const BYTES_MAX: u64 = 1 << 40;
 const RENDITIONS_MAX: usize = 64;
 
 /// Complains about everything that does not make sense together.
-pub(super) fn check(specification: &Specification, table: &mut Table) {
+pub(super) fn check(specification: &Specification, table: &mut Document) {
     check_names(specification, table);
     for group in &specification.groups {
         check_group(specification, group, table);
@@ -73,7 +73,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 pub(super) const NAME_RULE: &str = "a name is 1 to 64 letters, digits, - and _, not digits alone";
 
-fn check_names(specification: &Specification, table: &mut Table) {
+fn check_names(specification: &Specification, table: &mut Document) {
     let rule = NAME_RULE;
     if !is_name(&specification.name) {
         table.wrong(
@@ -95,7 +95,7 @@ fn check_names(specification: &Specification, table: &mut Table) {
     }
 }
 
-fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Table) {
+fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Document) {
     let key = |key: &str| format!("title.{}.{key}", group.name);
     if group.count == 0 {
         table.wrong(&key("count"), "is 0; write at least 1, or remove the group");
@@ -165,11 +165,15 @@ fn check_group(specification: &Specification, group: &TitleGroup, table: &mut Ta
 }
 
 /// Whether a group's renditions, if it has any, make sense.
-fn check_renditions(specification: &Specification, group: &TitleGroup, table: &mut Table) -> bool {
+fn check_renditions(
+    specification: &Specification,
+    group: &TitleGroup,
+    table: &mut Document,
+) -> bool {
     let key = format!("title.{}.renditions", group.name);
     if group.renditions.is_empty() {
         // An empty list was meant to be something.
-        if table.is_written(&key) && !table.errors.is_about(&key) {
+        if table.is_written(&key) && !table.mistakes.is_about(&key) {
             let sizes = format!("title.{}.segment_bytes", group.name);
             if !table.is_written(&sizes) {
                 table.wrong(&key, "is empty; write bit rates, upwards, or remove it");
@@ -218,7 +222,7 @@ fn check_renditions(specification: &Specification, group: &TitleGroup, table: &m
     true
 }
 
-fn check_storage(specification: &Specification, table: &mut Table) {
+fn check_storage(specification: &Specification, table: &mut Document) {
     let storage = &specification.storage;
     if let Form::Chunks(chunk) = storage.form {
         if !(BYTES_MIN..=BYTES_MAX).contains(&chunk) {
@@ -241,7 +245,7 @@ fn check_storage(specification: &Specification, table: &mut Table) {
     }
 }
 
-fn check_sessions(specification: &Specification, table: &mut Table) {
+fn check_sessions(specification: &Specification, table: &mut Document) {
     let sessions = &specification.sessions;
     match sessions.extent {
         Extent::Sessions(0) => {
@@ -268,7 +272,7 @@ fn check_sessions(specification: &Specification, table: &mut Table) {
     }
 }
 
-fn check_viewing(specification: &Specification, table: &mut Table) {
+fn check_viewing(specification: &Specification, table: &mut Document) {
     let viewing = &specification.viewing;
     let outside =
         |points: &[(f64, f64)], max| points.iter().any(|point| !(0.0..=max).contains(&point.0));
@@ -294,7 +298,7 @@ fn check_viewing(specification: &Specification, table: &mut Table) {
     }
 }
 
-fn check_open_ended(specification: &Specification, table: &mut Table) {
+fn check_open_ended(specification: &Specification, table: &mut Document) {
     let requests = &specification.requests;
     if !requests.open_ended {
         return;

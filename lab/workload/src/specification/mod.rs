@@ -6,10 +6,8 @@
 //! watches what from [`Viewing`] and the sessions' seed; when, from [`Sessions`].
 
 mod check;
-mod error;
 mod players;
 mod read;
-mod table;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,10 +18,9 @@ use headlong_units::{BitRate, Bytes, Duration};
 
 use crate::{Curve, Form, NetworkClass};
 pub(crate) use check::{bit_rate, request_bytes};
-pub use error::{SpecificationError, SpecificationErrors};
+pub use headlong_settings::Mistakes;
 pub use players::{PlayerKind, player_text};
-pub(crate) use read::number;
-pub(crate) use table::{Table, Value};
+pub(crate) use read::{curve, document, read_only};
 
 /// Most sessions that a trace may have.
 pub const SESSIONS_MAX: u64 = 10_000_000;

@@ -7,8 +7,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use headlong_player::{Make, Shape};
+use headlong_settings::{Document, Value, choice, number};
 
-use super::table::{Table, Value};
 use super::{Specification, check};
 use crate::{Form, make};
 
@@ -53,10 +53,10 @@ const SIMPLE_KEYS: [&str; 6] = [
 ];
 
 /// Reads all kinds of players; the simple one alone if none is written.
-pub(super) fn players(table: &mut Table) -> Vec<PlayerKind> {
+pub(super) fn players(table: &mut Document) -> Vec<PlayerKind> {
     let names = table.children("player");
     if names.is_empty() {
-        let is_written = table.is_written_below("player");
+        let is_written = table.is_written("player");
         let make = player(table, "player", is_written);
         let name = if make.is_some() { "adaptive" } else { "simple" };
         return vec![PlayerKind {
@@ -67,7 +67,7 @@ pub(super) fn players(table: &mut Table) -> Vec<PlayerKind> {
     }
     let kinds = names.into_iter().map(|name| {
         let prefix = format!("player.{name}");
-        let share = table.number(&format!("{prefix}.share"), 0.0..=1e9);
+        let share = table.get(&format!("{prefix}.share"), &number().between(0.0, 1e9));
         PlayerKind {
             make: player(table, &prefix, true),
             share: share.unwrap_or(1.0),
@@ -88,9 +88,9 @@ pub(super) fn players(table: &mut Table) -> Vec<PlayerKind> {
 }
 
 /// One player, unless it is a simple one.
-fn player(table: &mut Table, prefix: &str, is_written: bool) -> Option<Arc<Make>> {
+fn player(table: &mut Document, prefix: &str, is_written: bool) -> Option<Arc<Make>> {
     let kinds = [("adaptive", true), ("simple", false)];
-    let kind = table.one_of(&format!("{prefix}.kind"), &kinds);
+    let kind = table.get(&format!("{prefix}.kind"), &choice(&kinds));
     if kind.unwrap_or(is_written) {
         return Some(Arc::new(make::read(&mut Section { table, prefix })));
     }
@@ -110,20 +110,21 @@ fn player(table: &mut Table, prefix: &str, is_written: bool) -> Option<Arc<Make>
 
 /// Where the words of one player are.
 struct Section<'a> {
-    table: &'a mut Table,
+    table: &'a mut Document,
     prefix: &'a str,
 }
 
 impl make::Source for Section<'_> {
     fn take(&mut self, key: &'static str) -> Option<String> {
         let key = format!("{}.{key}", self.prefix);
-        self.table.take_as(&key, |value| match value {
-            Value::Text(text) => Ok(text.clone()),
-            Value::Whole(number) => Ok(number.to_string()),
-            Value::Number(number) => Ok(number.to_string()),
-            Value::Truth(truth) => Ok(truth.to_string()),
-            other => Err(format!("is {}; write a text or a number", other.kind())),
-        })
+        match self.table.take(&key)? {
+            value @ (Value::List(_) | Value::Other(_)) => {
+                let text = format!("{} does not fit; write a text or a number", value.quoted());
+                self.table.wrong(&key, text);
+                None
+            }
+            value => Some(value.to_word()),
+        }
     }
 
     fn wrong(&mut self, key: &'static str, text: String) {
@@ -145,7 +146,7 @@ impl Specification {
 }
 
 /// Complains about what adaptive players cannot go with.
-pub(super) fn check_players(specification: &Specification, table: &mut Table) {
+pub(super) fn check_players(specification: &Specification, table: &mut Document) {
     for kind in &specification.players {
         if !check::is_name(&kind.name) {
             let text = format!("`{}` is no name; {}", kind.name, check::NAME_RULE);

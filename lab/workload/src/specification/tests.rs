@@ -150,22 +150,22 @@ share = 0
 ";
     let expected = "\
 my.toml:1: name: `my workload` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
-my.toml:3: title.sd.cuont: unknown key; did you mean title.sd.count?
-my.toml:4: title.sd.zipf_alpha: -1 is out of bounds; write 0 to 10
+my.toml:2: title.sd.count: is missing; write how many titles there are
+my.toml:3: title.sd.cuont: unknown key; did you mean `title.sd.count`?
+my.toml:4: title.sd.zipf_alpha: `-1` is out of range; write from 0 to 10
 my.toml:5: title.sd.durations: no curve is called `youtube-2011-durations`; did you mean youtube-2011-duration?; write points like [[0, 0], [60, 0.5], [120, 1]], or one of youtube-2011-duration, youtube-2011-fraction, whole, uniform
-my.toml:6: title.sd.segment_bytes: is a number; write a size like 512KiB
+my.toml:6: title.sd.segment_bytes: `12` has no unit; write a size such as \"2MiB\"
 my.toml:8: title.7.count: `7` is no name; a name is 1 to 64 letters, digits, - and _, not digits alone
 my.toml:8: title.7.count: is 0; write at least 1, or remove the group
-my.toml:9: title.7.weight: is a text; write a number
+my.toml:9: title.7.weight: `heavy` does not fit; write a number such as 0.5, from 0 to 1000000000
 my.toml:11: catalogue.chunk: out of bounds; write 4KiB to 1TiB, or segment, or off
 my.toml:13: sessions.count: contradicts sessions.length; write one of the two
 my.toml:15: sessions.rate: `20` is no rate; write sessions like 2.5/s, or bytes they ask for like 60MiB/s
-my.toml:16: sessions.arrivals: `random` is unknown; write poisson or constant
+my.toml:16: sessions.arrivals: `random` is unknown; the names are poisson, constant
 my.toml:18: viewing.fraction: a fraction lies between 0 and 1
-my.toml:19: viewing.pause: 3 is out of bounds; write 0 to 1
+my.toml:19: viewing.pause: `3` is out of range; write from 0 to 1
 my.toml:21: requests.size: `10 minuets` is no size; write seconds of content like 10s, or bytes like 512KiB
-my.toml: network: no class has a share; write share = 1 for one of them
-my.toml: title.sd.count: is missing; write how many titles there are";
+my.toml:22: network: no class has a share; write share = 1 for one of them";
     assert_eq!(errors(text, &[]), expected);
 }
 
@@ -174,7 +174,7 @@ fn what_does_not_go_together_is_refused() {
     for (overrides, expected) in [
         (
             vec![("title.sd.count", "6000000")],
-            "6000000 is out of bounds; write 0 to 5000000",
+            "`6000000` is out of range; write at most 5000000",
         ),
         (vec![("title.sd.weight", "0")], "every group has weight 0"),
         (
@@ -239,7 +239,10 @@ fn what_is_not_toml_is_told_with_its_line() {
     assert!(message.starts_with("my.toml:2: not TOML: "), "{message}");
     assert!(errors("", &[]).contains("there are no titles; write a table like [title.sd]"));
     let message = errors("[title.a]\ncount = 1\n[[title.b]]\ncount = 1\n", &[]);
-    assert!(message.contains("title.b: unknown key"), "{message}");
+    assert!(
+        message.contains("title.b: is a table; write [title.b]"),
+        "{message}"
+    );
 }
 
 #[test]

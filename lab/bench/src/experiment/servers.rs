@@ -1,0 +1,139 @@
+//! The servers of an experiment: `[server.NAME]` with its kind.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use headlong_serve::config::{Config, Flags};
+use headlong_settings::{Document, Rows, choice, flag, key_part, rate, size, text};
+
+use super::read::{by_name, kernel_rows, known, some};
+use super::{Apache, KernelChange, Nginx, Server, ServerKind, Workload};
+
+#[derive(Clone, Copy, PartialEq)]
+enum KindName {
+    Headlong,
+    Nginx,
+    Apache,
+    Command,
+}
+
+const KINDS: [(&str, KindName); 4] = [
+    ("headlong", KindName::Headlong),
+    ("nginx", KindName::Nginx),
+    ("apache", KindName::Apache),
+    ("command", KindName::Command),
+];
+
+fn nginx_rows() -> Rows<Nginx> {
+    let mut rows = Rows::<Nginx>::default();
+    let aio = choice(&[("threads", true), ("off", false)]);
+    rows.add("aio", aio, |n| &mut n.aio_threads, "");
+    rows.add("threads", some(), |n| &mut n.threads, "");
+    rows.add("workers", some(), |n| &mut n.workers, "");
+    rows.add("sendfile", flag(), |n| &mut n.sendfile, "");
+    rows.add("directio", size().optional(), |n| &mut n.directio_bytes, "");
+    rows.add("directives", text(), |n| &mut n.directives, "");
+    rows
+}
+
+fn apache_rows() -> Rows<Apache> {
+    let mut rows = Rows::<Apache>::default();
+    rows.add("mmap", flag(), |a| &mut a.mmap, "");
+    rows.add("sendfile", flag(), |a| &mut a.sendfile, "");
+    rows.add("workers", some(), |a| &mut a.workers, "");
+    rows.add("directives", text(), |a| &mut a.directives, "");
+    rows
+}
+
+/// All servers; those of no kind are left out, after complaining.
+pub(super) fn servers(
+    document: &mut Document,
+    workloads: &BTreeMap<String, Workload>,
+) -> BTreeMap<String, Server> {
+    let mut all = BTreeMap::new();
+    for name in document.children("server") {
+        let table = format!("server.{name}");
+        let mut kernel = KernelChange::default();
+        kernel_rows().read(document, &format!("{table}.kernel"), &mut kernel);
+        let starts = format!("{table}.rate_start");
+        let rate_start = by_name(document, &starts, &rate());
+        known(document, &starts, rate_start.keys(), workloads);
+        let about = document.get(&format!("{table}.about"), &text());
+        let Some(kind) = server_kind(document, &table) else {
+            // What goes with which kind is unknown.
+            document.below(&table);
+            continue;
+        };
+        let server = Server {
+            kind,
+            kernel,
+            rate_start,
+            about: about.unwrap_or_default(),
+        };
+        all.insert(name, server);
+    }
+    all
+}
+
+fn server_kind(document: &mut Document, table: &str) -> Option<ServerKind> {
+    let key = |key: &str| format!("{table}.{key}");
+    let kind = document.get(&key("kind"), &choice(&KINDS));
+    if kind.is_none() {
+        let text = "is missing; write headlong, nginx, apache or command";
+        document.wrong_too(&key("kind"), text);
+    }
+    Some(match kind? {
+        KindName::Headlong => headlong(document, &key("config")),
+        KindName::Nginx => ServerKind::Nginx(nginx(document, table)),
+        KindName::Apache => {
+            let mut apache = Apache::default();
+            apache_rows().read(document, table, &mut apache);
+            ServerKind::Apache(apache)
+        }
+        KindName::Command => {
+            let words = document.get(&key("command"), &text().list());
+            let words = words.unwrap_or_default();
+            if !words.iter().any(|word| word.contains("{port}")) {
+                let text = "must name its port: write {port} where it belongs, and {root}";
+                document.wrong_too(&key("command"), text);
+            }
+            ServerKind::Command { words }
+        }
+    })
+}
+
+/// The server's own check, before anything is started.
+fn headlong(document: &mut Document, table: &str) -> ServerKind {
+    let mut config = String::new();
+    for (key, value) in document.below(table) {
+        let parts: Vec<String> = key.split('.').map(key_part).collect();
+        config += &format!("{} = {}\n", parts.join("."), value.to_toml());
+    }
+    let flags = Flags {
+        roots: vec!["/".into()],
+        ..Flags::default()
+    };
+    if let Err(mistakes) = Config::from_text(Path::new("config"), &config, &flags) {
+        for mistake in mistakes.iter() {
+            document.wrong(&format!("{table}.{}", mistake.key), &mistake.text);
+        }
+    }
+    ServerKind::Headlong { config }
+}
+
+fn nginx(document: &mut Document, table: &str) -> Nginx {
+    let mut nginx = Nginx::default();
+    nginx_rows().read(document, table, &mut nginx);
+    if !nginx.aio_threads && !document.is_written(&format!("{table}.workers")) {
+        // Workers that block have to be many.
+        nginx.workers = 64;
+    }
+    let buffers = format!("{table}.output_buffers");
+    let number = document.get(&format!("{buffers}.number"), &some());
+    let size = document.get(&format!("{buffers}.size"), &size());
+    if document.is_written(&buffers) && (number.is_none() || size.is_none()) {
+        document.wrong(&buffers, "write both: { number = 2, size = \"512KiB\" }");
+    }
+    nginx.output_buffers = number.zip(size);
+    nginx
+}
