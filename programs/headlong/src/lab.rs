@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn verbs_of_the_other_program_are_told_from_its_own() {
-        let is_for_lab = |line: &str| {
+        let is_handed_over = |line: &str| {
             let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
-            super::is_for_lab(&words)
+            is_for_lab(&words)
         };
         for line in [
             "bench run x.toml",
@@ -133,7 +133,7 @@ mod tests {
             "help disk control",
             "disk help fit",
         ] {
-            assert!(is_for_lab(line), "{line}");
+            assert!(is_handed_over(line), "{line}");
         }
         for line in [
             "",
@@ -144,7 +144,7 @@ mod tests {
             "disk layout /srv",
             "help disk",
         ] {
-            assert!(!is_for_lab(line), "{line}");
+            assert!(!is_handed_over(line), "{line}");
         }
     }
 }
