@@ -3,45 +3,9 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use serde::{Deserialize, Serialize};
+use headlong_disk::{Measurements, SECTOR_BYTES, step_sectors};
 
-use crate::SECTOR_BYTES;
-use crate::hard::{
-    HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, SeekCurve, WriteCacheSpec,
-};
-
-/// What a seek test in the manner of FreeBSD's `diskinfo -t` says about a drive.
-///
-/// Its seek times are those of whole reads of one sector: half a turn of the spindle and the
-/// command's overhead are in them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Measurements {
-    /// Bytes of the drive.
-    pub capacity_bytes: u64,
-    /// Turns per minute; not measured but read off the label. 0 for what does not turn.
-    pub rpm: u32,
-    /// Sequential rates at start, middle and end of the addresses.
-    pub rates: Rates,
-    /// From one end of the addresses to the other, microseconds.
-    pub full_stroke_us: f64,
-    /// Between a quarter and three quarters of the addresses, microseconds.
-    pub half_stroke_us: f64,
-    /// Between a quarter and a half of the addresses, microseconds.
-    pub quarter_stroke_us: f64,
-    /// Steps of some MB upwards, microseconds; depends on the angle between them, so nothing is
-    /// fitted to it.
-    pub short_forward_us: Option<f64>,
-    /// The same downwards, microseconds.
-    pub short_backward_us: Option<f64>,
-}
-
-/// Sectors between one read and the next near to it: 8 MiB, less on a very small drive (step in
-/// FreeBSD's `diskinfo.c`, `speeddisk`).
-pub(crate) fn step_sectors(sectors: u64) -> u64 {
-    let bits = u64::BITS - (sectors / 800).leading_zeros();
-    (1u64 << bits.saturating_sub(1)).min(16_384)
-}
+use crate::hard::{HardDriveSpec, QueueOrder, QueueSpec, ReadCacheSpec, SeekCurve, WriteCacheSpec};
 
 /// The drive that would measure like this.
 ///

@@ -26,13 +26,14 @@ mod spec;
 
 pub use bound::Medium;
 pub use dual::{DualActuator, DualActuatorSpec};
-pub use fit::{Measurements, fit};
+pub use fit::fit;
 pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};
 pub use hard::{
-    HardDrive, HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, SeekCurve, SeekKnot,
+    HardDrive, HardDriveSpec, QueueOrder, QueueSpec, ReadCacheSpec, SeekCurve, SeekKnot,
     WriteCacheSpec,
 };
+pub use headlong_disk::{Direction, Measurements, Phase, Rates, Request, SECTOR_BYTES, Timings};
 pub use presets::{Preset, UnknownPreset, preset, presets};
-pub use probe::{ClosedLoop, Phase, Timings, closed_loop, measure, random_rate, sequential_rate};
-pub use request::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
+pub use probe::{ClosedLoop, closed_loop, measure, random_rate, sequential_rate};
+pub use request::{Completion, Drive, Parts, Refusal, RequestId};
 pub use spec::{DriveSpec, InvalidSpec};

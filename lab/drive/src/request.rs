@@ -2,37 +2,8 @@
 
 use core::fmt;
 
+use headlong_disk::Request;
 use headlong_units::{Duration, Instant};
-
-/// Bytes of a sector: the unit of addresses on every interface, whatever the drive has inside.
-pub const SECTOR_BYTES: u64 = 512;
-
-/// Read or write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// From the medium.
-    Read,
-    /// To the medium.
-    Write,
-}
-
-/// A run of sectors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Request {
-    /// First sector (logical block address in units of [`SECTOR_BYTES`]).
-    pub sector: u64,
-    /// How many; zero is refused.
-    pub sectors: u32,
-    /// Which way.
-    pub direction: Direction,
-}
-
-impl Request {
-    /// First sector behind it.
-    pub const fn end(&self) -> u64 {
-        self.sector.saturating_add(self.sectors as u64)
-    }
-}
 
 /// The caller's name for a request; to be unique among those in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +69,7 @@ impl core::error::Error for Refusal {}
 /// `handle_timeout` when `poll_timeout` says so. A completion comes out when time has reached its
 /// end, not before, because what the drive does next may depend on what arrives until then.
 pub trait Drive: fmt::Debug + Send {
-    /// Sectors of [`SECTOR_BYTES`].
+    /// Sectors of [`headlong_disk::SECTOR_BYTES`].
     fn capacity_sectors(&self) -> u64;
     /// Most requests it takes at once.
     fn queue_depth(&self) -> usize;

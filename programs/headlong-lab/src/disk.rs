@@ -1,18 +1,15 @@
 //! `headlong disk`: drives that are not there, and what is known about those that are.
 
+mod answer;
 mod control;
 mod emulate;
-mod layout;
-mod layout_page;
+mod fit;
 mod probe;
-mod probe_page;
-
-use std::io::{ErrorKind, Write as _};
-use std::path::Path;
 
 use clap::Subcommand;
+use headlong_survey::{LayingOut, Probing};
 
-use crate::mistake::Mistakes;
+use answer::{mistake, print, told};
 
 /// What to do with a disk.
 #[derive(Debug, Subcommand)]
@@ -26,7 +23,7 @@ pub(crate) enum DiskCommand {
     /// Shows where each title below a folder lies on its disk, how far files are torn apart, and
     /// which titles lie out of the order in which they were made. Positions are sectors of 512 bytes
     /// (LBA) from the start of the whole disk. Nothing is read but where files lie.
-    Layout(layout::LayingOut),
+    Layout(LayingOut),
     /// Measure a drive or a model of one, and fit a model to it
     ///
     /// Measures a drive like FreeBSD's diskinfo -t: rates at the start, in the middle and at the end
@@ -42,7 +39,12 @@ pub(crate) enum DiskCommand {
     /// like those of sequential ones (flashstream 3.1: Kullback-Leibler divergence below 0.1, 640
     /// writes each of 0.5 to 128 MiB). That destroys what is on a real device, and writes more than
     /// 300 GiB; --region and --writes make it less.
-    Probe(probe::Probing),
+    Probe(Probing),
+    /// Fit a model to what `disk probe` measured
+    ///
+    /// Reads the measurements, an object of JSON, from standard input, and prints the model.
+    /// `headlong disk probe` calls it for the model of a device.
+    Fit(fit::Fitting),
 }
 
 /// Does it.
@@ -50,48 +52,8 @@ pub(crate) fn disk(command: &DiskCommand) -> anyhow::Result<()> {
     match command {
         DiskCommand::Emulate(emulating) => emulate::emulate(emulating),
         DiskCommand::Control(controlling) => control::control(controlling),
-        DiskCommand::Layout(laying_out) => layout::layout(laying_out),
+        DiskCommand::Layout(laying_out) => headlong_survey::layout(laying_out).map_err(told),
         DiskCommand::Probe(probing) => probe::probe(probing),
+        DiskCommand::Fit(fitting) => fit::fit(fitting),
     }
-}
-
-/// A mistake of the operator's, for the exit code that is for those.
-fn mistake(text: impl ToString) -> anyhow::Error {
-    Mistakes(vec![text.to_string()]).into()
-}
-
-/// What is wrong with a file that is to be written later: its folder is not there.
-fn check_folder(flag: &str, path: &Path) -> Option<String> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let problem = match (folder.is_dir(), path.is_dir()) {
-        (true, false) => return None,
-        (true, true) => "is a folder; name a file",
-        (false, _) => "is in no folder that exists",
-    };
-    Some(format!("{flag}: {} {problem}", path.display()))
-}
-
-/// Prints a result.
-fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads had enough: not a failure of ours.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
-}
-
-/// The command line as it was typed, for a page that says where its figures are from.
-fn command_line() -> String {
-    let quoted = |word: std::ffi::OsString| {
-        let word = word.to_string_lossy().into_owned();
-        match word.contains(|c: char| c.is_whitespace() || "'\"\\$`&|;<>()*?".contains(c)) {
-            true => format!("'{}'", word.replace('\'', "'\\''")),
-            false => word,
-        }
-    };
-    let words: Vec<String> = std::env::args_os().skip(1).map(quoted).collect();
-    format!("headlong {}", words.join(" "))
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use headlong_serve::config::{Config, Flags, Mistakes};
 
+use headlong_survey::{LayingOut, Probing};
+
 use crate::lab;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -21,13 +23,32 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Check the arguments and the configuration of `serve` and print the settings; start nothing
     Check(Serving),
+    /// Look at disks and measure them; with headlong-lab, emulate them
+    #[command(subcommand)]
+    Disk(DiskCommand),
+}
+
+/// What to do with a disk that is there.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiskCommand {
+    /// Show where files and titles lie on their disk
+    Layout(LayingOut),
+    /// Measure a drive; with headlong-lab, also a model of one, and fit a model to it
+    Probe(Probing),
 }
 
 /// The command line as clap knows it, with the verbs of `headlong-lab` in the help and among what
 /// a mistyped verb may have meant.
 pub fn command() -> clap::Command {
-    let lab = lab::VERBS.map(|(verb, about)| clap::Command::new(verb).about(about));
-    Args::command().subcommands(lab)
+    let of_lab = |verbs: &[(&'static str, &'static str)]| {
+        let verbs = verbs.iter();
+        let verbs = verbs.map(|(verb, about)| clap::Command::new(*verb).about(*about));
+        verbs.collect::<Vec<_>>()
+    };
+    let disk = |disk: clap::Command| disk.subcommands(of_lab(&lab::DISK_VERBS));
+    Args::command()
+        .mut_subcommand("disk", disk)
+        .subcommands(of_lab(&lab::VERBS))
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

@@ -3,16 +3,18 @@
 //! So every verb is written `headlong VERB`, and who only serves needs only this program.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+
+use headlong_disk::Measurements;
 
 /// The other program.
 const PROGRAM: &str = "headlong-lab";
 
 /// Its verbs, each with what `headlong --help` says of it.
-pub(crate) const VERBS: [(&str, &str); 7] = [
-    ("disk", "Emulate, measure and look at disks"),
+pub(crate) const VERBS: [(&str, &str); 6] = [
     (
         "workload",
         "Make workloads: catalogues, sessions, and the files they watch",
@@ -30,13 +32,35 @@ pub(crate) const VERBS: [(&str, &str); 7] = [
     ("trace", "Read request logs: reports, chains, tables"),
 ];
 
+/// Its verbs below `disk`; the others are of this program.
+pub(crate) const DISK_VERBS: [(&str, &str); 3] = [
+    (
+        "emulate",
+        "Make a block device that takes as long as a modelled drive",
+    ),
+    (
+        "control",
+        "Tell a running emulated disk what to do, or ask it",
+    ),
+    ("fit", "Fit a model to what `disk probe` measured"),
+];
+
 /// Whether the command line (without the program's name) is for the other program.
 pub(crate) fn is_for_lab(words: &[OsString]) -> bool {
-    let is_verb = |word: &OsString| VERBS.iter().any(|(verb, _)| word == OsStr::new(verb));
+    let is_one_of = |verbs: &[(&str, &str)], word: Option<&OsString>| {
+        word.is_some_and(|word| verbs.iter().any(|(verb, _)| word == OsStr::new(verb)))
+    };
+    let words = match words {
+        [first, rest @ ..] if first == OsStr::new("help") => rest,
+        words => words,
+    };
     match words {
-        [first, second, ..] if first == OsStr::new("help") => is_verb(second),
-        [first, ..] => is_verb(first),
-        [] => false,
+        [disk, below @ ..] if disk == OsStr::new("disk") => {
+            // `disk help emulate` is help, too.
+            let is_help = below.first().is_some_and(|word| word == OsStr::new("help"));
+            is_one_of(&DISK_VERBS, below.get(usize::from(is_help)))
+        }
+        words => is_one_of(&VERBS, words.first()),
     }
 }
 
@@ -54,6 +78,34 @@ pub(crate) fn become_lab(words: &[OsString]) -> anyhow::Error {
     anyhow::anyhow!("{} cannot be started: {error}", path.display())
 }
 
+/// A model of a disk from what was measured, made by the other program; says why if there is none.
+pub(crate) fn fit(name: &str, measured: &Measurements) -> Option<String> {
+    let why = match find() {
+        None => format!("{PROGRAM} is neither beside this program nor in PATH"),
+        Some(path) => match fit_by(&path, name, measured) {
+            Ok(output) if output.status.success() => return String::from_utf8(output.stdout).ok(),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_string(),
+            Err(error) => format!("{}: {error}", path.display()),
+        },
+    };
+    eprintln!("headlong: no model is fitted: {why}");
+    None
+}
+
+fn fit_by(path: &Path, name: &str, measured: &Measurements) -> io::Result<Output> {
+    let mut child = Command::new(path)
+        // A name may begin with a dash.
+        .args(["disk", "fit", "--", name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(input) = child.stdin.take() {
+        serde_json::to_writer(input, measured)?;
+    }
+    child.wait_with_output()
+}
+
 /// Beside this program, else in the path.
 fn find() -> Option<PathBuf> {
     let own = std::env::current_exe().ok();
@@ -62,4 +114,37 @@ fn find() -> Option<PathBuf> {
     let folders = beside.into_iter().chain(std::env::split_paths(&path));
     let mut files = folders.map(|folder| folder.join(PROGRAM));
     files.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_of_the_other_program_are_told_from_its_own() {
+        let is_handed_over = |line: &str| {
+            let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+            is_for_lab(&words)
+        };
+        for line in [
+            "bench run x.toml",
+            "help trace",
+            "disk emulate",
+            "help disk control",
+            "disk help fit",
+        ] {
+            assert!(is_handed_over(line), "{line}");
+        }
+        for line in [
+            "",
+            "serve",
+            "help",
+            "disk",
+            "disk probe emulate",
+            "disk layout /srv",
+            "help disk",
+        ] {
+            assert!(!is_handed_over(line), "{line}");
+        }
+    }
 }

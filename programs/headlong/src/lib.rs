@@ -16,9 +16,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use args::command;
-use args::{Args, Command};
+use args::{Args, Command, DiskCommand};
 use clap::FromArgMatches as _;
 use headlong_serve::config::Mistakes;
+use headlong_survey::{Probing, SurveyError, probe_page};
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
 const EXIT_USAGE: u8 = 64;
@@ -29,7 +30,7 @@ const EXIT_FAILURE: u8 = 2;
 pub fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if lab::is_for_lab(&words) {
-        return failed(&lab::become_lab(&words));
+        return failed(lab::become_lab(&words));
     }
     let parsed = command()
         .try_get_matches()
@@ -46,15 +47,30 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Disk(DiskCommand::Layout(laying_out)) => {
+            headlong_survey::layout(&laying_out).map_err(Into::into)
+        }
+        Command::Disk(DiskCommand::Probe(probing)) => {
+            if probing.is_of_model() {
+                return failed(lab::become_lab(&words));
+            }
+            probe(&probing).map_err(Into::into)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
+        Err(error) => failed(error),
     }
 }
 
+/// `headlong disk probe` of a device.
+fn probe(probing: &Probing) -> Result<(), SurveyError> {
+    probing.check()?;
+    headlong_survey::probe(probing, probing.device()?, &lab::fit, &probe_page)
+}
+
 /// Prints an error and gives its exit code.
-fn failed(error: &anyhow::Error) -> ExitCode {
+fn failed(error: anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     // An error that cannot be printed changes the exit code all the same.
     if let Some(errors) = error.downcast_ref::<Mistakes>() {
@@ -63,6 +79,19 @@ fn failed(error: &anyhow::Error) -> ExitCode {
         }
         return ExitCode::from(EXIT_USAGE);
     }
+    let mistakes = error
+        .downcast::<SurveyError>()
+        .map(SurveyError::into_mistakes);
+    let error = match mistakes {
+        Ok(Ok(mistakes)) => {
+            for mistake in mistakes {
+                let _ = writeln!(stderr, "headlong: {mistake}");
+            }
+            return ExitCode::from(EXIT_USAGE);
+        }
+        Ok(Err(error)) => error.into(),
+        Err(error) => error,
+    };
     let _ = writeln!(stderr, "headlong: {error}");
     ExitCode::from(EXIT_FAILURE)
 }

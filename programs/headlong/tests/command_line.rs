@@ -143,3 +143,36 @@ fn a_reader_who_had_enough_is_no_failure() {
         (Some(0), String::new())
     );
 }
+
+#[test]
+fn disks_are_looked_at_without_the_other_program() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lonely = folder.path().join("headlong");
+    fs::copy(env!("CARGO_BIN_EXE_headlong"), &lonely).expect("copied");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&lonely);
+        let command = command.args(args).env("PATH", "").stdin(Stdio::null());
+        command.output().expect("the binary starts")
+    };
+    for (args, code, words) in [
+        (&["disk", "layout", "/no/such"][..], 64, "/no/such"),
+        (&["disk", "probe", "/no/such"], 64, "/no/such"),
+        (
+            &["disk", "probe", "/dev/null", "--settle", "101"],
+            64,
+            "--settle",
+        ),
+        (
+            &["disk", "probe", "wd-red-wd10efrx"],
+            2,
+            "is part of headlong-lab",
+        ),
+        (&["disk", "emulate"], 2, "is part of headlong-lab"),
+    ] {
+        let output = run(args);
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(words), "{args:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}

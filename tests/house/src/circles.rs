@@ -54,9 +54,9 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/vdisk/src/device.rs",
     ],
     &[
-        "lab/vdisk/src/layout.rs",
-        "lab/vdisk/src/layout/compare.rs",
-        "lab/vdisk/src/layout/walk.rs",
+        "server/survey/src/layout.rs",
+        "server/survey/src/layout/compare.rs",
+        "server/survey/src/layout/walk.rs",
     ],
     &[
         "lab/workload/src/ideal.rs",
@@ -113,13 +113,6 @@ pub const REMAINING: &[&[&str]] = &[
         "programs/headlong-lab/src/describe.rs",
         "programs/headlong-lab/src/fill.rs",
         "programs/headlong-lab/src/workload.rs",
-    ],
-    &[
-        "programs/headlong-lab/src/disk.rs",
-        "programs/headlong-lab/src/disk/layout.rs",
-        "programs/headlong-lab/src/disk/layout_page.rs",
-        "programs/headlong-lab/src/disk/probe.rs",
-        "programs/headlong-lab/src/disk/probe_page.rs",
     ],
     &[
         "programs/headlong-lab/src/simulate.rs",

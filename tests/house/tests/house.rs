@@ -58,6 +58,33 @@ fn every_dependency_is_used() {
     pass(dependencies::unused(&members, &sources()));
 }
 
+/// What only measuring and proving needs: an operator's program is small without it.
+const NOT_FOR_OPERATORS: [&str; 6] = [
+    "parquet",
+    "zstd",
+    "csv",
+    "fuser",
+    "headlong-drive",
+    "headlong-vdisk",
+];
+
+#[test]
+fn the_operator_s_program_holds_nothing_of_the_lab() {
+    let operator = tree(&root(), "headlong").expect("cargo tree answers");
+    let lab = tree(&root(), "headlong-lab").expect("cargo tree answers");
+    for package in NOT_FOR_OPERATORS.map(str::to_string) {
+        assert!(
+            lab.contains(&package),
+            "headlong-lab does not link {package} any more; take it from this list"
+        );
+        assert!(
+            !operator.contains(&package),
+            "headlong links {package}; `cargo tree --package headlong --invert {package}` says why; \
+             move what needs it to headlong-lab"
+        );
+    }
+}
+
 #[test]
 fn pure_crates_are_made_of_pure_crates() {
     let pure = pure_crates();

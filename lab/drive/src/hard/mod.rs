@@ -26,7 +26,7 @@ use headlong_units::{Duration, Instant};
 
 use self::arm::{Arm, Target};
 pub use self::seek::{SeekCurve, SeekKnot};
-pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, Rates, ReadCacheSpec, WriteCacheSpec};
+pub use self::spec::{HardDriveSpec, QueueOrder, QueueSpec, ReadCacheSpec, WriteCacheSpec};
 use self::write_cache::WriteCache;
 use crate::{Completion, Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
 

@@ -2,21 +2,10 @@
 
 use alloc::string::String;
 
+use headlong_disk::Rates;
 use serde::{Deserialize, Serialize};
 
 use super::seek::SeekCurve;
-
-/// Rates of reading on and on, switches of heads and cylinders included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rates {
-    /// At the lowest addresses, bytes per second.
-    pub outer_bytes_per_s: u64,
-    /// In the middle of the addresses, bytes per second.
-    pub middle_bytes_per_s: u64,
-    /// At the highest addresses, bytes per second.
-    pub inner_bytes_per_s: u64,
-}
 
 /// Which of the queued requests is next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

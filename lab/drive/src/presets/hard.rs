@@ -2,9 +2,11 @@
 
 use alloc::string::ToString;
 
+use crate::Measurements;
+use crate::Rates;
 use crate::dual::DualActuatorSpec;
-use crate::fit::{Measurements, assumed, fit};
-use crate::hard::{HardDriveSpec, Rates, ReadCacheSpec, SeekCurve, WriteCacheSpec};
+use crate::fit::{assumed, fit};
+use crate::hard::{HardDriveSpec, ReadCacheSpec, SeekCurve, WriteCacheSpec};
 use crate::spec::DriveSpec;
 
 fn megabytes_per_s(outer: u64, middle: u64, inner: u64) -> Rates {

@@ -11,11 +11,12 @@
 //! writes until it is used up; so each run may be preceded by as many writes of its own kind as
 //! bring the drive into the state that lasts ([`WritePlan::settle`]).
 
-use headlong_drive::{Direction, Request, SECTOR_BYTES};
+use headlong_disk::{Direction, Request, SECTOR_BYTES};
 use headlong_random::Generator;
 use headlong_stats::kl_divergence;
 
-use super::{ProbeError, Target};
+use super::error::ProbeError;
+use super::target::Target;
 
 /// Writes of the pass that fills the region, in sectors: 1 MiB.
 const FILL_SECTORS: u64 = 2048;

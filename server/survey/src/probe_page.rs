@@ -3,15 +3,16 @@
 use headlong_report::{Cell, Page, Section, Series, Table, divergence_by_size, latency_cdf};
 use headlong_stats::Cdf;
 use headlong_units::Bytes;
-use headlong_vdisk::probe::BlockSizes;
 
-use super::command_line;
-use super::layout::people;
-use super::probe::{Probe, phase_name, rates_mb, times_ms};
+use crate::decimal_bytes::decimal_bytes;
+use crate::output::command_line;
+use crate::probe::BlockSizes;
+use crate::probe_report::{Probe, phase_name, rates_mb, times_ms};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-pub(super) fn page(probe: &Probe) -> Page {
+/// The page.
+pub fn page(probe: &Probe) -> Page {
     let measured = &probe.seeks.measured;
     let mut figures = Table::new(["Figure", "MB/s", "ms"]);
     for (name, rate) in rates_mb(measured) {
@@ -24,14 +25,14 @@ pub(super) fn page(probe: &Probe) -> Page {
         true => format!("{} rpm", measured.rpm),
         false => "does not turn".to_string(),
     };
-    let lead = format!("{}: {}, {turning}.", probe.kind, people(probe.bytes));
+    let lead = format!("{}: {}, {turning}.", probe.kind, decimal_bytes(probe.bytes));
     let mut page = Page::new(format!("Probe of {}", probe.name))
         .lead(lead)
         .section(seeks(probe).table(figures).command(command_line()));
     if let Some(blocks) = &probe.blocks {
         page = page.section(block_sizes(blocks, probe.threshold));
     }
-    if let Some((_, model)) = &probe.model {
+    if let Some(model) = &probe.model {
         let text = "A drive that would measure like this; what cannot be seen from outside is assumed. \
                     `headlong disk emulate` takes it as a drive.";
         page = page.section(Section::new("Model").text(text).command(model.as_str()));

@@ -1,9 +1,8 @@
 //! A model, measured in virtual time.
 
 use headlong_drive::{Drive, DriveSpec, Request, RequestId};
+use headlong_survey::probe::{ProbeError, Target};
 use headlong_units::{Duration, Instant};
-
-use super::{ProbeError, Target};
 
 /// Most wake-ups until one request has ended. A model that needs more has lost it.
 const STEPS_MAX: usize = 1_000_000;
@@ -66,5 +65,44 @@ impl Target for ModelTarget {
             self.drive.handle_timeout(self.now);
         }
         Err(self.failed(&request, "it never ends"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_drive::{Phase, fit, measure, preset};
+    use headlong_survey::probe::test_seeks;
+
+    #[test]
+    fn a_model_measures_as_its_own_core_says() {
+        let spec = preset("wd-red-wd10efrx").expect("a preset");
+        let mut target = ModelTarget::new(&spec);
+        let mut said = Vec::new();
+        let rpm = spec.rpm().expect("it turns");
+        let test = test_seeks(&mut target, spec.name(), rpm, &mut |phase| said.push(phase));
+        let test = test.expect("measured");
+        assert_eq!(said, Phase::ALL);
+        assert_eq!(test.measured, measure(&spec));
+        assert_eq!(test.phases[0].1.len(), 250);
+    }
+
+    #[test]
+    fn the_model_fitted_to_a_measurement_measures_the_same() {
+        let spec = preset("wd-red-wd10efrx").expect("a preset");
+        let measured = measure(&spec);
+        let fitted = DriveSpec::HardDrive(fit("fitted", &measured));
+        let again = measure(&fitted);
+        for (first, second) in [
+            (measured.full_stroke_us, again.full_stroke_us),
+            (measured.half_stroke_us, again.half_stroke_us),
+            (measured.quarter_stroke_us, again.quarter_stroke_us),
+            (
+                measured.rates.middle_bytes_per_s as f64,
+                again.rates.middle_bytes_per_s as f64,
+            ),
+        ] {
+            assert!((first / second - 1.0).abs() < 0.05, "{first} {second}");
+        }
     }
 }

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use headlong_report::{Cell, Table};
-use headlong_units::Bytes;
-use headlong_vdisk::layout::{Divergence, Layout, LayoutError, TitleLayout, TitleRule};
 use serde_json::json;
 
-use super::{check_folder, layout_page, mistake, print};
+use crate::decimal_bytes::decimal_bytes;
+use crate::error::SurveyError;
+use crate::layout::{Layout, TitleLayout, TitleRule};
+use crate::layout_page::page;
+use crate::layout_tables::{table, tell_apart};
+use crate::output::{check_folder, print};
 
 /// Most fragmented titles and outliers that are listed.
 const LISTED_MAX: usize = 10;
@@ -20,7 +22,7 @@ Examples:
   headlong disk layout /srv/videos
   headlong disk layout /srv/whole --beside /srv/chunked --report layout.html
   headlong disk layout /srv/videos --json | jq '.layout.titles[] | select(.is_outlier) | .name'")]
-pub(crate) struct LayingOut {
+pub struct LayingOut {
     /// Folder that holds titles
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -60,28 +62,32 @@ impl From<Rule> for TitleRule {
 }
 
 /// Looks and tells.
-pub(crate) fn layout(laying_out: &LayingOut) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If a folder cannot be looked at, or a page cannot be written.
+pub fn layout(laying_out: &LayingOut) -> Result<(), SurveyError> {
     let report = laying_out.report.as_deref();
     if let Some(problem) = report.and_then(|path| check_folder("--report", path)) {
-        return Err(mistake(problem));
+        return Err(SurveyError::mistake(problem));
     }
-    let look = |directory| Layout::of(directory, laying_out.titles.into()).map_err(told);
+    let look = |directory| Layout::of(directory, laying_out.titles.into());
     let first = look(&laying_out.directory)?;
     let second = laying_out.beside.as_deref().map(look).transpose()?;
     let apart = match &second {
-        Some(second) => Some(first.divergence_from(second).map_err(told)?),
+        Some(second) => Some(first.divergence_from(second)?),
         None => None,
     };
     if let Some(path) = &laying_out.report {
-        let page = layout_page::page(&first, second.as_ref(), apart.as_ref());
-        page.write(path).map_err(mistake)?;
+        page(&first, second.as_ref(), apart.as_ref())
+            .write(path)
+            .map_err(SurveyError::mistake)?;
     }
     if laying_out.json {
         let beside = second.as_ref().map(
             |second| json!({ "summary": second.summary(), "layout": second, "divergence": apart }),
         );
         let all = json!({ "summary": first.summary(), "layout": first, "beside": beside });
-        return print(&format!("{all}\n"));
+        return Ok(print(&format!("{all}\n"))?);
     }
     let mut text = tell(&first, laying_out.all);
     if let (Some(second), Some(apart)) = (&second, &apart) {
@@ -90,14 +96,7 @@ pub(crate) fn layout(laying_out: &LayingOut) -> anyhow::Result<()> {
         text.push('\n');
         text.push_str(&tell_apart(apart));
     }
-    print(&text)
-}
-
-fn told(error: LayoutError) -> anyhow::Error {
-    match error.is_mistake() {
-        true => mistake(error),
-        false => error.into(),
-    }
+    Ok(print(&text)?)
 }
 
 /// What a layout comes to, and what is remarkable in it.
@@ -108,7 +107,7 @@ fn tell(layout: &Layout, all: bool) -> String {
         layout.directory.display(),
         summary.titles,
         summary.files,
-        people(summary.bytes),
+        decimal_bytes(summary.bytes),
         layout.device,
         layout.device_sectors,
     );
@@ -118,7 +117,7 @@ fn tell(layout: &Layout, all: bool) -> String {
         "  {} files in more than one extent; {} titles in one run; {} per run",
         summary.fragmented_files,
         summary.contiguous_titles,
-        people(summary.bytes_per_run as u64),
+        decimal_bytes(summary.bytes_per_run as u64),
     );
     let _ = writeln!(
         text,
@@ -172,83 +171,4 @@ fn tell(layout: &Layout, all: bool) -> String {
         }
     }
     text
-}
-
-pub(super) fn table<'a>(titles: impl Iterator<Item = &'a TitleLayout>) -> Table {
-    let heads = [
-        "Title",
-        "Bytes",
-        "Files",
-        "Runs",
-        "Mean LBA",
-        "Out of sequence (LBA)",
-    ];
-    let mut table = Table::new(heads);
-    for title in titles {
-        table.push([
-            title.name.as_str().into(),
-            title.bytes.into(),
-            title.files.len().into(),
-            title.runs.into(),
-            title
-                .mean_lba
-                .map_or(Cell::Missing, |lba| Cell::number(lba, 0)),
-            Cell::number(title.out_of_sequence_lba, 0),
-        ]);
-    }
-    table
-}
-
-pub(super) fn tell_apart(apart: &Divergence) -> String {
-    format!(
-        "Titles of one name lie {:.0} sectors apart on average ({:.2} % of the disk): {} compared, {} \
-         outliers not counted, {} titles in one folder only\n",
-        apart.mean_lba,
-        apart.share * 100.0,
-        apart.titles.len() as u64 - apart.outliers,
-        apart.outliers,
-        apart.unmatched,
-    )
-}
-
-/// Bytes as people read them, to three digits.
-pub(super) fn people(bytes: u64) -> String {
-    let units = ["B", "KB", "MB", "GB", "TB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    match unit {
-        0 => Bytes(bytes).to_string(),
-        _ => format!(
-            "{value:.*} {}",
-            if value < 9.995 {
-                2
-            } else {
-                usize::from(value < 99.95)
-            },
-            units[unit]
-        ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_read_three_digits() {
-        for (bytes, text) in [
-            (999, Bytes(999).to_string()),
-            (1_000, "1.00 KB".into()),
-            (52_428_800, "52.4 MB".into()),
-            (999_600_000, "1.00 GB".into()),
-            (1_000_204_886_016, "1.00 TB".into()),
-            (146_815_737_856, "147 GB".into()),
-        ] {
-            assert_eq!(people(bytes), text);
-        }
-    }
 }

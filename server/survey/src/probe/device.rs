@@ -5,12 +5,13 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use headlong_drive::{Direction, Request, SECTOR_BYTES};
+use headlong_disk::{Direction, Request, SECTOR_BYTES};
 use headlong_random::Generator;
 use headlong_units::Duration;
 use rustix::fs::{OFlags, major, minor};
 
-use super::{ProbeError, Target};
+use super::error::ProbeError;
+use super::target::Target;
 
 /// Alignment of memory and of requests to files: no device has larger blocks than a page.
 const ALIGNMENT: usize = 4096;

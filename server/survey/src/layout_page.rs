@@ -2,15 +2,16 @@
 
 use headlong_report::{Axis, Chart, Page, Section, Series, disk_layout};
 use headlong_stats::Cdf;
-use headlong_vdisk::layout::{Divergence, Layout};
 
-use super::command_line;
-use super::layout::{people, table, tell_apart};
+use crate::decimal_bytes::decimal_bytes;
+use crate::layout::{Divergence, Layout};
+use crate::layout_tables::{table, tell_apart};
+use crate::output::command_line;
 
 /// Most titles listed on a page.
 const LISTED_MAX: usize = 100;
 
-pub(super) fn page(first: &Layout, second: Option<&Layout>, apart: Option<&Divergence>) -> Page {
+pub(crate) fn page(first: &Layout, second: Option<&Layout>, apart: Option<&Divergence>) -> Page {
     let layouts: Vec<&Layout> = [Some(first), second].into_iter().flatten().collect();
     let names: Vec<String> = layouts
         .iter()
@@ -70,11 +71,11 @@ fn details(name: &str, layout: &Layout) -> Section {
          run; a run holds {} on average. {} titles are out of sequence by more than 1 % of the disk.",
         summary.titles,
         summary.files,
-        people(summary.bytes),
+        decimal_bytes(summary.bytes),
         layout.device,
         summary.fragmented_files,
         summary.contiguous_titles,
-        people(summary.bytes_per_run as u64),
+        decimal_bytes(summary.bytes_per_run as u64),
         summary.outliers,
     );
     let remarkable = layout

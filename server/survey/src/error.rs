@@ -1,0 +1,43 @@
+//! What can go wrong when a disk is looked at.
+
+use std::io;
+
+use crate::layout::LayoutError;
+use crate::probe::ProbeError;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SurveyError {
+    /// What the command line asks for cannot be; each is one line.
+    #[error("{}", .0.join("\n"))]
+    Mistakes(Vec<String>),
+    /// A disk cannot be measured.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
+    /// Titles cannot be found.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The result cannot be printed.
+    #[error(transparent)]
+    Print(#[from] io::Error),
+}
+
+impl SurveyError {
+    /// One mistake.
+    pub(crate) fn mistake(text: impl ToString) -> Self {
+        Self::Mistakes(vec![text.to_string()])
+    }
+
+    /// The mistakes, one a line, if the arguments are at fault and not the machine.
+    ///
+    /// # Errors
+    /// The error itself, if they are not.
+    pub fn into_mistakes(self) -> Result<Vec<String>, Self> {
+        match self {
+            Self::Mistakes(mistakes) => Ok(mistakes),
+            Self::Probe(error) if error.is_mistake() => Ok(vec![error.to_string()]),
+            Self::Layout(error) if error.is_mistake() => Ok(vec![error.to_string()]),
+            other => Err(other),
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! `headlong disk probe`: what a drive can do, measured from outside.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headlong_disk::{Measurements, Phase, SECTOR_BYTES};
+use headlong_stats::Cdf;
+use headlong_units::Bytes;
+use serde_json::{Value, json};
+
+use crate::decimal_bytes::decimal_bytes;
+use crate::error::SurveyError;
+use crate::output::{check_folder, print};
+use crate::probe::{
+    BlockSize, BlockSizes, DeviceTarget, ProbeError, SeekTest, Target, WritePlan, find_block_size,
+    test_seeks,
+};
+
+/// What a label most often says, for a drive that does not tell.
+const RPM_USUAL: u32 = 7200;
+/// Reads from one end of the addresses to the other that take less than this, in microseconds, moved
+/// no arm, whatever the kernel says of a disk that is a file or somebody else's machine.
+const ARM_US: f64 = 1_500.0;
+
+/// What to measure, and what to make of it.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  headlong disk probe /dev/sdb --report sdb.html -o sdb.toml
+  headlong disk probe wd-red-wd10efrx
+  headlong disk probe sdb.toml --json
+  headlong disk probe /dev/nvme1n1 --write --yes-destroy-data --region 64GiB --writes 200")]
+pub struct Probing {
+    /// A block device, a file on one, the name of a preset, or a file that describes a drive (its
+    /// name ends in .toml)
+    #[arg(value_name = "DEV|PRESET|FILE.toml")]
+    drive: String,
+    /// Turns per minute, as on the drive's label [default: what the drive says, else 7200]
+    #[arg(long, value_name = "RPM", value_parser = clap::value_parser!(u32).range(60..=100_000))]
+    rpm: Option<u32>,
+    /// Also find the optimal block size for writing; destroys what is on a real device
+    #[arg(long)]
+    write: bool,
+    /// Yes, what is on the device may be destroyed
+    #[arg(long, requires = "write")]
+    yes_destroy_data: bool,
+    /// How much of the device to write to, from its start [default: all of it]
+    #[arg(long, value_name = "SIZE")]
+    region: Option<Bytes>,
+    /// Writes of each size, in order and again at random; at least 200, or chance alone makes a
+    /// divergence of the threshold's size
+    #[arg(long, value_name = "N", default_value = "640", value_parser = clap::value_parser!(u32).range(200..=100_000))]
+    writes: u32,
+    /// Before each run, writes of its own kind over this share of what is written to: how an SSD with
+    /// flash to spare comes into the state that lasts [default: 1 for a model, 0 for a device, as in
+    /// the paper]
+    #[arg(long, value_name = "SHARE")]
+    settle: Option<f64>,
+    /// Distributions with a divergence below this are alike, in nats
+    #[arg(long, value_name = "NATS", default_value = "0.1")]
+    threshold: f64,
+    /// Print figures and model as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write the fitted model to this file
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Probe {
+    pub(crate) name: String,
+    /// What it is, in words.
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: u64,
+    pub(crate) turns: bool,
+    /// Whether nobody knew how often it turns.
+    is_rpm_guessed: bool,
+    pub(crate) seeks: SeekTest,
+    pub(crate) blocks: Option<BlockSizes>,
+    pub(crate) threshold: f64,
+    /// A model fitted to it, in TOML.
+    pub(crate) model: Option<String>,
+}
+
+/// Something to be measured, and what is known of it before.
+pub struct Subject {
+    /// What it is called.
+    pub name: String,
+    /// What it is, in words.
+    pub kind: &'static str,
+    /// Where requests go.
+    pub target: Box<dyn Target>,
+    /// Whether it turns, if that is known.
+    pub rotational: Option<bool>,
+    /// Turns per minute, if known.
+    pub rpm: Option<u32>,
+    /// Whether the block size for writing is looked for without being asked for.
+    pub finds_blocks: bool,
+    /// Writes before each run if the options do not say how many, as a share of the region.
+    pub settle: f64,
+}
+
+/// Makes a model of a disk, in TOML, from its name and what was measured. `None` if there is nobody
+/// to make one.
+pub type Fit<'a> = &'a dyn Fn(&str, &Measurements) -> Option<String>;
+
+impl Probing {
+    /// What is to be measured, as it was written.
+    pub fn drive(&self) -> &str {
+        &self.drive
+    }
+
+    /// Whether a model is meant: a path is a device or a file; anything else is a preset.
+    pub fn is_of_model(&self) -> bool {
+        let name = self.drive.as_str();
+        name.ends_with(".toml") || !(name.contains('/') || Path::new(name).exists())
+    }
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// If it may not be opened, or written to without `--yes-destroy-data`.
+    pub fn device(&self) -> Result<Subject, SurveyError> {
+        let name = self.drive.as_str();
+        if self.write && !self.yes_destroy_data {
+            return Err(SurveyError::mistake(format!(
+                "--write destroys what is on {name}; if that is meant, say so with --yes-destroy-data"
+            )));
+        }
+        let path = Path::new(name);
+        let target = match self.write {
+            true => DeviceTarget::open_for_writing(path),
+            false => DeviceTarget::open(path),
+        }?;
+        let facts = target.facts().clone();
+        Ok(Subject {
+            name: match &facts.model {
+                Some(model) => format!("{name} ({model})"),
+                None => name.to_string(),
+            },
+            kind: "measured by the clock",
+            target: Box::new(target),
+            rotational: facts.rotational,
+            rpm: facts.rpm,
+            finds_blocks: false,
+            settle: 0.0,
+        })
+    }
+
+    /// Checks what can be checked before a minute of measuring.
+    ///
+    /// # Errors
+    /// All mistakes in the options.
+    pub fn check(&self) -> Result<(), SurveyError> {
+        let mut mistakes = Vec::new();
+        if !(self.threshold > 0.0 && self.threshold.is_finite()) {
+            mistakes.push(format!("--threshold: {} is not above 0", self.threshold));
+        }
+        if let Some(settle) = self.settle
+            && !(0.0..=100.0).contains(&settle)
+        {
+            mistakes.push(format!("--settle: {settle} is not between 0 and 100"));
+        }
+        for (flag, path) in [("--report", &self.report), ("--output", &self.output)] {
+            mistakes.extend(path.as_deref().and_then(|path| check_folder(flag, path)));
+        }
+        match mistakes.is_empty() {
+            true => Ok(()),
+            false => Err(SurveyError::Mistakes(mistakes)),
+        }
+    }
+}
+
+/// Measures, and prints and writes what the options ask for. The page is made by `page`.
+///
+/// # Errors
+/// If a request fails, the disk cannot be measured, or a file cannot be written.
+pub fn probe(
+    probing: &Probing,
+    subject: Subject,
+    fit: Fit<'_>,
+    page: &dyn Fn(&Probe) -> headlong_report::Page,
+) -> Result<(), SurveyError> {
+    let probe = measure(probing, subject, fit)?;
+    if let Some(path) = &probing.report {
+        page(&probe).write(path).map_err(SurveyError::mistake)?;
+    }
+    print(&match probing.json {
+        true => format!("{}\n", to_json(&probe)),
+        false => tell(&probe, probing.output.is_none()),
+    })?;
+    // Last, so that what was measured is not lost with a model that cannot be had.
+    match &probing.output {
+        Some(path) => write_model(&probe, path),
+        None => Ok(()),
+    }
+}
+
+fn write_model(probe: &Probe, path: &Path) -> Result<(), SurveyError> {
+    let Some(text) = &probe.model else {
+        let why = match probe.turns {
+            true => "no model was fitted",
+            false => "only models of disks that turn can be fitted",
+        };
+        return Err(SurveyError::mistake(format!(
+            "--output: {why}; {} was not written",
+            path.display()
+        )));
+    };
+    fs::write(path, text)
+        .map_err(|error| SurveyError::mistake(format!("{}: {error}", path.display())))
+}
+
+fn measure(probing: &Probing, mut subject: Subject, fit: Fit<'_>) -> Result<Probe, ProbeError> {
+    let (name, target) = (subject.name, &mut *subject.target);
+    let bytes = target.sectors() * SECTOR_BYTES;
+    let known_rpm = probing.rpm.or(subject.rpm);
+    let rpm = known_rpm.unwrap_or(RPM_USUAL);
+    let mut seeks = test_seeks(target, &name, rpm, &mut |phase| {
+        eprintln!("headlong: {name}: {}", phase_name(phase));
+    })?;
+    let has_arm = seeks.measured.full_stroke_us > ARM_US;
+    let turns = has_arm && subject.rotational != Some(false);
+    if !turns {
+        seeks.measured.rpm = 0;
+    }
+    let blocks = match subject.finds_blocks || probing.write {
+        true => Some(blocks(
+            probing,
+            target,
+            &name,
+            probing.settle.unwrap_or(subject.settle),
+        )?),
+        false => None,
+    };
+    let model = match turns {
+        true => fit(&name, &seeks.measured),
+        false => None,
+    };
+    Ok(Probe {
+        name,
+        kind: subject.kind,
+        bytes,
+        turns,
+        is_rpm_guessed: turns && known_rpm.is_none(),
+        seeks,
+        blocks,
+        threshold: probing.threshold,
+        model,
+    })
+}
+
+fn blocks(
+    probing: &Probing,
+    target: &mut dyn Target,
+    name: &str,
+    settle: f64,
+) -> Result<BlockSizes, ProbeError> {
+    let bytes = target.sectors() * SECTOR_BYTES;
+    let region_bytes = probing.region.map_or(bytes, |region| region.0.min(bytes));
+    let plan = WritePlan {
+        writes: probing.writes,
+        threshold: probing.threshold,
+        settle,
+        ..WritePlan::of_paper(region_bytes)
+    }
+    .within(bytes);
+    eprintln!(
+        "headlong: {name}: {} will be written",
+        decimal_bytes(plan.bytes())
+    );
+    find_block_size(target, name, &plan, &mut |bytes| match bytes {
+        0 => eprintln!(
+            "headlong: {name}: filling {}",
+            decimal_bytes(plan.region_bytes)
+        ),
+        bytes => eprintln!("headlong: {name}: writes of {}", Bytes(bytes)),
+    })
+}
+
+pub(crate) fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::FullStroke => "full stroke",
+        Phase::HalfStroke => "half stroke",
+        Phase::QuarterStroke => "quarter stroke",
+        Phase::ShortForward => "short steps forward",
+        Phase::ShortBackward => "short steps backward",
+        Phase::Outer => "rate at the start",
+        Phase::Middle => "rate in the middle",
+        Phase::Inner => "rate at the end",
+    }
+}
+
+/// Each time of the seek test with its name, in milliseconds.
+pub(crate) fn times_ms(measured: &Measurements) -> Vec<(&'static str, f64)> {
+    let short = |time: Option<f64>| time.unwrap_or(f64::NAN);
+    let times = [
+        (Phase::FullStroke, measured.full_stroke_us),
+        (Phase::HalfStroke, measured.half_stroke_us),
+        (Phase::QuarterStroke, measured.quarter_stroke_us),
+        (Phase::ShortForward, short(measured.short_forward_us)),
+        (Phase::ShortBackward, short(measured.short_backward_us)),
+    ];
+    let named = times
+        .into_iter()
+        .map(|(phase, us)| (phase_name(phase), us / 1000.0));
+    named.filter(|(_, ms)| ms.is_finite()).collect()
+}
+
+/// Each rate of the test with its name, in MB/s of 10^6 bytes.
+pub(crate) fn rates_mb(measured: &Measurements) -> [(&'static str, f64); 3] {
+    let rates = &measured.rates;
+    [
+        (phase_name(Phase::Outer), rates.outer_bytes_per_s),
+        (phase_name(Phase::Middle), rates.middle_bytes_per_s),
+        (phase_name(Phase::Inner), rates.inner_bytes_per_s),
+    ]
+    .map(|(name, rate)| (name, rate as f64 / 1e6))
+}
+
+/// The figures; and, if the model goes to the same place, as comments above it, so that the whole
+/// is a file that describes the drive.
+fn tell(probe: &Probe, with_model: bool) -> String {
+    let mut text = format!(
+        "{}: {}, {}",
+        probe.name,
+        probe.kind,
+        decimal_bytes(probe.bytes)
+    );
+    let rpm = probe.seeks.measured.rpm;
+    // Writing to a String cannot fail, here and below.
+    let _ = match (probe.turns, probe.is_rpm_guessed) {
+        (false, _) => writeln!(text, ", does not turn"),
+        (true, false) => writeln!(text, ", {rpm} rpm"),
+        (true, true) => writeln!(text, ", taken to turn at {rpm} rpm; --rpm says better"),
+    };
+    for (name, rate) in rates_mb(&probe.seeks.measured) {
+        let _ = writeln!(text, "  {name:<22}{rate:>9.1} MB/s");
+    }
+    for (name, ms) in times_ms(&probe.seeks.measured) {
+        let _ = writeln!(text, "  {name:<22}{ms:>9.2} ms");
+    }
+    if let Some(blocks) = &probe.blocks {
+        for size in &blocks.sizes {
+            let name = format!("writes of {}", Bytes(size.bytes));
+            let _ = writeln!(text, "  {name:<22}{:>9.3} nats", size.divergence);
+        }
+        let _ = match blocks.optimal_bytes {
+            Some(bytes) => writeln!(
+                text,
+                "  {:<22}{:>9}",
+                "optimal block size",
+                Bytes(bytes).to_string()
+            ),
+            None => writeln!(
+                text,
+                "  {:<22}no size has random writes like sequential ones (below {} nats)",
+                "optimal block size", probe.threshold
+            ),
+        };
+    }
+    let Some(model) = probe.model.as_ref().filter(|_| with_model) else {
+        return text;
+    };
+    let comments: Vec<String> = text.lines().map(|line| format!("# {line}\n")).collect();
+    format!("{}\n{model}", comments.concat())
+}
+
+fn to_json(probe: &Probe) -> Value {
+    let quantiles = |times: &[f64]| match Cdf::of(times.iter().copied()) {
+        Ok(cdf) => json!({
+            "mean_s": cdf.mean(), "p50_s": cdf.quantile(0.5), "p90_s": cdf.quantile(0.9),
+            "p99_s": cdf.quantile(0.99), "max_s": cdf.max(),
+        }),
+        Err(_) => Value::Null,
+    };
+    let size = |size: &BlockSize| {
+        json!({
+            "bytes": size.bytes,
+            "divergence_nats": size.divergence,
+            "sequential": quantiles(&size.sequential_s),
+            "random": quantiles(&size.random_s),
+        })
+    };
+    let blocks = probe.blocks.as_ref().map(|blocks| {
+        json!({
+            "optimal_bytes": blocks.optimal_bytes,
+            "threshold_nats": probe.threshold,
+            "sizes": blocks.sizes.iter().map(size).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "name": probe.name,
+        "kind": probe.kind,
+        "capacity_bytes": probe.bytes,
+        "turns": probe.turns,
+        "is_rpm_guessed": probe.is_rpm_guessed,
+        "measured": probe.seeks.measured,
+        "blocks": blocks,
+        "model": probe.model.as_deref().and_then(|text| toml::from_str::<Value>(text).ok()),
+    })
+}
