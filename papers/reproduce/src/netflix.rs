@@ -2,8 +2,8 @@
 //! prefetch sizes costs on it.
 //!
 //! The one idea: the thesis' log is private, but what it is like was published, and a specification
-//! was made of that. Its sessions are generated one by one and told as `headlong trace characterise`
-//! tells a log; the chains it finds are then simulated. No log is written, and nothing is kept but
+//! was made of that. Its sessions are generated one by one and measured as `headlong trace characterise`
+//! measures a log; the chains it finds are then simulated. No log is written, and nothing is kept but
 //! chains.
 
 use headlong_chain_sim::{
@@ -11,12 +11,12 @@ use headlong_chain_sim::{
     TableError, Wanted, sections,
 };
 use headlong_chains::Chain;
+use headlong_characterise::{Comparison, comparison};
 use headlong_engine::Policy;
 use headlong_report::{Cell, Page, Section, Table};
-use headlong_trace::told::Generated;
 use headlong_units::BitRate;
 use headlong_workload::SpecificationErrors;
-use headlong_workload::phased::{Catalogue, Figure, Sessions, Specification, figures};
+use headlong_workload::phased::{Catalogue, Measure, Sessions, Specification};
 use serde::Serialize;
 
 /// The shipped specification.
@@ -47,24 +47,11 @@ pub struct Netflix {
     /// Seed.
     pub seed: u64,
     /// What the log is like, beside what was published.
-    pub statistics: Vec<Statistic>,
+    pub statistics: Vec<Comparison>,
     /// The orders that were published, and whether they came out again.
     pub orders: Vec<Order>,
     /// The simulation.
     pub simulation: Report,
-}
-
-/// One figure of the log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Statistic {
-    /// What.
-    pub name: String,
-    /// Ours.
-    pub ours: f64,
-    /// The thesis'.
-    pub published: Option<f64>,
-    /// Where it is printed.
-    pub source: &'static str,
 }
 
 /// A published order.
@@ -113,7 +100,7 @@ pub fn netflix(
 ) -> Result<Netflix, NetflixError> {
     let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
     let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Generated::new(&specification, &catalogue);
+    let mut log = Measure::new(&specification, &catalogue);
     let mut rows = Vec::new();
     let mut sessions = Sessions::new(&specification, &catalogue, reproducing.seed);
     while let Some(session) = sessions.next() {
@@ -126,9 +113,7 @@ pub fn netflix(
         }
         sessions.recycle(session);
     }
-    let told = log.finish("headlong reproduce netflix");
-    let statistics = figures(&told.observed).into_iter().map(Statistic::of);
-    let statistics = statistics.collect();
+    let statistics = comparison(&log.finish("headlong reproduce netflix"));
     let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
     let source = Source::of(SPECIFICATION, &table, settings);
@@ -156,17 +141,6 @@ pub fn netflix(
 fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
     let kbps = catalogue.files[chain.file as usize].kbps;
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
-}
-
-impl Statistic {
-    fn of(figure: Figure) -> Self {
-        Self {
-            name: figure.name,
-            ours: figure.ours,
-            published: figure.published,
-            source: figure.source,
-        }
-    }
 }
 
 type Util = fn(&Point) -> f64;
@@ -364,7 +338,7 @@ impl Netflix {
                 published.map_or(Cell::Missing, |published| {
                     Cell::number(100.0 * (statistic.ours / published - 1.0), 1)
                 }),
-                statistic.source.into(),
+                statistic.source.as_str().into(),
             ]);
         }
         table
