@@ -20,6 +20,7 @@ mod behaviour;
 mod bit_rates;
 mod catalogue;
 mod chaining;
+mod comparison;
 mod counting;
 mod devices;
 mod examples;
@@ -41,6 +42,7 @@ mod volume;
 mod naive_tests;
 
 pub use accumulators::Accumulators;
+pub use comparison::{Comparison, comparison};
 pub use merge::Merge;
 pub use observed::{
     ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
@@ -48,8 +50,7 @@ pub use observed::{
 };
 pub use outcome::{Axis, Column, Figure, Form, Row, Scale, Series, Table, Value};
 pub use published::{
-    Beside, Figure as Comparison, Published, SESSIONS_PUBLISHED, all as all_published, beside,
-    figures as comparison, published,
+    Beside, Published, SESSIONS_PUBLISHED, all as all_published, beside, published,
 };
 pub use report::{About, Characterisation, Dropped, SCHEMA, Section};
 pub use sessions::SessionSplitter;

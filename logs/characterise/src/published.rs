@@ -1,17 +1,13 @@
 //! What the thesis prints of its catalogue server, beside the same cells of our tables.
 //!
 //! The one idea: a published number is a line of `published.csv` that names the cell of ours with
-//! the same meaning. Whoever shows numbers beside the thesis takes them from there; `figures.csv`
-//! adds, without numbers, which of them are compared in short and in what unit.
+//! the same meaning. Whoever shows numbers beside the thesis takes them from there.
 
-use alloc::format;
-use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use serde::Serialize;
 
 use crate::outcome::Table;
-use crate::report::Characterisation;
 
 /// Sessions of the log that the thesis describes (Table 5.1).
 pub const SESSIONS_PUBLISHED: u64 = 126_064;
@@ -34,14 +30,14 @@ pub struct Published {
 }
 
 /// The fields of each line of one of our lists, which are a part of the program: tests read them.
-fn lines<const N: usize>(list: &'static str) -> impl Iterator<Item = [&'static str; N]> {
+pub(crate) fn lines<const N: usize>(list: &'static str) -> impl Iterator<Item = [&'static str; N]> {
     list.lines().skip(1).map(|line| {
         let mut fields = line.split(';');
         [(); N].map(|()| fields.next().expect("a field for each column"))
     })
 }
 
-fn number(text: &str) -> f64 {
+pub(crate) fn number(text: &str) -> f64 {
     text.parse().expect("a number")
 }
 
@@ -84,48 +80,6 @@ pub fn beside<'a>(tables: impl Iterator<Item = &'a Table> + Clone) -> Vec<Beside
             published,
         })
         .collect()
-}
-
-/// One figure of a log, for a comparison in short.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// Its name and unit.
-    pub name: String,
-    /// Ours; counts that grow with the log are those of as many sessions as the thesis' log has. 0
-    /// if the log has nothing of the kind.
-    pub ours: f64,
-    /// What the thesis prints; `None` if it prints nothing.
-    pub published: Option<f64>,
-    /// Where, and which of its numbers that is if it contradicts itself.
-    pub source: String,
-}
-
-/// The comparison in short, in the order of the thesis.
-pub fn figures(of: &Characterisation) -> Vec<Figure> {
-    let full = |sessions: u64| SESSIONS_PUBLISHED as f64 / sessions.max(1) as f64;
-    let columns = lines(include_str!("figures.csv"));
-    let figure = |[name, table, row, column, offset, divisor, scaled, note]: [&str; 8]| {
-        let (offset, divisor) = (number(offset), number(divisor));
-        let grown = match scaled {
-            "all" => full(of.sessions),
-            "kept" => full(of.sessions - of.sessions_left_out),
-            _ => 1.0,
-        };
-        // How many sessions a log has is its own affair.
-        let known = published(table, row, column).filter(|_| scaled != "own");
-        let place = known.map_or("", |known| known.place);
-        Figure {
-            name: name.to_string(),
-            ours: offset + grown * of.number(table, row, column).unwrap_or(0.0) / divisor,
-            published: known.map(|known| offset + known.value / divisor),
-            source: match (place, note) {
-                ("", other) | (other, "") => other.to_string(),
-                (place, note) if note.starts_with('(') => format!("{place} {note}"),
-                (place, note) => format!("{place}, {note}"),
-            },
-        }
-    };
-    columns.map(figure).collect()
 }
 
 #[cfg(test)]
