@@ -60,7 +60,7 @@ fn main() {
         told("part by part, and which", requests.len(), || {
             let mut chains = 0;
             for part in &parts {
-                joiner.join_telling(part, &mut out, &mut chain_of);
+                joiner.join_with_places(part, &mut out, &mut chain_of);
                 chains += out.len();
             }
             chains

@@ -11,7 +11,7 @@ use crate::grouping::{Place, Places};
 use crate::links::{Item, Links, NONE, are_near};
 use crate::{Chain, Request, Rules};
 
-/// What [`Joiner::join_telling`] says of a request that is in no chain (A7).
+/// What [`Joiner::join_with_places`] says of a request that is in no chain (A7).
 pub const NO_CHAIN: u32 = NONE;
 
 /// Appends nothing, replaces everything: `out` holds the chains of `requests` by session, start in
@@ -65,7 +65,7 @@ impl Joiner {
     /// # Panics
     ///
     /// If there are more than 2^32 - 1 requests.
-    pub fn join_telling(
+    pub fn join_with_places(
         &mut self,
         requests: &[Request],
         out: &mut Vec<Chain>,

@@ -3,7 +3,7 @@
 //! A viewer that tries out bit rates leaves a cluster of short chains, the *transient* phase; one
 //! that has settled reads one long chain, the *stable* phase; one that is paused reads nothing, the
 //! *inactive* phase. Phases are found one session at a time from its chains alone, so that a log
-//! of any length can be told; [`PhaseTotals`] adds sessions up.
+//! of any length can be worked on.
 
 use alloc::vec::Vec;
 
@@ -123,26 +123,10 @@ pub struct SessionPhases {
     pub unphased_ms: i64,
 }
 
-/// A transient phase that is not the session's first, between stable ones (thesis 5.4.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Successor {
-    /// Index of the transient phase.
-    pub phase: u32,
-    /// The last stable phase that started before it.
-    pub stable_before: Option<u32>,
-    /// The first stable phase that started with or after it.
-    pub stable_after: Option<u32>,
-}
-
 impl SessionPhases {
     /// From first arrival to last completion, ms.
     pub const fn span_ms(&self) -> i64 {
         self.end_ms.saturating_sub(self.start_ms)
-    }
-
-    /// The first phase of a kind: of transient ones the *first transient phase* of thesis 5.4.3.
-    pub fn first(&self, kind: PhaseKind) -> Option<u32> {
-        self.after(0, kind)
     }
 
     /// Whether trying came before settling: the first of all phases is transient.
@@ -150,32 +134,6 @@ impl SessionPhases {
         self.phases
             .first()
             .is_some_and(|phase| phase.kind == PhaseKind::Transient)
-    }
-
-    /// The transient phases after the first, each with the stable phases around it.
-    pub fn successors(&self) -> impl Iterator<Item = Successor> {
-        let mut stable_before = None;
-        let mut is_first = true;
-        (0..).zip(&self.phases).filter_map(move |(place, phase)| {
-            if phase.kind == PhaseKind::Stable {
-                stable_before = Some(place);
-            }
-            if phase.kind != PhaseKind::Transient || core::mem::take(&mut is_first) {
-                return None;
-            }
-            Some(Successor {
-                phase: place,
-                stable_before,
-                stable_after: self.after(place, PhaseKind::Stable),
-            })
-        })
-    }
-
-    fn after(&self, from: u32, kind: PhaseKind) -> Option<u32> {
-        let mut later = (from..).zip(&self.phases[from as usize..]);
-        later
-            .find(|(_, phase)| phase.kind == kind)
-            .map(|(place, _)| place)
     }
 }
 
@@ -274,108 +232,4 @@ fn covered_ms<'a>(phases: impl Iterator<Item = &'a Phase>) -> i64 {
         until_ms = until_ms.max(phase.end_ms);
     }
     covered_ms
-}
-
-/// Sums over sessions; sums of parts of a log can be added.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PhaseTotals {
-    /// Sessions.
-    pub sessions: u64,
-    /// Sum of the sessions' spans, ms.
-    pub span_ms: i64,
-    /// Sum of [`SessionPhases::transient_ms`].
-    pub transient_ms: i64,
-    /// Sum of [`SessionPhases::stable_ms`].
-    pub stable_ms: i64,
-    /// Sum of [`SessionPhases::inactive_ms`].
-    pub inactive_ms: i64,
-    /// Sum of [`SessionPhases::unphased_ms`].
-    pub unphased_ms: i64,
-    /// Transient phases.
-    pub transients: u64,
-    /// Stable phases.
-    pub stables: u64,
-    /// Inactive phases.
-    pub inactives: u64,
-    /// Transient phases that are not the first of their session.
-    pub successors: u64,
-    /// Sum of the durations of stable phases, overlaps counted each time, ms.
-    pub stable_durations_ms: i64,
-    /// Bytes in transient phases.
-    pub transient_bytes: u64,
-    /// Bytes in stable phases.
-    pub stable_bytes: u64,
-    /// Sessions whose first phase is transient.
-    pub starting_transient: u64,
-    /// Sessions with a stable phase.
-    pub with_stable: u64,
-    /// Sessions that could have no stable phase, as they are not longer than a short chain.
-    pub brief: u64,
-}
-
-impl PhaseTotals {
-    /// Counts one more session, found by these rules.
-    pub fn add(&mut self, of: &SessionPhases, rules: &PhaseRules) {
-        self.sessions += 1;
-        self.span_ms = self.span_ms.saturating_add(of.span_ms());
-        self.transient_ms = self.transient_ms.saturating_add(of.transient_ms);
-        self.stable_ms = self.stable_ms.saturating_add(of.stable_ms);
-        self.inactive_ms = self.inactive_ms.saturating_add(of.inactive_ms);
-        self.unphased_ms = self.unphased_ms.saturating_add(of.unphased_ms);
-        let mut transients = 0_u64;
-        let mut stables = 0;
-        for phase in &of.phases {
-            match phase.kind {
-                PhaseKind::Transient => {
-                    transients += 1;
-                    self.transient_bytes = self.transient_bytes.saturating_add(phase.bytes);
-                }
-                PhaseKind::Stable => {
-                    stables += 1;
-                    self.stable_bytes = self.stable_bytes.saturating_add(phase.bytes);
-                    self.stable_durations_ms =
-                        self.stable_durations_ms.saturating_add(phase.duration_ms());
-                }
-                PhaseKind::Inactive => self.inactives += 1,
-            }
-        }
-        self.transients += transients;
-        self.stables += stables;
-        self.successors += transients.saturating_sub(1);
-        self.starting_transient += u64::from(of.starts_transient());
-        self.with_stable += u64::from(stables > 0);
-        self.brief += u64::from(of.span_ms() <= rules.short_ms_max);
-    }
-
-    /// Adds the sessions of another part of the log.
-    pub fn merge(&mut self, other: &Self) {
-        self.sessions += other.sessions;
-        self.span_ms = self.span_ms.saturating_add(other.span_ms);
-        self.transient_ms = self.transient_ms.saturating_add(other.transient_ms);
-        self.stable_ms = self.stable_ms.saturating_add(other.stable_ms);
-        self.inactive_ms = self.inactive_ms.saturating_add(other.inactive_ms);
-        self.unphased_ms = self.unphased_ms.saturating_add(other.unphased_ms);
-        self.transients += other.transients;
-        self.stables += other.stables;
-        self.inactives += other.inactives;
-        self.successors += other.successors;
-        self.stable_durations_ms = self
-            .stable_durations_ms
-            .saturating_add(other.stable_durations_ms);
-        self.transient_bytes = self.transient_bytes.saturating_add(other.transient_bytes);
-        self.stable_bytes = self.stable_bytes.saturating_add(other.stable_bytes);
-        self.starting_transient += other.starting_transient;
-        self.with_stable += other.with_stable;
-        self.brief += other.brief;
-    }
-
-    /// A time as a share of the sum of spans (thesis 5.4.6); none if nothing lasted.
-    pub fn share(&self, of_ms: i64) -> Option<f64> {
-        (self.span_ms > 0).then(|| of_ms as f64 / self.span_ms as f64)
-    }
-
-    /// How long a stable phase lasts on average, ms (thesis 5.4.4: 8.5 min).
-    pub fn mean_stable_ms(&self) -> Option<f64> {
-        (self.stables > 0).then(|| self.stable_durations_ms as f64 / self.stables as f64)
-    }
 }

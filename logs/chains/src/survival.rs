@@ -35,7 +35,7 @@ pub struct Survival {
 
 impl Survival {
     /// Of lengths in ascending order, each with how many chains have it
-    /// ([`Lengths::counted`](crate::Lengths::counted)).
+    /// ([`Lengths::runs`](crate::Lengths::runs)).
     pub fn of(counted: &[(u64, u64)]) -> Self {
         let total = counted.iter().map(|&(_, count)| count).sum();
         let mut left = total;

@@ -38,7 +38,7 @@ fn row(chain: &Chain) -> (u32, i64, u32, u64, Reverse<u64>) {
 fn agrees(requests: &[Request], joiner: &mut Joiner, rules: &Rules) {
     let mut found = Vec::new();
     let mut chain_of = Vec::new();
-    joiner.join_telling(requests, &mut found, &mut chain_of);
+    joiner.join_with_places(requests, &mut found, &mut chain_of);
     assert!(found.is_sorted_by_key(row), "{found:#?}");
 
     let mut lines = vec![BTreeSet::new(); found.len()];

@@ -1,26 +1,30 @@
-//! Request logs: read, cut into chains, and told as tables and charts.
+//! Request logs: read, cut into chains, and shown as tables and charts.
 //!
 //! The one idea: a log is larger than memory, so it is read once, its names become numbers, and its
-//! requests are spread over parts by session; each part then fits, and everything that is told is
-//! a sum over parts.
+//! requests are spread over parts by session; each part then fits, and every result is a sum
+//! over parts.
 //!
 //! Invariants: a bad line is counted and sampled, never fatal; memory is bounded, and the bound is
-//! told before the work begins; same logs, same report, whatever the number of threads.
+//! stated before the work begins; same logs, same report, whatever the number of threads.
 #![forbid(unsafe_code)]
 
 mod chain_table;
+mod characterise;
 mod dropped;
 mod files;
 mod intake;
 mod known;
 mod names;
+mod page;
 mod parquet;
 mod parts;
 mod read;
-pub mod told;
 
 pub use chain_table::{
     CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
+};
+pub use characterise::{
+    CharacteriseError, CharacteriseSettings, characterise, characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
 pub use files::FilesError;
@@ -29,6 +33,7 @@ pub use intake::{
     take_in,
 };
 pub use names::{Name, Names};
+pub use page::{page, text};
 pub use parquet::{
     Cells, ChainRow, Column, ColumnType, PhaseRow, RequestRow, SessionRow, TableError, TableLines,
     TableRow, TableWriter,

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use headlong_chains::Rules;
-use headlong_trace::told::{Characterisation, Telling, characterise, page};
-use headlong_trace::{Intake, Silent, take_in};
+use headlong_characterise::Characterisation;
+use headlong_trace::{CharacteriseSettings, Intake, Silent, characterise, page, take_in};
 
-fn telling() -> Telling {
-    Telling {
+fn settings() -> CharacteriseSettings {
+    CharacteriseSettings {
         rules: Rules::default(),
         threads: 2,
         tables: None,
@@ -17,14 +17,14 @@ fn telling() -> Telling {
     }
 }
 
-fn told(logs: Vec<PathBuf>, telling: &Telling) -> Characterisation {
+fn told(logs: Vec<PathBuf>, settings: &CharacteriseSettings) -> Characterisation {
     let intake = Intake {
         logs,
         threads: 2,
         ..Intake::default()
     };
     let taken = take_in(&intake, &Silent).expect("it is taken in");
-    characterise(&taken, telling, |_| ()).expect("it is told")
+    characterise(&taken, settings, |_| ()).expect("it is told")
 }
 
 /// Two viewers of one film, as `log.format = "json"` writes it: one reads 20 chunks in sequence, the
@@ -61,7 +61,7 @@ fn it_is_told_without_options() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
     std::fs::write(&path, own_log()).expect("written");
-    let told = told(vec![path], &telling());
+    let told = told(vec![path], &settings());
     let number = |table: &str, row: &str, column: &str| told.number(table, row, column);
     assert_eq!(number("table-5.1", "sessions", "value"), Some(2.0));
     assert_eq!(number("table-5.1", "requests", "value"), Some(21.0));
@@ -97,12 +97,12 @@ fn the_tables_are_the_same_however_many_threads() {
     let tables = |threads: usize| {
         let folder = folder.path().join(format!("{threads}"));
         std::fs::create_dir(&folder).expect("made");
-        let telling = Telling {
+        let settings = CharacteriseSettings {
             threads,
             tables: Some(folder.clone()),
-            ..telling()
+            ..settings()
         };
-        let told = told(vec![path.clone()], &telling);
+        let told = told(vec![path.clone()], &settings);
         let names = ["requests", "chains", "phases", "sessions"];
         let all = names.map(|name| {
             std::fs::read(folder.join(format!("{name}.parquet"))).expect("it was written")

@@ -10,7 +10,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use headlong_chains::{Chain, Joiner};
-use headlong_trace::told::SCHEMA;
+use headlong_characterise::SCHEMA;
 use headlong_trace::{PartsError, TableLines};
 use headlong_units::BitRate;
 use headlong_workload::phased::{Catalogue, Sessions, Specification};

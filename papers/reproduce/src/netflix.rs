@@ -2,8 +2,8 @@
 //! prefetch sizes costs on it.
 //!
 //! The one idea: the thesis' log is private, but what it is like was published, and a specification
-//! was made of that. Its sessions are generated one by one and told as `headlong trace characterise`
-//! tells a log; the chains it finds are then simulated. No log is written, and nothing is kept but
+//! was made of that. Its sessions are generated one by one and measured as `headlong trace characterise`
+//! measures a log; the chains it finds are then simulated. No log is written, and nothing is kept but
 //! chains.
 
 use headlong_chain_sim::{
@@ -11,13 +11,13 @@ use headlong_chain_sim::{
     Sweep, TableError, Wanted, sections,
 };
 use headlong_chains::Chain;
+use headlong_characterise::{Comparison, comparison};
 use headlong_engine::Policy;
 use headlong_published::{Beside, Judgement, Published};
 use headlong_report::{Cell, Page, Section, Table};
-use headlong_trace::told::Generated;
 use headlong_units::BitRate;
 use headlong_workload::Mistakes;
-use headlong_workload::phased::{Catalogue, Figure, Sessions, Specification, figures};
+use headlong_workload::phased::{Catalogue, Measure, Sessions, Specification};
 use serde::Serialize;
 
 /// The shipped specification.
@@ -101,7 +101,7 @@ pub fn netflix(
 ) -> Result<Netflix, NetflixError> {
     let specification = Specification::preset(SPECIFICATION, &[])?.scaled(reproducing.sessions);
     let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Generated::new(&specification, &catalogue);
+    let mut log = Measure::new(&specification, &catalogue);
     let mut rows = Vec::new();
     let mut sessions = Sessions::new(&specification, &catalogue, reproducing.seed);
     while let Some(session) = sessions.next() {
@@ -114,8 +114,8 @@ pub fn netflix(
         }
         sessions.recycle(session);
     }
-    let told = log.finish("headlong reproduce netflix");
-    let statistics = figures(&told.observed).into_iter().map(beside).collect();
+    let told = comparison(&log.finish("headlong reproduce netflix"));
+    let statistics = told.into_iter().map(beside).collect();
     let table = ChainTable::new(rows)?;
     let settings = &reproducing.settings;
     let source = Source::of(SPECIFICATION, &table, settings);
@@ -145,10 +145,11 @@ fn row(chain: &Chain, catalogue: &Catalogue) -> ChainRow {
     ChainRow::of(chain, Some(BitRate::from_kbps(u64::from(kbps))))
 }
 
-fn beside(figure: Figure) -> Beside {
+fn beside(figure: Comparison) -> Beside {
     let published = Published {
         value: figure.published,
-        ..Published::without_number(figure.source)
+        source: figure.source.into(),
+        ..Published::without_number("")
     };
     Beside::new(figure.name, Some(figure.ours), published)
 }

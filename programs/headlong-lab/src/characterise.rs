@@ -1,13 +1,14 @@
-//! `headlong trace characterise`: what viewers did, told from the server's logs.
+//! `headlong trace characterise`: what viewers did, from the server's logs.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use headlong_trace::take_in;
-use headlong_trace::told::{
-    Characterisation, Telling, characterise as tell, page, telling_bytes_max,
+use headlong_characterise::Characterisation;
+use headlong_trace::{
+    CharacteriseSettings, characterise as characterise_log, characterise_bytes_max, page, take_in,
 };
+use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::trace::{Bar, Joining, Logs, mistake, taking_in};
@@ -62,7 +63,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     let bar = Bar::new();
     let taken = take_in(&intake, &bar).map_err(taking_in)?;
     bar.0.finish_and_clear();
-    let more = telling_bytes_max(&taken, intake.threads);
+    let more = characterise_bytes_max(&taken, intake.threads);
     eprintln!(
         "headlong: {} requests of {} sessions; memory for sums: at most {} MiB",
         taken.requests,
@@ -77,7 +78,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
             )
         })?;
     }
-    let telling = Telling {
+    let settings = CharacteriseSettings {
         rules: arguments.joining.rules(),
         threads: intake.threads,
         tables: arguments.tables.clone(),
@@ -85,26 +86,28 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         command: command(),
     };
     let bar = counting(taken.requests);
-    let mut told = tell(&taken, &telling, |done| bar.set_position(done))?;
+    let mut result = characterise_log(&taken, &settings, |done| bar.set_position(done))?;
     bar.finish_and_clear();
-    for note in &told.about.notes {
+    for note in &result.about.notes {
         eprintln!("headlong: {note}");
     }
     if arguments.beside.is_some() {
-        told = told.beside_thesis();
+        result = result.beside_thesis();
     }
     if let Some(path) = &arguments.html {
-        page(&told).write(path)?;
+        page(&result).write(path)?;
         eprintln!("headlong: the report is {}", path.display());
     }
     if let Some(path) = &arguments.spec {
-        told = told.with_specification();
-        std::fs::write(path, told.specification.as_deref().unwrap_or_default()).with_context(
-            || format!("{}: the specification could not be written", path.display()),
-        )?;
+        // This takes some seconds: logs of it are tried.
+        let specification = fit(&result.observed).to_toml();
+        std::fs::write(path, &specification).with_context(|| {
+            format!("{}: the specification could not be written", path.display())
+        })?;
+        result.specification = Some(specification);
         eprintln!("headlong: the specification is {}", path.display());
     }
-    print(&told, arguments.json)
+    print(&result, arguments.json)
 }
 
 /// The command as it was given, so that a report can be made again.
@@ -121,24 +124,29 @@ fn command() -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn print(told: &Characterisation, as_json: bool) -> anyhow::Result<()> {
+fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if as_json {
-        serde_json::to_writer_pretty(&mut out, told)?;
+        serde_json::to_writer_pretty(&mut out, result)?;
         writeln!(out)?;
         return Ok(());
     }
     for id in ["table-5.1", "table-5.2", "table-5.4", "table-phases"] {
-        for table in told.tables().filter(|table| table.id == id) {
-            writeln!(out, "{}", headlong_trace::told::text(table))?;
+        for table in result.tables().filter(|table| table.id == id) {
+            writeln!(out, "{}", headlong_trace::text(table))?;
         }
     }
-    let dropped: u64 = told.about.dropped.iter().map(|dropped| dropped.count).sum();
+    let dropped: u64 = result
+        .about
+        .dropped
+        .iter()
+        .map(|dropped| dropped.count)
+        .sum();
     match dropped {
         1 => writeln!(out, "1 line was dropped.")?,
         _ => writeln!(out, "{dropped} lines were dropped.")?,
     }
-    for dropped in &told.about.dropped {
+    for dropped in &result.about.dropped {
         writeln!(
             out,
             "  {} {}; such as {}",
@@ -148,13 +156,13 @@ fn print(told: &Characterisation, as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How far telling is, if somebody is looking.
+/// How far it is, if somebody is looking.
 fn counting(requests: u64) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(requests);
-    if let Ok(style) = ProgressStyle::with_template("telling {wide_bar} {pos}/{len} {eta}") {
+    if let Ok(style) = ProgressStyle::with_template("adding up {wide_bar} {pos}/{len} {eta}") {
         bar.set_style(style);
     }
     bar

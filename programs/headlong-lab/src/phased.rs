@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use headlong_characterise::comparison;
 use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
 use headlong_workload::phased::{
-    self, Catalogue, Entry, FILES_HEADER, Form, LOG_HEADER, Log, Specification, observe,
+    self, Catalogue, Entry, FILES_HEADER, Form, LOG_HEADER, Log, Specification, characterise,
 };
 use headlong_workload::{Trace, preset};
 use serde_json::json;
@@ -227,8 +228,8 @@ pub(crate) fn describe(
     let full = specification.sessions.count;
     let specification = scaled(specification, Some(count))?;
     let catalogue = Catalogue::of(&specification.catalogue);
-    let seen = observe(&specification, &catalogue, seed);
-    let figures = phased::figures(&seen);
+    let result = characterise(&specification, &catalogue, seed);
+    let figures = comparison(&result);
     let is_published = preset::phased_text(&specification.name).is_some();
     if as_json {
         let rows: Vec<_> = figures
@@ -247,7 +248,7 @@ pub(crate) fn describe(
             "version": 1,
             "name": specification.name,
             "model": phased::MODEL,
-            "sessions": seen.sessions,
+            "sessions": result.sessions,
             "seed": seed,
             "figures": rows,
         });
@@ -306,7 +307,7 @@ pub(crate) fn describe(
     for figure in figures {
         let published = figure.published.filter(|_| is_published);
         let source = if published.is_some() {
-            figure.source
+            figure.source.as_str()
         } else {
             ""
         };

@@ -96,12 +96,6 @@ pub const REMAINING: &[&[&str]] = &[
         "logs/trace/src/read/variables.rs",
     ],
     &[
-        "logs/trace/src/told/chaining.rs",
-        "logs/trace/src/told/devices.rs",
-        "logs/trace/src/told/observing.rs",
-        "logs/trace/src/told/requests.rs",
-    ],
-    &[
         "programs/headlong-lab/src/bench.rs",
         "programs/headlong-lab/src/simulated.rs",
     ],

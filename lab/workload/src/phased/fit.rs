@@ -11,13 +11,13 @@
 
 use alloc::vec::Vec;
 
+use headlong_characterise::{DeviceSeen, Observed, Points, Popularity, ViewingSeen};
 use headlong_random::Empirical;
 
+use super::Kind;
 use super::catalogue::Catalogue;
 use super::measure::observe;
-use super::observed::{DeviceSeen, Observed, Points, ViewingSeen};
 use super::specification::{Device, Form, Rendition, Specification};
-use super::{Kind, Popularity};
 
 /// Trials.
 const ROUNDS: usize = 4;

@@ -16,9 +16,7 @@ mod fit;
 mod keys;
 mod log;
 mod measure;
-mod observed;
 mod play;
-mod published;
 mod session;
 mod specification;
 
@@ -29,13 +27,8 @@ pub use catalogue::{Catalogue, PhasedFile, PhasedTitle};
 pub use fit::fit;
 pub use keys::MODEL;
 pub use log::{Entry, FILES_HEADER, LOG_HEADER, Log, Sessions};
-pub use measure::{Measure, observe};
-pub use observed::{
-    ChainRow, ChainsSeen, DeviceSeen, LENGTHS, Observed, PhasesSeen, Points, Popularity,
-    RenditionSeen, TitlesSeen, ViewingSeen, distribution, length_at,
-};
+pub use measure::{Measure, characterise, observe};
 pub use play::{PIECE_S, trace};
-pub use published::{Figure, figures};
 pub use session::Session;
 pub use specification::{
     Device, Form, Network, Rendition, SESSIONS_FULL, Specification, Titles, Viewing, Visits,

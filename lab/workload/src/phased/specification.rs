@@ -8,7 +8,7 @@ use headlong_random::Empirical;
 use super::Kind;
 
 /// Sessions of the log that thesis chapter 5 describes, and the most that are asked of its preset.
-pub const SESSIONS_FULL: u64 = 126_064;
+pub const SESSIONS_FULL: u64 = headlong_characterise::SESSIONS_PUBLISHED;
 
 /// A phased workload before any die is cast.
 #[derive(Debug, Clone, PartialEq)]

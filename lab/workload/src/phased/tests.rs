@@ -3,6 +3,8 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
+use headlong_characterise::{Observed, PhasesSeen, Points, Popularity, comparison};
+
 use super::*;
 
 fn preset(sessions: u64) -> Specification {
@@ -272,8 +274,7 @@ fn chains_are_those_that_trying_every_pair_gives() {
 fn the_preset_has_the_shapes_that_the_thesis_prints() {
     let specification = preset(3000);
     let catalogue = Catalogue::of(&specification.catalogue);
-    let seen = observe(&specification, &catalogue, 1);
-    let figures = figures(&seen);
+    let figures = comparison(&characterise(&specification, &catalogue, 1));
     // The generator is one of plausible viewers, not of percentages: bounds are wide on purpose.
     for (name, least, most) in [
         ("data sent, TiB", 24.0, 34.0),

@@ -1,41 +1,45 @@
 //! Which bit rates are tried before one is settled on: thesis Figures 5.17 and 5.18.
 
-use std::cmp::Ordering;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use headlong_chains::{Chain, Kind};
 
-use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, per_cent};
-use super::view::{Cluster, Log, RateClass, SessionView, nominal_us};
+use crate::merge::merge_fields;
+use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
+use crate::view::{Cluster, Log, RateClass, SessionView, nominal_us};
 
 /// Below this share, in per cent, a bit rate is not shown (thesis Figure 5.17).
 const SHOWN_MIN: f64 = 0.5;
 
-/// What becomes of the stable bit rate after a transient phase.
-const CHANGES: [&str; 3] = ["decreases", "remains", "increases"];
-
 /// Nominal time fetched in transient phases, by the bit rate of the stable phase that follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TransientRates {
+pub(crate) struct TransientRates {
     classes: usize,
-    /// First transient phases, then later ones by [`CHANGES`]: `[stable][tried]`, microseconds.
+    /// First transient phases, then later ones by what becomes of the stable bit rate
+    /// (decreases, remains, increases): `[stable][tried]`, microseconds.
     matrices: [Vec<u64>; 4],
     /// How many phases each is of.
     counts: [u64; 4],
 }
 
+merge_fields!(TransientRates { matrices, counts; same classes });
+
 impl TransientRates {
     /// Nothing yet.
-    pub fn new(log: &Log) -> Self {
+    pub(crate) fn new(log: &Log) -> Self {
         let classes = log.rates.classes().len();
         Self {
             classes,
-            matrices: std::array::from_fn(|_| vec![0; classes * classes]),
+            matrices: core::array::from_fn(|_| vec![0; classes * classes]),
             counts: [0; 4],
         }
     }
 
     /// One session more; by chains that are not of audio.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         let phases = view.phases[0];
         let stable = || {
             phases
@@ -91,64 +95,33 @@ impl TransientRates {
         }
     }
 
-    /// Those of another part too.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, other) in self.matrices.iter_mut().zip(&other.matrices) {
-            mine.iter_mut().zip(other).for_each(|(a, b)| *a += b);
-        }
-        for (mine, other) in self.counts.iter_mut().zip(other.counts) {
-            *mine += other;
-        }
-    }
-
     /// Of the later transient phases between two stable ones, shares of 1: decreases, remains,
     /// increases.
-    pub fn changes(&self) -> [f64; 3] {
+    pub(crate) fn changes(&self) -> [f64; 3] {
         let total: u64 = self.counts[1..].iter().sum();
         [1, 2, 3].map(|matrix| per_cent(self.counts[matrix] as f64, total as f64) / 100.0)
     }
 
     /// Figures 5.17 and 5.18, and how often the bit rate changes.
-    pub fn finish(&self, log: &Log) -> Outcome {
-        let mut table = Table::new(
-            "table-changes",
-            "Bit rate before and after a later transient phase",
-            "Transient phases that lie between two stable ones, by what the bit rate of the stable \
-             phase does.",
-            &[("count", "Phases"), ("share", "%")],
-        );
-        for (place, name) in CHANGES.into_iter().enumerate() {
-            let share = self.changes()[place] * 100.0;
-            table.push(name, name, [self.counts[place + 1].into(), share.into()]);
-        }
-        let titles = [
-            (
-                "figure-5.17",
-                "First transient phase of sessions with a stable phase".to_string(),
-            ),
-            (
-                "figure-5.18",
-                "Later transient phases after which the bit rate decreases".to_string(),
-            ),
-            (
-                "figure-5.18-remains",
-                "Later transient phases after which it remains".to_string(),
-            ),
-            (
-                "figure-5.18-increases",
-                "Later transient phases after which it increases".to_string(),
-            ),
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+        let shares = self.changes().map(|share| share * 100.0);
+        let rows = self.counts[1..].iter().zip(shares);
+        let rows = rows.map(|(count, share)| [(*count).into(), share.into()]);
+        let ids = [
+            "figure-5.17",
+            "figure-5.18",
+            "figure-5.18-remains",
+            "figure-5.18-increases",
         ];
-        let figures = titles.into_iter().enumerate();
+        let figures = ids.into_iter().enumerate();
+        let figures = figures.map(|(matrix, id)| self.bubbles(log, captions.figure(id), matrix));
         Outcome {
-            tables: vec![table],
-            figures: figures
-                .map(|(matrix, (id, title))| self.bubbles(log, id, &title, matrix))
-                .collect(),
+            tables: vec![captions.table("table-changes").filled(rows)],
+            figures: figures.collect(),
         }
     }
 
-    fn bubbles(&self, log: &Log, id: &str, title: &str, matrix: usize) -> Figure {
+    fn bubbles(&self, log: &Log, figure: Figure, matrix: usize) -> Figure {
         let all = log.rates.classes();
         let is_shown = |(_, class): &(usize, &RateClass)| class.kind != Kind::Audio;
         let shown: Vec<usize> = all
@@ -169,19 +142,10 @@ impl TransientRates {
                 }
             }
         }
-        Figure::new(
-            id,
-            title,
-            Form::Bubbles,
-            Axis::new("Bit rate of the stable phase that follows", "kbps").named(names.clone()),
-            Axis::new("Bit rate tried", "kbps").named(names),
-        )
-        .reading(format!(
-            "Each column sums to 100 %: where the nominal time fetched in the transient phase came \
-             from, by the bit rate settled on. Areas are shares; crosses are 0.5 to 5 %; c is combined \
-             content. {} phases.",
-            self.counts[matrix]
-        ))
-        .series(Series::of("share (%)", points))
+        figure
+            .across(names.clone())
+            .upwards(names)
+            .telling(&self.counts[matrix].to_string())
+            .series(Series::of("share (%)", points))
     }
 }

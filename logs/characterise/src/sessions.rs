@@ -1,21 +1,23 @@
 //! From the requests of a part of a log to sessions with their chains and phases.
 
+use alloc::vec::Vec;
+
 use headlong_chains::{
-    Chain, Joiner, Phase, PhaseKind, PhaseRules, Request, Rules, SessionPhases, phases,
+    Chain, Joiner, NO_CHAIN, Phase, PhaseKind, PhaseRules, Request, Rules, SessionPhases, phases,
 };
 
-use super::view::{Cluster, Log, NO_CHAIN, PhasesOf, SessionView, Span};
+use crate::view::{Cluster, Log, PhasesOf, SessionView, Span};
 
 /// Makes sessions of requests, one part after another in the same memory.
 #[derive(Debug)]
-pub struct Teller {
+pub struct SessionSplitter {
     joiner: Joiner,
     chains: Vec<Chain>,
     chain_of: Vec<u32>,
     by_file: Vec<u32>,
 }
 
-impl Teller {
+impl SessionSplitter {
     /// Memory for each request of the largest part, besides the request, bytes.
     pub const BYTES_PER_REQUEST: u64 = 32 + 4 + 4 + size_of::<Chain>() as u64;
 
@@ -31,7 +33,7 @@ impl Teller {
 
     /// Calls `each` for every session of these requests, by number; sessions must be whole. Sorts
     /// the requests by session, arrival and line.
-    pub fn tell(
+    pub fn split(
         &mut self,
         log: &Log,
         requests: &mut [Request],
@@ -39,7 +41,7 @@ impl Teller {
     ) {
         requests.sort_unstable_by_key(|r| (r.session, r.received_ms, r.line));
         self.joiner
-            .join_telling(requests, &mut self.chains, &mut self.chain_of);
+            .join_with_places(requests, &mut self.chains, &mut self.chain_of);
         let (mut requests, mut chain_of) = (&*requests, &mut *self.chain_of);
         let (mut chains, mut chains_before) = (&*self.chains, 0);
         while let Some(first) = requests.first() {
@@ -61,12 +63,12 @@ impl Teller {
             self.by_file.extend(0..mine.len() as u32);
             self.by_file
                 .sort_unstable_by_key(|place| (mine[*place as usize].file, *place));
-            tell_session(log, mine, &self.by_file, my_chains, places, &mut each);
+            split_session(log, mine, &self.by_file, my_chains, places, &mut each);
         }
     }
 }
 
-fn tell_session(
+fn split_session(
     log: &Log,
     requests: &[Request],
     by_file: &[u32],
@@ -119,19 +121,21 @@ fn phases_of(found: &SessionPhases) -> PhasesOf {
             chains[*phase as usize].push(chain);
         }
     }
-    let mut told = PhasesOf {
+    let covered = [found.transient_ms, found.stable_ms, found.inactive_ms];
+    let mut by_kind = PhasesOf {
         starts_transient: found.starts_transient(),
+        covered_ms: covered.map(|ms| ms.max(0) as u64),
         ..PhasesOf::default()
     };
     for (phase, chains) in found.phases.iter().zip(chains) {
         match phase.kind {
-            PhaseKind::Transient => told.transient.push(Cluster {
+            PhaseKind::Transient => by_kind.transient.push(Cluster {
                 span: span(phase),
                 chains,
             }),
-            PhaseKind::Stable => told.stable.extend(chains),
-            PhaseKind::Inactive => told.inactive.push(span(phase)),
+            PhaseKind::Stable => by_kind.stable.extend(chains),
+            PhaseKind::Inactive => by_kind.inactive.push(span(phase)),
         }
     }
-    told
+    by_kind
 }

@@ -1,12 +1,12 @@
-//! Logs that are generated: told alike however they are told, and given back by a specification.
+//! Logs that are generated: measured alike with files and without, and given back by a specification.
 
 use std::io::Write as _;
 use std::path::Path;
 
-use headlong_trace::told::{Characterisation, Generated, Telling, characterise};
-use headlong_trace::{Intake, Silent, take_in};
+use headlong_characterise::{Characterisation, Observed, Points};
+use headlong_trace::{CharacteriseSettings, Intake, Silent, take_in};
 use headlong_workload::phased::{
-    Catalogue, FILES_HEADER, LOG_HEADER, Log, Measure, Observed, Points, Sessions, Specification,
+    self, Catalogue, FILES_HEADER, LOG_HEADER, Log, Specification, fit,
 };
 
 fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
@@ -18,18 +18,18 @@ fn preset(sessions: u64, changes: &[(&str, &str)]) -> Specification {
     preset.expect("well formed").scaled(sessions)
 }
 
-/// What `trace characterise` tells of the log of a specification, without a file between.
-fn told(specification: &Specification, seed: u64) -> Characterisation {
+/// What `trace characterise` says of the log of a specification, without a file between.
+fn measured(specification: &Specification, seed: u64) -> Characterisation {
     let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Generated::new(specification, &catalogue);
-    for session in Sessions::new(specification, &catalogue, seed) {
-        log.add(&session, |_| ());
-    }
-    log.finish("")
+    phased::characterise(specification, &catalogue, seed)
 }
 
 /// The same by way of files, as a person would do it.
-fn told_from_files(specification: &Specification, seed: u64, folder: &Path) -> Characterisation {
+fn measured_from_files(
+    specification: &Specification,
+    seed: u64,
+    folder: &Path,
+) -> Characterisation {
     let catalogue = Catalogue::of(&specification.catalogue);
     let mut text = format!("{LOG_HEADER}\n").into_bytes();
     for entry in Log::new(specification, &catalogue, seed) {
@@ -51,14 +51,14 @@ fn told_from_files(specification: &Specification, seed: u64, folder: &Path) -> C
         ..Intake::default()
     };
     let taken = take_in(&intake, &Silent).expect("it is taken in");
-    let telling = Telling {
+    let settings = CharacteriseSettings {
         rules: headlong_chains::Rules::default(),
         threads: 2,
         tables: None,
         title: String::new(),
         command: String::new(),
     };
-    characterise(&taken, &telling, |_| ()).expect("it is told")
+    headlong_trace::characterise(&taken, &settings, |_| ()).expect("it is characterised")
 }
 
 /// Largest difference of two distributions at any value.
@@ -142,61 +142,12 @@ fn are_equal(what: &str, one: &[f64], other: &[f64]) {
 }
 
 #[test]
-fn the_characteriser_and_the_generator_measure_one_log_alike() {
-    let specification = preset(300, &[]);
-    let catalogue = Catalogue::of(&specification.catalogue);
-    let mut log = Generated::new(&specification, &catalogue);
-    let mut measure = Measure::new(&specification, &catalogue);
-    for session in Sessions::new(&specification, &catalogue, 5) {
-        let mut is_kept = false;
-        log.add(&session, |_| is_kept = true);
-        // The last hour's sessions are not counted by the characteriser (A16).
-        if is_kept {
-            measure.add(&session);
-        }
-    }
-    let (told, measured) = (log.finish("").observed, measure.finish());
-    assert_eq!(told.sessions, measured.sessions);
-    are_equal("chains", &chain_numbers(&told), &chain_numbers(&measured));
-    are_equal("phases", &phase_numbers(&told), &phase_numbers(&measured));
-    let (one, other) = (&told.titles, &measured.titles);
-    assert_eq!((one.requested, one.listed), (other.requested, other.listed));
-    let (one, other) = (&told.viewing, &measured.viewing);
-    // Distributions have 50 steps there and 100 here, and lumps at their ends.
-    agree(&[
-        ("glances", one.glance_share, other.glance_share, 1e-9),
-        ("up", one.up_share, other.up_share, 0.05),
-        ("down", one.down_share, other.down_share, 0.05),
-        ("skips", one.skips_per_hour, other.skips_per_hour, 0.3),
-        ("pauses", one.pauses_per_hour, other.pauses_per_hour, 1e-6),
-        (
-            "starts",
-            distance(&one.start_share, &other.start_share),
-            0.0,
-            0.1,
-        ),
-        (
-            "lengths",
-            distance(&one.session_s, &other.session_s),
-            0.0,
-            0.03,
-        ),
-        (
-            "stays",
-            distance(&one.stay_share, &other.stay_share),
-            0.0,
-            0.1,
-        ),
-    ]);
-}
-
-#[test]
-fn a_generated_log_is_told_alike_with_files_between_and_without() {
+fn a_generated_log_is_measured_alike_with_files_between_and_without() {
     let specification = preset(150, &[]);
     let folder = tempfile::tempdir().expect("a folder");
     let (one, other) = (
-        told(&specification, 9),
-        told_from_files(&specification, 9, folder.path()),
+        measured(&specification, 9),
+        measured_from_files(&specification, 9, folder.path()),
     );
     assert_eq!(other.about.dropped, []);
     assert_eq!(one.about.requests, other.about.requests);
@@ -214,10 +165,10 @@ fn a_generated_log_is_told_alike_with_files_between_and_without() {
 /// From a log to a specification, and to a log of that: as far as the manual says that both agree
 /// (docs/lab/trace-characterise.md, "There and back").
 fn there_and_back(meant: &Specification) {
-    let first = told(meant, 21).with_specification();
-    let text = first.specification.as_deref().expect("it was asked for");
-    let fitted = Specification::read("fitted", text, &[]).expect("it reads back");
-    let (one, other) = (&first.observed, &told(&fitted, 22).observed);
+    let first = measured(meant, 21);
+    let text = fit(&first.observed).to_toml();
+    let fitted = Specification::read("fitted", &text, &[]).expect("it reads back");
+    let (one, other) = (&first.observed, &measured(&fitted, 22).observed);
     let lengths = (&one.viewing.session_s, &other.viewing.session_s);
     let ratio = |of: fn(&Points) -> f64| of(lengths.1) / of(lengths.0);
     let (here, there) = (&one.phases, &other.phases);

@@ -1,13 +1,12 @@
-//! A told log as a page that one can put in front of a colleague.
+//! A characterised log as a page that one can put in front of a colleague.
 
+use headlong_characterise::{
+    Axis, Characterisation, Figure, Form, Scale, Section, Table, Value, published,
+};
 use headlong_report::{
     Axis as Across, Bar, Bars, Boxes, Bubbles, Cell, Chart, Figure as Drawn, Page, Section as Part,
     Series as Line, Table as Shown,
 };
-
-use super::outcome::{Axis, Figure, Form, Scale, Table, Value};
-use super::published::published;
-use super::{Characterisation, Section};
 
 /// The page.
 pub fn page(told: &Characterisation) -> Page {
@@ -421,6 +420,8 @@ fn boxes(figure: &Figure, title: String) -> Boxes {
 
 #[cfg(test)]
 mod tests {
+    use headlong_characterise::{About, Dropped};
+
     use super::*;
 
     #[test]
@@ -437,6 +438,40 @@ mod tests {
         ] {
             assert_eq!(shown(value), text);
         }
+    }
+
+    fn empty() -> Characterisation {
+        let log = headlong_characterise::Log::new(Vec::new(), (0, 0));
+        headlong_characterise::Accumulators::new(&log).finish(&log, Default::default())
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let nasty = "<script>alert('x')</script>\"&";
+        let mut told = empty();
+        told.about = About {
+            title: nasty.into(),
+            logs: vec![nasty.into()],
+            format: nasty.into(),
+            sessions_by: nasty.into(),
+            dropped: vec![Dropped {
+                reason: nasty.into(),
+                count: 1,
+                sample: nasty.into(),
+            }],
+            notes: vec![nasty.into()],
+            command: nasty.into(),
+            ..About::default()
+        };
+        let html = page(&told.beside_thesis()).to_html();
+        assert_eq!(html.matches("<script").count(), 1, "the page's own");
+        assert!(!html.contains("alert('x')"));
+    }
+
+    #[test]
+    fn an_empty_log_has_a_page_too() {
+        let html = page(&empty()).to_html();
+        assert!(html.contains("no request that could be used") && !html.contains("NaN"));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! How each type of device asks: what [`DeviceSeen`] says.
 
-use headlong_chains::{Chain, Kind, Request, most_at_once};
-use headlong_workload::phased::DeviceSeen;
+use alloc::format;
+use alloc::vec::Vec;
 
-use super::counting::LogHistogram;
-use super::observing::{is_header, points};
-use super::seconds::LONG_MS;
-use super::view::{Log, SessionView, nominal_us};
+use headlong_chains::{Kind, Request, most_at_once};
+
+use crate::counting::LogHistogram;
+use crate::merge::merge_fields;
+use crate::observed::DeviceSeen;
+use crate::view::{Log, SessionView, is_header, is_long, nominal_us};
 
 /// Types of devices that are told apart; all others are one.
 const DEVICES_MAX: usize = 64;
@@ -45,12 +47,37 @@ struct Device {
     headroom: LogHistogram,
 }
 
+merge_fields!(Device {
+    sessions,
+    separate,
+    both,
+    content,
+    audio,
+    stable_us,
+    request_us,
+    request_bytes,
+    connections,
+    audio_request_us,
+    spacing_ms,
+    ahead_ms,
+    audio_ahead_ms,
+    header_bytes,
+    probes,
+    clusters,
+    probe_us,
+    audio_chains,
+    stretches,
+    headroom
+});
+
 /// Types of devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Devices {
     classes: usize,
     all: Vec<Device>,
 }
+
+merge_fields!(Devices { all; same classes });
 
 impl Devices {
     /// None yet.
@@ -82,16 +109,6 @@ impl Devices {
         device.add_headroom(log, view);
     }
 
-    /// Those of another part too.
-    pub(crate) fn merge(&mut self, other: Self) {
-        if other.all.len() > self.all.len() {
-            self.all.resize_with(other.all.len(), Device::default);
-        }
-        for (mine, other) in self.all.iter_mut().zip(other.all) {
-            mine.merge(other);
-        }
-    }
-
     /// One for each type that any session was on.
     pub(crate) fn finish(&self, log: &Log) -> Vec<DeviceSeen> {
         let seen = self
@@ -102,10 +119,6 @@ impl Devices {
         seen.map(|(number, device)| device.seen(number, log))
             .collect()
     }
-}
-
-fn is_long(chain: &Chain) -> bool {
-    chain.end_ms - chain.start_ms > LONG_MS
 }
 
 impl Device {
@@ -141,8 +154,8 @@ impl Device {
             if !is_audio && let Some(sum) = self.stable_us.get_mut(log.rates.of_file(chain.file)) {
                 *sum += us;
             }
-            let is_first = std::mem::take(&mut first_long[usize::from(is_audio)]);
-            let took_ms = chain.end_ms - chain.start_ms;
+            let is_first = core::mem::take(&mut first_long[usize::from(is_audio)]);
+            let took_ms = chain.duration_ms();
             if is_first && took_ms > FILLED_MS {
                 let ahead = (us / 1000).saturating_sub(took_ms as u64);
                 let all = if is_audio {
@@ -246,37 +259,6 @@ impl Device {
         }
     }
 
-    fn merge(&mut self, other: Self) {
-        self.sessions += other.sessions;
-        self.separate += other.separate;
-        self.both += other.both;
-        self.audio_chains += other.audio_chains;
-        self.stretches += other.stretches;
-        for place in 0..2 {
-            self.content[place] += other.content[place];
-            self.audio[place] += other.audio[place];
-            self.probes[place] += other.probes[place];
-            self.clusters[place] += other.clusters[place];
-        }
-        if self.stable_us.len() < other.stable_us.len() {
-            self.stable_us.resize(other.stable_us.len(), 0);
-        }
-        self.stable_us
-            .iter_mut()
-            .zip(&other.stable_us)
-            .for_each(|(a, b)| *a += b);
-        self.request_us.merge(&other.request_us);
-        self.request_bytes.merge(&other.request_bytes);
-        self.connections.merge(&other.connections);
-        self.audio_request_us.merge(&other.audio_request_us);
-        self.spacing_ms.merge(&other.spacing_ms);
-        self.ahead_ms.merge(&other.ahead_ms);
-        self.audio_ahead_ms.merge(&other.audio_ahead_ms);
-        self.header_bytes.merge(&other.header_bytes);
-        self.probe_us.merge(&other.probe_us);
-        self.headroom.merge(&other.headroom);
-    }
-
     fn seen(&self, number: usize, log: &Log) -> DeviceSeen {
         let share = |part: u64, whole: u64| {
             if whole > 0 {
@@ -306,7 +288,7 @@ impl Device {
             kbps_max: used.max().unwrap_or(0),
             request_s: high(&self.request_us, 1e-6),
             request_bytes: high(&self.request_bytes, 1.0),
-            connections: median(&self.connections, 1.0).round() as u32,
+            connections: libm::round(median(&self.connections, 1.0)) as u32,
             audio_request_s: median(&self.audio_request_us, 1e-6),
             spacing_s: median(&self.spacing_ms, 1e-3),
             ahead_s: median(&self.ahead_ms, 1e-3),
@@ -316,7 +298,7 @@ impl Device {
             probes_next: share(self.probes[1], self.clusters[1]),
             probe_s: self.probe_us.mean().unwrap_or(0.0) / 1e6,
             audio_chains: share(self.audio_chains, self.stretches),
-            headroom: points(&self.headroom, 1e-3),
+            headroom: self.headroom.points(1e-3),
         }
     }
 }

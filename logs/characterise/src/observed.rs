@@ -78,7 +78,7 @@ pub struct Popularity {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RenditionSeen {
     /// What is in such a file.
-    pub kind: super::Kind,
+    pub kind: headlong_chains::Kind,
     /// Its nominal bit rate.
     pub kbps: u32,
     /// Share of titles that have such a file: of the listed, or else of the requested ones.

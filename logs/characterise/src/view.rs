@@ -1,28 +1,24 @@
 //! What accumulators are shown: one session at a time, and what is the same for all of them.
 
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use headlong_chains::{Chain, FileInfo, Kind, Request};
 
-/// In [`SessionView::chain_of`]: a request that is in no chain, because nothing was sent (A7).
-pub const NO_CHAIN: u32 = u32::MAX;
-/// Kinds of content, as arrays by kind are indexed.
-pub(crate) const KINDS: [Kind; 3] = [Kind::Audio, Kind::Video, Kind::Combined];
+/// A chain that lasts longer is long (A11), ms.
+pub(crate) const LONG_MS: i64 = 40_000;
+/// A chain from offset zero that is shorter reads the table of segments, bytes.
+const HEADER_BYTES: u64 = 1 << 20;
 
-/// Where a kind stands in [`KINDS`].
-pub(crate) const fn kind_index(kind: Kind) -> usize {
-    match kind {
-        Kind::Audio => 0,
-        Kind::Video => 1,
-        Kind::Combined => 2,
-    }
+/// Whether a chain is long: a stable phase of its own.
+pub(crate) const fn is_long(chain: &Chain) -> bool {
+    chain.duration_ms() > LONG_MS
 }
 
-/// What a kind is called in tables.
-pub(crate) const fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Audio => "audio",
-        Kind::Video => "video",
-        Kind::Combined => "combined",
-    }
+/// Whether a chain reads nothing but the table at the start of a file.
+pub(crate) const fn is_header(chain: &Chain) -> bool {
+    chain.start == 0 && chain.length < HEADER_BYTES
 }
 
 /// Microseconds that so many bytes play at a nominal bit rate (A13); 0 if the rate is not known.
@@ -55,6 +51,11 @@ impl RateClass {
             Kind::Combined => " c",
         };
         format!("{}{kind}", self.kbps)
+    }
+
+    /// As tables name it.
+    pub(crate) fn long_name(&self) -> String {
+        format!("{} kbps, {}", self.kbps, self.kind.name())
     }
 }
 
@@ -120,9 +121,9 @@ fn merged(class: RateClass) -> RateClass {
     if class.kbps == 0 {
         return class;
     }
-    let step = (f64::from(class.kbps).log2() * MERGED_PER_OCTAVE).round();
+    let step = libm::round(libm::log2(f64::from(class.kbps)) * MERGED_PER_OCTAVE);
     RateClass {
-        kbps: (step / MERGED_PER_OCTAVE).exp2().round() as u32,
+        kbps: libm::round(libm::exp2(step / MERGED_PER_OCTAVE)) as u32,
         ..class
     }
 }
@@ -165,6 +166,15 @@ impl Log {
                 false => span_ms.1 - LEFT_OUT_MS,
             },
         }
+    }
+
+    /// Titles in the table of files, asked for or not.
+    pub(crate) fn listed_titles(&self) -> usize {
+        let listed = self.files.iter().filter(|file| !file.is_estimated);
+        let mut titles: Vec<u32> = listed.map(|file| file.title).collect();
+        titles.sort_unstable();
+        titles.dedup();
+        titles.len()
     }
 
     /// What is known of a file.
@@ -216,6 +226,8 @@ pub struct PhasesOf {
     pub stable: Vec<u32>,
     /// Inactive phases.
     pub inactive: Vec<Span>,
+    /// Time covered by transient, stable and inactive phases, ms.
+    pub covered_ms: [u64; 3],
     /// Whether the first phase of all is transient.
     pub starts_transient: bool,
 }
@@ -231,7 +243,7 @@ pub struct SessionView<'a> {
     pub by_file: &'a [u32],
     /// Its chains by start.
     pub chains: &'a [Chain],
-    /// The chain of each request, as a place in `chains`; [`NO_CHAIN`] if it is in none.
+    /// The chain of each request, as a place in `chains`; [`headlong_chains::NO_CHAIN`] if it is in none.
     pub chain_of: &'a [u32],
     /// Its phases by chains of all files but audio ([0]) and of all files ([1]).
     pub phases: [&'a PhasesOf; 2],
@@ -271,21 +283,6 @@ impl<'a> SessionView<'a> {
     pub fn second(&self, ms: i64) -> usize {
         (ms.saturating_sub(self.span.start_ms).max(0) / 1000) as usize
     }
-}
-
-/// Milliseconds covered by spans that may overlap; they are sorted by it.
-pub(crate) fn union_ms(spans: &mut [Span]) -> u64 {
-    spans.sort_unstable();
-    let mut until = i64::MIN;
-    let mut sum = 0;
-    for span in spans {
-        let from = span.start_ms.max(until);
-        if span.end_ms > from {
-            sum += (span.end_ms - from) as u64;
-            until = span.end_ms;
-        }
-    }
-    sum
 }
 
 #[cfg(test)]
@@ -331,17 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_spans_count_once() {
-        let span = |start_ms, end_ms| Span { start_ms, end_ms };
-        assert_eq!(
-            union_ms(&mut [span(5, 9), span(0, 6), span(1, 2), span(20, 21)]),
-            10
-        );
-    }
-
-    #[test]
     fn a_short_log_keeps_all_its_sessions() {
-        assert_eq!(Log::new(vec![], (0, 7_199_999)).kept_before_ms, i64::MAX);
-        assert_eq!(Log::new(vec![], (0, 7_200_000)).kept_before_ms, 3_600_000);
+        assert_eq!(
+            Log::new(Vec::new(), (0, 7_199_999)).kept_before_ms,
+            i64::MAX
+        );
+        assert_eq!(
+            Log::new(Vec::new(), (0, 7_200_000)).kept_before_ms,
+            3_600_000
+        );
     }
 }

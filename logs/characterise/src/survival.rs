@@ -1,5 +1,7 @@
 //! Power laws of chain lengths, as tables and figures show them.
 
+use alloc::vec::Vec;
+
 use headlong_chains::{FitPoints, PowerLaw, SEGMENT_STARTS, Survival};
 
 /// One of the three segments that lengths are fitted in (thesis 5.3.3).
@@ -7,7 +9,7 @@ use headlong_chains::{FitPoints, PowerLaw, SEGMENT_STARTS, Survival};
 pub(crate) struct Segment {
     place: usize,
     /// Its law.
-    pub law: PowerLaw,
+    pub(crate) law: PowerLaw,
 }
 
 /// The segments that there are enough lengths for.
@@ -41,7 +43,7 @@ impl Segment {
         let first = inside.next().unwrap_or(from);
         let last = inside.next_back().unwrap_or(first) as f64;
         // Shorter ones would be more than all.
-        let all_longer = self.law.a.powf(1.0 / self.law.c);
+        let all_longer = libm::pow(self.law.a, 1.0 / self.law.c);
         ((first as f64).max(all_longer).min(last), last)
     }
 }

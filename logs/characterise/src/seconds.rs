@@ -1,13 +1,16 @@
 //! Sessions by their own seconds: thesis Figures 5.14, 5.15, 5.19 and 5.21.
 
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use headlong_chains::{Kind, Request};
 
-use super::counting::{Alive, BySecond, SECONDS_MAX, smooth_bins, spread};
-use super::outcome::{Axis, Figure, Form, Outcome, Series, mean};
-use super::view::{Log, READINGS, SessionView};
+use crate::counting::{Alive, BySecond, SECONDS_MAX, smooth_bins, spread};
+use crate::merge::merge_fields;
+use crate::outcome::{Captions, Outcome, Series, mean};
+use crate::view::{Log, READINGS, SessionView, is_long};
 
-/// A chain longer than this is long (A11).
-pub(super) const LONG_MS: i64 = 40_000;
 /// What the requests of Figure 5.19 are told apart by.
 const CLASSES: [&str; 3] = [
     "chunks of long chains",
@@ -17,7 +20,7 @@ const CLASSES: [&str; 3] = [
 
 /// Sums over sessions for each second since a session began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seconds {
+pub(crate) struct Seconds {
     alive: Alive,
     /// Of chunk requests that are not for audio: most at once, and files asked for.
     connections: BySecond,
@@ -36,9 +39,23 @@ pub struct Seconds {
     inactive: BySecond,
 }
 
+merge_fields!(Seconds {
+    alive,
+    connections,
+    files,
+    gaps_ms,
+    gaps,
+    took_ms,
+    arrivals,
+    clusters,
+    stable,
+    bytes,
+    inactive
+});
+
 impl Seconds {
     /// One session more.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.alive.add(view.last_second());
         self.add_activity(log, view);
         self.add_rates(view);
@@ -100,7 +117,7 @@ impl Seconds {
         for (place, request) in view.requests.iter().enumerate() {
             let class = match (request.asked_bytes, view.chain(place)) {
                 (None, _) => 2,
-                (Some(_), Some(chain)) if chain.end_ms - chain.start_ms > LONG_MS => 0,
+                (Some(_), Some(chain)) if is_long(chain) => 0,
                 (Some(_), Some(_)) => 1,
                 // Nothing was sent.
                 (Some(_), None) => continue,
@@ -119,143 +136,50 @@ impl Seconds {
         }
     }
 
-    /// Those of another part too.
-    pub fn merge(&mut self, other: &Self) {
-        self.alive.merge(&other.alive);
-        let mine = [
-            &mut self.connections,
-            &mut self.files,
-            &mut self.gaps_ms,
-            &mut self.gaps,
-            &mut self.took_ms,
-            &mut self.arrivals,
-            &mut self.inactive,
-        ];
-        let others = [
-            &other.connections,
-            &other.files,
-            &other.gaps_ms,
-            &other.gaps,
-            &other.took_ms,
-            &other.arrivals,
-            &other.inactive,
-        ];
-        mine.into_iter()
-            .zip(others)
-            .for_each(|(mine, other)| mine.merge(other));
-        let mine = self
-            .clusters
-            .iter_mut()
-            .chain(&mut self.stable)
-            .chain(&mut self.bytes);
-        let others = other
-            .clusters
-            .iter()
-            .chain(&other.stable)
-            .chain(&other.bytes);
-        mine.zip(others).for_each(|(mine, other)| mine.merge(other));
-    }
-
     /// Figures 5.14, 5.15, 5.19 and 5.21.
-    pub fn finish(&self) -> Outcome {
-        let alive = self.alive.by_second();
-        Outcome {
-            tables: Vec::new(),
-            figures: vec![
-                self.activity(&alive),
-                self.waiting(),
-                self.phase_starts(&alive),
-                self.rates(&alive),
-                self.inactive_figure(&alive),
-            ],
-        }
-    }
-
-    fn activity(&self, alive: &BySecond) -> Figure {
-        elapsed(
-            "figure-5.14",
-            "Requests at once, by time since the session began",
-            Axis::new("Per session that has not ended", ""),
-        )
-        .reading(
-            "Chunk requests for anything but audio. Several files at once at the beginning are the \
-             player trying bit rates; the further the connections are above the files, the more it \
-             fetches in parallel.",
-        )
-        .series(Series::new(
-            "connections",
-            per_session(&self.connections, alive, 1.0),
-        ))
-        .series(Series::new("files", per_session(&self.files, alive, 1.0)))
-    }
-
-    fn waiting(&self) -> Figure {
-        elapsed(
-            "figure-5.14-times",
-            "Arrival interval and duration of requests",
-            Axis::new("Mean of a request", "s"),
-        )
-        .reading(
-            "The same requests by the second in which they arrive: how long until the next, and how \
-             long they take. Players that fill a buffer ask at once; those that pace wait.",
-        )
-        .series(Series::new("arrival interval", per_session(&self.gaps_ms, &self.gaps, 1e-3)))
-        .series(Series::new("request duration", per_session(&self.took_ms, &self.arrivals, 1e-3)))
-    }
-
-    fn phase_starts(&self, alive: &BySecond) -> Figure {
-        let mut figure = elapsed(
-            "figure-5.15",
-            "Starts of transient and stable phases",
-            Axis::new("Sessions in which one starts, each second", "%").log(),
-        )
-        .reading(
-            "Clusters of short chains, and chains of more than 40 s. Where both curves meet, a \
-             transient phase is followed by a stable one.",
-        );
+    pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
+        let alive = &self.alive.by_second();
+        let curve =
+            |name: &str, sums, counts, scale| Series::new(name, per_session(sums, counts, scale));
+        let connections = captions
+            .figure("figure-5.14")
+            .series(curve("connections", &self.connections, alive, 1.0))
+            .series(curve("files", &self.files, alive, 1.0));
+        let waiting = captions
+            .figure("figure-5.14-times")
+            .series(curve("arrival interval", &self.gaps_ms, &self.gaps, 1e-3))
+            .series(curve(
+                "request duration",
+                &self.took_ms,
+                &self.arrivals,
+                1e-3,
+            ));
+        let mut starts = captions.figure("figure-5.15");
         for (reading, name) in READINGS.into_iter().enumerate() {
-            for (what, starts) in [
-                ("transient", &self.clusters[reading]),
-                ("stable", &self.stable[reading]),
-            ] {
-                let points = per_session(starts, alive, 100.0);
-                figure = figure.series(Series::new(&format!("{what}, {name}"), points));
+            let (transient, stable) = (&self.clusters[reading], &self.stable[reading]);
+            starts = starts
+                .series(curve(
+                    &format!("transient, {name}"),
+                    transient,
+                    alive,
+                    100.0,
+                ))
+                .series(curve(&format!("stable, {name}"), stable, alive, 100.0));
+        }
+        let mut rates = captions.figure("figure-5.19");
+        for (name, bytes) in CLASSES.into_iter().zip(&self.bytes) {
+            if !bytes.is_empty() {
+                rates = rates.series(curve(name, bytes, alive, 8.0 / 1e6));
             }
         }
-        figure
-    }
-
-    fn rates(&self, alive: &BySecond) -> Figure {
-        let figure = elapsed(
-            "figure-5.19",
-            "Download rate by time since the session began",
-            Axis::new("Per session that has not ended", "Mbit/s"),
-        )
-        .reading(
-            "A peak and then a level: the buffer is filled, and from then on as much is fetched as is \
-             played.",
-        );
-        let mbit = 8.0 / 1e6;
-        CLASSES
-            .into_iter()
-            .zip(&self.bytes)
-            .fold(figure, |figure, (name, bytes)| match bytes.is_empty() {
-                true => figure,
-                false => figure.series(Series::new(name, per_session(bytes, alive, mbit))),
-            })
-    }
-
-    fn inactive_figure(&self, alive: &BySecond) -> Figure {
-        elapsed(
-            "figure-5.21",
-            "Sessions that are inactive",
-            Axis::new("Sessions that have not ended", "%"),
-        )
-        .reading(
-            "No chain of any file for at least 40 s: the viewer has paused, or left. Curves over few \
-             sessions are rough at their right end.",
-        )
-        .series(Series::new("inactive", per_session(&self.inactive, alive, 100.0)))
+        let inactive =
+            captions
+                .figure("figure-5.21")
+                .series(curve("inactive", &self.inactive, alive, 100.0));
+        Outcome {
+            tables: Vec::new(),
+            figures: vec![connections, waiting, starts, rates, inactive],
+        }
     }
 }
 
@@ -278,11 +202,6 @@ fn most_by_second(view: &SessionView<'_>, edges: &[(i64, i64)], sums: &mut BySec
         most = most.max(now);
     }
     sums.add(second, most as u64);
-}
-
-fn elapsed(id: &str, title: &str, y: Axis) -> Figure {
-    let x = Axis::new("Time since the session began", "s").log();
-    Figure::new(id, title, Form::Lines, x, y)
 }
 
 /// Of a log of at least [`MANY`] sessions, bins that fewer than [`FEW`] reach are left out: a curve

@@ -1,6 +1,11 @@
 //! What comes out: tables and figures as values, apart from how they are shown.
 
-use serde::Serialize;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
 
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,7 +59,7 @@ impl From<Option<f64>> for Value {
 }
 
 /// A column of a table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// What programs call it.
     pub key: String,
@@ -63,20 +68,22 @@ pub struct Column {
 }
 
 /// A row of a table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What programs call it.
     pub key: String,
     /// What people call it.
     pub name: String,
     /// One for each column.
+    #[serde(skip_deserializing)]
     pub values: Vec<Value>,
 }
 
 /// A table.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Such as `table-5.1`, for its counterpart in the thesis.
+    #[serde(skip_deserializing)]
     pub id: String,
     /// What it is a table of.
     pub title: String,
@@ -89,28 +96,41 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table with these columns: key and name.
-    pub fn new(
-        id: &str,
-        title: &str,
-        reading: impl Into<String>,
-        columns: &[(&str, &str)],
+    /// With these values in the rows that its caption names, in their order.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    pub(crate) fn filled<const N: usize>(
+        mut self,
+        values: impl IntoIterator<Item = [Value; N]>,
     ) -> Self {
-        let column = |(key, name): &(&str, &str)| Column {
-            key: key.to_string(),
-            name: name.to_string(),
-        };
-        Self {
-            id: id.into(),
-            title: title.into(),
-            reading: reading.into(),
-            columns: columns.iter().map(column).collect(),
-            rows: Vec::new(),
+        let mut values = values.into_iter();
+        for (row, values) in self.rows.iter_mut().zip(values.by_ref()) {
+            row.values = values.into();
         }
+        assert!(
+            values.next().is_none(),
+            "{}: a row without a caption",
+            self.id
+        );
+        assert!(
+            self.rows
+                .iter()
+                .all(|row| row.values.len() == self.columns.len()),
+            "{}",
+            self.id
+        );
+        self
+    }
+
+    /// With a part of its reading that only the log tells.
+    pub(crate) fn telling(mut self, words: &str) -> Self {
+        self.reading = self.reading.replace("{}", words);
+        self
     }
 
     /// Adds a row.
-    pub fn push(&mut self, key: &str, name: &str, values: impl IntoIterator<Item = Value>) {
+    pub(crate) fn push(&mut self, key: &str, name: &str, values: impl IntoIterator<Item = Value>) {
         self.rows.push(Row {
             key: key.into(),
             name: name.into(),
@@ -135,55 +155,34 @@ impl Table {
 }
 
 /// How values become places on an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Equal differences at equal distances.
+    #[default]
     Linear,
     /// Equal ratios at equal distances.
     Log,
 }
 
 /// An axis of a figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// What it measures.
     pub quantity: String,
     /// In what unit; empty for a number.
+    #[serde(default)]
     pub unit: String,
     /// How it is laid out.
+    #[serde(default)]
     pub scale: Scale,
     /// Names at 0, 1, 2 ... if it has names instead of numbers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
-impl Axis {
-    /// A linear axis.
-    pub fn new(quantity: &str, unit: &str) -> Self {
-        Self {
-            quantity: quantity.into(),
-            unit: unit.into(),
-            scale: Scale::Linear,
-            names: Vec::new(),
-        }
-    }
-
-    /// The same, logarithmic.
-    pub fn log(mut self) -> Self {
-        self.scale = Scale::Log;
-        self
-    }
-
-    /// The same with names at 0, 1, 2 ...
-    pub fn named(mut self, names: Vec<String>) -> Self {
-        self.names = names;
-        self
-    }
-}
-
 /// How points become marks, and what their numbers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// `[x, y]` joined by lines.
@@ -234,9 +233,10 @@ impl Series {
 }
 
 /// A figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Such as `figure-5.11`, for its counterpart in the thesis.
+    #[serde(skip_deserializing)]
     pub id: String,
     /// What it shows.
     pub title: String,
@@ -249,26 +249,26 @@ pub struct Figure {
     /// What its points are.
     pub form: Form,
     /// Its data.
+    #[serde(skip_deserializing)]
     pub series: Vec<Series>,
 }
 
 impl Figure {
-    /// An empty figure.
-    pub fn new(id: &str, title: &str, form: Form, x: Axis, y: Axis) -> Self {
-        Self {
-            id: id.into(),
-            title: title.into(),
-            reading: String::new(),
-            x,
-            y,
-            form,
-            series: Vec::new(),
-        }
+    /// With names along the horizontal axis.
+    pub(crate) fn across(mut self, names: Vec<String>) -> Self {
+        self.x.names = names;
+        self
     }
 
-    /// With a reading.
-    pub fn reading(mut self, reading: impl Into<String>) -> Self {
-        self.reading = reading.into();
+    /// With names along the vertical axis.
+    pub(crate) fn upwards(mut self, names: Vec<String>) -> Self {
+        self.y.names = names;
+        self
+    }
+
+    /// With a part of its reading that only the log tells.
+    pub(crate) fn telling(mut self, words: &str) -> Self {
+        self.reading = self.reading.replace("{}", words);
         self
     }
 
@@ -279,13 +279,54 @@ impl Figure {
     }
 }
 
-/// What an accumulator tells: tables and figures in the order in which they are shown.
+/// All tables and figures without their numbers: titles, columns, axes and readings.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Captions {
+    tables: BTreeMap<String, Table>,
+    figures: BTreeMap<String, Figure>,
+}
+
+impl Captions {
+    /// Those of this crate.
+    pub(crate) fn new() -> Self {
+        let mut all: Self = toml::from_str(include_str!("captions.toml"))
+            .expect("the captions are a part of the program, and tests read them");
+        all.tables
+            .iter_mut()
+            .for_each(|(id, table)| table.id.clone_from(id));
+        all.figures
+            .iter_mut()
+            .for_each(|(id, figure)| figure.id.clone_from(id));
+        all
+    }
+
+    /// A table whose rows are yet to be filled.
+    ///
+    /// # Panics
+    /// If there is no such caption.
+    pub(crate) fn table(&self, id: &str) -> Table {
+        self.tables.get(id).expect("a table with a caption").clone()
+    }
+
+    /// A figure without series.
+    ///
+    /// # Panics
+    /// If there is no such caption.
+    pub(crate) fn figure(&self, id: &str) -> Figure {
+        self.figures
+            .get(id)
+            .expect("a figure with a caption")
+            .clone()
+    }
+}
+
+/// What an accumulator gives: tables and figures in the order in which they are shown.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Its tables.
-    pub tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
     /// Its figures.
-    pub figures: Vec<Figure>,
+    pub(crate) figures: Vec<Figure>,
 }
 
 /// `part` of `whole` in per cent; nothing of nothing is nothing.

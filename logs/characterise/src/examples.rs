@@ -1,9 +1,14 @@
 //! Two sessions drawn request by request: thesis Figures 5.8, 5.9 and 5.16.
 
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use headlong_chains::Request;
 
-use super::outcome::{Axis, Figure, Form, Outcome, Series};
-use super::view::{Log, SessionView};
+use crate::merge::{Merge, merge_fields};
+use crate::outcome::{Captions, Figure, Outcome, Series};
+use crate::view::{Log, RateClass, SessionView};
 
 /// Most requests of an example: what can be seen in one drawing.
 const REQUESTS_MAX: usize = 2000;
@@ -22,14 +27,26 @@ struct Example {
 
 /// The sessions that show most: one mostly of open-ended requests, one of chunks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Examples {
+pub(crate) struct Examples {
     whole: Option<Example>,
     start: Option<Example>,
 }
 
+/// The better of two; of equal ones that of the lower number of session.
+impl Merge for Option<Example> {
+    fn merge(&mut self, other: Self) {
+        let rank = |example: &Example| (example.score, u32::MAX - example.session);
+        if other.as_ref().map(rank) > self.as_ref().map(rank) {
+            *self = other;
+        }
+    }
+}
+
+merge_fields!(Examples { whole, start });
+
 impl Examples {
     /// One session more.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         if view.requests.len() < 3 {
             return;
         }
@@ -46,69 +63,19 @@ impl Examples {
         );
     }
 
-    /// Those of another part too. Equal scores: the lower number of session.
-    pub fn merge(&mut self, other: Self) {
-        let pairs = [
-            (&mut self.whole, other.whole),
-            (&mut self.start, other.start),
-        ];
-        for (mine, other) in pairs {
-            let rank = |example: &Example| (example.score, u32::MAX - example.session);
-            if other.as_ref().map(rank) > mine.as_ref().map(rank) {
-                *mine = other;
-            }
-        }
-    }
-
     /// Figures 5.8, 5.9 and 5.16, as far as there are such sessions.
-    pub fn finish(&self, log: &Log) -> Outcome {
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
         let mut figures = Vec::new();
-        if let Some(example) = &self.whole {
-            figures.push(positions(
-                log,
-                example,
-                "figure-5.8",
-                "Requests of one session",
-                "Each request is a rectangle: from arrival to completion across, the bytes it sent \
-                 upwards, as minutes of the title. Tall and narrow is fast; a gap is a pause; a jump \
-                 is a skip.",
-            ));
-            figures.push(rows(
-                log,
-                &example.requests,
-                "figure-5.8-rates",
-                "Bit rates that it asked for",
-                "The same requests by bit rate. Many rows at once are a transient phase.",
-            ));
-            figures.push(rows(
-                log,
-                &first_of(&example.requests, DETAIL_MS),
-                "figure-5.16",
-                "The same, its first 12 minutes",
-                "From lower bit rates to the one that lasts, and again whenever the network changes.",
-            ));
+        if let Some(Example { requests, .. }) = &self.whole {
+            let first = first_of(requests, DETAIL_MS);
+            figures.push(positions(log, requests, captions.figure("figure-5.8")));
+            figures.push(rows(log, requests, captions.figure("figure-5.8-rates")));
+            figures.push(rows(log, &first, captions.figure("figure-5.16")));
         }
         if let Some(example) = &self.start {
-            let requests = first_of(&example.requests, START_MS);
-            let example = &Example {
-                requests,
-                ..example.clone()
-            };
-            figures.push(positions(
-                log,
-                example,
-                "figure-5.9",
-                "The first 90 seconds of another session",
-                "Rectangles that climb steeply fill the buffer; steps with gaps are pacing; rectangles \
-                 above each other are parallel connections.",
-            ));
-            figures.push(rows(
-                log,
-                &example.requests,
-                "figure-5.9-rates",
-                "Bit rates that it asked for",
-                "The same requests by bit rate.",
-            ));
+            let first = first_of(&example.requests, START_MS);
+            figures.push(positions(log, &first, captions.figure("figure-5.9")));
+            figures.push(rows(log, &first, captions.figure("figure-5.9-rates")));
         }
         Outcome {
             tables: Vec::new(),
@@ -206,26 +173,19 @@ fn minutes(example: &[Request], ms: i64) -> f64 {
 }
 
 /// Rectangles over time and place in the title, one series for each bit rate.
-fn positions(log: &Log, example: &Example, id: &str, title: &str, reading: &str) -> Figure {
-    let figure = Figure::new(
-        id,
-        title,
-        Form::Boxes,
-        Axis::new("Time since the session began", "min"),
-        Axis::new("Place in the title", "min"),
-    )
-    .reading(reading);
+fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
     let place = |request: &Request, at: u64| {
         let info = log.file(request.file);
         at as f64 / info.size_bytes.max(1) as f64 * info.duration_s / 60.0
     };
-    let of_rate = |(class, rate): (usize, &super::view::RateClass)| {
-        let requests = example.requests.iter();
-        let mine = requests.filter(|request| log.rates.of_file(request.file) == class);
+    let of_rate = |(class, rate): (usize, &RateClass)| {
+        let mine = requests
+            .iter()
+            .filter(|request| log.rates.of_file(request.file) == class);
         let boxes = mine.map(|request| {
             vec![
-                minutes(&example.requests, request.received_ms),
-                minutes(&example.requests, request.completed_ms),
+                minutes(requests, request.received_ms),
+                minutes(requests, request.completed_ms),
                 place(request, request.offset),
                 place(request, request.end()),
             ]
@@ -238,7 +198,7 @@ fn positions(log: &Log, example: &Example, id: &str, title: &str, reading: &str)
 }
 
 /// Rectangles over time in rows of bit rates.
-fn rows(log: &Log, requests: &[Request], id: &str, title: &str, reading: &str) -> Figure {
+fn rows(log: &Log, requests: &[Request], figure: Figure) -> Figure {
     let mut used: Vec<usize> = requests.iter().map(|r| log.rates.of_file(r.file)).collect();
     used.sort_unstable();
     used.dedup();
@@ -255,13 +215,5 @@ fn rows(log: &Log, requests: &[Request], id: &str, title: &str, reading: &str) -
             row + 0.85,
         ]
     });
-    Figure::new(
-        id,
-        title,
-        Form::Boxes,
-        Axis::new("Time since the session began", "min"),
-        Axis::new("Bit rate", "kbps").named(names),
-    )
-    .reading(reading)
-    .series(Series::of("requests", boxes))
+    figure.upwards(names).series(Series::of("requests", boxes))
 }

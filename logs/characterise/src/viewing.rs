@@ -1,10 +1,14 @@
 //! How much of a title is fetched, which parts, and where viewers start, stop and pause: thesis
 //! Figures 5.5 to 5.7.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use headlong_chains::{Chain, Kind};
 
-use super::outcome::{Axis, Figure, Form, Outcome, Series, Table, per_cent};
-use super::view::{KINDS, Log, SessionView, kind_index, kind_name};
+use crate::merge::merge_fields;
+use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
+use crate::view::{Log, SessionView};
 
 /// Parts of a title that are told apart.
 const PARTS: usize = 100;
@@ -20,7 +24,7 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// What parts of titles sessions fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Viewing {
+pub(crate) struct Viewing {
     sessions: u64,
     /// For each kind: sessions (with a title) by the fraction that they fetched.
     fractions: [Vec<u64>; 3],
@@ -33,11 +37,21 @@ pub struct Viewing {
     pauses: [u64; PARTS],
 }
 
+merge_fields!(Viewing {
+    sessions,
+    fractions,
+    parts,
+    with_kind,
+    starts,
+    ends,
+    pauses
+});
+
 impl Default for Viewing {
     fn default() -> Self {
         Self {
             sessions: 0,
-            fractions: std::array::from_fn(|_| vec![0; FRACTION_BINS]),
+            fractions: core::array::from_fn(|_| vec![0; FRACTION_BINS]),
             parts: [[0; PARTS]; 4],
             with_kind: [0; 3],
             starts: [0; PARTS],
@@ -49,7 +63,7 @@ impl Default for Viewing {
 
 impl Viewing {
     /// One session more.
-    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.add_fractions_and_parts(log, view);
         if let Some((file, at)) = start_of(view) {
@@ -71,7 +85,7 @@ impl Viewing {
             let info = log.file(file);
             let size = info.size_bytes.max(1);
             let mut bytes = 0;
-            let parts = &mut touched[kind_index(info.kind)];
+            let parts = &mut touched[info.kind as usize];
             for request in requests.filter(|request| request.sent_bytes > 0) {
                 bytes += request.sent_bytes;
                 let first = part(request.offset, size);
@@ -86,7 +100,7 @@ impl Viewing {
         for same in fetched.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let sum: u64 = same.iter().map(|(_, _, millionths)| millionths).sum();
             let bin = (sum / 1000 / FRACTION_BIN_PER_MILLE) as usize;
-            self.fractions[kind_index(same[0].1)][bin.min(FRACTION_BINS - 1)] += 1;
+            self.fractions[same[0].1 as usize][bin.min(FRACTION_BINS - 1)] += 1;
         }
         let any = touched.iter().fold(0, |all, parts| all | parts);
         for (kind, parts) in touched.iter().enumerate() {
@@ -101,27 +115,9 @@ impl Viewing {
         }
     }
 
-    /// Those of another part too.
-    pub fn merge(&mut self, other: &Self) {
-        fn add(mine: &mut [u64], other: &[u64]) {
-            mine.iter_mut().zip(other).for_each(|(a, b)| *a += b);
-        }
-        self.sessions += other.sessions;
-        add(&mut self.with_kind, &other.with_kind);
-        add(&mut self.starts, &other.starts);
-        add(&mut self.ends, &other.ends);
-        add(&mut self.pauses, &other.pauses);
-        for (mine, other) in self.fractions.iter_mut().zip(&other.fractions) {
-            add(mine, other);
-        }
-        for (mine, other) in self.parts.iter_mut().zip(&other.parts) {
-            add(mine, other);
-        }
-    }
-
     /// Share of sessions, in per cent, that fetched more than this fraction of a title in a kind.
-    pub fn fetched_more_than(&self, kind: Kind, fraction: f64) -> Option<f64> {
-        let counts = &self.fractions[kind_index(kind)];
+    pub(crate) fn fetched_more_than(&self, kind: Kind, fraction: f64) -> Option<f64> {
+        let counts = &self.fractions[kind as usize];
         let total: u64 = counts.iter().sum();
         let from = (fraction * 1000.0 / FRACTION_BIN_PER_MILLE as f64) as usize;
         let above: u64 = counts.get(from..).map_or(0, |rest| rest.iter().sum());
@@ -129,79 +125,34 @@ impl Viewing {
     }
 
     /// Figures 5.5 to 5.7 with the numbers that the text of the thesis tells of them.
-    pub fn finish(&self) -> Outcome {
-        let mut table = Table::new(
-            "table-viewing",
-            "Portions of titles",
-            "Shares of sessions, from Figures 5.5 to 5.7.",
-            &[("value", "Sessions (%)")],
-        );
+    pub(crate) fn finish(&self, captions: &Captions) -> Outcome {
         let share =
             |counts: &[u64]| per_cent(counts.iter().sum::<u64>() as f64, self.sessions as f64);
-        let rows = [
-            (
-                "first-part",
-                "Fetch the first 1 % of the title",
-                share(&self.parts[3][..1]),
-            ),
-            (
-                "start-1",
-                "Start in the first 1 %",
-                share(&self.starts[..1]),
-            ),
-            (
-                "start-5",
-                "Start in the first 5 %",
-                share(&self.starts[..5]),
-            ),
-            ("end-95", "End in the last 5 %", share(&self.ends[95..])),
-        ];
-        for (key, name, value) in rows {
-            table.push(key, name, [value.into()]);
-        }
-        for kind in [Kind::Audio, Kind::Video] {
-            let name = kind_name(kind);
-            let whole = self.fetched_more_than(kind, 1.0);
-            let label = format!("Fetch more than the whole title, {name}");
-            table.push(&format!("over-100-{name}"), &label, [whole.into()]);
-        }
-        let little = self
-            .fetched_more_than(Kind::Video, 0.2)
-            .map(|share| 100.0 - share);
-        table.push(
-            "video-20",
-            "Fetch 20 % or less of the video",
-            [little.into()],
-        );
-        table.push(
-            "pauses",
-            "Pauses per 100 sessions",
+        let over = |kind| self.fetched_more_than(kind, 1.0).into();
+        let little = self.fetched_more_than(Kind::Video, 0.2);
+        let table = captions.table("table-viewing").filled([
+            [share(&self.parts[3][..1]).into()],
+            [share(&self.starts[..1]).into()],
+            [share(&self.starts[..5]).into()],
+            [share(&self.ends[95..]).into()],
+            [over(Kind::Audio)],
+            [over(Kind::Video)],
+            [little.map(|share| 100.0 - share).into()],
             [share(&self.pauses).into()],
-        );
+        ]);
         Outcome {
             tables: vec![table],
             figures: vec![
-                self.fraction_figure(),
-                self.parts_figure(),
-                self.places_figure(),
+                self.fractions_of(captions.figure("figure-5.5")),
+                self.parts_of(captions.figure("figure-5.6")),
+                self.places_of(captions.figure("figure-5.7")),
             ],
         }
     }
 
-    fn fraction_figure(&self) -> Figure {
-        let figure = Figure::new(
-            "figure-5.5",
-            "Fraction of a title that a session fetches",
-            Form::Lines,
-            Axis::new("Fraction of the title", "%"),
-            Axis::new("Sessions that fetch more", "%"),
-        )
-        .reading(
-            "Bytes by size of the file, summed over the files of a title. Above 100 % something was \
-             fetched twice. Sessions that fetch a kind at all; steps of 0.5 %.",
-        );
-        KINDS.into_iter().fold(figure, |figure, kind| {
-            let counts = &self.fractions[kind_index(kind)];
+    fn fractions_of(&self, figure: Figure) -> Figure {
+        Kind::ALL.into_iter().fold(figure, |figure, kind| {
+            let counts = &self.fractions[kind as usize];
             let total: u64 = counts.iter().sum();
             if total == 0 {
                 return figure;
@@ -213,23 +164,12 @@ impl Viewing {
                 (bin as f64 * FRACTION_BIN_PER_MILLE as f64 / 10.0, share)
             });
             let shown: Vec<_> = shares.take_while(|(_, share)| *share > 0.0).collect();
-            figure.series(Series::new(kind_name(kind), shown))
+            figure.series(Series::new(kind.name(), shown))
         })
     }
 
-    fn parts_figure(&self) -> Figure {
-        let mut figure = Figure::new(
-            "figure-5.6",
-            "Portions of titles that are fetched",
-            Form::Lines,
-            Axis::new("Place in the title", "%"),
-            Axis::new("Sessions that fetch it", "%"),
-        )
-        .reading(
-            "A session counts at a place if it fetched any byte of that hundredth of any of its \
-             files. For one kind: of the sessions that fetch that kind at all.",
-        );
-        let names = KINDS.map(kind_name).into_iter().chain(["any"]);
+    fn parts_of(&self, mut figure: Figure) -> Figure {
+        let names = Kind::ALL.into_iter().map(Kind::name).chain(["any"]);
         let totals = self.with_kind.into_iter().chain([self.sessions]);
         for ((name, counts), total) in names.zip(&self.parts).zip(totals) {
             if total > 0 {
@@ -239,22 +179,11 @@ impl Viewing {
         figure
     }
 
-    fn places_figure(&self) -> Figure {
-        Figure::new(
-            "figure-5.7",
-            "Where sessions start, end and pause",
-            Form::Lines,
-            Axis::new("Place in the title", "%"),
-            Axis::new("Sessions", "%"),
-        )
-        .reading(
-            "The start is the first read of content, not of the table of segments at offset zero. A \
-             pause is a gap of more than 40 s between the end of one reading and the request for the \
-             byte behind it.",
-        )
-        .series(Series::new("start", by_part(&self.starts, self.sessions)))
-        .series(Series::new("end", by_part(&self.ends, self.sessions)))
-        .series(Series::new("pause", by_part(&self.pauses, self.sessions)))
+    fn places_of(&self, figure: Figure) -> Figure {
+        figure
+            .series(Series::new("start", by_part(&self.starts, self.sessions)))
+            .series(Series::new("end", by_part(&self.ends, self.sessions)))
+            .series(Series::new("pause", by_part(&self.pauses, self.sessions)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A log that was taken in, told: all parts on all cores, and the tables that others read.
+//! A log that was read, characterised: all parts on all cores, and the tables that others read.
 //!
 //! Invariant: however many threads, the same tables and figures, byte for byte.
 
@@ -7,16 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use headlong_chains::Rules;
+use headlong_characterise::{
+    About, Accumulators, Characterisation, Dropped, Log, Merge as _, SessionSplitter, SessionView,
+};
 
-use super::{About, Characterisation, Dropped, Log, SessionView, Teller, Told};
 use crate::{
     ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
     TakenIn,
 };
 
-/// How to tell it.
+/// How to do it.
 #[derive(Debug, Clone)]
-pub struct Telling {
+pub struct CharacteriseSettings {
     /// How requests become chains.
     pub rules: Rules,
     /// Threads.
@@ -30,9 +32,9 @@ pub struct Telling {
     pub command: String,
 }
 
-/// Why it could not be told.
+/// Why it could not be done.
 #[derive(Debug, thiserror::Error)]
-pub enum TellingError {
+pub enum CharacteriseError {
     /// Requests could not be read back.
     #[error(transparent)]
     Parts(#[from] PartsError),
@@ -41,10 +43,10 @@ pub enum TellingError {
     Table(#[from] TableError),
 }
 
-/// Most bytes of memory that telling takes besides the intake's bound.
-pub fn telling_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
+/// Most bytes of memory that it takes besides the intake's bound.
+pub fn characterise_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
     let log = log_of(taken);
-    threads.max(1) as u64 * Told::bytes_max(&log)
+    threads.max(1) as u64 * Accumulators::bytes_max(&log)
 }
 
 fn log_of(taken: &TakenIn) -> Log {
@@ -56,57 +58,57 @@ fn log_of(taken: &TakenIn) -> Log {
     log
 }
 
-/// Tells a log. `done` is called with how many requests have been told so far.
+/// Characterises a log. `done` is called with how many requests have been worked on so far.
 ///
 /// # Errors
 /// If requests cannot be read back, or tables not written.
 pub fn characterise(
     taken: &TakenIn,
-    telling: &Telling,
+    settings: &CharacteriseSettings,
     done: impl Fn(u64) + Sync,
-) -> Result<Characterisation, TellingError> {
+) -> Result<Characterisation, CharacteriseError> {
     let log = log_of(taken);
-    let tables = match &telling.tables {
+    let tables = match &settings.tables {
         Some(folder) => Some(Turns::new(Tables::create(folder)?)),
         None => None,
     };
-    let all = tell_parts(taken, &log, telling, tables.as_ref(), &done)?;
+    let all = sum_parts(taken, &log, settings, tables.as_ref(), &done)?;
     if let Some(tables) = tables {
         tables.into_inner().finish()?;
     }
-    let mut told = all.finish(&log, about(taken, telling));
-    told.observed.name = name_of(taken, telling);
+    let mut told = all.finish(&log, about(taken, settings));
+    told.observed.name = name_of(taken, settings);
     Ok(told)
 }
 
 /// What each thread works with, from one part to the next.
-struct Bench {
-    teller: Teller,
-    told: Told,
+struct Worker {
+    splitter: SessionSplitter,
+    sums: Accumulators,
 }
 
-fn tell_parts<'a>(
+fn sum_parts<'a>(
     taken: &'a TakenIn,
     log: &Log,
-    telling: &Telling,
+    settings: &CharacteriseSettings,
     tables: Option<&Turns<Tables<'a>>>,
     done: &(impl Fn(u64) + Sync),
-) -> Result<Told, TellingError> {
-    let benches: Mutex<Vec<Bench>> = Mutex::new(Vec::new());
+) -> Result<Accumulators, CharacteriseError> {
+    let workers: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
     let so_far = AtomicU64::new(0);
     let parts: &Parts = &taken.parts;
-    let outcomes = parts.each_unsorted(telling.threads, |number, requests| {
-        let free = benches.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut bench = free.unwrap_or_else(|| Bench {
-            teller: Teller::new(telling.rules),
-            told: Told::new(log),
+    let outcomes = parts.each_unsorted(settings.threads, |number, requests| {
+        let free = workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut worker = free.unwrap_or_else(|| Worker {
+            splitter: SessionSplitter::new(settings.rules),
+            sums: Accumulators::new(log),
         });
-        let Bench { teller, told } = &mut bench;
-        teller.tell(log, requests, |view| told.add(log, view));
+        let Worker { splitter, sums } = &mut worker;
+        splitter.split(log, requests, |view| sums.add(log, view));
         let written = match tables {
             Some(tables) => tables.take(number, |tables| {
                 let mut outcome = Ok(());
-                teller.tell(log, requests, |view| {
+                splitter.split(log, requests, |view| {
                     if outcome.is_ok() {
                         outcome = tables.push(taken, log, view);
                     }
@@ -115,34 +117,34 @@ fn tell_parts<'a>(
             }),
             None => Ok(()),
         };
-        benches
+        workers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(bench);
+            .push(worker);
         let count = requests.len() as u64;
         done(so_far.fetch_add(count, Relaxed) + count);
         written
     })?;
     outcomes.into_iter().collect::<Result<(), TableError>>()?;
-    let benches = benches.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let workers = workers.into_inner().unwrap_or_else(PoisonError::into_inner);
     // The first takes the others in: one more would be as large as any of them.
-    let mut benches = benches.into_iter().map(|bench| bench.told);
-    let mut all = benches.next().unwrap_or_else(|| Told::new(log));
-    benches.for_each(|told| all.merge(told));
+    let mut workers = workers.into_iter().map(|worker| worker.sums);
+    let mut all = workers.next().unwrap_or_else(|| Accumulators::new(log));
+    workers.for_each(|sums| all.merge(sums));
     Ok(all)
 }
 
 /// What a specification that is fitted to it is called.
-fn name_of(taken: &TakenIn, telling: &Telling) -> String {
-    if !telling.title.is_empty() {
-        return telling.title.clone();
+fn name_of(taken: &TakenIn, settings: &CharacteriseSettings) -> String {
+    if !settings.title.is_empty() {
+        return settings.title.clone();
     }
     let first = taken.logs.first().map(|log| Path::new(&log.name));
     let stem = first.and_then(Path::file_stem);
     stem.map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn about(taken: &TakenIn, telling: &Telling) -> About {
+fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
     let dropped = taken.dropped.by_reason().iter();
     let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
@@ -164,7 +166,7 @@ fn about(taken: &TakenIn, telling: &Telling) -> About {
         ));
     }
     About {
-        title: telling.title.clone(),
+        title: settings.title.clone(),
         logs,
         format: taken.told_format.clone(),
         sessions_by: taken.sessions_by.to_string(),
@@ -186,7 +188,7 @@ fn about(taken: &TakenIn, telling: &Telling) -> About {
         files_estimated: u64::from(taken.files_estimated),
         files: taken.files.len() as u64,
         notes,
-        command: telling.command.clone(),
+        command: settings.command.clone(),
     }
 }
 

@@ -1,0 +1,243 @@
+//! All accumulators as one, and what they come to.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_chains::Lengths;
+
+use crate::assemble::Parts;
+use crate::behaviour::Behaviour;
+use crate::bit_rates::TransientRates;
+use crate::catalogue::CatalogueUse;
+use crate::chaining::Chaining;
+use crate::counting::{LogHistogram, SECONDS_MAX};
+use crate::examples::Examples;
+use crate::merge::merge_fields;
+use crate::observed::Observed;
+use crate::outcome::{Captions, Outcome, Table, Value, per_cent};
+use crate::phase_shares::PhaseShares;
+use crate::report::{About, Characterisation, SCHEMA, Section};
+use crate::requests::RequestKinds;
+use crate::seconds::Seconds;
+use crate::view::{Log, SessionView};
+use crate::viewing::Viewing;
+use crate::volume::Volume;
+
+/// All accumulators.
+#[derive(Debug, Clone)]
+pub struct Accumulators {
+    volume: Volume,
+    catalogue: CatalogueUse,
+    viewing: Viewing,
+    examples: Examples,
+    requests: RequestKinds,
+    chaining: Chaining,
+    seconds: Seconds,
+    phases: PhaseShares,
+    rates: TransientRates,
+    behaviour: Behaviour,
+}
+
+merge_fields!(Accumulators {
+    volume,
+    catalogue,
+    viewing,
+    examples,
+    requests,
+    chaining,
+    seconds,
+    phases,
+    rates,
+    behaviour
+});
+
+impl Accumulators {
+    /// Nothing yet.
+    pub fn new(log: &Log) -> Self {
+        Self {
+            volume: Volume::new(log),
+            catalogue: CatalogueUse::new(log),
+            viewing: Viewing::default(),
+            examples: Examples::default(),
+            requests: RequestKinds::new(log),
+            chaining: Chaining::default(),
+            seconds: Seconds::default(),
+            phases: PhaseShares::default(),
+            rates: TransientRates::new(log),
+            behaviour: Behaviour::new(log),
+        }
+    }
+
+    /// Most bytes of memory that one takes for such a log, near enough.
+    pub fn bytes_max(log: &Log) -> u64 {
+        let classes = log.rates.classes().len() as u64;
+        let by_second = 16 * 8 * SECONDS_MAX as u64;
+        let lengths = 3 * Lengths::BYTES_MAX as u64;
+        let by_file = 16 * (log.files.len() + log.titles) as u64;
+        by_second + lengths + by_file + 64 * classes * classes + (2 << 20)
+    }
+
+    /// One session more.
+    pub fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+        self.volume.add(log, view);
+        if view.span.start_ms >= log.kept_before_ms {
+            return;
+        }
+        self.catalogue.add(log, view);
+        self.viewing.add(log, view);
+        self.examples.add(log, view);
+        self.requests.add(log, view);
+        self.chaining.add(log, view);
+        self.seconds.add(log, view);
+        self.phases.add(log, view);
+        self.rates.add(log, view);
+        self.behaviour.add(log, view);
+    }
+
+    /// Everything as tables and figures, in the order of the thesis.
+    pub fn finish(mut self, log: &Log, about: About) -> Characterisation {
+        let captions = &Captions::new();
+        let (sessions, left_out) = self.volume.sessions();
+        let observed = Observed::of(
+            log,
+            Parts {
+                volume: &self.volume,
+                catalogue: &self.catalogue,
+                chaining: &self.chaining,
+                phases: &self.phases,
+                requests: &self.requests,
+                behaviour: &self.behaviour,
+                changes: self.rates.changes(),
+            },
+        );
+        let mut phases = self.phases.finish(captions);
+        let rates = self.rates.finish(log, captions);
+        phases.tables.extend(rates.tables);
+        phases.figures.extend(rates.figures);
+        let sections = [
+            (
+                "volume",
+                "How much, and when",
+                self.volume.finish(log, captions),
+            ),
+            (
+                "catalogue",
+                "Titles and bit rates",
+                self.catalogue.finish(log, captions),
+            ),
+            ("viewing", "Viewing sessions", self.viewing.finish(captions)),
+            (
+                "examples",
+                "Example sessions",
+                self.examples.finish(log, captions),
+            ),
+            ("requests", "Requests", self.requests.finish(log, captions)),
+            ("chains", "Chains", self.chaining.finish(captions)),
+            (
+                "seconds",
+                "Sessions second by second",
+                self.seconds.finish(captions),
+            ),
+            ("phases", "Phases", phases),
+        ];
+        let mut sections: Vec<Section> = sections.into_iter().map(Section::new).collect();
+        let parameters = parameters(&sections, &observed, captions);
+        let sessions_table = sessions_table(self.behaviour.lengths_ms(), &observed, captions);
+        let outcome = Outcome {
+            tables: vec![parameters, sessions_table],
+            figures: Vec::new(),
+        };
+        sections.push(Section::new((
+            "specification",
+            "As a workload specification",
+            outcome,
+        )));
+        Characterisation {
+            schema: SCHEMA.into(),
+            about,
+            sessions,
+            sessions_left_out: left_out,
+            sections,
+            beside_thesis: Vec::new(),
+            specification: None,
+            observed,
+        }
+    }
+}
+
+/// Table 5.5: the parameters of a workload specification, and where each was measured.
+fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) -> Table {
+    let number = |id: &str, row: &str, column: &str| {
+        let mut tables = sections.iter().flat_map(|section| &section.tables);
+        tables.find(|table| table.id == id)?.number(row, column)
+    };
+    let measured = |value: Option<f64>, unit: &str| match value {
+        Some(value) if libm::trunc(value) == value => Value::Text(format!("{value:.0} {unit}")),
+        Some(value) => Value::Text(format!("{value:.1} {unit}")),
+        None => Value::None,
+    };
+    let durations = &observed.titles.durations_s;
+    let middle = durations.iter().find(|(_, share)| *share >= 0.5);
+    let middle = middle.map(|(seconds, _)| seconds / 60.0);
+    let mean_mb = number("table-chunk-sizes", "mean", "bytes").map(|bytes| bytes / 1e6);
+    captions.table("table-5.5").filled([
+        [
+            measured(number("table-5.1", "titles", "value"), "titles"),
+            "Figure 5.4".into(),
+        ],
+        [measured(middle, "min, median"), "Figure 5.3".into()],
+        [
+            measured(Some(observed.renditions.len() as f64), "bit rates"),
+            "Figure 5.2".into(),
+        ],
+        [
+            measured(
+                number("table-viewing", "video-20", "value"),
+                "% fetch a fifth or less",
+            ),
+            "Figures 5.5 and 5.7".into(),
+        ],
+        [
+            measured(number("table-5.1", "sessions", "value"), "sessions"),
+            "Sessions that start".into(),
+        ],
+        [
+            measured(mean_mb, "MB, mean of chunks"),
+            "Figure 5.10".into(),
+        ],
+        [
+            measured(
+                number("table-phases", "stable", "mean"),
+                "s, mean stable phase",
+            ),
+            "Figures 5.14 and 5.19".into(),
+        ],
+        [
+            measured(
+                number("table-changes", "remains", "share"),
+                "% of later searches end at the same rate",
+            ),
+            "Figures 5.15, 5.17 and 5.18".into(),
+        ],
+        [
+            measured(number("table-5.3", "overlap", "1"), "% of files over one"),
+            "Table 5.3".into(),
+        ],
+    ])
+}
+
+/// What else a generator is judged by.
+fn sessions_table(lengths_ms: &LogHistogram, observed: &Observed, captions: &Captions) -> Table {
+    let length_s = |share| [lengths_ms.quantile(share).map(|ms| ms / 1000.0).into()];
+    let devices = observed.devices.iter();
+    let both: f64 = devices
+        .map(|one| one.both_share * one.sessions as f64)
+        .sum();
+    captions.table("table-sessions").filled([
+        [observed.titles.popularity.slope.into()],
+        length_s(0.5),
+        length_s(0.9),
+        [per_cent(both, observed.sessions as f64).into()],
+    ])
+}

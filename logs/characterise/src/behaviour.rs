@@ -1,0 +1,275 @@
+//! How viewers and devices behave: what a workload specification is fitted from, as far as it is in
+//! no table or figure.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headlong_chains::{Chain, Kind};
+
+use crate::catalogue::CatalogueUse;
+use crate::counting::LogHistogram;
+use crate::devices::Devices;
+use crate::merge::merge_fields;
+use crate::observed::{Points, RenditionSeen, ViewingSeen};
+use crate::outcome::per_cent;
+use crate::view::{LONG_MS, Log, SessionView, is_header, is_long, nominal_us};
+
+/// Content further than this from where the last ended is a skip.
+const SKIP_MS: i64 = 30_000;
+/// A cluster so soon after an inactive phase is the viewer coming back, not the player adapting.
+const RETURN_MS: i64 = 10_000;
+/// Inactive phases that begin so early are counted apart.
+const FIRST_MINUTE_MS: i64 = 60_000;
+/// Longest stay that is told apart, of the title that was left.
+const STAY_MAX_MILLIONTHS: u64 = 1_200_000;
+
+/// Sums and histograms over sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct Behaviour {
+    sessions: u64,
+    active_ms: u64,
+    glances: u64,
+    early_pauses: u64,
+    pauses: u64,
+    skips: u64,
+    changes: u64,
+    starts: LogHistogram,
+    lengths_ms: LogHistogram,
+    glances_ms: LogHistogram,
+    stays: LogHistogram,
+    fractions: LogHistogram,
+    skips_ms: [LogHistogram; 2],
+    pauses_ms: LogHistogram,
+    /// By class of rates: nominal microseconds in long chains, or in all for sound.
+    rate_us: Vec<u64>,
+    rate_bytes: Vec<u64>,
+    /// By type of device.
+    pub(crate) devices: Devices,
+}
+
+merge_fields!(Behaviour {
+    sessions,
+    active_ms,
+    glances,
+    early_pauses,
+    pauses,
+    skips,
+    changes,
+    starts,
+    lengths_ms,
+    glances_ms,
+    stays,
+    fractions,
+    skips_ms,
+    pauses_ms,
+    rate_us,
+    rate_bytes,
+    devices
+});
+
+impl Behaviour {
+    /// Nothing yet.
+    pub(crate) fn new(log: &Log) -> Self {
+        let none = LogHistogram::default;
+        Self {
+            sessions: 0,
+            active_ms: 0,
+            glances: 0,
+            early_pauses: 0,
+            pauses: 0,
+            skips: 0,
+            changes: 0,
+            starts: none(),
+            lengths_ms: none(),
+            glances_ms: none(),
+            stays: none(),
+            fractions: none(),
+            skips_ms: [none(), none()],
+            pauses_ms: none(),
+            rate_us: vec![0; log.rates.classes().len()],
+            rate_bytes: vec![0; log.rates.classes().len()],
+            devices: Devices::new(log),
+        }
+    }
+
+    /// One session more.
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+        let phases = view.phases[0];
+        let inactive_ms: u64 = phases.inactive.iter().map(|span| span.ms()).sum();
+        let active_ms = view.span.ms().saturating_sub(inactive_ms);
+        self.sessions += 1;
+        self.active_ms += active_ms;
+        self.lengths_ms.add(view.span.ms());
+        let is_glance = view.span.ms() as i64 <= LONG_MS;
+        if is_glance {
+            self.glances += 1;
+            self.glances_ms.add(view.span.ms());
+        }
+        let mut nominal = 0;
+        for chain in view.chains {
+            let info = log.file(chain.file);
+            let us = nominal_us(chain.length, info.kbps);
+            if info.kind != Kind::Audio {
+                nominal += us;
+            }
+            if let Some(sum) = self.rate_bytes.get_mut(log.rates.of_file(chain.file)) {
+                *sum += chain.length;
+                if info.kind == Kind::Audio || is_long(chain) {
+                    self.rate_us[log.rates.of_file(chain.file)] += us;
+                }
+            }
+        }
+        let is_content =
+            |chain: &&Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+        if let Some(first) = view.chains.iter().find(is_content) {
+            let info = log.file(first.file);
+            let start = share(first.start, info.size_bytes);
+            self.starts.add(start);
+            let left_us = info.duration_s * (1_000_000 - start) as f64;
+            if left_us >= 1.0 && !is_glance {
+                let stay = active_ms as f64 * 1e9 / left_us;
+                self.stays.add((stay as u64).min(STAY_MAX_MILLIONTHS));
+            }
+            if info.duration_s > 0.0 {
+                self.fractions
+                    .add((nominal as f64 / info.duration_s) as u64);
+            }
+        }
+        let skips = self.add_skips(log, view);
+        self.add_pauses(view);
+        self.devices
+            .add(log, view, 1 + skips + phases.inactive.len() as u64);
+    }
+
+    /// Counts skips and adaptations; answers how many skips.
+    fn add_skips(&mut self, log: &Log, view: &SessionView<'_>) -> u64 {
+        let phases = view.phases[0];
+        let at_ms = |chain: &Chain, byte: u64| {
+            let info = log.file(chain.file);
+            (byte as f64 / info.size_bytes.max(1) as f64 * info.duration_s * 1000.0) as i64
+        };
+        let is_content =
+            |chain: &Chain| log.file(chain.file).kind != Kind::Audio && !is_header(chain);
+        let mut skips = 0;
+        for cluster in phases.transient.iter().skip(1) {
+            let mut chains = cluster
+                .chains
+                .iter()
+                .map(|place| &view.chains[*place as usize]);
+            let here = chains.find(|chain| is_content(chain));
+            let earlier = view
+                .chains
+                .partition_point(|chain| chain.start_ms < cluster.span.start_ms);
+            let before = view.chains[..earlier]
+                .iter()
+                .rfind(|chain| is_content(chain));
+            let by = here.zip(before).map(|(here, before)| {
+                at_ms(here, here.start) - at_ms(before, before.start.saturating_add(before.length))
+            });
+            if let Some(by) = by.filter(|by| by.abs() > SKIP_MS) {
+                skips += 1;
+                self.skips_ms[usize::from(by > 0)].add(by.unsigned_abs());
+                continue;
+            }
+            let start = cluster.span.start_ms;
+            let is_return = phases
+                .inactive
+                .iter()
+                .any(|span| (span.end_ms..=span.end_ms + RETURN_MS).contains(&start));
+            self.changes += u64::from(!is_return);
+        }
+        self.skips += skips;
+        skips
+    }
+
+    fn add_pauses(&mut self, view: &SessionView<'_>) {
+        let is_early = |start: i64| start < view.span.start_ms + FIRST_MINUTE_MS;
+        let inactive = &view.phases[0].inactive;
+        self.early_pauses += u64::from(inactive.iter().any(|span| is_early(span.start_ms)));
+        for span in inactive {
+            self.pauses_ms.add(span.ms());
+            self.pauses += u64::from(!is_early(span.start_ms));
+        }
+    }
+
+    /// How people watched; `changes` are what bit rates do after later transient phases: decrease,
+    /// remain, increase.
+    pub(crate) fn viewing(&self, changes: [f64; 3]) -> ViewingSeen {
+        let hours = self.active_ms as f64 / 3.6e6;
+        let per_hour = |count: u64| {
+            if hours > 0.0 {
+                count as f64 / hours
+            } else {
+                0.0
+            }
+        };
+        let share = |count: u64| per_cent(count as f64, self.sessions as f64) / 100.0;
+        let [down, _, up] = changes;
+        ViewingSeen {
+            start_share: self.starts.points(1e-6),
+            session_s: self.lengths_ms.points(1e-3),
+            glance_share: share(self.glances),
+            glance_s: self.glances_ms.points(1e-3),
+            stay_share: self.stays.points(1e-6),
+            fraction_downloaded: self.fractions.points(1e-6),
+            skips_per_hour: per_hour(self.skips),
+            skip_s: signed_points(&self.skips_ms),
+            pauses_per_hour: per_hour(self.pauses),
+            pause_at_start: share(self.early_pauses),
+            pause_s: self.pauses_ms.points(1e-3),
+            changes_per_hour: per_hour(self.changes),
+            up_share: up,
+            down_share: down,
+        }
+    }
+
+    /// How long sessions are, ms.
+    pub(crate) const fn lengths_ms(&self) -> &LogHistogram {
+        &self.lengths_ms
+    }
+
+    /// Bit rates and how much was read in them.
+    pub(crate) fn renditions(&self, log: &Log, catalogue: &CatalogueUse) -> Vec<RenditionSeen> {
+        let asked = catalogue.title_counts().len();
+        let listed = log.listed_titles();
+        let titles = if listed > 0 { listed } else { asked };
+        let mut having = vec![0u64; log.rates.classes().len()];
+        let mut pairs: Vec<(usize, u32)> = (0..log.files.len() as u32)
+            .map(|file| (log.rates.of_file(file), log.file(file).title))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs.iter().for_each(|(class, _)| having[*class] += 1);
+        let classes = log.rates.classes().iter().enumerate();
+        let seen = classes.map(|(place, class)| RenditionSeen {
+            kind: class.kind,
+            kbps: class.kbps,
+            titles_share: (having[place] as f64 / titles.max(1) as f64).min(1.0),
+            bytes: self.rate_bytes[place],
+            seconds: self.rate_us[place] as f64 / 1e6,
+        });
+        seen.collect()
+    }
+}
+
+/// Millionths of a whole.
+fn share(part: u64, whole: u64) -> u64 {
+    (u128::from(part) * 1_000_000 / u128::from(whole.max(1))).min(1_000_000) as u64
+}
+
+/// Points of values that are below zero in one histogram and above in the other.
+fn signed_points([below, above]: &[LogHistogram; 2]) -> Points {
+    let total = (below.count() + above.count()) as f64;
+    if total == 0.0 {
+        return Points::new();
+    }
+    let negative = below.count() as f64 / total;
+    let mut all: Points = Points::new();
+    for (value, share) in below.points(1e-3).into_iter().rev() {
+        all.push((-value, (1.0 - share) * negative));
+    }
+    for (value, share) in above.points(1e-3) {
+        all.push((value, negative + share * (1.0 - negative)));
+    }
+    all
+}

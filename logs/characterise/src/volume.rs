@@ -1,0 +1,141 @@
+//! How much, and when: thesis Table 5.1 and Figure 5.1. All sessions count here, also those that
+//! start in the last hour.
+
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::counting::spread;
+use crate::merge::merge_fields;
+use crate::outcome::{Captions, Figure, Outcome, Series};
+use crate::view::{Log, SessionView};
+
+/// Widths of bins over the time of the log; the thesis takes 5 minutes.
+const WIDTHS_MS: [i64; 7] = [1000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000];
+/// Bins that are enough to see a day by.
+const BINS_WANTED: i64 = 288;
+
+/// Requests, sessions and bytes, over the time of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Volume {
+    width_ms: i64,
+    origin_ms: i64,
+    bytes: Vec<u64>,
+    starts: Vec<u64>,
+    requests: u64,
+    sessions: u64,
+    left_out: u64,
+    titles: Vec<bool>,
+    files: Vec<bool>,
+}
+
+merge_fields!(Volume { bytes, starts, requests, sessions, left_out, titles, files; same width_ms, origin_ms });
+
+impl Volume {
+    /// Nothing yet.
+    pub(crate) fn new(log: &Log) -> Self {
+        let span = (log.span_ms.1 - log.span_ms.0).max(1);
+        let fits = |width: &i64| span / width < BINS_WANTED;
+        let width_ms = WIDTHS_MS.into_iter().find(fits).unwrap_or(WIDTHS_MS[6]);
+        // A log of many weeks still has some ten thousand bins.
+        let bins = (span / width_ms + 1) as usize;
+        Self {
+            width_ms,
+            origin_ms: log.span_ms.0.div_euclid(width_ms) * width_ms,
+            bytes: vec![0; bins + 1],
+            starts: vec![0; bins + 1],
+            requests: 0,
+            sessions: 0,
+            left_out: 0,
+            titles: vec![false; log.titles],
+            files: vec![false; log.files.len()],
+        }
+    }
+
+    /// One session more.
+    pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
+        self.sessions += 1;
+        self.left_out += u64::from(view.span.start_ms >= log.kept_before_ms);
+        self.requests += view.requests.len() as u64;
+        let start = (view.span.start_ms - self.origin_ms).max(0) / self.width_ms;
+        if let Some(starts) = self.starts.get_mut(start as usize) {
+            *starts += 1;
+        }
+        for request in view.requests {
+            if let Some(seen) = self.files.get_mut(request.file as usize) {
+                *seen = true;
+                self.titles[log.file(request.file).title as usize] = true;
+            }
+            let when = (request.received_ms, request.completed_ms);
+            let bytes = &mut self.bytes;
+            spread(
+                request.sent_bytes,
+                when,
+                self.origin_ms,
+                self.width_ms,
+                |bin, part| {
+                    if let Some(bytes) = bytes.get_mut(bin) {
+                        *bytes += part;
+                    }
+                },
+            );
+        }
+    }
+
+    /// Sessions, and those of them that start too near the end.
+    pub(crate) const fn sessions(&self) -> (u64, u64) {
+        (self.sessions, self.left_out)
+    }
+
+    /// Sessions that started in each bin, and how wide bins are, ms.
+    pub(crate) fn arrivals(&self) -> (&[u64], i64) {
+        (&self.starts, self.width_ms)
+    }
+
+    /// Table 5.1 and Figure 5.1.
+    pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
+        let span_ms = log.span_ms.1 - log.span_ms.0;
+        let seconds = span_ms.max(1) as f64 / 1000.0;
+        let bytes: u64 = self.bytes.iter().sum();
+        let gbps = |bytes: u64, seconds: f64| bytes as f64 * 8.0 / seconds / 1e9;
+        let bin_s = self.width_ms as f64 / 1000.0;
+        let peak = self.bytes.iter().copied().max().unwrap_or(0);
+        let seen = |all: &[bool]| all.iter().filter(|seen| **seen).count();
+        let table = captions.table("table-5.1").filled([
+            [(bytes as f64 / (1u64 << 40) as f64).into()],
+            [gbps(bytes, seconds).into()],
+            [gbps(peak, bin_s.min(seconds)).into()],
+            [self.sessions.into()],
+            [seen(&self.titles).into()],
+            [seen(&self.files).into()],
+            [self.requests.into()],
+            [(span_ms as f64 / 3.6e6).into()],
+        ]);
+        let over_time = |figure: Figure, name, counts: &[u64], rate: &dyn Fn(u64) -> f64| {
+            let points = counts.iter().enumerate();
+            let points = points.map(|(bin, n)| (self.hours(log, bin), rate(*n)));
+            figure.series(Series::new(name, self.until_end(points)))
+        };
+        let sent = captions.figure("figure-5.1").telling(&format!("{bin_s}"));
+        let starts = captions.figure("figure-arrivals");
+        Outcome {
+            tables: vec![table],
+            figures: vec![
+                over_time(sent, "sent", &self.bytes, &|bytes| gbps(bytes, bin_s)),
+                over_time(starts, "starts", &self.starts, &|n| n as f64 * 60.0 / bin_s),
+            ],
+        }
+    }
+
+    fn hours(&self, log: &Log, bin: usize) -> f64 {
+        let ms = self.origin_ms + bin as i64 * self.width_ms - log.span_ms.0;
+        ms.max(0) as f64 / 3.6e6
+    }
+
+    /// Without the bins behind the end of the log.
+    fn until_end<T>(&self, points: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+        let used = self.bytes.iter().rposition(|bytes| *bytes > 0);
+        let started = self.starts.iter().rposition(|starts| *starts > 0);
+        points.take(used.max(started).map_or(0, |last| last + 1))
+    }
+}
