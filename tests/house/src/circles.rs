@@ -15,8 +15,8 @@ pub const REMAINING: &[&[&str]] = &[
     ],
     &["lab/bench/src/hunt.rs", "lab/bench/src/virtual_run/mod.rs"],
     &[
-        "lab/bench/src/reproduce/automated/mod.rs",
-        "lab/bench/src/reproduce/automated/page.rs",
+        "papers/reproduce/src/automated/mod.rs",
+        "papers/reproduce/src/automated/page.rs",
     ],
     &[
         "lab/bench/src/servers/apache.rs",
@@ -31,11 +31,6 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/player/src/adaptive/plan.rs",
         "lab/player/src/adaptive/title.rs",
         "lab/player/src/call.rs",
-    ],
-    &[
-        "lab/sim/src/chains/claims.rs",
-        "lab/sim/src/chains/report.rs",
-        "lab/sim/src/chains/sweep.rs",
     ],
     &[
         "lab/sim/src/measure.rs",
@@ -127,11 +122,6 @@ pub const REMAINING: &[&[&str]] = &[
     &[
         "server/serve/src/admin/device_metrics.rs",
         "server/serve/src/admin/server_metrics.rs",
-    ],
-    &[
-        "server/serve/src/config/check.rs",
-        "server/serve/src/config/load.rs",
-        "server/serve/src/config/texts.rs",
     ],
     &[
         "server/serve/src/disk/io.rs",
