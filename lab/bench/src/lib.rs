@@ -17,7 +17,6 @@ mod experiment;
 mod facts;
 #[cfg(test)]
 mod golden;
-mod hunt;
 mod load_result;
 mod plan;
 mod punctual;
@@ -26,8 +25,8 @@ mod record;
 mod rig;
 mod run;
 mod search;
+mod search_driver;
 mod servers;
-mod told;
 mod virtual_command;
 mod virtual_run;
 
@@ -40,14 +39,13 @@ pub use experiment::{
     Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
 };
 pub use facts::{CpuUse, Machine};
-pub use hunt::{Hunt, Limit, Runner};
 pub use plan::plan;
 pub use quality::Quality;
 pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
 pub use search::{Found, Outcome, Probe, Search};
-pub use told::{
+pub use report::{
     MB, MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
     write_markdown, write_section,
 };

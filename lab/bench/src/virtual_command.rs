@@ -14,10 +14,10 @@ use headlong_units::Duration;
 use crate::command::{BenchError, Ending, Options, finish, print};
 use crate::compare::Compared;
 use crate::experiment::{Cell, Experiment};
-use crate::hunt::{Hunt, Limit};
 use crate::record::{OutcomeName, Records};
+use crate::report::{run_page, runs_table};
 use crate::rig::RigError;
-use crate::told::{run_page, runs_table};
+use crate::search_driver::{Limit, SearchDriver};
 use crate::virtual_run::VirtualBench;
 
 /// How virtual runs are made.
@@ -50,8 +50,8 @@ pub fn simulate_run(
 ) -> Result<Ending, BenchError> {
     let records = records(options)?;
     let bench = how.bench(experiment);
-    let mut hunt = Hunt::new(experiment, bench, Some(records), options.resumes, 1);
-    let record = hunt.run(cell, rate, seed, false)?;
+    let mut driver = SearchDriver::new(experiment, bench, Some(records), options.resumes, 1);
+    let record = driver.run(cell, rate, seed, false)?;
     run_page(&record, &options.command_line).write(&options.report())?;
     let table = || runs_table([&record]).to_markdown();
     let value = serde_json::to_value(&record).unwrap_or_default();
@@ -141,13 +141,13 @@ fn limits_of(
 ) -> Found {
     let bench = how.bench(experiment);
     let records = Some(records.clone());
-    let hunt = Hunt::new(experiment, bench, records, options.resumes, 1);
-    let mut hunt = hunt.in_virtual_time();
+    let driver = SearchDriver::new(experiment, bench, records, options.resumes, 1);
+    let mut driver = driver.in_virtual_time();
     let mut limits: Vec<Limit> = Vec::new();
     for repeat in 0..experiment.repeats {
         let known = limits.iter().rev().find_map(|limit| limit.found.rate);
         let start = known.unwrap_or_else(|| cell.rate_start());
-        limits.push(hunt.search(cell, start, repeat)?);
+        limits.push(driver.search(cell, start, repeat)?);
     }
     Ok(limits)
 }

@@ -10,12 +10,12 @@
 //! know nothing of one another; no byte of payload exists.
 #![forbid(unsafe_code)]
 
-mod agenda;
 mod bare;
 mod bound;
 pub mod charts;
 mod device;
 mod disk;
+mod event_queue;
 mod experiment;
 mod histogram;
 mod layout;
@@ -23,12 +23,12 @@ mod link;
 mod measure;
 mod origin;
 mod record;
-mod roll;
 mod search;
 mod series;
 mod server;
 pub mod settings;
 mod setup;
+mod slab;
 pub mod sweep;
 mod vanilla;
 mod world;

@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, Experiment};
 use crate::facts::{CpuUse, Machine};
-use crate::hunt::Runner;
 use crate::quality::Viewed;
 use crate::record::{DiskFacts, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run::settings;
+use crate::search_driver::Runner;
 
 /// What the machine of a virtual run is called in its record.
 pub(crate) const VIRTUAL: &str = "virtual time";

@@ -69,8 +69,9 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
     let names = servers(compared, workload);
     let best = names.into_iter().filter_map(|server| {
         let limits = compared.limits.iter().rev();
-        let of_server =
-            |limit: &&crate::hunt::Limit| limit.workload == workload && limit.server == server;
+        let of_server = |limit: &&crate::search_driver::Limit| {
+            limit.workload == workload && limit.server == server
+        };
         limits
             .filter(of_server)
             .find_map(|limit| limit.best.as_ref())

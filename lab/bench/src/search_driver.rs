@@ -91,7 +91,7 @@ impl Limit {
 
 /// Makes runs, keeps their records, tells how far it is.
 #[derive(Debug)]
-pub struct Hunt<'a, R> {
+pub struct SearchDriver<'a, R> {
     experiment: &'a Experiment,
     runner: R,
     records: Option<Records>,
@@ -99,7 +99,7 @@ pub struct Hunt<'a, R> {
     progress: Progress,
 }
 
-impl<'a, R: Runner> Hunt<'a, R> {
+impl<'a, R: Runner> SearchDriver<'a, R> {
     /// Records of runs that ended go to `records`; with `resumes`, runs that are there are not made
     /// again. `searches` is how many there will be, for the estimate of the time left.
     pub fn new(
