@@ -116,7 +116,7 @@ pub fn run(
 ) -> Result<Ending, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     let record = driver.run(cell, rate, seed, false)?;
-    run_page(&record, &options.command_line).write(&options.report())?;
+    run_page(slice::from_ref(&record), &options.command_line).write(&options.report())?;
     let table = || runs_table([&record]).to_markdown();
     print(
         options,

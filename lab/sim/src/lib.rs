@@ -12,7 +12,6 @@
 
 mod bare;
 mod bound;
-pub mod charts;
 mod device;
 mod disk;
 mod event_queue;
@@ -23,13 +22,11 @@ mod link;
 mod measure;
 mod origin;
 mod record;
-mod search;
 mod series;
 mod server;
 pub mod settings;
 mod setup;
 mod slab;
-pub mod sweep;
 mod vanilla;
 mod world;
 
@@ -41,8 +38,7 @@ pub use histogram::Histogram;
 pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, Seen, Viewing, Window};
 pub use origin::CacheUse;
-pub use record::{MemoryShares, Record, Sample, Spread, Viewed};
-pub use search::{Found, Search};
+pub use record::{MemoryShares, Record, SCHEMA, Sample, Spread, Viewed};
 pub use series::Look;
 pub use setup::{ServerKind, Setup, SetupError};
 pub use vanilla::{Access, CacheKind, Scheduler, VanillaSetup};

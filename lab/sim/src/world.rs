@@ -11,7 +11,7 @@
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{RequestId, Shard, Slot};
-use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
@@ -20,7 +20,7 @@ use crate::disk::Disk;
 use crate::event_queue::EventQueue;
 use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
-use crate::measure::Measure;
+use crate::measure::{Measure, is_failure};
 use crate::origin::{Asker, Origin, Outcome, Piece};
 use crate::series::LOOK_INTERVAL;
 use crate::server::Server;
@@ -507,9 +507,4 @@ fn origin(
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
     })
-}
-
-/// Whether a viewer did not get what it asked for.
-pub(crate) fn is_failure(end: CallEnd) -> bool {
-    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }

@@ -72,7 +72,10 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let folders = ["operate", "lab"].map(|folder| docs.join(folder));
     let entries = folders.map(|folder| std::fs::read_dir(folder).expect("a folder of the manual"));
-    let pages = entries.into_iter().flatten().map(|entry| entry.expect("a page").path());
+    let pages = entries
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("a page").path());
     let mut missing = Vec::new();
     let mut found = 0;
     for path in pages.filter(|path| path.extension().is_some_and(|kind| kind == "md")) {

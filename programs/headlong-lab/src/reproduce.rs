@@ -14,8 +14,7 @@ use headlong_reproduce::{
 };
 use headlong_units::Duration;
 
-use crate::bench::{Output, judge, show_plan};
-use crate::simulated::threads;
+use crate::bench::{Output, judge, show_plan, threads};
 
 /// The papers' experiments again, our numbers beside theirs. What needs a drive needs root.
 #[derive(Debug, clap::Subcommand)]

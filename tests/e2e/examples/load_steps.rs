@@ -283,5 +283,8 @@ fn tell(samples: &[Sample], phases: &[Phase]) -> io::Result<()> {
         second += phase.seconds;
     }
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    std::fs::write(docs.join("operate/load-steps.svg"), Figure::from(chart).to_svg())
+    std::fs::write(
+        docs.join("operate/load-steps.svg"),
+        Figure::from(chart).to_svg(),
+    )
 }
