@@ -8,14 +8,14 @@ use serde_json::json;
 
 use crate::compare::{Compared, compare};
 use crate::experiment::{Cell, Experiment};
-use crate::hunt::{Hunt, Limit};
 use crate::record::{OutcomeName, Records, RunRecord};
-use crate::rig::{RigError, missing};
-use crate::run::Bench;
-use crate::told::{
+use crate::report::{
     MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
     write_markdown,
 };
+use crate::rig::{RigError, missing};
+use crate::run::Bench;
+use crate::search_driver::{Limit, SearchDriver};
 
 /// How the bench is to be used, apart from the experiment.
 #[derive(Debug, Clone)]
@@ -74,12 +74,12 @@ impl Options {
     ///
     /// # Errors
     /// If something that it needs is missing, or the results' folder cannot be made.
-    pub fn hunt<'e>(
+    pub fn driver<'e>(
         &self,
         experiment: &'e Experiment,
         cells: &[Cell],
         searches: usize,
-    ) -> Result<Hunt<'e, Bench>, BenchError> {
+    ) -> Result<SearchDriver<'e, Bench>, BenchError> {
         let missing = missing(experiment, cells);
         if !missing.is_empty() {
             return Err(BenchError::Missing(missing));
@@ -87,7 +87,7 @@ impl Options {
         let failed = |error| BenchError::Result(self.results.display().to_string(), error);
         let records = Records::open(&self.results).map_err(failed)?;
         let bench = Bench::new(experiment, &self.headlong, &self.store)?;
-        Ok(Hunt::new(
+        Ok(SearchDriver::new(
             experiment,
             bench,
             Some(records),
@@ -114,9 +114,9 @@ pub fn run(
     seed: u64,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let mut hunt = options.hunt(experiment, slice::from_ref(cell), 1)?;
-    let record = hunt.run(cell, rate, seed, false)?;
-    run_page(&record, &options.command_line).write(&options.report())?;
+    let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
+    let record = driver.run(cell, rate, seed, false)?;
+    run_page(slice::from_ref(&record), &options.command_line).write(&options.report())?;
     let table = || runs_table([&record]).to_markdown();
     print(
         options,
@@ -139,8 +139,8 @@ pub fn search(
     start: f64,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let mut hunt = options.hunt(experiment, slice::from_ref(cell), 1)?;
-    let limit = hunt.search(cell, start, 0)?;
+    let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
+    let limit = driver.search(cell, start, 0)?;
     let has_result = limit.found.rate.is_some() || limit.found.failed.is_some();
     let compared = Compared {
         limits: vec![limit],
@@ -160,8 +160,8 @@ pub fn search(
 pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending, BenchError> {
     let cells = experiment.cells();
     let searches = cells.len() * experiment.repeats as usize;
-    let mut hunt = options.hunt(experiment, &cells, searches)?;
-    let compared = compare(experiment, &mut hunt)?;
+    let mut driver = options.driver(experiment, &cells, searches)?;
+    let compared = compare(experiment, &mut driver)?;
     finish(experiment, &compared, options)?;
     let ratios = compared.ratios(experiment);
     Ok(match ratios.iter().all(|ratio| ratio.holds()) {

@@ -5,8 +5,8 @@ use serde::Serialize;
 use headlong_stats::{Comparison, ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 
 use crate::experiment::{Baseline, Experiment};
-use crate::hunt::{Hunt, Limit, Runner};
 use crate::rig::RigError;
+use crate::search_driver::{Limit, Runner, SearchDriver};
 
 /// Everything that was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,7 +64,7 @@ impl Ratio {
 /// If the machine failed. What was measured until then is in the records.
 pub fn compare<R: Runner>(
     experiment: &Experiment,
-    hunt: &mut Hunt<'_, R>,
+    driver: &mut SearchDriver<'_, R>,
 ) -> Result<Compared, RigError> {
     let mut compared = Compared { limits: Vec::new() };
     for repeat in 0..experiment.repeats {
@@ -76,7 +76,7 @@ pub fn compare<R: Runner>(
             // The last answer is the best guess.
             let known = compared.rates(&cell.workload_name, &cell.server_name);
             let start = known.map_or_else(|| cell.rate_start(), |rates| rates.mean);
-            compared.limits.push(hunt.search(&cell, start, repeat)?);
+            compared.limits.push(driver.search(&cell, start, repeat)?);
         }
     }
     Ok(compared)
@@ -227,8 +227,8 @@ at_least = { sd = 2.4 }
     fn compared(runner: &mut StandIn, records: Option<&Path>) -> Compared {
         let experiment = experiment();
         let records = records.map(|folder| Records::open(folder).expect("a folder"));
-        let mut hunt = Hunt::new(&experiment, runner, records, true, 6);
-        compare(&experiment, &mut hunt).expect("a stand-in does not fail")
+        let mut driver = SearchDriver::new(&experiment, runner, records, true, 6);
+        compare(&experiment, &mut driver).expect("a stand-in does not fail")
     }
 
     #[test]

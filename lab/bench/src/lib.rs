@@ -17,17 +17,19 @@ mod experiment;
 mod facts;
 #[cfg(test)]
 mod golden;
-mod hunt;
+pub mod grid;
 mod load_result;
+mod parallel;
 mod plan;
 mod punctual;
 mod quality;
 mod record;
+mod report;
 mod rig;
 mod run;
 mod search;
+mod search_driver;
 mod servers;
-mod told;
 mod virtual_command;
 mod virtual_run;
 
@@ -40,16 +42,19 @@ pub use experiment::{
     Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
 };
 pub use facts::{CpuUse, Machine};
-pub use hunt::{Hunt, Limit, Runner};
+pub use parallel::in_parallel;
 pub use plan::plan;
 pub use quality::Quality;
-pub use record::{DiskFacts, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+pub use record::{
+    DiskFacts, Load, OutcomeName, Records, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
+};
+pub use report::{
+    MB, MarkdownError, comparison_page, grid_table, limits_table, ratios_table, run_page,
+    runs_table, search_line, series_charts, sweep_page, write_markdown, write_section,
+};
 pub use rig::{MemoryUse, QueueSettings, RigError, missing};
 pub use run::Bench;
-pub use search::{Found, Outcome, Probe, Search};
-pub use told::{
-    MB, MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
-    write_markdown, write_section,
-};
+pub use search::{Found, Outcome, Probe, Search, Searched};
+pub use search_driver::{Limit, Runner, SearchDriver};
 pub use virtual_command::{Virtual, limits, simulate, simulate_run};
-pub use virtual_run::{NotVirtual, VirtualBench, is_virtual};
+pub use virtual_run::{NotVirtual, VirtualBench, VirtualCell, WantedRate};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use headlong_sim::Record as Figures;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -38,8 +39,8 @@ pub struct RunRecord {
     pub wall_seconds: f64,
     /// What came of it, for a search.
     pub verdict: Verdict,
-    /// What the load generator measured, in its own schema.
-    pub load: Value,
+    /// What viewers and server did, in a schema of its own.
+    pub load: Load,
     /// The server as the kernel saw it.
     pub server_facts: ServerFacts,
     /// The drive.
@@ -48,6 +49,16 @@ pub struct RunRecord {
     pub cpu: CpuUse,
     /// Everything that decides the run.
     pub setup: Setup,
+}
+
+/// What viewers and server did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Load {
+    /// Of a run in virtual time: what is seen there, and cannot be seen from outside of a real server.
+    Virtual(Box<Figures>),
+    /// What the load generator measured (schema `headlong-load-1`).
+    Measured(Value),
 }
 
 /// What came of a run.
@@ -130,6 +141,24 @@ pub struct Setup {
 }
 
 impl RunRecord {
+    /// What was seen of it in virtual time, if it was there.
+    pub fn figures(&self) -> Option<&Figures> {
+        match &self.load {
+            Load::Virtual(figures) => Some(figures),
+            Load::Measured(_) => None,
+        }
+    }
+
+    /// How it ended, for a search.
+    pub fn outcome(&self) -> Outcome {
+        self.verdict.outcome.into()
+    }
+
+    /// Whether it was a run in virtual time.
+    pub fn is_virtual(&self) -> bool {
+        self.figures().is_some()
+    }
+
     /// Whether this run was the one that is about to be made.
     pub(crate) fn is_of(&self, other: &Key) -> bool {
         self.schema == SCHEMA
@@ -302,7 +331,7 @@ pub(crate) mod tests {
                 missed: Vec::new(),
                 delivered: rate,
             },
-            load: Value::Null,
+            load: Load::Measured(Value::Null),
             server_facts: ServerFacts::default(),
             disk: DiskFacts::default(),
             cpu: CpuUse::default(),

@@ -13,7 +13,9 @@ use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::punctual::Punctuality;
 use crate::quality::Quality;
-use crate::record::{DiskFacts, Key, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+use crate::record::{
+    DiskFacts, Key, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict,
+};
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
     Start, set_words, with_path,
@@ -134,7 +136,7 @@ impl Bench {
             started_unix: started_unix.map_or(0, |since| since.as_secs()),
             wall_seconds: started.elapsed().as_secs_f64(),
             verdict,
-            load: seen.load.whole,
+            load: Load::Measured(seen.load.whole),
             server_facts: seen.server,
             disk: seen.disk,
             cpu: seen.cpu,

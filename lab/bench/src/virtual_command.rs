@@ -6,18 +6,18 @@
 //! Invariant: what comes out, records and tables, does not depend on how many threads there are.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::slice;
 
 use headlong_units::Duration;
 
 use crate::command::{BenchError, Ending, Options, finish, print};
 use crate::compare::Compared;
 use crate::experiment::{Cell, Experiment};
-use crate::hunt::{Hunt, Limit};
+use crate::parallel::in_parallel;
 use crate::record::{OutcomeName, Records};
+use crate::report::{run_page, runs_table};
 use crate::rig::RigError;
-use crate::told::{run_page, runs_table};
+use crate::search_driver::{Limit, SearchDriver};
 use crate::virtual_run::VirtualBench;
 
 /// How virtual runs are made.
@@ -50,9 +50,9 @@ pub fn simulate_run(
 ) -> Result<Ending, BenchError> {
     let records = records(options)?;
     let bench = how.bench(experiment);
-    let mut hunt = Hunt::new(experiment, bench, Some(records), options.resumes, 1);
-    let record = hunt.run(cell, rate, seed, false)?;
-    run_page(&record, &options.command_line).write(&options.report())?;
+    let mut driver = SearchDriver::new(experiment, bench, Some(records), options.resumes, 1);
+    let record = driver.run(cell, rate, seed, false)?;
+    run_page(slice::from_ref(&record), &options.command_line).write(&options.report())?;
     let table = || runs_table([&record]).to_markdown();
     let value = serde_json::to_value(&record).unwrap_or_default();
     print(options, &value, table);
@@ -102,27 +102,9 @@ pub fn limits(
         let reasons = lacks.iter().map(ToString::to_string).collect();
         return Err(BenchError::Missing(reasons));
     }
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, Found)>> = Mutex::default();
-    std::thread::scope(|scope| {
-        for _ in 0..how.threads.get().min(cells.len()) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(index) else {
-                        return;
-                    };
-                    let limits = limits_of(experiment, cell, how, (&records, options));
-                    let mut found = found.lock().unwrap_or_else(|e| e.into_inner());
-                    found.push((index, limits));
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap_or_else(|e| e.into_inner());
-    found.sort_by_key(|(index, _)| *index);
+    let search = |cell: &&Cell| limits_of(experiment, cell, how, (&records, options));
     let mut limits = Vec::new();
-    for (_, of_cell) in found {
+    for of_cell in in_parallel(&cells, how.threads, search, |_, _| {}) {
         limits.extend(of_cell?);
     }
     // As `compare` has them: repeat by repeat.
@@ -131,23 +113,21 @@ pub fn limits(
 }
 
 /// The limits of one server, repeat by repeat.
-type Found = Result<Vec<Limit>, RigError>;
-
 fn limits_of(
     experiment: &Experiment,
     cell: &Cell,
     how: &Virtual,
     (records, options): (&Records, &Options),
-) -> Found {
+) -> Result<Vec<Limit>, RigError> {
     let bench = how.bench(experiment);
     let records = Some(records.clone());
-    let hunt = Hunt::new(experiment, bench, records, options.resumes, 1);
-    let mut hunt = hunt.in_virtual_time();
+    let driver = SearchDriver::new(experiment, bench, records, options.resumes, 1);
+    let mut driver = driver.in_virtual_time();
     let mut limits: Vec<Limit> = Vec::new();
     for repeat in 0..experiment.repeats {
         let known = limits.iter().rev().find_map(|limit| limit.found.rate);
         let start = known.unwrap_or_else(|| cell.rate_start());
-        limits.push(hunt.search(cell, start, repeat)?);
+        limits.push(driver.search(cell, start, repeat)?);
     }
     Ok(limits)
 }

@@ -2,7 +2,7 @@
 //!
 //! The one idea: what the decisions themselves cost is seen when nothing else is in the way. Calls are
 //! drawn beforehand and come at the times that their players plan; a socket takes each piece at once.
-//! There are no networks, no players and no agenda: the next thing to happen is the next call, the
+//! There are no networks, no players and no events: the next thing to happen is the next call, the
 //! drive's next end or the engine's next deadline.
 //!
 //! Invariant: same calls, same drive, same figures.

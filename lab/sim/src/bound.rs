@@ -94,6 +94,24 @@ impl Bound {
     pub fn is_possible(&self) -> bool {
         self.disk_share <= 1.0
     }
+
+    /// One line for a person.
+    pub fn line(&self) -> String {
+        let verdict = match self.is_possible() {
+            true => "",
+            false => ": impossible",
+        };
+        format!(
+            "{:.1} MiB/s, seed {}: {:.1} MiB/s asked for within the window, at least {:.1} read ({:.0}% \
+             from memory at best), drive used {:.1}% at least{verdict}",
+            self.rate_mib_s,
+            self.seed,
+            self.asked_mib_s,
+            self.read_mib_s,
+            self.hit_ratio * 100.0,
+            self.disk_share * 100.0,
+        )
+    }
 }
 
 /// A unit of a file that is wanted: seconds from the start of the run.

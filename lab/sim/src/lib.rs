@@ -10,12 +10,11 @@
 //! know nothing of one another; no byte of payload exists.
 #![forbid(unsafe_code)]
 
-mod agenda;
 mod bare;
 mod bound;
-pub mod charts;
 mod device;
 mod disk;
+mod event_queue;
 mod experiment;
 mod histogram;
 mod layout;
@@ -23,13 +22,11 @@ mod link;
 mod measure;
 mod origin;
 mod record;
-mod roll;
-mod search;
 mod series;
 mod server;
 pub mod settings;
 mod setup;
-pub mod sweep;
+mod slab;
 mod vanilla;
 mod world;
 
@@ -41,8 +38,7 @@ pub use histogram::Histogram;
 pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, Seen, Viewing, Window};
 pub use origin::CacheUse;
-pub use record::{MemoryShares, Record, Sample, Spread, Viewed};
-pub use search::{Found, Search};
+pub use record::{MemoryShares, Record, SCHEMA, Sample, Spread, Viewed};
 pub use series::Look;
 pub use setup::{ServerKind, Setup, SetupError};
 pub use vanilla::{Access, CacheKind, Scheduler, VanillaSetup};

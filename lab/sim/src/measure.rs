@@ -294,7 +294,7 @@ impl Measure {
             return;
         }
         self.sessions_steady += 1;
-        self.sessions_steady_failed += u64::from(crate::world::is_failure(end.end));
+        self.sessions_steady_failed += u64::from(is_failure(end.end));
         self.viewing[class as usize].count(end);
     }
 
@@ -313,7 +313,7 @@ impl Measure {
         if record.end == CallEnd::Whole {
             let took = record.ended.since(record.sent);
             self.response_times[class as usize].add(took);
-        } else if crate::world::is_failure(record.end) {
+        } else if is_failure(record.end) {
             self.failures_by_class[class as usize] += 1;
         }
     }
@@ -360,4 +360,9 @@ impl Measure {
         self.cache = server.cache();
         self.waits = server.take_waits();
     }
+}
+
+/// Whether a viewer did not get what it asked for.
+pub(crate) fn is_failure(end: CallEnd) -> bool {
+    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }

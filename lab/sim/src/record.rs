@@ -10,10 +10,17 @@ use crate::histogram::Histogram;
 use crate::measure::{Measure, Seen, Viewing, classes};
 use crate::series::Look;
 
-/// Figures of one run, taken within its window unless said otherwise. Times in seconds or, where
+/// Name and version of the form of [`Record`]. Fields are only ever added under one name.
+pub const SCHEMA: &str = "headlong-simulate-1";
+
+/// What is seen of one run in virtual time: figures taken within its window unless said otherwise. Times in seconds or, where
 /// the name says so, milliseconds; rates in MiB/s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: Cow<'static, str>,
+    /// Sessions that began within the window and ended.
+    pub sessions_steady: u64,
     /// Rate that the workload was generated for.
     pub rate_mib_s: f64,
     /// Its seed.
@@ -277,6 +284,8 @@ impl Record {
         let prefetch = looks.prefetch_bytes as f64 / MIB as f64;
         let parts = &drive.parts;
         Self {
+            schema: SCHEMA.into(),
+            sessions_steady: seen.sessions_steady,
             rate_mib_s,
             seed,
             seconds: round(seconds, 3),

@@ -19,8 +19,8 @@ use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
-use crate::roll::Roll;
 use crate::setup::Setup;
+use crate::slab::Slab;
 
 #[derive(Debug)]
 struct Reply {
@@ -44,7 +44,7 @@ pub(crate) struct Server {
     /// Streams that the shard knows, and where each of their files begins.
     registered: BTreeMap<StreamId, Vec<u64>>,
     /// By the number of the request.
-    replies: Roll<Reply>,
+    replies: Slab<Reply>,
     outcomes: VecDeque<Outcome>,
     /// From asking until the first piece was there.
     waits: Histogram,
@@ -84,7 +84,7 @@ impl Server {
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeMap::new(),
-            replies: Roll::default(),
+            replies: Slab::default(),
             outcomes: VecDeque::new(),
             waits: Histogram::default(),
             checked: setup.checked,

@@ -1,4 +1,4 @@
-//! The world: viewers, the ways to them, and the server, on one agenda.
+//! The world: viewers, the ways to them, and the server, on one event queue.
 //!
 //! The one idea: nothing passes but time between two things that happen, so time jumps. The
 //! cores are called exactly as their shells in the real world call them; this module carries
@@ -11,21 +11,21 @@
 
 use headlong_drive::{Drive, SECTOR_BYTES};
 use headlong_engine::{EngineConfig, RequestId, Shard, Slot};
-use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
+use headlong_player::{CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
-use crate::agenda::Agenda;
 use crate::device::Device;
 use crate::disk::Disk;
+use crate::event_queue::EventQueue;
 use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
-use crate::measure::Measure;
+use crate::measure::{Measure, is_failure};
 use crate::origin::{Asker, Origin, Outcome, Piece};
-use crate::roll::Roll;
 use crate::series::LOOK_INTERVAL;
 use crate::server::Server;
 use crate::setup::{ServerKind, Setup, SetupError};
+use crate::slab::Slab;
 use crate::vanilla::Vanilla;
 
 /// Something that will happen.
@@ -105,9 +105,9 @@ pub struct World<'a> {
     next: Option<Session>,
     setup: Setup,
     now: Instant,
-    agenda: Agenda<Coming>,
+    events: EventQueue<Coming>,
     /// Those present, by the number of their session: the server knows viewers by it.
-    visits: Roll<Visit>,
+    visits: Slab<Visit>,
     server: Box<dyn Origin>,
     measure: Measure,
     is_closed: bool,
@@ -169,8 +169,8 @@ impl<'a> World<'a> {
             viewers,
             next: None,
             now: Instant::ZERO,
-            agenda: Agenda::new(),
-            visits: Roll::default(),
+            events: EventQueue::new(),
+            visits: Slab::default(),
             server,
             measure: Measure::new(setup.window, classes),
             is_closed: false,
@@ -178,9 +178,9 @@ impl<'a> World<'a> {
             setup,
         };
         let window = world.setup.window;
-        world.agenda.plan(window.from, Coming::WindowOpens);
-        world.agenda.plan(window.to, Coming::WindowCloses);
-        world.agenda.plan(Instant::ZERO, Coming::Look);
+        world.events.plan(window.from, Coming::WindowOpens);
+        world.events.plan(window.to, Coming::WindowCloses);
+        world.events.plan(Instant::ZERO, Coming::Look);
         world.plan_arrival();
         Ok(world)
     }
@@ -208,7 +208,7 @@ impl<'a> World<'a> {
 
     /// The next thing that happens; answers whether there was one.
     fn step(&mut self) -> bool {
-        let next = [self.agenda.next_at(), self.server.poll_timeout()];
+        let next = [self.events.next_at(), self.server.poll_timeout()];
         let Some(next) = next.into_iter().flatten().min() else {
             return false;
         };
@@ -220,7 +220,7 @@ impl<'a> World<'a> {
             self.server.handle_timeout(self.now);
             self.pass_on();
         }
-        if let Some(coming) = self.agenda.take_due(self.now) {
+        if let Some(coming) = self.events.take_due(self.now) {
             self.measure.events += 1;
             self.happen(coming);
         }
@@ -275,9 +275,9 @@ impl<'a> World<'a> {
                 self.pass_on();
             }
             Coming::Look => {
-                let live = self.visits.len() + self.agenda.len() + self.server.live();
+                let live = self.visits.len() + self.events.len() + self.server.live();
                 self.measure.look(now, &self.server.state(), live);
-                self.agenda.plan(now + LOOK_INTERVAL, Coming::Look);
+                self.events.plan(now + LOOK_INTERVAL, Coming::Look);
             }
             Coming::WindowOpens => {
                 self.server.device_mut().begin_pattern();
@@ -285,7 +285,7 @@ impl<'a> World<'a> {
             }
             Coming::WindowCloses => {
                 self.close();
-                self.agenda.plan(now + self.setup.ramp_down, Coming::End);
+                self.events.plan(now + self.setup.ramp_down, Coming::End);
             }
             Coming::End => self.stopped = true,
         }
@@ -310,7 +310,7 @@ impl<'a> World<'a> {
             }
         };
         if let Some(next) = &self.next {
-            self.agenda
+            self.events
                 .plan(Instant::ZERO + next.arrival, Coming::Arrival);
         }
     }
@@ -375,17 +375,17 @@ impl<'a> World<'a> {
                         object,
                         range,
                     };
-                    self.agenda.plan(self.now + delay, request);
+                    self.events.plan(self.now + delay, request);
                 }
                 Command::Abandon { call } => {
                     let given_up = visit.asked.extract_if(.., |(asked, _)| *asked == call);
                     for (_, request) in given_up {
-                        self.agenda.plan(self.now + delay, Coming::Gone(request));
+                        self.events.plan(self.now + delay, Coming::Gone(request));
                     }
                 }
                 Command::Close => {
                     for (_, request) in visit.asked.drain(..) {
-                        self.agenda.plan(self.now + delay, Coming::Gone(request));
+                        self.events.plan(self.now + delay, Coming::Gone(request));
                     }
                     is_over = true;
                 }
@@ -409,7 +409,7 @@ impl<'a> World<'a> {
             && visit.timer.is_none_or(|timer| at < timer)
         {
             visit.timer = Some(at);
-            self.agenda.plan(at, Coming::Player(session));
+            self.events.plan(at, Coming::Player(session));
         }
         if failed && self.setup.stops_at_failure && self.setup.window.contains(self.now) {
             self.stopped = true;
@@ -450,7 +450,7 @@ impl<'a> World<'a> {
                     call,
                     status,
                 };
-                self.agenda.plan(self.now + visit.link.delay(), refused);
+                self.events.plan(self.now + visit.link.delay(), refused);
             }
         }
         self.pass_on();
@@ -465,7 +465,7 @@ impl<'a> World<'a> {
                     let visit = self.visits.get_mut(u64::from(session));
                     let delay = visit.map_or(Duration::ZERO, |visit| visit.link.delay());
                     let broken = Coming::Broken { session, call };
-                    self.agenda.plan(self.now + delay, broken);
+                    self.events.plan(self.now + delay, broken);
                 }
             }
         }
@@ -481,7 +481,7 @@ impl<'a> World<'a> {
         let link = &visit.link;
         let told_at = self.server.handed(self.now, &piece, link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);
-        self.agenda.plan(told_at, taken);
+        self.events.plan(told_at, taken);
         let bytes = Coming::Bytes {
             session,
             call,
@@ -489,7 +489,7 @@ impl<'a> World<'a> {
             head: piece.head.map(|length| (piece.asker.status(), length)),
             is_last: piece.is_last,
         };
-        self.agenda.plan(journey.arrived, bytes);
+        self.events.plan(journey.arrived, bytes);
     }
 }
 
@@ -510,9 +510,4 @@ fn origin(
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
     })
-}
-
-/// Whether a viewer did not get what it asked for.
-pub(crate) fn is_failure(end: CallEnd) -> bool {
-    !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }

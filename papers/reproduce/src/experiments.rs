@@ -45,7 +45,7 @@ pub fn reproduce(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let cells = experiment.cells();
-    let mut hunt = options.hunt(
+    let mut driver = options.driver(
         experiment,
         &cells,
         cells.len() * experiment.repeats as usize,
@@ -56,9 +56,9 @@ pub fn reproduce(
             true => (READING_TIME_QUICK, READINGS_QUICK),
             false => (READING_TIME, READINGS),
         };
-        readings = reading::measure(hunt.runner(), experiment, time, times)?;
+        readings = reading::measure(driver.runner(), experiment, time, times)?;
     }
-    let compared = compare(experiment, &mut hunt)?;
+    let compared = compare(experiment, &mut driver)?;
     let result = Reproduced {
         paper,
         experiment,

@@ -1,6 +1,7 @@
 //! `headlong bench`: experiments.
 
-use std::path::PathBuf;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
@@ -8,7 +9,6 @@ use headlong_settings::Value;
 use headlong_units::MIB;
 
 use crate::mistake::Mistakes;
-use crate::simulated::{chosen, threads};
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Run experiments: servers on an emulated drive with generated viewers.
@@ -307,13 +307,42 @@ pub(crate) fn show_plan(
     Ok(Ending::Done)
 }
 
+/// How many searches run at a time if nobody says.
+pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
+    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    said.unwrap_or_else(all)
+}
+
+/// The pairs of these names, all if there is none.
+pub(crate) fn chosen(
+    experiment: &Experiment,
+    (server, workload): (Option<&str>, Option<&str>),
+) -> anyhow::Result<Vec<Cell>> {
+    let is_chosen = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
+    let mut cells = experiment.cells();
+    cells.retain(|cell| {
+        is_chosen(&cell.server_name, server) && is_chosen(&cell.workload_name, workload)
+    });
+    if cells.is_empty() {
+        // One of the names is not there: say which, with those that are.
+        cells.push(cell(experiment, server, workload)?);
+    }
+    Ok(cells)
+}
+
+/// Reads and checks an experiment's file.
+pub(crate) fn load(file: &Path, is_quick: bool) -> anyhow::Result<Experiment> {
+    let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
+    let experiment = Experiment::load(file, is_quick);
+    let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
+    let checked = experiment.check_workloads(file);
+    checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+    Ok(experiment)
+}
+
 impl Common {
     fn load(&self) -> anyhow::Result<(Experiment, Options)> {
-        let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
-        let experiment = Experiment::load(&self.file, self.quick);
-        let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
-        let checked = experiment.check_workloads(&self.file);
-        checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+        let experiment = load(&self.file, self.quick)?;
         let options = self.output.options(&experiment.name, self.quick)?;
         Ok((experiment, options))
     }

@@ -28,6 +28,7 @@ mod trace;
 mod vanilla;
 mod verdict;
 mod workload;
+mod world_args;
 
 use std::io::Write as _;
 use std::process::ExitCode;

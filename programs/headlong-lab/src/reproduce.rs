@@ -14,8 +14,7 @@ use headlong_reproduce::{
 };
 use headlong_units::Duration;
 
-use crate::bench::{Output, judge, show_plan};
-use crate::simulated::threads;
+use crate::bench::{Output, judge, show_plan, threads};
 
 /// Make published experiments again, with our figures beside the published ones.
 #[derive(Debug, clap::Subcommand)]

@@ -3,11 +3,10 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_bench::{Experiment, Options, Virtual, default_store, simulate, simulate_run};
+use headlong_bench::{Options, Virtual, default_store, simulate, simulate_run};
 use headlong_units::Duration;
 
-use crate::bench::{cell, command_line, judge, rate};
-use crate::mistake::Mistakes;
+use crate::bench::{cell, chosen, command_line, judge, load, rate, threads};
 
 /// What `headlong simulate EXPERIMENT` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -52,20 +51,10 @@ pub(crate) struct Simulated {
     json: bool,
 }
 
-/// How many searches run at a time if nobody says.
-pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
-    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    said.unwrap_or_else(all)
-}
-
 /// Does it.
 pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
     let file = arguments.file.clone().unwrap_or_default();
-    let lines = |text: String| Mistakes(text.lines().map(String::from).collect());
-    let experiment = Experiment::load(&file, arguments.quick);
-    let experiment = experiment.map_err(|mistakes| lines(mistakes.to_string()))?;
-    let checked = experiment.check_workloads(&file);
-    checked.map_err(|mistakes| lines(mistakes.to_string()))?;
+    let mut experiment = load(&file, arguments.quick)?;
     let quick = if arguments.quick { " --quick" } else { "" };
     let how = Virtual {
         turnaround: arguments.turnaround,
@@ -84,27 +73,9 @@ pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
         let ending = simulate_run(&experiment, &cell, (rate, seed), &how, &options)?;
         return judge(ending);
     }
-    let mut experiment = experiment;
     experiment.seed = arguments.seed.unwrap_or(experiment.seed);
     let cells = chosen(&experiment, names)?;
     judge(simulate(&experiment, &cells, &how, &options)?)
-}
-
-/// The pairs of these names, all if there is none.
-pub(crate) fn chosen(
-    experiment: &Experiment,
-    (server, workload): (Option<&str>, Option<&str>),
-) -> anyhow::Result<Vec<headlong_bench::Cell>> {
-    let is_chosen = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
-    let mut cells = experiment.cells();
-    cells.retain(|cell| {
-        is_chosen(&cell.server_name, server) && is_chosen(&cell.workload_name, workload)
-    });
-    if cells.is_empty() {
-        // One of the names is not there: say which, with those that are.
-        cells.push(cell(experiment, server, workload)?);
-    }
-    Ok(cells)
 }
 
 impl Simulated {

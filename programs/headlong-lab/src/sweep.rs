@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use headlong_sim::sweep::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
-use headlong_sim::{Bound, charts, settings};
+use headlong_bench::grid::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
+use headlong_bench::{VirtualCell, grid_table, sweep_page};
+use headlong_sim::{Bound, settings};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::mib_rate as rate;
+use crate::bench::{command_line, mib_rate as rate};
 use crate::mistake::Mistakes;
-use crate::simulate::{WorldArgs, pair, print};
+use crate::world_args::{WorldArgs, pair, print};
 
 /// What `simulate sweep` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,7 +34,7 @@ pub(crate) struct Sweeping {
     resolution: f64,
     /// How many seeds, from --seed on
     #[arg(long, value_name = "N", default_value_t = 2)]
-    seeds: u64,
+    seeds: u32,
     /// Combinations worked on at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -127,6 +128,8 @@ impl Sweeping {
     fn points(&self) -> Result<Vec<Point>, Mistakes> {
         let mut mistakes: Vec<String> = Vec::new();
         let mut points = Vec::new();
+        // The values of a point are not words of one command; what was typed makes it again.
+        let command = command_line(std::env::args().skip(1));
         for values in combinations(&self.grid) {
             let mut world = self.world.clone();
             let mut told = Vec::new();
@@ -135,7 +138,10 @@ impl Sweeping {
             }
             if told.is_empty() {
                 match world.experiment() {
-                    Ok(experiment) => points.push(Point { values, experiment }),
+                    Ok(experiment) => points.push(Point {
+                        cell: VirtualCell::of_options(experiment, &world.workload, &command),
+                        values,
+                    }),
                     Err(Mistakes(wrong)) => told.extend(wrong),
                 }
             }
@@ -178,25 +184,21 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
         bar.set_position(done as u64)
     })?;
     bar.finish_and_clear();
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = command_line(std::env::args().skip(1));
     if let Some(file) = &arguments.csv {
         std::fs::write(file, to_csv(&arguments.grid, &rows))
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
     }
     if let Some(file) = &arguments.html {
         let title = format!("A grid of {}", arguments.world.workload);
-        charts::sweep_page(&title, &arguments.grid, &sweep.aim, &rows, &command).write(file)?;
+        sweep_page(&title, &arguments.grid, &sweep.aim, &rows, &command).write(file)?;
     }
     match arguments.world.json {
         true => {
             let json = serde_json::json!({ "axes": arguments.grid, "rows": rows });
             print(&serde_json::to_string_pretty(&json)?)?;
         }
-        false => print(
-            charts::table(&arguments.grid, &rows)
-                .to_markdown()
-                .trim_end(),
-        )?,
+        false => print(grid_table(&arguments.grid, &rows).to_markdown().trim_end())?,
     }
     Ok(())
 }
@@ -223,20 +225,7 @@ pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
         return Ok(print(&serde_json::to_string_pretty(&bounds)?)?);
     }
     for bound in &bounds {
-        let verdict = match bound.is_possible() {
-            true => "",
-            false => ": impossible",
-        };
-        print(&format!(
-            "{:.1} MiB/s, seed {}: {:.1} MiB/s asked for within the window, at least {:.1} read ({:.0}% \
-             from memory at best), drive used {:.1}% at least{verdict}",
-            bound.rate_mib_s,
-            bound.seed,
-            bound.asked_mib_s,
-            bound.read_mib_s,
-            bound.hit_ratio * 100.0,
-            bound.disk_share * 100.0,
-        ))?;
+        print(&bound.line())?;
     }
     Ok(())
 }
@@ -271,13 +260,13 @@ mod tests {
         assert_eq!(points.len(), 24);
         let last = &points[23];
         assert_eq!(last.values, ["2MiB", "4GiB", "1", "4"]);
-        let engine = &last.experiment.setup.engine;
+        let engine = &last.cell.world().setup.engine;
         assert_eq!(engine.sizing.reference_bytes, 2 << 20);
         assert_eq!(
             (engine.memory_bytes, engine.outstanding_reads_max),
             (4 << 30, 4)
         );
-        assert_eq!(last.experiment.workload.groups[0].zipf_alpha, 1.0);
+        assert_eq!(last.cell.world().workload.groups[0].zipf_alpha, 1.0);
     }
 
     #[test]

@@ -30,8 +30,8 @@ use serde_json::Value;
 pub use self::figures::Figures;
 use crate::command::{BenchError, Ending, Options, print};
 use crate::experiment::{Cell, Experiment, ServerKind};
-use crate::hunt::{Hunt, Limit, Runner};
 use crate::record::{OutcomeName, RunRecord};
+use crate::search_driver::{Limit, Runner, SearchDriver};
 use crate::virtual_command::{Virtual, limits};
 use crate::virtual_run::VirtualBench;
 
@@ -139,14 +139,15 @@ pub fn agree(
         }
     };
     // What the machine lacks is told before anything is looked for.
-    let mut hunt = options.hunt(experiment, cells, cells.len() * experiment.repeats as usize)?;
+    let mut driver =
+        options.driver(experiment, cells, cells.len() * experiment.repeats as usize)?;
     let expected = with_turnaround(said.unwrap_or(TURNAROUND_USUAL));
     let first = imagine(&expected)?;
     let real = match rate {
-        Some(rate) => runs(experiment, cells, rate, &mut hunt)?,
-        None => searches(experiment, cells, &first, &mut hunt)?,
+        Some(rate) => runs(experiment, cells, rate, &mut driver)?,
+        None => searches(experiment, cells, &first, &mut driver)?,
     };
-    drop(hunt);
+    drop(driver);
     let serial = serial(experiment, cells, how);
     let measured = || turnaround(&real, &serial, experiment.time_scale);
     let how = match said.or_else(measured) {
@@ -201,13 +202,13 @@ fn searches<R: Runner>(
     experiment: &Experiment,
     cells: &[Cell],
     imagined: &[Limit],
-    hunt: &mut Hunt<'_, R>,
+    driver: &mut SearchDriver<'_, R>,
 ) -> Result<Vec<Limit>, BenchError> {
     let mut limits = Vec::new();
     for repeat in 0..experiment.repeats {
         for cell in cells {
             let start = mean_rate(cell, imagined).unwrap_or_else(|| cell.rate_start());
-            limits.push(hunt.search(cell, start, repeat)?);
+            limits.push(driver.search(cell, start, repeat)?);
         }
     }
     Ok(limits)
@@ -229,11 +230,11 @@ fn runs<R: Runner>(
     experiment: &Experiment,
     cells: &[Cell],
     rate: f64,
-    hunt: &mut Hunt<'_, R>,
+    driver: &mut SearchDriver<'_, R>,
 ) -> Result<Vec<Limit>, BenchError> {
     let mut limits = Vec::new();
     for cell in cells {
-        let record = hunt.run(cell, rate, experiment.seed, false)?;
+        let record = driver.run(cell, rate, experiment.seed, false)?;
         limits.push(Limit::of_run(cell, record));
     }
     Ok(limits)

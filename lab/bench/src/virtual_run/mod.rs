@@ -14,25 +14,27 @@
 mod tests;
 mod world;
 
-use headlong_sim::{Measure, Record, ServerKind as Origin, Setup as Made};
+use std::num::NonZeroUsize;
+
+use headlong_sim::{
+    Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
+};
 use headlong_units::{Duration, KIB};
 use serde_json::{Value, json};
 
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, Experiment};
+use crate::experiment::{Cell, Experiment, Kernel, SearchRules};
 use crate::facts::{CpuUse, Machine};
-use crate::hunt::Runner;
-use crate::quality::Viewed;
-use crate::record::{DiskFacts, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
+use crate::parallel::in_parallel;
+use crate::quality::{Quality, Shortfall, Viewed};
+use crate::record::{DiskFacts, Load, OutcomeName, RunRecord, SCHEMA, ServerFacts, Setup, Verdict};
 use crate::rig::{MemoryUse, QueueSettings, RigError};
 use crate::run::settings;
+use crate::search::{Probe, Search, Searched};
+use crate::search_driver::Runner;
 
 /// What the machine of a virtual run is called in its record.
 pub(crate) const VIRTUAL: &str = "virtual time";
-/// Whether a record is of a run in virtual time.
-pub fn is_virtual(record: &RunRecord) -> bool {
-    record.setup.machine.kernel == VIRTUAL
-}
 
 /// Largest request of a loop device, in KiB.
 const LOOP_REQUEST_KB: u32 = 1280;
@@ -85,44 +87,177 @@ impl VirtualBench {
 
     /// The command that repeats a run.
     pub fn replay_line(&self, cell: &Cell, rate: f64, seed: u64) -> String {
-        format!(
-            "{} --server {} --workload {} --rate {}B/s --seed {seed}",
-            self.replay,
-            cell.server_name,
-            cell.workload_name,
-            rate.round()
-        )
+        replay_line(&self.replay_words(cell), rate, seed)
     }
 
-    fn attempt(
-        &self,
-        cell: &Cell,
-        rate: f64,
-        seed: u64,
-        ends_at_failure: bool,
-    ) -> Result<RunRecord, String> {
-        let mut world = self.world(cell).map_err(|lack| lack.to_string())?;
-        let is_strict = self.experiment.search.failures_max == 0.0;
-        world.setup.stops_at_failed_session = ends_at_failure && is_strict;
+    /// A server under a workload, ready to run.
+    ///
+    /// # Errors
+    /// What cannot be imitated.
+    pub fn cell(&self, cell: &Cell) -> Result<VirtualCell, NotVirtual> {
+        Ok(VirtualCell {
+            experiment: self.experiment.name.clone(),
+            server: cell.server_name.clone(),
+            workload: cell.workload_name.clone(),
+            world: self.world(cell)?,
+            rules: Some(self.experiment.search),
+            time_scale: self.experiment.time_scale,
+            settings: settings(&self.experiment, cell),
+            kernel: cell.kernel.clone(),
+            replay: self.replay_words(cell),
+        })
+    }
+
+    fn replay_words(&self, cell: &Cell) -> String {
+        let (server, workload) = (&cell.server_name, &cell.workload_name);
+        format!("{} --server {server} --workload {workload}", self.replay)
+    }
+}
+
+/// The words that every run has, with its rate and seed.
+fn replay_line(words: &str, rate: f64, seed: u64) -> String {
+    format!("{words} --rate {}B/s --seed {seed}", rate.round())
+}
+
+/// A server under a workload in virtual time, from an experiment's file or from options.
+#[derive(Debug, Clone)]
+pub struct VirtualCell {
+    experiment: String,
+    server: String,
+    workload: String,
+    world: World,
+    /// What decides whether a run passed; without any, each call that fails in the measured part
+    /// fails it.
+    rules: Option<SearchRules>,
+    time_scale: u32,
+    settings: Value,
+    kernel: Kernel,
+    replay: String,
+}
+
+impl VirtualCell {
+    /// A world that options describe. Its runs fail if a call fails in the measured part (thesis
+    /// 4.4.3). `replay` is the command that repeats a run, up to its rate.
+    pub fn of_options(world: World, workload: &str, replay: &str) -> Self {
+        let settings = json!({
+            "drive": format!("{:?}", world.drive),
+            "setup": format!("{:?}", world.setup),
+            "workload": format!("{:?}", world.workload),
+        });
+        let (server, scheduler, read_ahead_bytes) = match &world.setup.server {
+            Origin::Headlong => ("headlong", "none", 0),
+            Origin::Vanilla(vanilla) => {
+                let name = match vanilla.scheduler {
+                    Scheduler::Deadline => "mq-deadline",
+                    Scheduler::None => "none",
+                };
+                ("vanilla", name, vanilla.read_ahead_bytes)
+            }
+        };
+        Self {
+            experiment: "simulate".to_owned(),
+            server: server.to_owned(),
+            workload: workload.to_owned(),
+            rules: None,
+            time_scale: 1,
+            settings,
+            kernel: Kernel {
+                scheduler: scheduler.to_owned(),
+                read_ahead_kb: (read_ahead_bytes / KIB) as u32,
+                max_sectors_kb: None,
+            },
+            replay: replay.to_owned(),
+            world,
+        }
+    }
+
+    /// What is run, but for the rate and the seed.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// What decides the answer of a run, besides its rate and seed.
+    pub(crate) fn settings(&self) -> &Value {
+        &self.settings
+    }
+
+    /// Makes one run at so many bytes of a second; with `ends_at_failure` it ends as soon as it is
+    /// lost.
+    ///
+    /// # Errors
+    /// If the world cannot be made.
+    pub fn run(&self, rate: f64, seed: u64, ends_at_failure: bool) -> Result<RunRecord, RigError> {
+        let mut world = self.world.clone();
+        match self.rules {
+            None => world.setup.stops_at_failure = ends_at_failure,
+            Some(rules) => {
+                let is_strict = rules.failures_max == 0.0;
+                world.setup.stops_at_failed_session = ends_at_failure && is_strict;
+            }
+        }
         let seen = world.observe(rate / MIB, seed);
-        let seen = seen.map_err(|error| error.to_string())?;
-        Ok(self.record(cell, rate, seed, &world.setup, &seen))
+        let seen = seen.map_err(|error| RigError::Failed {
+            what: replay_line(&self.replay, rate, seed),
+            words: error.to_string(),
+        })?;
+        Ok(self.record(rate, seed, &world.setup, &seen))
     }
 
-    fn record(&self, cell: &Cell, rate: f64, seed: u64, setup: &Made, seen: &Measure) -> RunRecord {
+    /// Looks for the highest rate at which no seed fails, in whole steps of `resolution` bytes of a
+    /// second: up or down by an eighth, further each time, then halving. `tell` gets each run that
+    /// counts.
+    ///
+    /// # Errors
+    /// If the world cannot be made.
+    pub fn search(
+        &self,
+        wanted: &WantedRate,
+        mut tell: impl FnMut(&RunRecord),
+    ) -> Result<Searched<RunRecord>, RigError> {
+        let rules = SearchRules {
+            failures_max: 0.0,
+            quality: Quality::default(),
+            step: 0.125,
+            resolution: 0.0,
+            confirm: wanted.seeds.max(1),
+            probes_max: PROBES_MAX,
+        };
+        let search = Search::new(wanted.start, rules).in_steps_of(wanted.resolution);
+        let run = |probe: &Probe| {
+            let seed = wanted.seed + u64::from(probe.seed_index);
+            self.run(probe.rate, seed, true)
+        };
+        let make = |probes: &[Probe]| {
+            let made = in_parallel(probes, wanted.threads, run, |_, _| {});
+            made.into_iter().collect::<Result<Vec<_>, _>>()
+        };
+        search.run(wanted.threads.get(), make, |record| {
+            tell(record);
+            record.outcome()
+        })
+    }
+
+    fn record(&self, rate: f64, seed: u64, setup: &Made, seen: &Measure) -> RunRecord {
         let figures = Record::new(rate / MIB, seed, seen);
-        let [steady, failed] = [seen.sessions_steady, seen.sessions_steady_failed];
-        let failure_share = failed as f64 / (steady as f64).max(1.0);
-        let mut load = serde_json::to_value(&figures).unwrap_or_default();
-        load["schema"] = "headlong-simulate-1".into();
-        load["sessions_steady"] = steady.into();
-        let rules = &self.experiment.search;
-        let short = rules.quality.shortfall(&viewed(seen));
+        let (part, whole, most, short) = match self.rules {
+            None => (
+                figures.failures,
+                seen.calls.ended,
+                0.0,
+                Shortfall::default(),
+            ),
+            Some(rules) => {
+                let short = rules.quality.shortfall(&viewed(seen));
+                let [steady, failed] = [seen.sessions_steady, seen.sessions_steady_failed];
+                (failed, steady, rules.failures_max, short)
+            }
+        };
+        let failure_share = part as f64 / (whole as f64).max(1.0);
         let mut refused_because = short.unknown;
-        if steady == 0 {
+        if self.rules.is_some() && whole == 0 {
             refused_because.push("no session was wholly in steady state; measure longer".into());
         }
-        let has_failed = failure_share > rules.failures_max || !short.missed.is_empty();
+        let has_failed = failure_share > most || !short.missed.is_empty();
         let outcome = match (refused_because.is_empty(), has_failed) {
             (false, _) => OutcomeName::Refused,
             (true, true) => OutcomeName::Failed,
@@ -130,12 +265,12 @@ impl VirtualBench {
         };
         RunRecord {
             schema: SCHEMA.to_owned(),
-            experiment: self.experiment.name.clone(),
-            server: cell.server_name.clone(),
-            workload: cell.workload_name.clone(),
+            experiment: self.experiment.clone(),
+            server: self.server.clone(),
+            workload: self.workload.clone(),
             rate,
             seed,
-            time_scale: self.experiment.time_scale,
+            time_scale: self.time_scale,
             started_unix: 0,
             wall_seconds: 0.0,
             verdict: Verdict {
@@ -146,7 +281,7 @@ impl VirtualBench {
                 missed: short.missed,
                 delivered: seen.delivered_bytes() as f64 / seen.length().as_secs_f64().max(1e-9),
             },
-            load,
+            load: Load::Virtual(Box::new(figures)),
             server_facts: server_facts(setup, seen),
             disk: DiskFacts {
                 counters: counters(seen),
@@ -159,15 +294,15 @@ impl VirtualBench {
                     kernel: VIRTUAL.to_owned(),
                     ..Machine::default()
                 },
-                experiment: settings(&self.experiment, cell),
+                experiment: self.settings.clone(),
                 queue: QueueSettings {
-                    scheduler: cell.kernel.scheduler.clone(),
-                    read_ahead_kb: cell.kernel.read_ahead_kb,
+                    scheduler: self.kernel.scheduler.clone(),
+                    read_ahead_kb: self.kernel.read_ahead_kb,
                     max_sectors_kb: (setup.request_bytes_max / KIB) as u32,
                     max_hw_sectors_kb: LOOP_REQUEST_KB,
                     is_rotational: true,
                 },
-                commands: vec![self.replay_line(cell, rate, seed)],
+                commands: vec![replay_line(&self.replay, rate, seed)],
                 files: [].into(),
             },
         }
@@ -175,6 +310,23 @@ impl VirtualBench {
 }
 
 const MIB: f64 = 1_048_576.0;
+/// Most runs of a search from options.
+const PROBES_MAX: u32 = 64;
+
+/// Which rate is looked for, and how. Rates in bytes of a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WantedRate {
+    /// Where the search begins.
+    pub start: f64,
+    /// The answer is known to this.
+    pub resolution: f64,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds have to pass, from the first on.
+    pub seeds: u32,
+    /// Runs made at once; the answer does not depend on it.
+    pub threads: NonZeroUsize,
+}
 
 impl Runner for VirtualBench {
     fn run(
@@ -184,11 +336,11 @@ impl Runner for VirtualBench {
         seed: u64,
         ends_at_failure: bool,
     ) -> Result<RunRecord, RigError> {
-        let made = self.attempt(cell, rate, seed, ends_at_failure);
-        made.map_err(|words| RigError::Failed {
+        let made = self.cell(cell).map_err(|lack| RigError::Failed {
             what: self.replay_line(cell, rate, seed),
-            words,
-        })
+            words: lack.to_string(),
+        })?;
+        made.run(rate, seed, ends_at_failure)
     }
 }
 

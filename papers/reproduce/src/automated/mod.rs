@@ -16,12 +16,13 @@ mod scenarios;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Instant as Clock;
 
-use headlong_sim::sweep::in_parallel;
-use headlong_sim::{Experiment, Found, Record, Search};
+use headlong_sim::{Experiment, Record, SetupError};
 use headlong_units::{Instant, MIB};
 use serde::Serialize;
 
-use headlong_bench::{BenchError, Ending, Options};
+use headlong_bench::{
+    BenchError, Ending, Options, Outcome as Ended, Probe, Quality, Search, SearchRules, in_parallel,
+};
 use scenarios::{
     Memory, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB, SIZES_QUICK_MIB, SQUARE_ROOT_SCALE,
     Scenario, Sizing, Times, Titles,
@@ -56,6 +57,8 @@ const QUICK: Effort = Effort {
     sizes_mib: &SIZES_QUICK_MIB,
 };
 
+/// The first step of a search that begins far from its end.
+const STEP_MAX: f64 = 0.125;
 /// Where a search begins that knows nothing.
 const GUESS_MIB_S: f64 = 48.0;
 
@@ -375,23 +378,47 @@ impl Task {
         let mut guess_mib_s = guess_mib_s;
         let (mut rates, mut worlds, mut records) = (0.0, 0, Vec::new());
         for seed in 1..=effort.seeds {
-            let search = Search {
-                guess_mib_s,
-                // The size before is mostly a good guess, and the seed before a better one.
-                is_near: guess_mib_s != GUESS_MIB_S,
-                resolution_mib_s: effort.resolution_mib_s,
-                seed,
-                seeds: 1,
-                threads: NonZeroUsize::MIN,
+            // The size before is mostly a good guess, and the seed before a better one.
+            let is_near = guess_mib_s != GUESS_MIB_S;
+            let rules = SearchRules {
+                failures_max: 0.0,
+                quality: Quality::default(),
+                step: match is_near {
+                    true => (effort.resolution_mib_s / guess_mib_s).min(STEP_MAX),
+                    false => STEP_MAX,
+                },
+                resolution: 0.0,
+                confirm: 1,
+                probes_max: 64,
             };
-            let found = search.run(|rate, seed| experiment.run(rate, seed), |_| {});
+            let search = Search::new(guess_mib_s * MIB as f64, rules);
+            let search = search.in_steps_of(effort.resolution_mib_s * MIB as f64);
+            let run = |probe: &Probe| experiment.run(probe.rate / MIB as f64, seed);
+            let searched = search.run(
+                1,
+                |probes| {
+                    probes
+                        .iter()
+                        .map(run)
+                        .collect::<Result<Vec<_>, SetupError>>()
+                },
+                |record| match record.failures {
+                    0 => Ended::Passed,
+                    _ => Ended::Failed,
+                },
+            );
             // The scenarios are of this repository, and a test makes each of them.
-            let found: Found = found.expect("a world that can be");
-            let rate = found.passed_mib_s.unwrap_or(0.0);
+            let mut searched = searched.expect("a world that can be");
+            // How the runs went is for those who run one.
+            searched
+                .passed
+                .iter_mut()
+                .for_each(|record| record.series.clear());
+            let rate = searched.found.rate.map_or(0.0, |rate| rate / MIB as f64);
             guess_mib_s = rate.max(effort.resolution_mib_s);
             rates += rate;
-            worlds += found.worlds;
-            records.extend(found.records);
+            worlds += searched.found.probes as usize;
+            records.extend(searched.passed);
         }
         let is_mixed = self.scenario.titles == Titles::Mixed;
         Limit {

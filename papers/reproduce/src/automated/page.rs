@@ -2,13 +2,12 @@
 
 use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table};
 use headlong_sim::Record;
-use headlong_sim::charts::series_charts;
 
 use super::published::{TABLE_1, said};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
 use super::{InAction, Outcome, Reproduced, name_of};
 use headlong_bench::command::print;
-use headlong_bench::{BenchError, Ending, Options, write_section};
+use headlong_bench::{BenchError, Ending, Options, series_charts, write_section};
 
 /// Name of the marks in the documentation.
 const MARKS: &str = "automated-prefetching";

@@ -3,10 +3,12 @@
 mod markdown;
 mod page;
 mod tables;
+mod virtual_time;
 
 pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};
+pub use virtual_time::{grid_table, search_line, series_charts, sweep_page};
 
 /// Bytes in the unit that rates are told in.
 pub(crate) const MIB: f64 = 1_048_576.0;

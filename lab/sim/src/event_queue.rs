@@ -10,7 +10,7 @@ use headlong_units::Instant;
 
 /// Things to come. Of two at the same time, the one planned first comes first.
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Reverse<Entry>>,
     things: Vec<Option<T>>,
     /// Places among the things that are free.
@@ -21,7 +21,7 @@ pub(crate) struct Agenda<T> {
 /// When, the how-manieth planned, and where what is to happen lies.
 type Entry = (Instant, u64, u32);
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn things_come_in_order_of_time_and_then_of_planning() {
-        let mut agenda = Agenda::new();
+        let mut events = EventQueue::new();
         for (at, what) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b')] {
-            agenda.plan(Instant(at), what);
+            events.plan(Instant(at), what);
         }
-        assert_eq!(agenda.take_due(Instant(0)), None);
-        let order: String = std::iter::from_fn(|| agenda.take_due(Instant(9))).collect();
+        assert_eq!(events.take_due(Instant(0)), None);
+        let order: String = std::iter::from_fn(|| events.take_due(Instant(9))).collect();
         assert_eq!(order, "abcd");
     }
 }

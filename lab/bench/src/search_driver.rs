@@ -7,8 +7,7 @@ use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
 use crate::run::{Bench, key};
-use crate::search::{Found, Outcome, Search};
-use crate::virtual_run::is_virtual;
+use crate::search::{Found, Probe, Search};
 
 /// Seeds of one repeat are this far from those of the next.
 const SEEDS_PER_REPEAT: u64 = 1000;
@@ -91,7 +90,7 @@ impl Limit {
 
 /// Makes runs, keeps their records, tells how far it is.
 #[derive(Debug)]
-pub struct Hunt<'a, R> {
+pub struct SearchDriver<'a, R> {
     experiment: &'a Experiment,
     runner: R,
     records: Option<Records>,
@@ -99,7 +98,7 @@ pub struct Hunt<'a, R> {
     progress: Progress,
 }
 
-impl<'a, R: Runner> Hunt<'a, R> {
+impl<'a, R: Runner> SearchDriver<'a, R> {
     /// Records of runs that ended go to `records`; with `resumes`, runs that are there are not made
     /// again. `searches` is how many there will be, for the estimate of the time left.
     pub fn new(
@@ -178,38 +177,30 @@ impl<'a, R: Runner> Hunt<'a, R> {
     /// # Errors
     /// If the machine failed, or a record cannot be kept.
     pub fn search(&mut self, cell: &Cell, start: f64, repeat: u32) -> Result<Limit, RigError> {
-        let mut search = Search::new(start, self.experiment.search);
-        let mut limit = Limit {
+        self.progress.begin(cell);
+        let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
+        let rules = self.experiment.search;
+        let make = |probes: &[Probe]| {
+            let run = |probe: &Probe| {
+                let seed = first_seed + u64::from(probe.seed_index);
+                self.run(cell, probe.rate, seed, true)
+            };
+            probes.iter().map(run).collect::<Result<Vec<_>, _>>()
+        };
+        let search = Search::new(start, rules);
+        let mut searched = search.run(1, make, RunRecord::outcome)?;
+        let refused = searched
+            .refused
+            .map(|record| record.verdict.refused_because);
+        let limit = Limit {
             workload: cell.workload_name.clone(),
             server: cell.server_name.clone(),
             repeat,
-            found: search.found(),
-            best: None,
-            failed: None,
-            machine: None,
+            found: searched.found,
+            best: searched.passed.pop(),
+            failed: searched.failed,
+            machine: refused.map(|reasons| reasons.join("; ")),
         };
-        self.progress.begin(cell);
-        let first_seed = self.experiment.seed + u64::from(repeat) * SEEDS_PER_REPEAT;
-        while let Some(probe) = search.next() {
-            let seed = first_seed + u64::from(probe.seed_index);
-            let record = self.run(cell, probe.rate, seed, true)?;
-            let outcome = Outcome::from(record.verdict.outcome);
-            search.record(probe, outcome);
-            limit.found = search.found();
-            match outcome {
-                Outcome::Passed if limit.found.rate == Some(record.rate) => {
-                    limit.best = Some(record);
-                }
-                Outcome::Failed if limit.found.failed == Some(record.rate) => {
-                    limit.failed = Some(record);
-                }
-                Outcome::Refused => limit.machine = Some(record.verdict.refused_because.join("; ")),
-                _ => {}
-            }
-            // A confirmation that failed takes the best away.
-            let best = limit.best.take();
-            limit.best = best.filter(|best| limit.found.rate == Some(best.rate));
-        }
         self.progress.end(&limit);
         Ok(limit)
     }
@@ -287,7 +278,7 @@ impl Progress {
             pattern.bytes_per_sequence / 1024.0,
             record.cpu.machine_share * 100.0,
         );
-        if is_virtual(record) && verdict.outcome != OutcomeName::Passed {
+        if record.is_virtual() && verdict.outcome != OutcomeName::Passed {
             eprintln!("    again: {}", record.setup.commands.join("; "));
         }
     }

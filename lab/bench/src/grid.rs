@@ -7,15 +7,15 @@
 use std::io::{self, BufRead as _, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Experiment;
-use crate::record::Record;
-use crate::search::Search;
-use crate::setup::SetupError;
+use headlong_sim::Record;
+
+use crate::parallel::in_parallel;
+use crate::record::{Load, RunRecord};
+use crate::rig::RigError;
+use crate::virtual_run::{VirtualCell, WantedRate};
 
 /// One thing that is varied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ pub struct Sweep {
     /// The first seed.
     pub seed: u64,
     /// How many, from the first on.
-    pub seeds: u64,
+    pub seeds: u32,
     /// Points worked on at once.
     pub threads: NonZeroUsize,
 }
@@ -59,7 +59,7 @@ pub struct Point {
     /// Its value on each axis.
     pub values: Vec<String>,
     /// What is run there.
-    pub experiment: Experiment,
+    pub cell: VirtualCell,
 }
 
 /// What was found at a point of the grid, for one rate if rates were given.
@@ -75,16 +75,22 @@ pub struct Row {
     pub failures: u64,
     /// Worlds that were run for it.
     pub worlds: usize,
-    /// Figures at the rate, one record for each seed, without their series.
-    pub records: Vec<Record>,
+    /// The runs at the rate, one for each seed, without the series of their figures.
+    pub records: Vec<RunRecord>,
 }
 
 impl Row {
     /// The mean of a figure over the seeds; `None` if no rate passed.
     pub fn mean(&self, figure: impl Fn(&Record) -> f64) -> Option<f64> {
-        let sum: f64 = self.records.iter().map(figure).sum();
-        (!self.records.is_empty()).then(|| sum / self.records.len() as f64)
+        mean_of(&self.records, figure)
     }
+}
+
+/// The mean of a figure over some runs in virtual time; `None` of none.
+pub(crate) fn mean_of(records: &[RunRecord], figure: impl Fn(&Record) -> f64) -> Option<f64> {
+    let figures = records.iter().filter_map(RunRecord::figures).map(figure);
+    let sum: f64 = figures.sum();
+    (!records.is_empty()).then(|| sum / records.len() as f64)
 }
 
 /// All combinations of the values of some axes, the last axis changing fastest; one empty one of no
@@ -101,43 +107,6 @@ pub fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
         };
         combined.iter().flat_map(with).collect()
     })
-}
-
-/// Does jobs on some threads. Answers come in the order of the jobs; `tell` hears of each as soon as
-/// it is there, on the calling thread, with its place among the jobs.
-pub fn in_parallel<J: Sync, R: Send>(
-    jobs: &[J],
-    threads: NonZeroUsize,
-    work: impl Fn(&J) -> R + Sync,
-    mut tell: impl FnMut(usize, &R),
-) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let mut answers: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
-    std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        let (next, work) = (&next, &work);
-        for _ in 0..threads.get().min(jobs.len()) {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else {
-                        return;
-                    };
-                    if sender.send((index, work(job))).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (index, answer) in receiver {
-            tell(index, &answer);
-            answers[index] = Some(answer);
-        }
-    });
-    // A thread that panicked has made the scope panic.
-    answers.into_iter().flatten().collect()
 }
 
 impl Sweep {
@@ -189,15 +158,18 @@ impl Sweep {
     fn key(&self, point: &Point) -> String {
         // FNV-1a of everything that an experiment is made of.
         let words = format!(
-            "{:?} {:?} {} {}",
-            point.experiment, self.aim, self.seed, self.seeds
+            "{} {:?} {} {}",
+            point.cell.settings(),
+            self.aim,
+            self.seed,
+            self.seeds
         );
         let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = words.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
         format!("{} {hash:016x}", point.values.join(" "))
     }
 
-    fn point(&self, point: &Point) -> Result<Vec<Row>, SetupError> {
+    fn point(&self, point: &Point) -> Result<Vec<Row>, RigError> {
         match &self.aim {
             Aim::Rates(rates) => rates
                 .iter()
@@ -207,46 +179,53 @@ impl Sweep {
                 guess_mib_s,
                 resolution_mib_s,
             } => {
-                let search = Search {
-                    guess_mib_s: *guess_mib_s,
-                    is_near: false,
-                    resolution_mib_s: *resolution_mib_s,
+                let wanted = WantedRate {
+                    start: guess_mib_s * MIB,
+                    resolution: resolution_mib_s * MIB,
                     seed: self.seed,
-                    seeds: self.seeds.max(1),
+                    seeds: self.seeds,
                     threads: NonZeroUsize::MIN,
                 };
-                let mut experiment = point.experiment.clone();
-                experiment.setup.stops_at_failure = true;
-                let found = search.run(|rate, seed| experiment.run(rate, seed), |_| {})?;
+                let searched = point.cell.search(&wanted, |_| {})?;
+                let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB);
                 Ok(vec![Row {
                     values: point.values.clone(),
-                    rate_mib_s: found.passed_mib_s,
-                    failed_mib_s: found.failed_mib_s,
+                    rate_mib_s: mib_s(searched.found.rate),
+                    failed_mib_s: mib_s(searched.found.failed),
                     failures: 0,
-                    worlds: found.worlds,
-                    records: found.records,
+                    worlds: searched.found.probes as usize,
+                    records: without_series(searched.passed),
                 }])
             }
         }
     }
 
-    fn at_rate(&self, point: &Point, rate_mib_s: f64) -> Result<Row, SetupError> {
-        let seeds = self.seed..self.seed + self.seeds.max(1);
-        let mut records = Vec::new();
-        for seed in seeds {
-            let mut record = point.experiment.run(rate_mib_s, seed)?;
-            record.series.clear();
-            records.push(record);
-        }
+    fn at_rate(&self, point: &Point, rate_mib_s: f64) -> Result<Row, RigError> {
+        let seeds = self.seed..self.seed + u64::from(self.seeds.max(1));
+        let runs = seeds.map(|seed| point.cell.run(rate_mib_s * MIB, seed, false));
+        let records = without_series(runs.collect::<Result<_, _>>()?);
+        let figures = records.iter().filter_map(RunRecord::figures);
         Ok(Row {
             values: point.values.clone(),
             rate_mib_s: Some(rate_mib_s),
             failed_mib_s: None,
-            failures: records.iter().map(|record| record.failures).sum(),
+            failures: figures.map(|figures| figures.failures).sum(),
             worlds: records.len(),
             records,
         })
     }
+}
+
+const MIB: f64 = 1_048_576.0;
+
+/// The same without the series of their figures: how runs went is for those who run one.
+pub fn without_series(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
+    for record in &mut records {
+        if let Load::Virtual(figures) = &mut record.load {
+            figures.series.clear();
+        }
+    }
+    records
 }
 
 /// Why a grid could not be gone through.
@@ -254,7 +233,7 @@ impl Sweep {
 pub enum SweepError {
     /// A world of it cannot be.
     #[error("{0}")]
-    Setup(#[from] SetupError),
+    World(#[from] RigError),
     /// Its journal cannot be read or written.
     #[error("{path}: {source}; name a file in a folder that exists and can be written to")]
     Journal {
@@ -355,37 +334,23 @@ pub const FIGURES: &[FigureOf] = &[
 
 /// The rows as comma-separated values with a head.
 pub fn to_csv(axes: &[Axis], rows: &[Row]) -> String {
-    let heads = axes.iter().map(|axis| axis.name.as_str());
+    let heads = axes.iter().map(|axis| quoted(&axis.name));
     let fixed = ["rate_mib_s", "failed_mib_s", "failures", "worlds"];
     let figures = FIGURES.iter().map(|(name, _)| *name);
-    let mut text = heads
-        .chain(fixed)
-        .chain(figures)
-        .map(quoted)
-        .collect::<Vec<_>>()
-        .join(",");
-    text.push('\n');
+    let named = fixed.into_iter().chain(figures).map(str::to_owned);
+    let mut lines = vec![heads.chain(named).collect::<Vec<_>>()];
     for row in rows {
         let rate = |rate: Option<f64>| rate.map_or(String::new(), |rate| format!("{rate:.3}"));
-        let cells = row.values.iter().map(|value| quoted(value));
-        let fixed = [
-            rate(row.rate_mib_s),
-            rate(row.failed_mib_s),
-            row.failures.to_string(),
-            row.worlds.to_string(),
-        ];
-        let figures = FIGURES.iter().map(|(_, figure)| {
-            row.mean(figure)
-                .map_or(String::new(), |mean| format!("{mean:.4}"))
-        });
-        text += &cells
-            .chain(fixed)
-            .chain(figures)
-            .collect::<Vec<_>>()
-            .join(",");
-        text.push('\n');
+        let mut cells: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
+        cells.extend([rate(row.rate_mib_s), rate(row.failed_mib_s)]);
+        cells.extend([row.failures.to_string(), row.worlds.to_string()]);
+        cells.extend(FIGURES.iter().map(|(_, figure)| {
+            let mean = row.mean(figure);
+            mean.map_or(String::new(), |mean| format!("{mean:.4}"))
+        }));
+        lines.push(cells);
     }
-    text
+    lines.iter().map(|cells| cells.join(",") + "\n").collect()
 }
 
 fn quoted(text: &str) -> String {
@@ -396,5 +361,5 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "sweep_tests.rs"]
+#[path = "grid_tests.rs"]
 mod tests;

@@ -5,46 +5,79 @@ use headlong_report::{
 };
 use headlong_units::Bytes;
 
-use crate::record::{Record, Sample};
-use crate::sweep::{Aim, Axis, FIGURES, Row};
+use headlong_sim::{Record, Sample};
 
-/// Records of runs as a page: the figures of each, and how it went.
-pub fn run_page(title: &str, records: &[Record], command: &str) -> Page {
-    let mut table = Table::new(
-        ["Rate (MiB/s)", "Seed", "Failures"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain(FIGURES.iter().map(|(name, _)| (*name).to_owned())),
-    );
-    for record in records {
+use crate::grid::mean_of;
+use crate::grid::{Aim, Axis, FIGURES, Row};
+use crate::record::RunRecord;
+use crate::search::Searched;
+
+/// The figures of runs in virtual time, and how each went.
+pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
+    let fixed = ["Rate (MiB/s)", "Seed", "Failures"].into_iter();
+    let mut table = Table::new(fixed.chain(FIGURES.iter().map(|(name, _)| *name)));
+    let mut sections = Vec::new();
+    for record in records.iter().filter_map(RunRecord::figures) {
         let fixed = [
             Cell::number(record.rate_mib_s, 1),
             record.seed.into(),
             record.failures.into(),
         ];
-        let figures = FIGURES
-            .iter()
-            .map(|(_, figure)| Cell::number(figure(record), 3));
+        let figures = FIGURES.iter();
+        let figures = figures.map(|(_, figure)| Cell::number(figure(record), 3));
         table.push(fixed.into_iter().chain(figures));
-    }
-    let mut page = Page::new(title).section(
-        Section::new("Figures")
-            .text("Within the measured time.")
-            .command(command)
-            .table(table),
-    );
-    for record in records {
         let heading = format!("{:.1} MiB/s, seed {}", record.rate_mib_s, record.seed);
         let mut section = Section::new(heading);
         if let Some(table) = viewing_table(record) {
             section = section.table(table);
         }
-        for figure in series_charts(record) {
-            section = section.figure(figure);
-        }
-        page = page.section(section);
+        sections.push(
+            series_charts(record)
+                .into_iter()
+                .fold(section, Section::figure),
+        );
     }
-    page
+    if !sections.is_empty() {
+        let figures = Section::new("Figures").text("Within the measured time.");
+        sections.insert(0, figures.table(table));
+    }
+    sections
+}
+
+/// What a search in virtual time found, in one line for a person; means over the seeds, and the
+/// largest of waits.
+pub fn search_line(searched: &Searched<RunRecord>) -> String {
+    let rate = |rate: Option<f64>| {
+        rate.map_or("none".to_owned(), |rate| {
+            format!("{:.1}", rate / super::MIB)
+        })
+    };
+    let mean = |figure: fn(&Record) -> f64| mean_of(&searched.passed, figure).unwrap_or(0.0);
+    let waits = searched.passed.iter().filter_map(RunRecord::figures);
+    let wait_max = waits.map(|record| record.wait_ms.max);
+    format!(
+        "max {} MiB/s (fails at {}; {} worlds): served {:.1}, disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
+         of {:.0} KiB in {:.1} ms (seek {:.1}, turn {:.1}), hit {:.1}%, waste {:.1}%, \
+         evicted {:.1}%, late {:.1}%, queue {:.0}, wait p99 {:.0} max {:.0} ms",
+        rate(searched.found.rate),
+        rate(searched.found.failed),
+        searched.found.probes,
+        mean(|r| r.served_mib_s),
+        mean(|r| r.disk_mib_s),
+        mean(|r| r.busy * 100.0),
+        mean(|r| r.reads as f64 / r.seconds),
+        mean(|r| r.read_kib),
+        mean(|r| r.read_ms),
+        mean(|r| r.seek_ms),
+        mean(|r| r.rotation_ms),
+        mean(|r| r.hit_ratio * 100.0),
+        mean(|r| r.waste_ratio * 100.0),
+        mean(|r| r.evicted_ratio * 100.0),
+        mean(|r| r.jobs_late_ratio * 100.0),
+        mean(|r| r.queue_mean),
+        mean(|r| r.wait_ms.p99),
+        wait_max.fold(0.0, f64::max),
+    )
 }
 
 /// What viewers saw, class by class, if their bit rates are known.
@@ -212,11 +245,11 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
     }
     Page::new(title)
         .section(section)
-        .section(Section::new("The numbers").table(table(&axes, &rows)))
+        .section(Section::new("The numbers").table(grid_table(&axes, &rows)))
 }
 
 /// The rows as a table.
-pub fn table(axes: &[Axis], rows: &[Row]) -> Table {
+pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
     let heads = axes.iter().map(|axis| axis.name.clone());
     let fixed = ["Rate (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
     let figures = FIGURES.iter().map(|(name, _)| (*name).to_owned());
@@ -350,7 +383,7 @@ mod tests {
             axis("drive", &["a", "b"]),
             axis("prefetch", &["1MiB", "2MiB", "4MiB"]),
         ];
-        let rows: Vec<Row> = crate::sweep::combinations(&axes)
+        let rows: Vec<Row> = crate::grid::combinations(&axes)
             .iter()
             .map(|values| row(&values.iter().map(String::as_str).collect::<Vec<_>>(), 1.0))
             .collect();

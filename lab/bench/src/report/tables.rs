@@ -4,8 +4,8 @@ use headlong_report::{Cell, Table};
 
 use super::MIB;
 use crate::compare::{Compared, Ratio};
-use crate::hunt::Limit;
 use crate::record::{OutcomeName, RunRecord};
+use crate::search_driver::Limit;
 
 /// One row for each server under one workload.
 pub fn limits_table(compared: &Compared, workload: &str) -> Table {

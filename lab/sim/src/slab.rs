@@ -1,7 +1,8 @@
-//! Things that are numbered as they come and go in any order.
+//! A slab: things that are numbered as they come and go in any order.
 //!
-//! The one idea: those present are few and their numbers lie close together, so a number is a place:
-//! that of the thing behind the oldest that is still there. Nothing is searched.
+//! Unlike in the crate of that name a number is never given again, because events that are still in the
+//! queue may name a thing that has gone. Those present are few and their numbers lie close together,
+//! so a number is a place behind the oldest thing that is still there. Nothing is searched.
 //!
 //! Invariants: a number is given once; what is kept reaches back to the oldest thing present and no
 //! further.
@@ -10,14 +11,14 @@ use std::collections::VecDeque;
 
 /// Things by number.
 #[derive(Debug)]
-pub(crate) struct Roll<T> {
+pub(crate) struct Slab<T> {
     /// Number of the first place that is kept.
     first: u64,
     places: VecDeque<Option<Box<T>>>,
     present: usize,
 }
 
-impl<T> Default for Roll<T> {
+impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
             first: 0,
@@ -27,7 +28,7 @@ impl<T> Default for Roll<T> {
     }
 }
 
-impl<T> Roll<T> {
+impl<T> Slab<T> {
     /// How many are present.
     pub(crate) fn len(&self) -> usize {
         self.present
@@ -73,21 +74,21 @@ mod tests {
 
     #[test]
     fn numbers_are_found_until_their_things_go_and_are_never_given_again() {
-        let mut roll = Roll::default();
-        let numbers: Vec<u64> = "abcd".chars().map(|thing| roll.add(thing)).collect();
+        let mut slab = Slab::default();
+        let numbers: Vec<u64> = "abcd".chars().map(|thing| slab.add(thing)).collect();
         assert_eq!(numbers, [0, 1, 2, 3]);
-        assert_eq!(roll.remove(1), Some('b'));
+        assert_eq!(slab.remove(1), Some('b'));
         assert_eq!(
-            (roll.get(1), roll.get(0), roll.len()),
+            (slab.get(1), slab.get(0), slab.len()),
             (None, Some(&'a'), 3)
         );
-        assert_eq!(roll.remove(0), Some('a'));
-        assert_eq!(roll.places.len(), 2, "nothing is kept before the oldest");
-        assert_eq!((roll.remove(0), roll.get(9)), (None, None));
-        roll.remove(2);
-        roll.remove(3);
-        assert!(roll.is_empty() && roll.places.is_empty());
-        assert_eq!(roll.add('e'), 4);
-        assert_eq!(roll.get_mut(4), Some(&mut 'e'));
+        assert_eq!(slab.remove(0), Some('a'));
+        assert_eq!(slab.places.len(), 2, "nothing is kept before the oldest");
+        assert_eq!((slab.remove(0), slab.get(9)), (None, None));
+        slab.remove(2);
+        slab.remove(3);
+        assert!(slab.is_empty() && slab.places.is_empty());
+        assert_eq!(slab.add('e'), 4);
+        assert_eq!(slab.get_mut(4), Some(&mut 'e'));
     }
 }

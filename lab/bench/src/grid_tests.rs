@@ -4,7 +4,7 @@ use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
 use super::*;
-use crate::{Setup, Window};
+use headlong_sim::{Experiment, Setup, Window};
 
 fn axis(name: &str, values: &[&str]) -> Axis {
     Axis {
@@ -38,7 +38,11 @@ fn points() -> Vec<Point> {
     let sizes = [1, 4];
     let point = |size| Point {
         values: vec![format!("{size}MiB")],
-        experiment: experiment(size),
+        cell: VirtualCell::of_options(
+            experiment(size),
+            "youtube-sd",
+            "headlong simulate run youtube-sd",
+        ),
     };
     sizes.into_iter().map(point).collect()
 }

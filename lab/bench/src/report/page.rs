@@ -3,7 +3,7 @@
 use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_transactions};
 
 use super::tables::{scaled, servers};
-use super::{MIB, limits_table, ratios_table, runs_table};
+use super::{MIB, limits_table, ratios_table, runs_table, virtual_time};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
 use crate::quality::Quality;
@@ -69,8 +69,9 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
     let names = servers(compared, workload);
     let best = names.into_iter().filter_map(|server| {
         let limits = compared.limits.iter().rev();
-        let of_server =
-            |limit: &&crate::hunt::Limit| limit.workload == workload && limit.server == server;
+        let of_server = |limit: &&crate::search_driver::Limit| {
+            limit.workload == workload && limit.server == server
+        };
         limits
             .filter(of_server)
             .find_map(|limit| limit.best.as_ref())
@@ -181,27 +182,56 @@ fn setup_section(record: &RunRecord) -> Section {
     section
 }
 
-/// One run by itself; `command` is what was typed.
-pub fn run_page(record: &RunRecord, command: &str) -> Page {
-    let outcome = match record.verdict.outcome {
-        OutcomeName::Passed => "No more sessions failed than may.",
-        OutcomeName::Failed => "Too many sessions failed.",
-        OutcomeName::Refused => "The run does not count.",
-    };
+/// Runs of one server under one workload; `command` is what was typed.
+pub fn run_page(records: &[RunRecord], command: &str) -> Page {
     let mut section = Section::new("Result")
         .command(command)
-        .table(runs_table([record]));
-    for why in record
-        .verdict
-        .refused_because
-        .iter()
-        .chain(&record.verdict.limit)
-    {
-        section = section.note(why.as_str());
+        .table(runs_table(records));
+    for record in records {
+        let verdict = &record.verdict;
+        for why in verdict.refused_because.iter().chain(&verdict.limit) {
+            section = section.note(why.as_str());
+        }
+        if !record.is_virtual() {
+            section = section.text(processors(record));
+        }
     }
+    let title = records.first().map_or_else(String::new, |record| {
+        format!(
+            "{}: {}, {}",
+            record.experiment, record.server, record.workload
+        )
+    });
+    let mut page = Page::new(title).lead(lead(records)).section(section);
+    for section in virtual_time::sections(records) {
+        page = page.section(section);
+    }
+    let all: Vec<&RunRecord> = records.iter().collect();
+    let mut pattern = Section::new("The drive").figure(sequentiality(&all));
+    for record in records {
+        let accesses = record.disk.pattern.accesses();
+        pattern = pattern.figure(lba_over_transactions("Requests in a row", &accesses));
+    }
+    page = page.section(pattern);
+    for record in records.iter().take(1) {
+        page = page.section(setup_section(record));
+    }
+    page.footer(footer(records.first()))
+}
+
+fn lead(records: &[RunRecord]) -> &'static str {
+    let is_any = |outcome| records.iter().any(|r| r.verdict.outcome == outcome);
+    match (is_any(OutcomeName::Refused), is_any(OutcomeName::Failed)) {
+        (true, _) => "A run does not count.",
+        (false, true) => "More failed than may.",
+        (false, false) => "No more failed than may.",
+    }
+}
+
+fn processors(record: &RunRecord) -> String {
     let cpu = &record.cpu;
     let memory = &record.server_facts.memory;
-    section = section.text(format!(
+    format!(
         "Processors: server {:.2}, viewers {:.2}, drive {:.2} of one; memory {} at most, of it page \
          cache {} in the end.",
         cpu.server_cores,
@@ -209,22 +239,7 @@ pub fn run_page(record: &RunRecord, command: &str) -> Page {
         cpu.drive_cores,
         mib(memory.peak_bytes),
         mib(memory.page_cache_bytes),
-    ));
-    let pattern = Section::new("The drive")
-        .figure(sequentiality(&[record]))
-        .figure(lba_over_transactions(
-            "Requests in a row",
-            &record.disk.pattern.accesses(),
-        ));
-    Page::new(format!(
-        "{}: {}, {}",
-        record.experiment, record.server, record.workload
-    ))
-    .lead(outcome)
-    .section(section)
-    .section(pattern)
-    .section(setup_section(record))
-    .footer(footer(Some(record)))
+    )
 }
 
 fn mib(bytes: u64) -> String {

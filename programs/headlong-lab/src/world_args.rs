@@ -1,0 +1,217 @@
+//! The options that describe a world of `headlong simulate run`, `search`, `sweep` and `bound`.
+
+use std::io::Write as _;
+
+use headlong_bench::VirtualCell;
+use headlong_drive::DriveSpec;
+use headlong_sim::{Experiment, Placement, Setup, Window, settings};
+use headlong_units::{Bytes, Duration, Instant};
+use headlong_workload::Specification;
+
+use crate::mistake::Mistakes;
+use crate::vanilla::VanillaArgs;
+
+/// What the world is made of.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct WorldArgs {
+    /// What is asked for: a preset such as youtube-sd or youtube-hd, or a specification in TOML
+    /// (FILE.toml)
+    #[arg(value_name = "WORKLOAD")]
+    pub(crate) workload: String,
+    /// A value of the workload's specification by its key, such as requests.size=20s; may be given
+    /// several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub(crate) set: Vec<(String, String)>,
+    /// Preset of the drive
+    #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
+    pub(crate) drive: DriveSpec,
+    /// The engine's memory for pieces of files; of a vanilla server the page cache
+    #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
+    pub(crate) memory: Bytes,
+    /// Rule for the size of a prefetch; the same as --engine policy=NAME
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// The rule's reference size, or who finds it (auto, auto-paper); the same as --engine
+    /// prefetch=SIZE
+    #[arg(long, value_name = "SIZE|auto")]
+    prefetch: Option<String>,
+    /// Order of the device's jobs; the same as --engine order=NAME
+    #[arg(long, value_name = "NAME")]
+    order: Option<String>,
+    /// Reads outstanding at the drive; the same as --engine outstanding_reads=N
+    #[arg(long, value_name = "N")]
+    outstanding_reads: Option<String>,
+    /// Any setting of the engine, by its name in the server's configuration; may be given several
+    /// times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub(crate) engine: Vec<(String, String)>,
+    /// First seed of the generated viewers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Length of the ramp, in which nothing counts
+    #[arg(long, value_name = "TIME", default_value = "300s")]
+    ramp: Duration,
+    /// Length of the steady state, which counts
+    #[arg(long, value_name = "TIME", default_value = "600s")]
+    measure: Duration,
+    /// Bytes that a viewer's socket takes beyond those that have left
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    pub(crate) socket: Bytes,
+    /// Largest request that reaches the drive
+    #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
+    request_max: Bytes,
+    /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
+    #[arg(long)]
+    spread: bool,
+    /// Tell the engine the bit rates of titles, which it otherwise has to find out
+    #[arg(long)]
+    bit_rates: bool,
+    #[command(flatten)]
+    pub(crate) vanilla: VanillaArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn drive(name: &str) -> Result<DriveSpec, String> {
+    headlong_drive::preset(name).map_err(|error| error.to_string())
+}
+
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` has no `=`; write it like NAME=VALUE"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// `name=value` of an engine's setting, tried on an engine that is thrown away.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = pair(text)?;
+    settings::set(&mut Setup::default().engine, &name, &value)?;
+    Ok((name, value))
+}
+
+impl WorldArgs {
+    fn workload(&self) -> Result<Specification, Vec<String>> {
+        let read = match self.workload.strip_suffix(".toml") {
+            None => Specification::preset(&self.workload, &self.set),
+            Some(_) => {
+                let text = std::fs::read_to_string(&self.workload)
+                    .map_err(|error| vec![format!("{}: {error}", self.workload)])?;
+                Specification::read(&self.workload, &text, &self.set)
+            }
+        };
+        read.map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    /// Whether what the viewers see is of interest besides their calls.
+    pub(crate) fn has_adaptive_players(&self) -> anyhow::Result<bool> {
+        let workload = self.workload().map_err(Mistakes)?;
+        Ok(workload.has_adaptive_players())
+    }
+
+    /// What the arguments mean, ready to run in virtual time.
+    pub(crate) fn cell(&self) -> anyhow::Result<VirtualCell> {
+        let replay = replay(std::env::args());
+        Ok(VirtualCell::of_options(
+            self.experiment()?,
+            &self.workload,
+            &replay,
+        ))
+    }
+
+    /// What the arguments mean, or all that is wrong with them.
+    pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
+        let mut mistakes = Vec::new();
+        let workload = self.workload().map_err(|errors| mistakes.extend(errors));
+        let mut setup = Setup {
+            socket_bytes: self.socket.0,
+            request_bytes_max: self.request_max.0,
+            bit_rates_known: self.bit_rates,
+            placement: match self.spread {
+                true => Placement::Spread,
+                false => Placement::Packed,
+            },
+            server: self.vanilla.server(self.memory.0, &mut mistakes),
+            window: Window {
+                from: Instant::ZERO + self.ramp,
+                to: Instant::ZERO + self.ramp + self.measure,
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = self.memory.0;
+        let named = [
+            ("policy", &self.policy),
+            ("prefetch", &self.prefetch),
+            ("order", &self.order),
+            ("outstanding_reads", &self.outstanding_reads),
+        ];
+        let named = named.iter().filter_map(|(name, value)| {
+            let value = value.as_deref()?;
+            Some((*name, value))
+        });
+        let others = self.engine.iter();
+        let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in named.chain(others) {
+            if let Err(mistake) = settings::set(&mut setup.engine, name, value) {
+                mistakes.push(mistake);
+            }
+        }
+        let is_flash = matches!(self.drive, DriveSpec::SolidState(_));
+        let is_written = |(name, _): &(String, String)| name == "outstanding_reads_flash";
+        if is_flash && self.engine.iter().any(is_written) {
+            setup.engine.outstanding_reads_max = setup.engine.outstanding_reads_flash;
+        }
+        mistakes.extend(setup.engine.check().map(|error| error.to_string()));
+        match workload {
+            Ok(workload) if mistakes.is_empty() => Ok(Experiment {
+                workload,
+                drive: self.drive.clone(),
+                setup,
+                steps: Vec::new(),
+            }),
+            _ => Err(Mistakes(mistakes)),
+        }
+    }
+}
+
+/// The command that makes a run again, up to its rate: the words that say what the world is.
+fn replay(words: impl Iterator<Item = String>) -> String {
+    const OF_SEARCH: [&str; 6] = [
+        "--rate",
+        "--seeds",
+        "--seed",
+        "--resolution",
+        "--threads",
+        "--html",
+    ];
+    let mut kept = vec!["headlong simulate run".to_owned()];
+    let mut skips = false;
+    for word in words.skip(3) {
+        let name = word.split('=').next().unwrap_or_default();
+        let is_of_search = OF_SEARCH.contains(&name);
+        if !skips && !is_of_search && word != "--brief" && word != "--json" {
+            kept.push(word.clone());
+        }
+        skips = is_of_search && !word.contains('=');
+    }
+    kept.join(" ")
+}
+
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{text}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_world_of_a_search_can_be_run_again() {
+        let typed = "headlong simulate search youtube-sd --rate 5MiB/s --seeds=3 --memory 1GiB --brief \
+                     --threads 2 --engine order=fcfs";
+        let words = typed.split_whitespace().map(str::to_owned);
+        assert_eq!(
+            super::replay(words),
+            "headlong simulate run youtube-sd --memory 1GiB --engine order=fcfs"
+        );
+    }
+}
