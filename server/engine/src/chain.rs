@@ -10,11 +10,11 @@
 //! stream; a chain that
 //! ended is gone from every index.
 
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
 use crate::pace::Pace;
@@ -49,6 +49,8 @@ pub(crate) struct Chain {
     pub(crate) last_request_bytes: u64,
     /// Requests in progress, in order of arrival.
     pub(crate) active: Vec<RequestId>,
+    /// Since when it has none: some only then.
+    idle: Option<Turn>,
     pub(crate) pace: Pace,
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
@@ -60,6 +62,17 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// Whether no request of it is in progress.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Requests of a chain that turned out to be part of this one.
+    pub(crate) fn take_requests(&mut self, requests: Vec<RequestId>) {
+        self.active.extend(requests);
+        self.idle = self.idle.filter(|_| self.active.is_empty());
+    }
+
     /// From its first byte to its last.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -120,8 +133,8 @@ pub(crate) struct Chains {
     /// How many chains each viewer has.
     viewers: IdMap<ViewerId, usize>,
     readers: Readers,
-    /// When each chain was last seen; corrected when it comes up.
-    idle: BTreeSet<(Instant, ChainId)>,
+    /// Chains without a request, by the time since when: when they were last seen.
+    idle: AgeQueue<ChainId>,
     next_id: u64,
 }
 
@@ -207,6 +220,7 @@ impl Chains {
             last_seen: now,
             last_request_bytes: 0,
             active: Vec::new(),
+            idle: None,
             pace: Pace::new(now),
             hints: Hints::default(),
             hinted_at: now,
@@ -222,9 +236,31 @@ impl Chains {
         siblings.push(id);
         *self.viewers.entry(reader.0).or_default() += 1;
         self.readers.add(reader.1, (start, id));
-        self.idle.insert((now, id));
         self.chains.insert(id, chain);
         (id, surplus)
+    }
+
+    /// A request of the chain begins.
+    pub(crate) fn begin_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.last_seen = now;
+            chain.active.push(request);
+            chain.idle = None;
+        }
+    }
+
+    /// A request of the chain is over.
+    pub(crate) fn end_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+        let Some(chain) = self.chains.get_mut(&id) else {
+            return;
+        };
+        chain.active.retain(|active| *active != request);
+        chain.last_seen = now;
+        if chain.active.is_empty() {
+            chain.idle = Some(self.idle.push(now, id));
+            let turn_of = |id| self.chains.get(&id)?.idle;
+            self.idle.tidy(self.chains.len(), turn_of);
+        }
     }
 
     /// Ends a chain.
@@ -269,42 +305,39 @@ impl Chains {
         self.readers.of_stream(stream).collect()
     }
 
-    /// A chain that has been idle for longer than `gap`; call until `None`.
+    /// A chain that has been idle for longer than `gap`, to be ended; call until `None`.
     pub(crate) fn poll_expired(&mut self, now: Instant, gap: Duration) -> Option<ChainId> {
-        while let Some((seen, id)) = self.idle.first().copied() {
-            if now.since(seen) <= gap {
-                return None;
-            }
-            self.idle.pop_first();
-            let Some(chain) = self.chains.get(&id) else {
-                continue;
-            };
-            let last_seen = if !chain.active.is_empty() {
-                now
-            } else {
-                chain.last_seen
-            };
-            if now.since(last_seen) > gap {
-                return Some(id);
-            }
-            self.idle.insert((last_seen, id));
-        }
-        None
+        let longest = self.oldest_idle();
+        longest.and_then(|(since, id)| (now.since(since) > gap).then_some(id))
     }
 
     /// The chain that has been idle longest, if any is idle.
-    pub(crate) fn longest_idle(&self) -> Option<ChainId> {
-        let idle = self
-            .chains
-            .iter()
-            .filter(|(_, chain)| chain.active.is_empty());
-        idle.min_by_key(|(id, chain)| (chain.last_seen, **id))
-            .map(|(id, _)| *id)
+    pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
+        self.oldest_idle().map(|(_, id)| id)
+    }
+
+    fn oldest_idle(&mut self) -> Option<(Instant, ChainId)> {
+        self.idle.oldest(|id| self.chains.get(&id)?.idle)
     }
 
     /// When [`Self::poll_expired`] may next answer.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
-        self.idle.first().map(|(seen, _)| *seen + gap + Duration(1))
+        self.idle.since().map(|since| since + gap + Duration(1))
+    }
+
+    /// Panics if an invariant is broken.
+    pub(crate) fn check_invariants(&self) {
+        for (id, chain) in &self.chains {
+            assert_eq!(chain.idle.is_some(), chain.is_idle(), "{id:?}");
+            let is_known = |turn| self.idle.has(turn);
+            assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
+            assert!(chain.start <= chain.end, "{chain:?}");
+            let siblings = &self.by_reader[&(chain.viewer, chain.stream)];
+            assert_eq!(siblings.iter().filter(|of| *of == id).count(), 1);
+            assert!(self.readers.has(chain.stream, (chain.position, *id)));
+        }
+        let count: usize = self.viewers.values().sum();
+        assert_eq!(count, self.chains.len());
     }
 }
 
@@ -357,7 +390,11 @@ mod tests {
         let mut chains = Chains::default();
         let id = begin(&mut chains, 0, 100);
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        chains.get_mut(id).expect("live").last_seen = at(30);
+        chains.begin_request(at(5), id, RequestId(1));
+        assert_eq!(chains.longest_idle(), None);
+        assert_eq!(chains.poll_expired(at(100), GAP), None);
+        chains.end_request(at(30), id, RequestId(1));
+        chains.check_invariants();
         assert_eq!(chains.poll_expired(at(41), GAP), None);
         assert!(
             chains

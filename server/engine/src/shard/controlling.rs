@@ -2,9 +2,10 @@
 
 use headlong_units::{BitRate, Duration, MIB};
 
-use super::{OutstandingRead, Shard};
+use super::state::Shard;
 use crate::chain::Chain;
 use crate::control::{ControlView, Ended, Seen, SizeChange};
+use crate::runs::OutstandingRead;
 
 /// Chains that began within this tell what those that begin now will be like.
 const LATELY: Duration = Duration::from_secs(90);
@@ -37,7 +38,7 @@ impl Shard {
 
     /// A chain ended: how far it went says what any size would have cost for it.
     pub(super) fn remember_chain(&mut self, chain: &Chain) {
-        let Some(stream) = self.streams.get(&chain.stream) else {
+        let Some(stream) = self.streams.get(chain.stream) else {
             return;
         };
         let reference = self.control.sizing().reference_bytes.max(1);
@@ -60,7 +61,7 @@ impl Shard {
 
     /// How fast a chain that ended was read, without the silence behind it.
     fn pace_over_all(&self, chain: &Chain) -> BitRate {
-        let stream = self.streams.get(&chain.stream);
+        let stream = self.streams.get(chain.stream);
         let known = stream.and_then(|stream| stream.bit_rate);
         chain
             .hints

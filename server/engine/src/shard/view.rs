@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration};
 
-use super::Shard;
+use super::state::Shard;
 use crate::chain::Chain;
 use crate::config::{EngineConfig, Policy};
 use crate::health::DeviceState;
@@ -47,16 +47,8 @@ impl Shard {
     /// The same counters by the policy in force when they were counted; they add up to
     /// [`Self::stats`]. What a policy that was changed had begun counts for its successor.
     pub fn stats_by_policy(&self) -> Vec<(Policy, Stats)> {
-        let mut stats = self.stats_before.clone();
-        let present = stats.entry(self.config.sizing.policy).or_default();
-        *present = *present + (self.stats - self.stats_at_change);
-        stats.into_iter().collect()
-    }
-
-    /// The present policy goes out of force.
-    pub(super) fn close_policy(&mut self) {
-        self.stats_before = self.stats_by_policy().into_iter().collect();
-        self.stats_at_change = self.stats;
+        let policy = self.config.sizing.policy;
+        self.stats_by_policy.until_now(policy, self.stats)
     }
 
     /// How memory is divided now.
@@ -74,8 +66,8 @@ impl Shard {
                 .deadlines()
                 .take_while(|at| *at < self.now)
                 .count(),
-            outstanding_reads: self.reads.len(),
-            head_physical: self.head,
+            outstanding_reads: self.runs.reads_outstanding(),
+            head_physical: self.runs.head(),
         }
     }
 
@@ -115,7 +107,7 @@ impl Shard {
     }
 
     fn chain_view(&self, chain: &Chain) -> Option<ChainView> {
-        let stream = self.streams.get(&chain.stream)?;
+        let stream = self.streams.get(chain.stream)?;
         let layout = &stream.layout;
         if chain.position >= layout.size_bytes() {
             return None;
