@@ -10,6 +10,7 @@
 //! stream; a chain that
 //! ended is gone from every index.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -27,6 +28,11 @@ use crate::unread::Unread;
 const CHAINS_PER_VIEWER: usize = 4;
 /// How far behind its end a chain may be read again and still be the same chain.
 const REREAD_BYTES: u64 = 4 << 20;
+
+/// A hinted bit rate is believed up to so many times what is known or usual, and down to such a
+/// part of it: renditions beside one another differ by a factor of two at most (Apple's HLS
+/// authoring specification asks for 1.5 to 2), and a stream's mean hides a peak of about two.
+const BELIEVED_TIMES: u64 = 4;
 
 /// One live chain. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug)]
@@ -57,8 +63,8 @@ pub(crate) struct Chain {
     /// Pieces in memory that are kept for it.
     pub(crate) unread: Unread,
     pub(crate) job: Option<JobId>,
-    /// A prefetch for it failed: from now on only what is asked for is read.
-    pub(crate) careful: bool,
+    /// A prefetch for it failed: until so many reads have succeeded, only what is asked for is read.
+    pub(crate) careful: u8,
 }
 
 impl Chain {
@@ -96,7 +102,7 @@ impl Chain {
         default: BitRate,
     ) -> BitRate {
         let shown = self.pace.rate(now);
-        let watched = self.hints.bit_rate.or(bit_rate);
+        let watched = self.believed_bit_rate(bit_rate, default).or(bit_rate);
         let pace = match (shown, watched) {
             (Some(shown), Some(watched)) => shown.max(watched),
             (Some(rate), None) | (None, Some(rate)) => rate,
@@ -104,6 +110,29 @@ impl Chain {
         };
         let able = self.hints.throughput.filter(|able| able.0 > 0);
         able.map_or(pace, |able| pace.min(able)).max(BitRate(1))
+    }
+
+    /// The bit rate that the player said, as far as it is believed: near what is known of the
+    /// stream; else up to what the usual viewer may have, or what was read by this one would be if
+    /// it lasted a second. What a player says decides how much is read for it, and with that how
+    /// much is left for others.
+    pub(crate) fn believed_bit_rate(
+        &self,
+        known: Option<BitRate>,
+        default: BitRate,
+    ) -> Option<BitRate> {
+        let said = self.hints.bit_rate.filter(|said| said.0 > 0)?;
+        let times = |rate: BitRate| BitRate(rate.0.saturating_mul(BELIEVED_TIMES));
+        Some(match known.filter(|known| known.0 > 0) {
+            Some(known) => {
+                let least = BitRate((known.0 / BELIEVED_TIMES).max(1));
+                said.max(least).min(times(known))
+            }
+            None => {
+                let shown = BitRate(self.pace.total_bytes().saturating_mul(8));
+                said.min(times(default).max(shown))
+            }
+        })
     }
 
     /// What the player still has in its buffer, if it said so.
@@ -125,13 +154,27 @@ impl Chain {
     }
 }
 
+/// Whether a viewer may begin a chain on a device that cannot take on more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MayBegin {
+    /// It is not served here, or by as many chains as it may have.
+    Nothing,
+    /// One more: it seeks before its last request has ended, or takes up its sound.
+    Another,
+    /// One in place of another, which it has left: it seeks, or changes its rendition.
+    InsteadOf(ChainId),
+}
+
+/// Chains of one viewer among which one is looked for that it has left.
+const LOOKED_AT_MAX: usize = 16;
+
 /// All live chains of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
     by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
-    /// How many chains each viewer has.
-    viewers: IdMap<ViewerId, usize>,
+    /// The chains of each viewer, whatever they read.
+    by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
     /// Chains without a request, by the time since when: when they were last seen.
     idle: AgeQueue<ChainId>,
@@ -147,6 +190,12 @@ impl Chains {
         self.chains.get(&id)
     }
 
+    /// At most `count` of them, by viewer and age.
+    pub(crate) fn at_most(&self, count: usize) -> impl Iterator<Item = (ChainId, &Chain)> {
+        let ids = self.by_viewer.iter().take(count);
+        ids.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
+    }
+
     /// For changes other than of `position`: see [`Self::move_to`].
     pub(crate) fn get_mut(&mut self, id: ChainId) -> Option<&mut Chain> {
         self.chains.get_mut(&id)
@@ -157,9 +206,18 @@ impl Chains {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// Whether the viewer is being served here already.
-    pub(crate) fn has_viewer(&self, viewer: ViewerId) -> bool {
-        self.viewers.contains_key(&viewer)
+    /// What a viewer may do while new viewers are refused: [`MayBegin`].
+    pub(crate) fn may_begin(&self, viewer: ViewerId) -> MayBegin {
+        let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
+        let mut ids = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
+        let first: Vec<ChainId> = ids.by_ref().take(LOOKED_AT_MAX).collect();
+        let is_idle = |id: &&ChainId| self.chains[*id].is_idle();
+        match (first.len(), first.iter().find(is_idle)) {
+            (0, _) => MayBegin::Nothing,
+            (1, _) => MayBegin::Another,
+            (_, Some(idle)) => MayBegin::InsteadOf(*idle),
+            _ => MayBegin::Nothing,
+        }
     }
 
     /// The chain that a request for `range` belongs to, with the chain that the request turns out
@@ -226,7 +284,7 @@ impl Chains {
             hinted_at: now,
             unread: Unread::default(),
             job: None,
-            careful: false,
+            careful: 0,
         };
         let siblings = self.by_reader.entry(reader).or_default();
         let idle = |id: &&ChainId| self.chains[*id].active.is_empty();
@@ -234,7 +292,7 @@ impl Chains {
             .then(|| siblings.iter().find(idle).copied())
             .flatten();
         siblings.push(id);
-        *self.viewers.entry(reader.0).or_default() += 1;
+        self.by_viewer.insert((reader.0, id));
         self.readers.add(reader.1, (start, id));
         self.chains.insert(id, chain);
         (id, surplus)
@@ -274,12 +332,7 @@ impl Chains {
                 self.by_reader.remove(&reader);
             }
         }
-        if let Some(count) = self.viewers.get_mut(&chain.viewer) {
-            *count -= 1;
-            if *count == 0 {
-                self.viewers.remove(&chain.viewer);
-            }
-        }
+        self.by_viewer.remove(&(chain.viewer, id));
         Some(chain)
     }
 
@@ -332,12 +385,12 @@ impl Chains {
             let is_known = |turn| self.idle.has(turn);
             assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
             assert!(chain.start <= chain.end, "{chain:?}");
+            assert!(self.by_viewer.contains(&(chain.viewer, *id)));
             let siblings = &self.by_reader[&(chain.viewer, chain.stream)];
             assert_eq!(siblings.iter().filter(|of| *of == id).count(), 1);
             assert!(self.readers.has(chain.stream, (chain.position, *id)));
         }
-        let count: usize = self.viewers.values().sum();
-        assert_eq!(count, self.chains.len());
+        assert_eq!(self.by_viewer.len(), self.chains.len());
     }
 }
 

@@ -161,6 +161,18 @@ impl StreamSlots {
         let ends = self.ends.get(&stream).copied();
         ends.map_or_else(Vec::new, |ends| self.links.all(ends))
     }
+
+    /// Panics if the lists do not hold `count` slots, each in the list of its stream.
+    pub(crate) fn check_invariants(&self, count: usize, stream_of: impl Fn(Slot) -> StreamId) {
+        let mut listed = 0;
+        for (stream, ends) in &self.ends {
+            let mut slots = self.links.all(*ends).into_iter();
+            listed += ends.count;
+            assert_eq!(slots.len(), ends.count);
+            assert!(slots.all(|slot| stream_of(slot) == *stream), "{stream:?}");
+        }
+        assert_eq!(listed, count, "slots that hold something");
+    }
 }
 
 #[cfg(test)]

@@ -483,21 +483,9 @@ impl Memory {
         for slot in self.index.iter() {
             assert_eq!(self.find(self.key(slot)), Some(slot));
         }
-        let mut named: Vec<(StreamId, Slot)> = self
-            .index
-            .iter()
-            .map(|slot| (self.key(slot).0, slot))
-            .collect();
-        named.sort_unstable();
-        for of_stream in named.chunk_by(|a, b| a.0 == b.0) {
-            let mut slots = self.by_stream.of(of_stream[0].0);
-            slots.sort_unstable();
-            assert!(
-                slots
-                    .into_iter()
-                    .eq(of_stream.iter().map(|(_, slot)| *slot))
-            );
-        }
+        let named = self.index.iter().count();
+        self.by_stream
+            .check_invariants(named, |slot| self.key(slot).0);
     }
 }
 

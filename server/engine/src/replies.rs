@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::RangeBounds;
 
-use headlong_units::Instant;
+use headlong_units::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::age::{AgeQueue, Turn};
@@ -124,6 +124,18 @@ impl Replies {
         self.waiters.entry(key).or_default().push(id);
         let turn_of = |id| Some(self.by_id.get(&id)?.waiting?.turn);
         self.waiting.tidy(self.by_id.len(), turn_of);
+    }
+
+    /// A reply that has waited for `wait_max`.
+    pub(crate) fn waiting_for(&mut self, now: Instant, wait_max: Duration) -> Option<RequestId> {
+        let turn_of = |id| Some(self.by_id.get(&id)?.waiting?.turn);
+        let (since, id) = self.waiting.oldest(turn_of)?;
+        (now.since(since) >= wait_max).then_some(id)
+    }
+
+    /// No reply will have waited for `wait_max` before this.
+    pub(crate) fn poll_timeout(&self, wait_max: Duration) -> Option<Instant> {
+        self.waiting.since().map(|since| since + wait_max)
     }
 
     /// The read that brings the piece of a reply that waits was issued then.

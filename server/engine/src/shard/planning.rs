@@ -9,6 +9,7 @@ use headlong_units::{BitRate, Duration, Instant};
 
 use super::state::Shard;
 use crate::chain::Chain;
+use crate::command::Failure;
 use crate::config::Retention;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, JobId, RequestId, StreamId};
@@ -75,7 +76,7 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
-        if chain.job.is_some() || chain.careful || !self.reads_ahead_now() {
+        if chain.job.is_some() || chain.careful > 0 || !self.reads_ahead_now() {
             return;
         }
         let Some(stream) = self.streams.get(chain.stream) else {
@@ -233,14 +234,18 @@ impl Shard {
             .filter(|(key, _)| self.memory.find(*key).is_none())
             .filter_map(|(key, waiters)| Some((key.1, *waiters.first()?)))
             .collect();
+        let is_offline = self.device_state() == DeviceState::Offline;
         for (piece, request) in orphans {
-            self.demand(request, piece);
+            match is_offline {
+                true => self.fail_waiters((stream, piece), Failure::Offline),
+                false => self.demand(request, piece),
+            }
         }
     }
 
     /// What the sizing rule says for a chain; one piece for a chain that must be careful.
     pub(super) fn prefetch_bytes(&self, chain: &Chain, asked_bytes: u64) -> u64 {
-        if chain.careful {
+        if chain.careful > 0 {
             return self.config.piece_bytes;
         }
         let (sizing, shape) = (self.control.sizing(), chain.shape());
@@ -277,14 +282,12 @@ impl Shard {
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 
-    /// What the player said, what the manifest said, or what the viewer has been reading at.
+    /// What the player said, as far as it is believed, what the manifest said, or what the viewer
+    /// has been reading at.
     pub(super) fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
         let known = self.streams.bit_rate(chain.stream);
-        chain
-            .hints
-            .bit_rate
-            .or(known)
-            .or_else(|| chain.pace.long_run(self.now))
+        let said = chain.believed_bit_rate(known, self.config.pace_default);
+        said.or(known).or_else(|| chain.pace.long_run(self.now))
     }
 
     pub(super) fn pace(&self, chain: &Chain) -> BitRate {
@@ -295,7 +298,8 @@ impl Shard {
     fn demand_deadline(&self, chain: &Chain) -> Instant {
         let said = chain.hints.deadline.filter(|_| chain.hinted_at == self.now);
         if let Some(deadline) = said {
-            self.now + deadline
+            // Nobody can be in more of a hurry than somebody who looks at an empty screen.
+            self.now + deadline.max(self.config.startup_patience)
         } else if is_starting(chain) {
             self.now + self.config.startup_patience
         } else {

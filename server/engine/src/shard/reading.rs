@@ -14,12 +14,16 @@ use headlong_units::Instant;
 use super::state::Shard;
 use crate::chain::Chain;
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
-use crate::health::DeviceState;
+use crate::health::{DeviceState, Region};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::memory::PieceKey;
 use crate::opening::Opening;
 use crate::queue::Job;
 use crate::runs::{Claim, OutstandingRead, RunId};
+
+/// After an error, a chain whose next so many reads succeed, of a piece each, is prefetched for as
+/// ever: a mebibyte of the usual pieces, more than what one bad spot spoils.
+const CAREFUL_READS: u8 = 8;
 
 impl Shard {
     /// A read ended. Slots of a failed one may hold anything.
@@ -48,6 +52,7 @@ impl Shard {
 
     fn read_done(&mut self, read: &OutstandingRead) {
         self.health.record_success();
+        self.trust_again(read);
         for (index, slot) in read.slots.iter().enumerate() {
             let key = (read.stream, read.first_piece + index as u32);
             let owner = self.claimant(read, key);
@@ -56,6 +61,18 @@ impl Shard {
                 chain.unread.insert(key.1);
             }
             self.wake_waiters(key, *slot);
+        }
+    }
+
+    /// Chains that are careful and have pieces read without an error become less so.
+    fn trust_again(&mut self, read: &OutstandingRead) {
+        let Some(run) = self.runs.get(read.run) else {
+            return;
+        };
+        for claim in &run.claims {
+            if let Some(chain) = self.chains.get_mut(claim.chain) {
+                chain.careful = chain.careful.saturating_sub(1);
+            }
         }
     }
 
@@ -110,7 +127,7 @@ impl Shard {
     }
 
     fn be_careful(&mut self, stream: StreamId, from: u32, to: u32) {
-        self.give_up_pieces(stream, from, to, |chain| chain.careful = true);
+        self.give_up_pieces(stream, from, to, |chain| chain.careful = CAREFUL_READS);
         self.demand_again(stream, from, to);
     }
 
@@ -133,7 +150,15 @@ impl Shard {
 
     fn record_device_error(&mut self, place: PieceKey) {
         let config = self.health_config();
-        if self.health.record_error(self.now, place, config) {
+        let Some(layout) = self.streams.layout(place.0) else {
+            return;
+        };
+        let (logical, physical) = (
+            layout.logical_of_piece(place.1),
+            layout.physical_of_piece(place.1),
+        );
+        let region = Region::of(place.0, logical, physical);
+        if self.health.record_error(self.now, region, config) {
             self.fail_all_waiting(Failure::Offline);
         }
     }
@@ -451,9 +476,23 @@ impl Shard {
                 self.fail_waiters((stream, piece), Failure::TimedOut);
             }
             self.record_device_error((stream, first));
-            if self.is_hung() {
-                self.fail_all_waiting(Failure::TimedOut);
-            }
+        }
+        if self.is_hung() {
+            self.fail_all_waiting(Failure::TimedOut);
+        }
+    }
+
+    /// When the device will count as hung unless a read ends before.
+    pub(super) fn hangs_at(&self) -> Option<Instant> {
+        let hung_at = self.runs.hung_at(self.config.read_timeout);
+        hung_at.filter(|at| *at > self.now)
+    }
+
+    /// Replies that have waited for too long, whatever for, are told so.
+    pub(super) fn fail_late_replies(&mut self) {
+        let wait_max = self.config.wait_timeout;
+        while let Some(id) = self.replies.waiting_for(self.now, wait_max) {
+            self.fail_request(id, Failure::TimedOut);
         }
     }
 

@@ -3,6 +3,7 @@
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::state::Shard;
+use crate::chain::MayBegin;
 use crate::command::{Event, Failure, Refusal};
 use crate::config::Admission;
 use crate::health::DeviceState;
@@ -119,15 +120,7 @@ impl Shard {
             }
             return Ok(chain);
         }
-        if self.config.admission == Admission::Refuse
-            && self.load.is_overloaded()
-            && !self.chains.has_viewer(request.viewer)
-        {
-            self.stats.chains_refused += 1;
-            return Err(Refusal::Overloaded {
-                retry_after: self.retry_after(),
-            });
-        }
+        self.admit(request)?;
         if self.chains.len() >= self.config.chains_max {
             let idle = self.chains.longest_idle().ok_or(Refusal::Full)?;
             self.end_chain(idle);
@@ -139,6 +132,25 @@ impl Shard {
             self.end_chain(surplus);
         }
         Ok(chain)
+    }
+
+    /// Asked for each new chain, as each takes its share of the device, whoever reads it.
+    fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
+        if self.config.admission == Admission::Accept || !self.load.is_overloaded() {
+            return Ok(());
+        }
+        match self.chains.may_begin(request.viewer) {
+            MayBegin::Another => Ok(()),
+            MayBegin::InsteadOf(left) => {
+                self.end_chain(left);
+                Ok(())
+            }
+            MayBegin::Nothing => {
+                self.stats.chains_refused += 1;
+                let retry_after = self.retry_after();
+                Err(Refusal::Overloaded { retry_after })
+            }
+        }
     }
 
     fn note_request(
@@ -206,7 +218,7 @@ impl Shard {
             chain.unread.insert(piece);
         }
         chain.job = chain.job.or(other.job);
-        chain.careful |= other.careful;
+        chain.careful = chain.careful.max(other.careful);
     }
 
     /// Hands out what is there, up to the send window; then waits for the next piece.
@@ -264,8 +276,13 @@ impl Shard {
             return;
         };
         let key = (reply.stream, piece);
+        let is_coming = self.memory.find(key).is_some();
+        if !is_coming && self.device_state() == DeviceState::Offline {
+            self.fail_request(id, Failure::Offline);
+            return;
+        }
         self.replies.wait(self.now, id, piece);
-        if self.memory.find(key).is_none() {
+        if !is_coming {
             self.demand(id, piece);
         } else if let Some(read) = self.runs.bringing(key) {
             self.replies.set_issued(id, read.issued_at);

@@ -125,6 +125,7 @@ impl Shard {
         self.begin(now);
         self.health.handle_timeout(self.now, self.health_config());
         self.abandon_late_reads();
+        self.fail_late_replies();
         while let Some(chain) = self.chains.poll_expired(self.now, self.config.chain_gap) {
             self.end_chain(chain);
         }
@@ -148,7 +149,9 @@ impl Shard {
         let idle_chain = self.chains.poll_timeout(self.config.chain_gap);
         let health = self.health.poll_timeout(self.health_config());
         let control = self.control.poll_timeout();
-        let timeouts = [late_read, idle_chain, health, control];
+        let hung = self.hangs_at();
+        let late_reply = self.replies.poll_timeout(self.config.wait_timeout);
+        let timeouts = [late_read, hung, late_reply, idle_chain, health, control];
         timeouts.into_iter().flatten().min()
     }
 
