@@ -14,12 +14,11 @@ use crate::ids::StreamId;
 /// Errors closer together than this are one: a scratch or a weak head spoils some mebibytes (the
 /// bad areas that drives remap lie close together).
 const REGION_BYTES: u64 = 16 << 20;
-/// Each read weighs so much, of 1024, in the share of reads that fail: ten failures in a row, the
-/// usual `errors_offline`, make three quarters, and one good read among three bad ones keeps a
-/// device below that.
-const READ_WEIGHT: u32 = 128;
-/// A device that fails less often than this, of 1024, is not taken out of service.
-const SHARE_OFFLINE: u32 = 512;
+/// Each read weighs so much, of 1024, in the share of reads that fail: it is about the last four.
+const READ_WEIGHT: u32 = 256;
+/// A device that fails less often than this, of 1024, is not taken out of service. Four failures in
+/// a row are more; where every other read fails it stays below.
+const SHARE_OFFLINE: u32 = 640;
 
 /// A part of a device within which errors count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,8 +200,8 @@ mod tests {
     #[test]
     fn errors_everywhere_take_the_device_out_until_it_is_tried_again() {
         let mut health = Health::default();
-        let went = [0, 1, 2, 3, 4, 5].map(|n| health.record_error(at(0), region(n), CONFIG));
-        assert_eq!(went, [false, false, false, false, false, true]);
+        let went = [0, 1, 2, 3].map(|n| health.record_error(at(0), region(n), CONFIG));
+        assert_eq!(went, [false, false, false, true]);
         assert_eq!(health.poll_timeout(CONFIG), Some(at(30)));
         health.handle_timeout(at(30), CONFIG);
         assert_eq!(health.state(), DeviceState::Failing);

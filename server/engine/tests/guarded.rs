@@ -163,11 +163,12 @@ fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
     }
     let mut others = Vec::new();
     for viewer in 1..=20 {
-        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        let title = rig.title(viewer * 10, HOUR_BYTES, 2_000);
         others.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
     }
     rig.run_for(Duration::from_millis(100));
-    let last = rig.title(21, HOUR_BYTES, 2_000);
+    // On the way of the head, between the third and the fourth of the others.
+    let last = rig.title(35, HOUR_BYTES, 2_000);
     let hints = Hints {
         deadline: Some(Duration::ZERO),
         ..Hints::default()
