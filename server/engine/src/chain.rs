@@ -15,6 +15,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
+use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
 use crate::pace::Pace;
@@ -27,6 +28,11 @@ use crate::unread::Unread;
 const CHAINS_PER_VIEWER: usize = 4;
 /// How far behind its end a chain may be read again and still be the same chain.
 const REREAD_BYTES: u64 = 4 << 20;
+
+/// A hinted bit rate is believed up to so many times what is known or usual, and down to such a
+/// part of it: renditions beside one another differ by a factor of two at most (Apple's HLS
+/// authoring specification asks for 1.5 to 2), and a stream's mean hides a peak of about two.
+const BELIEVED_TIMES: u64 = 4;
 
 /// One live chain. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug)]
@@ -49,17 +55,30 @@ pub(crate) struct Chain {
     pub(crate) last_request_bytes: u64,
     /// Requests in progress, in order of arrival.
     pub(crate) active: Vec<RequestId>,
+    /// Since when it has none: some only then.
+    idle: Option<Turn>,
     pub(crate) pace: Pace,
     pub(crate) hints: Hints,
     pub(crate) hinted_at: Instant,
     /// Pieces in memory that are kept for it.
     pub(crate) unread: Unread,
     pub(crate) job: Option<JobId>,
-    /// A prefetch for it failed: from now on only what is asked for is read.
-    pub(crate) careful: bool,
+    /// A prefetch for it failed: until so many reads have succeeded, only what is asked for is read.
+    pub(crate) careful: u8,
 }
 
 impl Chain {
+    /// Whether no request of it is in progress.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Requests of a chain that turned out to be part of this one.
+    pub(crate) fn take_requests(&mut self, requests: Vec<RequestId>) {
+        self.active.extend(requests);
+        self.idle = self.idle.filter(|_| self.active.is_empty());
+    }
+
     /// From its first byte to its last.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
@@ -83,7 +102,7 @@ impl Chain {
         default: BitRate,
     ) -> BitRate {
         let shown = self.pace.rate(now);
-        let watched = self.hints.bit_rate.or(bit_rate);
+        let watched = self.believed_bit_rate(bit_rate, default).or(bit_rate);
         let pace = match (shown, watched) {
             (Some(shown), Some(watched)) => shown.max(watched),
             (Some(rate), None) | (None, Some(rate)) => rate,
@@ -91,6 +110,29 @@ impl Chain {
         };
         let able = self.hints.throughput.filter(|able| able.0 > 0);
         able.map_or(pace, |able| pace.min(able)).max(BitRate(1))
+    }
+
+    /// The bit rate that the player said, as far as it is believed: near what is known of the
+    /// stream; else up to what the usual viewer may have, or what was read by this one would be if
+    /// it lasted a second. What a player says decides how much is read for it, and with that how
+    /// much is left for others.
+    pub(crate) fn believed_bit_rate(
+        &self,
+        known: Option<BitRate>,
+        default: BitRate,
+    ) -> Option<BitRate> {
+        let said = self.hints.bit_rate.filter(|said| said.0 > 0)?;
+        let times = |rate: BitRate| BitRate(rate.0.saturating_mul(BELIEVED_TIMES));
+        Some(match known.filter(|known| known.0 > 0) {
+            Some(known) => {
+                let least = BitRate((known.0 / BELIEVED_TIMES).max(1));
+                said.max(least).min(times(known))
+            }
+            None => {
+                let shown = BitRate(self.pace.total_bytes().saturating_mul(8));
+                said.min(times(default).max(shown))
+            }
+        })
     }
 
     /// What the player still has in its buffer, if it said so.
@@ -112,16 +154,30 @@ impl Chain {
     }
 }
 
+/// Whether a viewer may begin a chain on a device that cannot take on more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MayBegin {
+    /// It is not served here, or by as many chains as it may have.
+    Nothing,
+    /// One more: it seeks before its last request has ended, or takes up its sound.
+    Another,
+    /// One in place of another, which it has left: it seeks, or changes its rendition.
+    InsteadOf(ChainId),
+}
+
+/// Chains of one viewer among which one is looked for that it has left.
+const LOOKED_AT_MAX: usize = 16;
+
 /// All live chains of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
     by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
-    /// How many chains each viewer has.
-    viewers: IdMap<ViewerId, usize>,
+    /// The chains of each viewer, whatever they read.
+    by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
-    /// When each chain was last seen; corrected when it comes up.
-    idle: BTreeSet<(Instant, ChainId)>,
+    /// Chains without a request, by the time since when: when they were last seen.
+    idle: AgeQueue<ChainId>,
     next_id: u64,
 }
 
@@ -134,6 +190,12 @@ impl Chains {
         self.chains.get(&id)
     }
 
+    /// At most `count` of them, by viewer and age.
+    pub(crate) fn at_most(&self, count: usize) -> impl Iterator<Item = (ChainId, &Chain)> {
+        let ids = self.by_viewer.iter().take(count);
+        ids.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
+    }
+
     /// For changes other than of `position`: see [`Self::move_to`].
     pub(crate) fn get_mut(&mut self, id: ChainId) -> Option<&mut Chain> {
         self.chains.get_mut(&id)
@@ -144,9 +206,18 @@ impl Chains {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// Whether the viewer is being served here already.
-    pub(crate) fn has_viewer(&self, viewer: ViewerId) -> bool {
-        self.viewers.contains_key(&viewer)
+    /// What a viewer may do while new viewers are refused: [`MayBegin`].
+    pub(crate) fn may_begin(&self, viewer: ViewerId) -> MayBegin {
+        let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
+        let mut ids = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
+        let first: Vec<ChainId> = ids.by_ref().take(LOOKED_AT_MAX).collect();
+        let is_idle = |id: &&ChainId| self.chains[*id].is_idle();
+        match (first.len(), first.iter().find(is_idle)) {
+            (0, _) => MayBegin::Nothing,
+            (1, _) => MayBegin::Another,
+            (_, Some(idle)) => MayBegin::InsteadOf(*idle),
+            _ => MayBegin::Nothing,
+        }
     }
 
     /// The chain that a request for `range` belongs to, with the chain that the request turns out
@@ -207,12 +278,13 @@ impl Chains {
             last_seen: now,
             last_request_bytes: 0,
             active: Vec::new(),
+            idle: None,
             pace: Pace::new(now),
             hints: Hints::default(),
             hinted_at: now,
             unread: Unread::default(),
             job: None,
-            careful: false,
+            careful: 0,
         };
         let siblings = self.by_reader.entry(reader).or_default();
         let idle = |id: &&ChainId| self.chains[*id].active.is_empty();
@@ -220,11 +292,33 @@ impl Chains {
             .then(|| siblings.iter().find(idle).copied())
             .flatten();
         siblings.push(id);
-        *self.viewers.entry(reader.0).or_default() += 1;
+        self.by_viewer.insert((reader.0, id));
         self.readers.add(reader.1, (start, id));
-        self.idle.insert((now, id));
         self.chains.insert(id, chain);
         (id, surplus)
+    }
+
+    /// A request of the chain begins.
+    pub(crate) fn begin_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.last_seen = now;
+            chain.active.push(request);
+            chain.idle = None;
+        }
+    }
+
+    /// A request of the chain is over.
+    pub(crate) fn end_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+        let Some(chain) = self.chains.get_mut(&id) else {
+            return;
+        };
+        chain.active.retain(|active| *active != request);
+        chain.last_seen = now;
+        if chain.active.is_empty() {
+            chain.idle = Some(self.idle.push(now, id));
+            let turn_of = |id| self.chains.get(&id)?.idle;
+            self.idle.tidy(self.chains.len(), turn_of);
+        }
     }
 
     /// Ends a chain.
@@ -238,12 +332,7 @@ impl Chains {
                 self.by_reader.remove(&reader);
             }
         }
-        if let Some(count) = self.viewers.get_mut(&chain.viewer) {
-            *count -= 1;
-            if *count == 0 {
-                self.viewers.remove(&chain.viewer);
-            }
-        }
+        self.by_viewer.remove(&(chain.viewer, id));
         Some(chain)
     }
 
@@ -269,42 +358,39 @@ impl Chains {
         self.readers.of_stream(stream).collect()
     }
 
-    /// A chain that has been idle for longer than `gap`; call until `None`.
+    /// A chain that has been idle for longer than `gap`, to be ended; call until `None`.
     pub(crate) fn poll_expired(&mut self, now: Instant, gap: Duration) -> Option<ChainId> {
-        while let Some((seen, id)) = self.idle.first().copied() {
-            if now.since(seen) <= gap {
-                return None;
-            }
-            self.idle.pop_first();
-            let Some(chain) = self.chains.get(&id) else {
-                continue;
-            };
-            let last_seen = if !chain.active.is_empty() {
-                now
-            } else {
-                chain.last_seen
-            };
-            if now.since(last_seen) > gap {
-                return Some(id);
-            }
-            self.idle.insert((last_seen, id));
-        }
-        None
+        let longest = self.oldest_idle();
+        longest.and_then(|(since, id)| (now.since(since) > gap).then_some(id))
     }
 
     /// The chain that has been idle longest, if any is idle.
-    pub(crate) fn longest_idle(&self) -> Option<ChainId> {
-        let idle = self
-            .chains
-            .iter()
-            .filter(|(_, chain)| chain.active.is_empty());
-        idle.min_by_key(|(id, chain)| (chain.last_seen, **id))
-            .map(|(id, _)| *id)
+    pub(crate) fn longest_idle(&mut self) -> Option<ChainId> {
+        self.oldest_idle().map(|(_, id)| id)
+    }
+
+    fn oldest_idle(&mut self) -> Option<(Instant, ChainId)> {
+        self.idle.oldest(|id| self.chains.get(&id)?.idle)
     }
 
     /// When [`Self::poll_expired`] may next answer.
     pub(crate) fn poll_timeout(&self, gap: Duration) -> Option<Instant> {
-        self.idle.first().map(|(seen, _)| *seen + gap + Duration(1))
+        self.idle.since().map(|since| since + gap + Duration(1))
+    }
+
+    /// Panics if an invariant is broken.
+    pub(crate) fn check_invariants(&self) {
+        for (id, chain) in &self.chains {
+            assert_eq!(chain.idle.is_some(), chain.is_idle(), "{id:?}");
+            let is_known = |turn| self.idle.has(turn);
+            assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
+            assert!(chain.start <= chain.end, "{chain:?}");
+            assert!(self.by_viewer.contains(&(chain.viewer, *id)));
+            let siblings = &self.by_reader[&(chain.viewer, chain.stream)];
+            assert_eq!(siblings.iter().filter(|of| *of == id).count(), 1);
+            assert!(self.readers.has(chain.stream, (chain.position, *id)));
+        }
+        assert_eq!(self.by_viewer.len(), self.chains.len());
     }
 }
 
@@ -357,7 +443,11 @@ mod tests {
         let mut chains = Chains::default();
         let id = begin(&mut chains, 0, 100);
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        chains.get_mut(id).expect("live").last_seen = at(30);
+        chains.begin_request(at(5), id, RequestId(1));
+        assert_eq!(chains.longest_idle(), None);
+        assert_eq!(chains.poll_expired(at(100), GAP), None);
+        chains.end_request(at(30), id, RequestId(1));
+        chains.check_invariants();
         assert_eq!(chains.poll_expired(at(41), GAP), None);
         assert!(
             chains

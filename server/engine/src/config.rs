@@ -56,9 +56,13 @@ pub struct EngineConfig {
     pub admission: Admission,
     /// A read that takes longer counts as a device error, and those who wait for it fail.
     pub read_timeout: Duration,
+    /// A reply that has waited so long for its next bytes fails, whatever it waits for: its turn,
+    /// memory, or the device.
+    pub wait_timeout: Duration,
     /// Errors are counted over this window.
     pub error_window: Duration,
-    /// Errors within the window that take the device out of service.
+    /// So many regions of the device with errors within the window take it out of service, if most
+    /// of the last reads failed.
     pub errors_offline: u32,
     /// An offline device is tried again this often.
     pub offline_retry: Duration,
@@ -265,6 +269,7 @@ impl Default for EngineConfig {
             send_window_bytes: 512 * KIB,
             admission: Admission::Refuse,
             read_timeout: Duration::from_secs(10),
+            wait_timeout: Duration::from_secs(30),
             error_window: Duration::from_secs(60),
             errors_offline: 10,
             offline_retry: Duration::from_secs(30),

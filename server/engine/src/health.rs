@@ -1,14 +1,43 @@
 //! Whether a device can be trusted: ONLINE, FAILING, OFFLINE.
 //!
-//! The one idea: errors at different places within a window. One bad spot that a popular title
-//! keeps hitting is one error; a device that fails everywhere is out of service soon, and is
-//! tried again now and then.
+//! The one idea: a device is ill if it fails in many regions and fails more often than not. A bad
+//! spot, or a whole bad file, is a few regions; and while others are read without errors beside it,
+//! the device is worth asking. One that fails everywhere is out of service soon, and is tried again
+//! now and then.
 
 use alloc::collections::BTreeMap;
 
 use headlong_units::{Duration, Instant};
 
 use crate::ids::StreamId;
+
+/// Errors closer together than this are one: a scratch or a weak head spoils some mebibytes (the
+/// bad areas that drives remap lie close together).
+const REGION_BYTES: u64 = 16 << 20;
+/// Each read weighs so much, of 1024, in the share of reads that fail: it is about the last four.
+const READ_WEIGHT: u32 = 256;
+/// A device that fails less often than this, of 1024, is not taken out of service. Four failures in
+/// a row are more; where every other read fails it stays below.
+const SHARE_OFFLINE: u32 = 640;
+
+/// A part of a device within which errors count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Region {
+    /// Where the device is known to be read.
+    Physical(u64),
+    /// Where nobody knows the place: a part of a stream.
+    Logical(StreamId, u64),
+}
+
+impl Region {
+    /// The region of a byte of a stream, and of the device if that is known.
+    pub(crate) fn of(stream: StreamId, logical: u64, physical: Option<u64>) -> Self {
+        match physical {
+            Some(at) => Self::Physical(at / REGION_BYTES),
+            None => Self::Logical(stream, logical / REGION_BYTES),
+        }
+    }
+}
 
 /// Health of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,8 +73,11 @@ pub(crate) struct HealthConfig {
 /// The recent errors of one device.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Where, and when last.
-    errors: BTreeMap<(StreamId, u32), Instant>,
+    /// Regions with errors within the window, and when the last was. At most `errors_offline` of
+    /// them matter, and no more are kept.
+    errors: BTreeMap<Region, Instant>,
+    /// Share of the last reads that failed, of 1024.
+    failing: u32,
     offline_until: Option<Instant>,
     /// Tried again after being offline: one more error is enough.
     on_probation: bool,
@@ -67,16 +99,21 @@ impl Health {
         self.offline_until
     }
 
-    /// An error at a piece. Answers whether the device just went offline.
+    /// A read failed. Answers whether the device just went offline.
     pub(crate) fn record_error(
         &mut self,
         now: Instant,
-        place: (StreamId, u32),
+        region: Region,
         config: HealthConfig,
     ) -> bool {
-        self.errors.insert(place, now);
-        let count = self.errors.len() as u32;
-        if self.offline_until.is_none() && (self.on_probation || count >= config.errors_offline) {
+        self.failing = self.failing - self.failing * READ_WEIGHT / 1024 + READ_WEIGHT;
+        let is_known = self.errors.contains_key(&region);
+        if is_known || self.errors.len() < config.errors_offline as usize {
+            self.errors.insert(region, now);
+        }
+        let is_ill =
+            self.errors.len() as u32 >= config.errors_offline && self.failing > SHARE_OFFLINE;
+        if self.offline_until.is_none() && (self.on_probation || is_ill) {
             self.offline_until = Some(now + config.offline_retry);
             self.on_probation = false;
             self.errors.clear();
@@ -88,6 +125,7 @@ impl Health {
     /// A read succeeded.
     pub(crate) fn record_success(&mut self) {
         self.on_probation = false;
+        self.failing -= self.failing * READ_WEIGHT / 1024;
     }
 
     /// Forgets errors that left the window; ends an offline period that is over.
@@ -120,11 +158,39 @@ mod tests {
         Instant::ZERO + Duration::from_secs(second)
     }
 
+    fn region(number: u64) -> Region {
+        Region::of(StreamId(1), 0, Some(number * REGION_BYTES))
+    }
+
+    #[test]
+    fn bad_regions_do_not_take_a_device_out_while_other_reads_succeed() {
+        let mut health = Health::default();
+        for number in 0..100 {
+            assert!(!health.record_error(at(0), region(number), CONFIG));
+            health.record_success();
+        }
+        assert_eq!(health.state(), DeviceState::Failing);
+        assert!(health.errors.len() <= CONFIG.errors_offline as usize);
+    }
+
+    #[test]
+    fn a_share_of_failures_stays_a_share() {
+        let mut health = Health::default();
+        for _ in 0..1_000 {
+            health.record_error(at(0), region(0), CONFIG);
+            assert!(health.failing <= 1024);
+        }
+        for _ in 0..1_000 {
+            health.record_success();
+        }
+        assert!(health.failing < 8, "{}", health.failing);
+    }
+
     #[test]
     fn one_bad_spot_asked_often_is_one_error() {
         let mut health = Health::default();
         for second in 0..20 {
-            assert!(!health.record_error(at(second), (StreamId(1), 7), CONFIG));
+            assert!(!health.record_error(at(second), region(7), CONFIG));
         }
         assert_eq!(health.state(), DeviceState::Failing);
         health.handle_timeout(at(100), CONFIG);
@@ -134,13 +200,13 @@ mod tests {
     #[test]
     fn errors_everywhere_take_the_device_out_until_it_is_tried_again() {
         let mut health = Health::default();
-        let went = [0, 1, 2].map(|n| health.record_error(at(0), (StreamId(n), 0), CONFIG));
-        assert_eq!(went, [false, false, true]);
+        let went = [0, 1, 2, 3].map(|n| health.record_error(at(0), region(n), CONFIG));
+        assert_eq!(went, [false, false, false, true]);
         assert_eq!(health.poll_timeout(CONFIG), Some(at(30)));
         health.handle_timeout(at(30), CONFIG);
         assert_eq!(health.state(), DeviceState::Failing);
         assert!(
-            health.record_error(at(31), (StreamId(9), 0), CONFIG),
+            health.record_error(at(31), region(9), CONFIG),
             "on probation"
         );
         health.handle_timeout(at(61), CONFIG);

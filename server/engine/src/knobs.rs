@@ -117,6 +117,8 @@ pub fn knobs() -> Rows<EngineConfig> {
         "What new viewers of a device that cannot meet its deadlines get: an answer 503 with Retry-After, or their share of the slowness.");
     rows.add("read_timeout", some_time(), |c| &mut c.read_timeout,
         "A read that takes longer counts as an error of the device, and those who wait for it get an error.");
+    rows.add("wait_timeout", some_time(), |c| &mut c.wait_timeout,
+        "A reply that has waited so long for its next bytes, whether for its turn, for memory or for the device, gets an error.");
     rows.add(
         "error_window",
         some_time(),
@@ -127,7 +129,7 @@ pub fn knobs() -> Rows<EngineConfig> {
         "errors_offline",
         whole().at_least(1),
         |c| &mut c.errors_offline,
-        "So many errors within `error_window` take a device out of service.",
+        "Errors in so many regions (of 16 MiB) within `error_window` take a device out of service, if most of its last reads failed.",
     );
     rows.add(
         "offline_retry",

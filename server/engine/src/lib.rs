@@ -3,7 +3,7 @@
 //! The one idea: all of it happens in a state machine without I/O. The shell tells it what
 //! happened (`handle_*`, with the time) and does what comes out (`poll_command`,
 //! `poll_event`, `poll_timeout`); it owns the bytes, and the engine deals in tokens for pieces of
-//! memory. So the server and the simulator run the same decisions.
+//! memory. So the server and the simulation in virtual time run the same decisions.
 //!
 //! Invariants: no clock, no I/O, no randomness, no dependence on the order of a hash map: the
 //! same calls give the same commands and events, byte for byte. Every table has a bound, and being
@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod age;
 mod chain;
 mod command;
 mod config;
@@ -25,18 +26,21 @@ mod ids;
 mod index;
 mod knobs;
 mod layout;
-mod lines;
 mod load;
+mod lru;
 mod memory;
 mod opening;
 mod pace;
 mod queue;
 mod readers;
+mod replies;
 mod request;
+mod runs;
 mod shard;
 mod sizing;
 mod stats;
 mod stream;
+mod streams;
 mod unread;
 
 pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};

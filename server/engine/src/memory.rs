@@ -25,7 +25,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, Slot, StreamId};
 use crate::index::PieceIndex;
-use crate::lines::Lines;
+use crate::lru::{LruLists, StreamSlots};
 use crate::stats::MemoryUse;
 
 /// One piece of one stream.
@@ -52,9 +52,9 @@ enum State {
 /// Where a Read slot stands in the order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rank {
-    /// Never read, and whom it was read for has left; or nobody is known to want it. In the line of
+    /// Never read, and whom it was read for has left; or nobody is known to want it. In the list of
     /// its kind, by last use.
-    InLine(u8),
+    InList(u8),
     /// A viewer behind will want it, at this time; the latest goes first, of equals by last use.
     Wanted(Reverse<Instant>, u64),
 }
@@ -75,9 +75,9 @@ impl Owner {
     }
 }
 
-/// The line of those that were never read, which go before all others.
+/// The list of those that were never read, which go before all others.
 const ORPHANS: u8 = 0;
-/// The line of those that were.
+/// The list of those that were.
 const READ: u8 = 1;
 
 /// All of a slot, in one line of the processor's cache: whoever comes to a slot comes from another
@@ -113,7 +113,9 @@ pub(crate) struct Memory {
     slots: Vec<SlotState>,
     free: Vec<Slot>,
     index: PieceIndex,
-    lines: Lines<2>,
+    lru: LruLists<2>,
+    /// Slots that are in `index`, by stream.
+    by_stream: StreamSlots,
     wanted: BTreeSet<(Reverse<Instant>, u64, Slot)>,
     use_count: u64,
     counts: Counts,
@@ -145,7 +147,8 @@ impl Memory {
             // Low slots are used first, so that an idle server touches little memory.
             free: (0..slot_count).rev().map(Slot).collect(),
             index: PieceIndex::new(slot_count),
-            lines: Lines::new(slot_count),
+            lru: LruLists::new(slot_count),
+            by_stream: StreamSlots::new(slot_count),
             wanted: BTreeSet::new(),
             use_count: 0,
             counts: Counts::default(),
@@ -182,18 +185,18 @@ impl Memory {
 
     /// Slots that have a rank.
     fn evictable(&self) -> usize {
-        self.line_len(ORPHANS) + self.line_len(READ) + self.wanted.len()
+        self.list_len(ORPHANS) + self.list_len(READ) + self.wanted.len()
     }
 
-    fn line_len(&self, line: u8) -> usize {
-        self.lines.len(usize::from(line))
+    fn list_len(&self, list: u8) -> usize {
+        self.lru.len(usize::from(list))
     }
 
     /// The slot that goes first.
     fn first_evictable(&self) -> Option<Slot> {
-        let first = |line: u8| self.lines.first(usize::from(line));
-        let in_line = first(ORPHANS).or_else(|| first(READ));
-        in_line.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
+        let first = |list: u8| self.lru.first(usize::from(list));
+        let in_list = first(ORPHANS).or_else(|| first(READ));
+        in_list.or_else(|| self.wanted.first().map(|(_, _, slot)| *slot))
     }
 
     /// The slot of a piece that is there or on its way.
@@ -264,9 +267,8 @@ impl Memory {
     pub(crate) fn unfilled(&mut self, slot: Slot) {
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, State::Filling);
-        let key = state.key();
         self.counts.filling -= 1;
-        self.index.remove(key, slot);
+        self.forget(slot);
         self.release(slot);
     }
 
@@ -340,11 +342,8 @@ impl Memory {
     /// Drops every piece of a stream that is not being read into; those being sent stay in
     /// memory, nameless, until the socket has taken them.
     pub(crate) fn drop_stream(&mut self, now: Instant, stream: StreamId) -> Vec<Evicted> {
-        let named = self.index.iter().map(|slot| (self.key(slot), slot));
-        let of_stream = named.filter(|((of, _), _)| *of == stream);
-        let mut pieces: Vec<(PieceKey, Slot)> = of_stream.collect();
-        pieces.sort_unstable();
-        let pieces: Vec<Slot> = pieces.into_iter().map(|(_, slot)| slot).collect();
+        let mut pieces = self.by_stream.of(stream);
+        pieces.sort_unstable_by_key(|slot| self.key(*slot));
         let mut dropped = Vec::new();
         for slot in pieces {
             let state = self.slots[slot.0 as usize];
@@ -352,7 +351,7 @@ impl Memory {
                 continue;
             }
             if state.sending > 0 {
-                self.index.remove(state.key(), slot);
+                self.forget(slot);
                 self.slots[slot.0 as usize].owner = Owner::NOBODY;
             } else {
                 dropped.push(self.evict(now, slot));
@@ -389,6 +388,7 @@ impl Memory {
         self.counts.filling += 1;
         debug_assert!(self.find(key).is_none(), "a piece is in memory once");
         self.index.insert(key, slot);
+        self.by_stream.join(key.0, slot);
     }
 
     /// Takes a Ready slot out of the index; the caller reuses or releases it.
@@ -399,7 +399,7 @@ impl Memory {
         if state.is_owned() {
             self.counts.unread -= 1;
         }
-        self.index.remove(state.key(), slot);
+        self.forget(slot);
         let age = now.since(state.filled_at);
         Evicted {
             key: state.key(),
@@ -407,6 +407,13 @@ impl Memory {
             age,
             owner: state.owner.chain(),
         }
+    }
+
+    /// A slot that has a name loses it.
+    fn forget(&mut self, slot: Slot) {
+        let key = self.key(slot);
+        self.index.remove(key, slot);
+        self.by_stream.leave(key.0, slot);
     }
 
     fn release(&mut self, slot: Slot) {
@@ -427,9 +434,9 @@ impl Memory {
             }
             None => {
                 let is_read = state.was_read || !self.protects_unread;
-                let line = if is_read { READ } else { ORPHANS };
-                self.lines.join(usize::from(line), slot);
-                Rank::InLine(line)
+                let list = if is_read { READ } else { ORPHANS };
+                self.lru.join(usize::from(list), slot);
+                Rank::InList(list)
             }
         };
         state.rank = Some(rank);
@@ -437,7 +444,7 @@ impl Memory {
 
     fn unrank(&mut self, slot: Slot) {
         match self.slots[slot.0 as usize].rank.take() {
-            Some(Rank::InLine(line)) => self.lines.leave(usize::from(line), slot),
+            Some(Rank::InList(list)) => self.lru.leave(usize::from(list), slot),
             Some(Rank::Wanted(at, turn)) => {
                 self.wanted.remove(&(at, turn, slot));
             }
@@ -476,6 +483,9 @@ impl Memory {
         for slot in self.index.iter() {
             assert_eq!(self.find(self.key(slot)), Some(slot));
         }
+        let named = self.index.iter().count();
+        self.by_stream
+            .check_invariants(named, |slot| self.key(slot).0);
     }
 }
 

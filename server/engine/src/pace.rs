@@ -38,6 +38,11 @@ impl Pace {
         self.first_at
     }
 
+    /// Bytes handed out since then.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
     /// Some bytes were handed out.
     pub(crate) fn record(&mut self, now: Instant, bytes: u64) {
         self.roll(now);

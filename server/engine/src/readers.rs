@@ -43,6 +43,12 @@ impl Readers {
         }
     }
 
+    /// Whether a chain is in the list at a position.
+    pub(crate) fn has(&self, stream: StreamId, reader: Reader) -> bool {
+        let list = self.by_stream.get(&stream);
+        list.is_some_and(|list| list.binary_search(&reader).is_ok())
+    }
+
     /// A chain that was at a position is at another one.
     pub(crate) fn move_to(&mut self, stream: StreamId, (from, chain): Reader, to: u64) {
         let Some(list) = self.by_stream.get_mut(&stream) else {

@@ -6,7 +6,12 @@
 
 use core::ops::{Add, Sub};
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
 use headlong_units::Duration;
+
+use crate::config::Policy;
 
 /// Counters of one shard since it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,6 +114,33 @@ impl Sub for Stats {
     /// What was counted between two snapshots of one shard, `other` being the earlier.
     fn sub(self, other: Self) -> Self {
         counters!(self sub other)
+    }
+}
+
+/// The same counters by the policy in force when they were counted.
+///
+/// Invariant: they add up to the counters of the shard.
+#[derive(Debug, Default)]
+pub(crate) struct StatsByPolicy {
+    /// What was counted under each policy until the present one came into force.
+    before: BTreeMap<Policy, Stats>,
+    /// The counters at that moment.
+    at_change: Stats,
+}
+
+impl StatsByPolicy {
+    /// `policy`, which is in force, goes out of force.
+    pub(crate) fn close(&mut self, policy: Policy, now: Stats) {
+        self.before = self.until_now(policy, now).into_iter().collect();
+        self.at_change = now;
+    }
+
+    /// Each policy with what was counted under it.
+    pub(crate) fn until_now(&self, policy: Policy, now: Stats) -> Vec<(Policy, Stats)> {
+        let mut stats = self.before.clone();
+        let present = stats.entry(policy).or_default();
+        *present = *present + (now - self.at_change);
+        stats.into_iter().collect()
     }
 }
 

@@ -24,6 +24,12 @@ const NEXT_RANGE_CHARS_MAX: usize = 41;
 /// The most digits of an integer (RFC 8941 3.3.1, on which CTA-5004 builds).
 const DIGITS_MAX: usize = 15;
 
+/// No bit rate or throughput is higher, kbps: a hundred times the highest of any rendition that is
+/// streamed. A player that sends more sends bits where kilobits are asked for.
+const RATE_KBPS_MAX: u64 = 10_000_000;
+/// No time is longer, milliseconds: a day.
+const TIME_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+
 /// The query argument that holds CMCD.
 const QUERY_KEY: &str = "CMCD";
 const FIELDS: [&str; 4] = ["cmcd-request", "cmcd-object", "cmcd-status", "cmcd-session"];
@@ -246,12 +252,14 @@ fn integer(value: &str) -> Option<u64> {
 
 fn rate(value: &str) -> Option<BitRate> {
     integer(value)
-        .filter(|kbps| *kbps > 0)
+        .filter(|kbps| (1..=RATE_KBPS_MAX).contains(kbps))
         .map(BitRate::from_kbps)
 }
 
 fn milliseconds(value: &str) -> Option<Duration> {
-    integer(value).map(Duration::from_millis)
+    integer(value)
+        .filter(|millis| *millis <= TIME_MS_MAX)
+        .map(Duration::from_millis)
 }
 
 /// `1`, `1.5`, `0.25`: at most six digits before the point and three after it.

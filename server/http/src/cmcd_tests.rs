@@ -128,6 +128,16 @@ fn of_the_lists_of_version_2_the_first_member_counts() {
 }
 
 #[test]
+fn rates_and_times_beyond_reason_are_passed_over() {
+    let said = parsed("br=999999999999999,mtp=10000001,bl=86400001,dl=999999999999999");
+    assert_eq!(said, Cmcd::default());
+    let said = parsed("br=10000000,bl=86400000,dl=0");
+    assert_eq!(said.bit_rate, Some(BitRate::from_kbps(10_000_000)));
+    assert_eq!(said.buffer, Some(Duration::from_secs(86_400)));
+    assert_eq!(said.deadline, Some(Duration::ZERO));
+}
+
+#[test]
 fn flags_may_be_spelt_out() {
     assert!(parsed("su=true,bs=?1").startup);
     assert!(!parsed("su,su=false").startup);

@@ -107,11 +107,6 @@ pub const REMAINING: &[&[&str]] = &[
         "programs/headlong-lab/src/simulate.rs",
         "programs/headlong-lab/src/sweep.rs",
     ],
-    &[
-        "server/engine/src/control/auto.rs",
-        "server/engine/src/control/mod.rs",
-        "server/engine/src/control/paper.rs",
-    ],
     &["server/http/src/error_reply.rs", "server/http/src/plan.rs"],
     &[
         "server/library/src/catalogue.rs",

@@ -25,9 +25,10 @@
 
 use headlong_units::{Duration, Instant, MIB};
 
+use super::drive::DriveTimes;
 use super::past::{Past, Work};
 use super::ramp::Ramp;
-use super::{Limits, Reason, Seen, Verdict, is_share, score};
+use super::terms::{Limits, Reason, Seen, TICK, Verdict, is_share, score};
 use crate::stats::Stats;
 
 /// How often the optimum is computed.
@@ -67,6 +68,41 @@ const FACTORS: [f64; 9] = [0.5, 0.595, 0.707, 0.841, 1.0, 1.189, 1.414, 1.682, 2
 const FACTOR_ONE: usize = 4;
 /// Quarters of an octave within one.
 const QUARTERS: [f64; 4] = [1.0, 1.189, 1.414, 1.682];
+
+/// An average over `n` ticks follows each tick by the `n`th part. Rates are averaged over a minute of
+/// [`TICK`]s: long enough for a sweep over all viewers, short beside a change of the load.
+const MINUTE: f64 = 12.0;
+/// Hits come in bursts, as popular titles begin: somewhat longer.
+const HITS_TICKS: f64 = 16.0;
+/// What chains hold: 40 s, about a prefetch.
+const HELD_TICKS: f64 = 8.0;
+/// In a page cache, and of scores, only every look (15 s) or trial (90 s) tells: fewer of them.
+const LOOKS: f64 = 3.0;
+const TRIALS: f64 = 2.0;
+/// Chains between just refilled and nearly empty hold between all and less than half of their
+/// sizes; what lies outside was measured while sizes changed.
+const HELD: (f64, f64) = (0.3, 1.25);
+/// Fewer chains hold too different parts of their sizes for a mean.
+const HELD_CHAINS_MIN: u64 = 8;
+/// What evictions in a tick leave of the part of memory in use, and how it comes back without them:
+/// half of what was taken in 70 s. Quick, for each eviction is a read for nothing; slow, for memory
+/// just below the edge costs next to nothing.
+const CAUTION: (f64, f64) = (0.85, 1.005);
+/// The part is never smaller.
+const CAUTION_MIN: f64 = 0.25;
+/// By so much at most one look changes the time that prefetches stay in a page cache, of 1.
+const SURPLUS_MAX: f64 = 0.2;
+/// What stays is about what the last use says, a little less: where the correction begins.
+const REACH_FIRST: f64 = 0.9;
+/// A pool or cache keeps at least such a part for what is not prefetched, so that no division by
+/// what is left gives more than everything.
+const KEPT_MIN: f64 = 1.0 / 64.0;
+const CACHE_KEPT_MIN: f64 = 1.0 / 16.0;
+/// However large the memory, and however slow a read, something is left to do, and time for it.
+const HITS_MAX: f64 = 0.95;
+const USABLE_MIN: f64 = 0.05;
+/// Bounds of the time that a change takes: three ticks, and the usual silence between requests.
+const TAKES: (Duration, Duration) = (Duration::from_secs(15), Duration::from_secs(45));
 
 /// What the controller knows.
 #[derive(Debug)]
@@ -117,7 +153,7 @@ impl Auto {
             sent_rate: 0.0,
             again: 0.0,
             again_bytes: None,
-            reach: 0.9,
+            reach: REACH_FIRST,
             busy: 0.0,
             scores: [None; FACTORS.len()],
             adopted: None,
@@ -183,44 +219,38 @@ impl Auto {
         let counted = seen.stats - before;
         let sizes = seen.sizes_in_force(self.pool_bytes(seen.memory_bytes));
         self.sent_rate +=
-            (counted.bytes_sent as f64 / super::TICK.as_secs_f64() - self.sent_rate) / 12.0;
-        let busy = counted.busy_time.0 as f64 / super::TICK.0 as f64;
-        self.busy += (busy.min(1.0) - self.busy) / 12.0;
+            (counted.bytes_sent as f64 / TICK.as_secs_f64() - self.sent_rate) / MINUTE;
+        let busy = counted.busy_time.0 as f64 / TICK.0 as f64;
+        self.busy += (busy.min(1.0) - self.busy) / MINUTE;
         if counted.bytes_sent > 0 {
             let reused = counted.bytes_reused as f64 / counted.bytes_sent as f64;
-            self.hit_ratio += (reused - self.hit_ratio) / 16.0;
+            self.hit_ratio += (reused - self.hit_ratio) / HITS_TICKS;
         }
-        if seen.chains >= 8 && sizes > 0.0 && self.limits.keeps_unread {
-            let held = (seen.unread_bytes as f64 / sizes).clamp(0.3, 1.25);
-            self.held += (held - self.held) / 8.0;
+        if seen.chains >= HELD_CHAINS_MIN && sizes > 0.0 && self.limits.keeps_unread {
+            let held = (seen.unread_bytes as f64 / sizes).clamp(HELD.0, HELD.1);
+            self.held += (held - self.held) / HELD_TICKS;
         }
         let again_before = self.again_bytes.replace(seen.again_bytes);
         let again_bytes = seen.again_bytes - again_before.unwrap_or(seen.again_bytes);
         if counted.bytes_read > 0 {
             let again = again_bytes as f64 / counted.bytes_read as f64;
-            self.again += (again.min(1.0) - self.again) / 12.0;
+            self.again += (again.min(1.0) - self.again) / MINUTE;
         }
         if !self.limits.keeps_unread {
             return false;
         }
         let evicted = is_share(counted.prefetch_evicted_bytes, counted.bytes_sent.max(1), 1);
         if evicted {
-            self.caution = (self.caution * 0.85).max(0.25);
+            self.caution = (self.caution * CAUTION.0).max(CAUTION_MIN);
         } else {
-            self.caution = (self.caution * 1.005).min(1.0);
+            self.caution = (self.caution * CAUTION.1).min(1.0);
         }
         evicted
     }
 
     /// The size with the least computed disk time for each byte sent, unless the one before is as
     /// good, and that time for the one in use.
-    fn optimum(
-        &self,
-        seen: &Seen,
-        past: &Past,
-        drive: super::DriveTimes,
-        in_use: u64,
-    ) -> (u64, f64) {
+    fn optimum(&self, seen: &Seen, past: &Past, drive: DriveTimes, in_use: u64) -> (u64, f64) {
         let pool = self.pool_bytes(seen.memory_bytes) as f64;
         let cost = |bytes: u64| {
             if !self.limits.keeps_unread {
@@ -261,7 +291,7 @@ impl Auto {
 
     /// Disk time for each byte sent, for the part of the time that can be used, if chains do
     /// such `work` and hold `unread` bytes.
-    fn cost(&self, seen: &Seen, drive: super::DriveTimes, work: Work, unread: f64) -> f64 {
+    fn cost(&self, seen: &Seen, drive: DriveTimes, work: Work, unread: f64) -> f64 {
         work.cost(drive) * (1.0 - self.hits(seen, unread)) / usable(work.read_time(drive))
     }
 
@@ -269,10 +299,11 @@ impl Auto {
     fn correct_page_cache(&mut self, seen: &Seen, past: &Past, in_use: u64) {
         let (work, _) = self.in_page_cache(seen, past, in_use);
         let sizes = (seen.chains as f64 * work.kept_bytes).max(1.0);
-        let held = (seen.unread_bytes as f64 / sizes).clamp(0.3, 1.25);
-        self.held += (held - self.held) / 3.0;
+        let held = (seen.unread_bytes as f64 / sizes).clamp(HELD.0, HELD.1);
+        self.held += (held - self.held) / LOOKS;
         let surplus = self.again - work.gone();
-        self.reach = (self.reach * (1.0 - surplus.clamp(-0.2, 0.2) / 3.0)).clamp(REACH.0, REACH.1);
+        self.reach = (self.reach * (1.0 - surplus.clamp(-SURPLUS_MAX, SURPLUS_MAX) / LOOKS))
+            .clamp(REACH.0, REACH.1);
     }
 
     /// What prefetches of a reference size would make the device do above a page cache, and how
@@ -291,7 +322,7 @@ impl Auto {
             let unread = seen.chains as f64 * work.kept_bytes * self.held;
             let by_sent = work.bytes_read / work.bytes_sent.max(1.0);
             let read_rate = self.sent_rate * (1.0 - self.hits(seen, unread)) * by_sent;
-            let seconds = (memory - unread).max(memory / 16.0) / read_rate.max(1.0);
+            let seconds = (memory - unread).max(memory * CACHE_KEPT_MIN) / read_rate.max(1.0);
             let next = Duration((seconds * 1e9) as u64).min(STAYS_MAX);
             found = (work, unread);
             stays = Duration(stays.0 / 2 + next.0 / 2);
@@ -331,7 +362,7 @@ impl Auto {
         let measured = score.0 as f64 / MIB as f64 / usable(read_time);
         let share = measured / computed.max(1e-9);
         let known = &mut self.scores[self.factor];
-        *known = Some(known.map_or(share, |known| known + (share - known) / 2.0));
+        *known = Some(known.map_or(share, |known| known + (share - known) / TRIALS));
         (self.descend(), Some(score))
     }
 
@@ -379,9 +410,7 @@ impl Auto {
     /// As long as a prefetch lasts, so that no viewers' prefetches fall together.
     fn takes(&self, seen: &Seen) -> Duration {
         let lasts = seen.pace_mean.time_for(seen.size_mean_bytes);
-        lasts
-            .max(Duration::from_secs(15))
-            .min(Duration::from_secs(45))
+        lasts.max(TAKES.0).min(TAKES.1)
     }
 
     /// Share of what is sent that would be found in memory, if chains held `unread` bytes. Hits
@@ -389,16 +418,16 @@ impl Auto {
     /// popularity of 0.8, and a close follower finds a little more.
     fn hits(&self, seen: &Seen, unread: f64) -> f64 {
         let memory = seen.memory_bytes as f64;
-        let kept_now = (memory - seen.unread_bytes as f64).max(memory / 64.0);
-        let kept = (memory - unread).max(memory / 64.0);
-        (self.hit_ratio * libm::sqrt(libm::sqrt(kept / kept_now))).min(0.95)
+        let kept_now = (memory - seen.unread_bytes as f64).max(memory * KEPT_MIN);
+        let kept = (memory - unread).max(memory * KEPT_MIN);
+        (self.hit_ratio * libm::sqrt(libm::sqrt(kept / kept_now))).min(HITS_MAX)
     }
 }
 
 /// The part of the time that a device can be busy without failing anybody, with reads of
 /// `read_time` nanoseconds.
 fn usable(read_time: f64) -> f64 {
-    (1.0 - read_time / HEADROOM.0 as f64).max(0.05)
+    (1.0 - read_time / HEADROOM.0 as f64).max(USABLE_MIN)
 }
 
 #[cfg(test)]

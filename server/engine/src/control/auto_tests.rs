@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Control, ControlConfig, EngineConfig, Retention};
+use crate::control::controller::Controller;
 use crate::control::past::Ended;
-use crate::control::{Controller, DriveTimes, TICK};
 
 const MEMORY: u64 = 4096 * MIB;
 

@@ -19,7 +19,7 @@ use alloc::collections::BTreeMap;
 use headlong_units::{Duration, Instant};
 
 use super::ramp::Ramp;
-use super::{Limits, Reason, Seen, Verdict, is_share, score};
+use super::terms::{Limits, Reason, Seen, Verdict, is_share, score};
 use crate::stats::Stats;
 
 /// The part of an interval that a change is spread over.

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Control, ControlConfig, EngineConfig};
-use crate::control::{Controller, DriveTimes, TICK};
+use crate::control::controller::Controller;
+use crate::control::drive::DriveTimes;
+use crate::control::terms::TICK;
 
 const STEP: u64 = MIB / 2;
 

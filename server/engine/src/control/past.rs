@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 
 use headlong_units::{BitRate, Duration};
 
-use super::DriveTimes;
+use super::drive::DriveTimes;
 
 /// Chains remembered.
 const CHAINS_MAX: usize = 512;

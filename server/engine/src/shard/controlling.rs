@@ -2,9 +2,10 @@
 
 use headlong_units::{BitRate, Duration, MIB};
 
-use super::{OutstandingRead, Shard};
+use super::state::Shard;
 use crate::chain::Chain;
 use crate::control::{ControlView, Ended, Seen, SizeChange};
+use crate::runs::OutstandingRead;
 
 /// Chains that began within this tell what those that begin now will be like.
 const LATELY: Duration = Duration::from_secs(90);
@@ -37,7 +38,7 @@ impl Shard {
 
     /// A chain ended: how far it went says what any size would have cost for it.
     pub(super) fn remember_chain(&mut self, chain: &Chain) {
-        let Some(stream) = self.streams.get(&chain.stream) else {
+        let Some(stream) = self.streams.get(chain.stream) else {
             return;
         };
         let reference = self.control.sizing().reference_bytes.max(1);
@@ -60,11 +61,9 @@ impl Shard {
 
     /// How fast a chain that ended was read, without the silence behind it.
     fn pace_over_all(&self, chain: &Chain) -> BitRate {
-        let stream = self.streams.get(&chain.stream);
-        let known = stream.and_then(|stream| stream.bit_rate);
+        let known = self.streams.bit_rate(chain.stream);
         chain
-            .hints
-            .bit_rate
+            .believed_bit_rate(known, self.config.pace_default)
             .or(known)
             .or_else(|| chain.pace.long_run(chain.last_seen))
             .or(self.control.bit_rate_mean())
@@ -74,7 +73,11 @@ impl Shard {
     fn seen(&self) -> Seen {
         let (mut sizes, mut paces, mut rates, mut rated) = (0_u128, 0_u128, 0_u128, 0_u128);
         for (_, chain) in self.chains.iter() {
-            sizes += u128::from(self.prefetch_bytes(chain, 0));
+            // No prefetch is larger, whatever its viewer says of its bit rate.
+            let size = self
+                .prefetch_bytes(chain, 0)
+                .min(self.config.memory_bytes / 2);
+            sizes += u128::from(size);
             paces += u128::from(self.pace(chain).0);
             let is_recent = self.now.since(chain.pace.first_at()) <= LATELY;
             if is_recent && let Some(rate) = self.bit_rate(chain) {

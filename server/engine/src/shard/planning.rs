@@ -7,8 +7,9 @@
 
 use headlong_units::{BitRate, Duration, Instant};
 
-use super::Shard;
+use super::state::Shard;
 use crate::chain::Chain;
+use crate::command::Failure;
 use crate::config::Retention;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, JobId, RequestId, StreamId};
@@ -31,7 +32,7 @@ const PIECES_NEEDED_MAX: u64 = 16;
 impl Shard {
     /// A reply waits for a piece that nothing is bringing yet, unless a queued job covers it.
     pub(super) fn demand(&mut self, id: RequestId, piece: u32) {
-        let Some(request) = self.requests.get(&id) else {
+        let Some(request) = self.replies.get(id) else {
             return;
         };
         let (stream, chain_id) = (request.stream, request.chain);
@@ -46,8 +47,7 @@ impl Shard {
             });
             return;
         }
-        let covers = |job: &Job| job.stream == stream && (job.from..job.to).contains(&piece);
-        if self.continuing.iter().any(|(_, job)| covers(job)) {
+        if self.runs.will_bring((stream, piece)) {
             return;
         }
         let startup = is_starting(chain);
@@ -76,10 +76,10 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
-        if chain.job.is_some() || chain.careful || !self.reads_ahead_now() {
+        if chain.job.is_some() || chain.careful > 0 || !self.reads_ahead_now() {
             return;
         }
-        let Some(stream) = self.streams.get(&chain.stream) else {
+        let Some(stream) = self.streams.get(chain.stream) else {
             return;
         };
         let end = stream.layout.size_bytes();
@@ -115,7 +115,7 @@ impl Shard {
             return;
         }
         let deadline = self.now + pace.time_for(left) + spare;
-        let Some(stream) = self.streams.get(&stream_id) else {
+        let Some(stream) = self.streams.get(stream_id) else {
             return;
         };
         let from = stream.layout.piece_at_logical(reached);
@@ -137,7 +137,7 @@ impl Shard {
             return 0;
         };
         let stream_id = chain.stream;
-        let Some(stream) = self.streams.get(&stream_id) else {
+        let Some(stream) = self.streams.get(stream_id) else {
             return 0;
         };
         let layout = &stream.layout;
@@ -177,7 +177,7 @@ impl Shard {
         wanted_bytes: u64,
         deadline: Instant,
     ) -> Option<Job> {
-        let layout = &self.streams.get(&stream_id)?.layout;
+        let layout = &self.streams.get(stream_id)?.layout;
         let start = layout.logical_of_piece(from);
         let cut = self.cut_to_memory(wanted_bytes).max(1);
         let last = start.saturating_add(cut - 1).min(layout.size_bytes() - 1);
@@ -197,7 +197,7 @@ impl Shard {
 
     fn push_job(&mut self, job: Job) {
         let id = self.queue.push(job);
-        let end = match self.streams.get(&job.stream) {
+        let end = match self.streams.get(job.stream) {
             Some(stream) => stream.layout.logical_of_piece(job.to),
             None => return,
         };
@@ -218,7 +218,7 @@ impl Shard {
     pub(super) fn give_up(&mut self, job: &Job) {
         let from = self
             .streams
-            .get(&job.stream)
+            .get(job.stream)
             .map(|s| s.layout.logical_of_piece(job.from));
         if let (Some(from), Some(chain)) = (from, self.chains.get_mut(job.chain)) {
             chain.fetched_end = chain.fetched_end.min(from);
@@ -229,19 +229,23 @@ impl Shard {
     pub(super) fn demand_again(&mut self, stream: StreamId, from: u32, to: u32) {
         let range = (stream, from)..(stream, to.max(from));
         let orphans: alloc::vec::Vec<(u32, RequestId)> = self
-            .waiters
-            .range(range)
-            .filter(|(key, _)| self.memory.find(**key).is_none())
+            .replies
+            .waited(range)
+            .filter(|(key, _)| self.memory.find(*key).is_none())
             .filter_map(|(key, waiters)| Some((key.1, *waiters.first()?)))
             .collect();
+        let is_offline = self.device_state() == DeviceState::Offline;
         for (piece, request) in orphans {
-            self.demand(request, piece);
+            match is_offline {
+                true => self.fail_waiters((stream, piece), Failure::Offline),
+                false => self.demand(request, piece),
+            }
         }
     }
 
     /// What the sizing rule says for a chain; one piece for a chain that must be careful.
     pub(super) fn prefetch_bytes(&self, chain: &Chain, asked_bytes: u64) -> u64 {
-        if chain.careful {
+        if chain.careful > 0 {
             return self.config.piece_bytes;
         }
         let (sizing, shape) = (self.control.sizing(), chain.shape());
@@ -278,31 +282,24 @@ impl Shard {
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 
-    /// What the player said, what the manifest said, or what the viewer has been reading at.
+    /// What the player said, as far as it is believed, what the manifest said, or what the viewer
+    /// has been reading at.
     pub(super) fn bit_rate(&self, chain: &Chain) -> Option<BitRate> {
-        let known = self
-            .streams
-            .get(&chain.stream)
-            .and_then(|stream| stream.bit_rate);
-        chain
-            .hints
-            .bit_rate
-            .or(known)
-            .or_else(|| chain.pace.long_run(self.now))
+        let known = self.streams.bit_rate(chain.stream);
+        let said = chain.believed_bit_rate(known, self.config.pace_default);
+        said.or(known).or_else(|| chain.pace.long_run(self.now))
     }
 
     pub(super) fn pace(&self, chain: &Chain) -> BitRate {
-        let known = self
-            .streams
-            .get(&chain.stream)
-            .and_then(|stream| stream.bit_rate);
+        let known = self.streams.bit_rate(chain.stream);
         chain.pace(self.now, known, self.config.pace_default)
     }
 
     fn demand_deadline(&self, chain: &Chain) -> Instant {
         let said = chain.hints.deadline.filter(|_| chain.hinted_at == self.now);
         if let Some(deadline) = said {
-            self.now + deadline
+            // Nobody can be in more of a hurry than somebody who looks at an empty screen.
+            self.now + deadline.max(self.config.startup_patience)
         } else if is_starting(chain) {
             self.now + self.config.startup_patience
         } else {

@@ -6,38 +6,37 @@
 //! read: what cannot be had without taking another live chain's unread pieces is not read ahead,
 //! and a reply that waits takes one such piece, which is counted.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use headlong_units::Instant;
 
-use super::{Claim, OutstandingRead, Run, RunId, Shard};
+use super::state::Shard;
 use crate::chain::Chain;
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
-use crate::health::DeviceState;
-use crate::ids::{ChainId, ReadId, Slot, StreamId};
+use crate::health::{DeviceState, Region};
+use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
 use crate::memory::PieceKey;
 use crate::opening::Opening;
 use crate::queue::Job;
+use crate::runs::{Claim, OutstandingRead, RunId};
+
+/// After an error, a chain whose next so many reads succeed, of a piece each, is prefetched for as
+/// ever: a mebibyte of the usual pieces, more than what one bad spot spoils.
+const CAREFUL_READS: u8 = 8;
 
 impl Shard {
     /// A read ended. Slots of a failed one may hold anything.
     pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
         self.begin(now);
-        if let Some(read) = self.reads.remove(&id) {
+        if let Some((read, took)) = self.runs.done(self.now, id) {
             self.stats.reads_done += 1;
-            self.count_overtaken(id);
-            // Of several outstanding, what each takes of the device's time.
-            let began = read.issued_at.max(self.last_read_done_at);
-            let took = self.now.since(began);
             self.load.record_service(took);
-            self.last_read_done_at = self.now;
             if outcome == ReadOutcome::Done {
                 self.measure_read(&read, took);
             }
             match outcome {
-                _ if !self.streams.contains_key(&read.stream) => self.discard(&read),
+                _ if !self.streams.contains(read.stream) => self.discard(&read),
                 ReadOutcome::Done => self.read_done(&read),
                 ReadOutcome::Changed => {
                     self.discard(&read);
@@ -46,13 +45,14 @@ impl Shard {
                 ReadOutcome::Error => self.read_failed(&read),
                 ReadOutcome::NoResources => self.read_not_tried(&read),
             }
-            self.end_read_of_run(&read);
+            self.close_run_if_over(read.run);
         }
         self.finish();
     }
 
     fn read_done(&mut self, read: &OutstandingRead) {
         self.health.record_success();
+        self.trust_again(read);
         for (index, slot) in read.slots.iter().enumerate() {
             let key = (read.stream, read.first_piece + index as u32);
             let owner = self.claimant(read, key);
@@ -64,11 +64,23 @@ impl Shard {
         }
     }
 
+    /// Chains that are careful and have pieces read without an error become less so.
+    fn trust_again(&mut self, read: &OutstandingRead) {
+        let Some(run) = self.runs.get(read.run) else {
+            return;
+        };
+        for claim in &run.claims {
+            if let Some(chain) = self.chains.get_mut(claim.chain) {
+                chain.careful = chain.careful.saturating_sub(1);
+            }
+        }
+    }
+
     /// The live chain that a piece was read for, if it has not passed it.
     fn claimant(&self, read: &OutstandingRead, key: PieceKey) -> Option<ChainId> {
-        let layout = &self.streams.get(&key.0)?.layout;
+        let layout = &self.streams.get(key.0)?.layout;
         let place = layout.place(key.1);
-        let run = self.runs.get(&read.run)?;
+        let run = self.runs.get(read.run)?;
         let claims = run
             .claims
             .iter()
@@ -84,47 +96,44 @@ impl Shard {
     fn read_failed(&mut self, read: &OutstandingRead) {
         self.discard(read);
         self.stats.read_errors += 1;
-        let last_piece = read.first_piece + read.slots.len() as u32;
         self.record_device_error((read.stream, read.first_piece));
         if read.slots.len() == 1 {
             self.fail_waiters((read.stream, read.first_piece), Failure::Device);
         }
         // Of a longer read, what a reply waits for is tried again by itself: the bad spot may be
         // in what was only prefetched.
-        for (run, left) in self.take_continuing(read.run) {
-            debug_assert_eq!(run, read.run);
+        for left in self.runs.take_rests_of(read.run) {
             self.be_careful(left.stream, left.from, left.to);
         }
-        self.be_careful(read.stream, read.first_piece, last_piece);
+        self.be_careful(read.stream, read.first_piece, read.end_piece());
     }
 
     /// Who waits is told at once: to try again at once would only need the same once more.
     fn read_not_tried(&mut self, read: &OutstandingRead) {
         self.discard(read);
-        let left = self.take_continuing(read.run);
-        let ends = left.iter().map(|(_, job)| job.to);
-        let read_end = read.first_piece + read.slots.len() as u32;
-        let (from, to) = (read.first_piece, ends.fold(read_end, u32::max));
+        let rests = self.runs.take_rests_of(read.run);
+        let ends = rests.iter().map(|job| job.to);
+        let (from, to) = (read.first_piece, ends.fold(read.end_piece(), u32::max));
         self.give_up_pieces(read.stream, from, to, |_| ());
-        let waiting = self.waiters.range((read.stream, from)..(read.stream, to));
+        let waiting = self.replies.waited((read.stream, from)..(read.stream, to));
         let is_missing = |(stream, piece): &PieceKey| {
             self.memory.find((*stream, *piece)).is_none()
                 && self.queue.covering(*stream, *piece).is_none()
         };
-        let keys: Vec<PieceKey> = waiting.map(|(key, _)| *key).filter(is_missing).collect();
+        let keys: Vec<PieceKey> = waiting.map(|(key, _)| key).filter(is_missing).collect();
         for key in keys {
             self.fail_waiters(key, Failure::NoResources);
         }
     }
 
     fn be_careful(&mut self, stream: StreamId, from: u32, to: u32) {
-        self.give_up_pieces(stream, from, to, |chain| chain.careful = true);
+        self.give_up_pieces(stream, from, to, |chain| chain.careful = CAREFUL_READS);
         self.demand_again(stream, from, to);
     }
 
     /// These pieces will not come: chains that counted on them have what they had before.
     fn give_up_pieces(&mut self, id: StreamId, from: u32, to: u32, note: impl Fn(&mut Chain)) {
-        let Some(layout) = self.streams.get(&id).map(|stream| &stream.layout) else {
+        let Some(layout) = self.streams.layout(id) else {
             return;
         };
         let (start, end) = (layout.logical_of_piece(from), layout.logical_of_piece(to));
@@ -139,15 +148,17 @@ impl Shard {
         }
     }
 
-    fn take_continuing(&mut self, run: RunId) -> VecDeque<(RunId, Job)> {
-        let (of_run, others) = self.continuing.drain(..).partition(|(id, _)| *id == run);
-        self.continuing = others;
-        of_run
-    }
-
     fn record_device_error(&mut self, place: PieceKey) {
         let config = self.health_config();
-        if self.health.record_error(self.now, place, config) {
+        let Some(layout) = self.streams.layout(place.0) else {
+            return;
+        };
+        let (logical, physical) = (
+            layout.logical_of_piece(place.1),
+            layout.physical_of_piece(place.1),
+        );
+        let region = Region::of(place.0, logical, physical);
+        if self.health.record_error(self.now, region, config) {
             self.fail_all_waiting(Failure::Offline);
         }
     }
@@ -158,11 +169,11 @@ impl Shard {
             self.unlink_job(&job);
             self.give_up(&job);
         }
-        for (run, job) in core::mem::take(&mut self.continuing) {
+        for (run, job) in self.runs.take_all_rests() {
             self.give_up(&job);
             self.close_run_if_over(run);
         }
-        let waiting: Vec<PieceKey> = self.waiters.keys().copied().collect();
+        let waiting: Vec<PieceKey> = self.replies.waited(..).map(|(key, _)| key).collect();
         for key in waiting {
             self.fail_waiters(key, failure);
         }
@@ -174,25 +185,8 @@ impl Shard {
         }
     }
 
-    fn end_read_of_run(&mut self, read: &OutstandingRead) {
-        if let Some(run) = self.runs.get_mut(&read.run) {
-            run.bytes += read.bytes;
-            run.reads_outstanding -= 1;
-        }
-        self.close_run_if_over(read.run);
-    }
-
-    fn close_run_if_over(&mut self, id: RunId) {
-        let is_continuing = self.continuing.iter().any(|(run, _)| *run == id);
-        if is_continuing
-            || self
-                .runs
-                .get(&id)
-                .is_some_and(|run| run.reads_outstanding > 0)
-        {
-            return;
-        }
-        let Some(run) = self.runs.remove(&id) else {
+    pub(super) fn close_run_if_over(&mut self, id: RunId) {
+        let Some(run) = self.runs.take_if_over(id) else {
             return;
         };
         if run.bytes == 0 {
@@ -206,26 +200,26 @@ impl Shard {
         if !run.startup {
             self.load.record_job(was_late);
         }
-        if self.queue.is_empty() && self.reads.is_empty() {
+        if self.queue.is_empty() && self.runs.is_idle() {
             self.load.record_idle();
         }
     }
 
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
-        let has_work = |shard: &Self| !shard.queue.is_empty() || !shard.continuing.is_empty();
+        let has_work = |shard: &Self| !shard.queue.is_empty() || shard.runs.has_rest();
         while has_work(self)
             && self.device_state() != DeviceState::Offline
             && self.has_room_for_a_read()
         {
-            if let Some((run, job)) = self.continuing.pop_front() {
+            if let Some((run, job)) = self.runs.next_rest() {
                 if !self.issue(run, job) {
                     self.close_run_if_over(run);
                 }
                 continue;
             }
             let (order, service) = (self.config.queueing(), self.load.service());
-            let Some(id) = self.queue.next(order, self.now, self.head, service) else {
+            let Some(id) = self.queue.next(order, self.now, self.runs.head(), service) else {
                 return;
             };
             let Some(job) = self.queue.job(id).copied() else {
@@ -243,25 +237,18 @@ impl Shard {
         }
     }
 
-    /// A read that ended has overtaken those that were issued before it.
-    fn count_overtaken(&mut self, id: ReadId) {
-        for (_, read) in self.reads.range_mut(..id) {
-            read.overtaken += 1;
-        }
-    }
-
     /// Whether one more read may be issued. None is while the device keeps passing over one, which
     /// is the only way to make it turn round.
     fn has_room_for_a_read(&self) -> bool {
         let reads_max = self.config.outstanding_reads_max;
-        if self.reads.len() >= reads_max as usize {
+        if self.runs.reads_outstanding() >= reads_max as usize {
             return false;
         }
-        let bytes: u64 = self.reads.values().map(|read| read.bytes).sum();
+        let bytes: u64 = self.runs.reads().map(|read| read.bytes).sum();
         let is_left_behind =
             |read: &OutstandingRead| !read.abandoned && read.overtaken >= reads_max;
-        (bytes < self.config.outstanding_bytes_max || self.reads.is_empty())
-            && !self.reads.values().any(is_left_behind)
+        (bytes < self.config.outstanding_bytes_max || self.runs.is_idle())
+            && !self.runs.reads().any(is_left_behind)
     }
 
     fn start_run(&mut self, job: Job) {
@@ -269,23 +256,9 @@ impl Shard {
         if !has_reader && !job.demanded {
             return;
         }
-        let run = RunId(self.fresh_id());
-        let claim = Claim {
-            chain: job.chain,
-            from: job.from,
-            to: job.to,
-        };
-        let mut claims = alloc::vec![claim];
+        let mut claims = alloc::vec![Claim::of(&job)];
         let job = self.merge_jobs(job, &mut claims);
-        let started = Run {
-            claims,
-            deadline: job.deadline,
-            startup: job.startup,
-            wanted_bytes: job.wanted_bytes,
-            bytes: 0,
-            reads_outstanding: 0,
-        };
-        self.runs.insert(run, started);
+        let run = self.runs.begin(&job, claims);
         if !self.issue(run, job) {
             self.close_run_if_over(run);
         }
@@ -309,11 +282,7 @@ impl Shard {
             if self.is_job_of(other.chain, id) {
                 self.unlink_job(&other);
             }
-            claims.push(Claim {
-                chain: other.chain,
-                from: other.from,
-                to: other.to,
-            });
+            claims.push(Claim::of(&other));
             self.stats.jobs_merged += 1;
             let piece_bytes = self.config.piece_bytes;
             job = Job {
@@ -363,7 +332,7 @@ impl Shard {
         if count < wanted {
             self.give_up(&rest);
         } else if rest.from < rest.to {
-            self.continuing.push_back((run, rest));
+            self.runs.go_on(run, rest);
         }
         self.send_read(run, &job, slots);
         if count < wanted {
@@ -374,7 +343,7 @@ impl Shard {
 
     /// The first pieces of a job that are missing and lie one behind the other in one file.
     fn first_gap(&self, job: &Job) -> Option<(u32, u32)> {
-        let layout = &self.streams.get(&job.stream)?.layout;
+        let layout = &self.streams.get(job.stream)?.layout;
         let is_missing = |piece: &u32| self.memory.find((job.stream, *piece)).is_none();
         let from = (job.from..job.to).find(is_missing)?;
         let part = layout.place(from).part;
@@ -412,7 +381,7 @@ impl Shard {
     fn victim(&self, job: &Job) -> Option<Slot> {
         let mut latest: Option<(Instant, Reverse<ChainId>, Slot)> = None;
         for (id, chain) in self.chains.iter() {
-            let Some(stream) = self.streams.get(&chain.stream) else {
+            let Some(stream) = self.streams.get(chain.stream) else {
                 continue;
             };
             let idle = |piece: u32| {
@@ -437,7 +406,7 @@ impl Shard {
     }
 
     fn send_read(&mut self, run: RunId, job: &Job, slots: Vec<Slot>) {
-        let Some(stream) = self.streams.get(&job.stream) else {
+        let Some(stream) = self.streams.get(job.stream) else {
             return;
         };
         let last_piece = job.from + slots.len() as u32 - 1;
@@ -450,22 +419,17 @@ impl Shard {
         let physical = stream
             .layout
             .physical(first.part, first.offset)
-            .unwrap_or(self.head);
+            .unwrap_or(self.runs.head());
         let physical_end = stream
             .layout
             .physical(last.part, last.offset)
             .map_or(physical, |at| at + last.length);
-        let distance = physical.abs_diff(self.head);
+        let distance = physical.abs_diff(self.runs.head());
         self.stats.seek_bytes += distance;
         self.stats.seeks += u64::from(distance > 0);
         self.stats.reads += 1;
         self.stats.bytes_read += length;
-        self.head = physical_end;
-        let id = ReadId(self.fresh_id());
         let may_choose = self.config.has_arm && self.config.outstanding_reads_max > 1;
-        if let Some(run) = self.runs.get_mut(&run) {
-            run.reads_outstanding += 1;
-        }
         if let Some(chain) = self.chains.get_mut(job.chain) {
             chain.prefetched_bytes += length;
             let again = chain.read_once_end.min(end).saturating_sub(start);
@@ -473,90 +437,73 @@ impl Shard {
             self.control.record_again(again);
         }
         self.tell_waiters_issued(job.stream, job.from, last_piece);
-        self.commands.push_back(Command::Read(ReadCommand {
-            id,
-            stream: job.stream,
-            part: first.part,
-            offset: first.offset,
-            length,
-            slots: slots.clone(),
-            opening: Opening::of(length, self.config.request_bytes_max).filter(|_| may_choose),
-        }));
         let read = OutstandingRead {
             run,
             stream: job.stream,
             first_piece: job.from,
-            slots,
+            slots: slots.clone(),
             bytes: length,
             issued_at: self.now,
             is_elsewhere: distance > 0,
             abandoned: false,
             overtaken: 0,
         };
-        self.reads.insert(id, read);
+        self.commands.push_back(Command::Read(ReadCommand {
+            id: self.runs.issue(read, physical_end),
+            stream: job.stream,
+            part: first.part,
+            offset: first.offset,
+            length,
+            slots,
+            opening: Opening::of(length, self.config.request_bytes_max).filter(|_| may_choose),
+        }));
     }
 
     fn tell_waiters_issued(&mut self, stream: StreamId, first: u32, last: u32) {
-        for (_, waiters) in self.waiters.range((stream, first)..=(stream, last)) {
-            for id in waiters {
-                if let Some(waiting) = self.requests.get_mut(id).and_then(|r| r.waiting.as_mut()) {
-                    waiting.issued_at = Some(self.now);
-                }
-            }
+        let waited = self.replies.waited((stream, first)..=(stream, last));
+        let waiters: Vec<RequestId> = waited.flat_map(|(_, ids)| ids).copied().collect();
+        for id in waiters {
+            self.replies.set_issued(id, self.now);
         }
     }
 
     /// Reads that take too long count as errors, and nobody waits for them any more.
     pub(super) fn abandon_late_reads(&mut self) {
-        let (now, timeout) = (self.now, self.config.read_timeout);
-        let is_late =
-            |read: &OutstandingRead| !read.abandoned && now.since(read.issued_at) >= timeout;
-        let late: Vec<ReadId> = self
-            .reads
-            .iter()
-            .filter(|(_, read)| is_late(read))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in late {
-            let Some(read) = self.reads.get_mut(&id) else {
-                continue;
-            };
-            read.abandoned = true;
-            let (stream, first) = (read.stream, read.first_piece);
-            let pieces = first..first + read.slots.len() as u32;
+        let timeout = self.config.read_timeout;
+        while let Some((stream, first, end)) = self.runs.abandon_late(self.now, timeout) {
             self.stats.read_errors += 1;
-            for piece in pieces {
+            for piece in first..end {
                 self.fail_waiters((stream, piece), Failure::TimedOut);
             }
             self.record_device_error((stream, first));
-            if self.is_hung() {
-                self.fail_all_waiting(Failure::TimedOut);
-            }
+        }
+        if self.is_hung() {
+            self.fail_all_waiting(Failure::TimedOut);
+        }
+    }
+
+    /// When the device will count as hung unless a read ends before.
+    pub(super) fn hangs_at(&self) -> Option<Instant> {
+        let hung_at = self.runs.hung_at(self.config.read_timeout);
+        hung_at.filter(|at| *at > self.now)
+    }
+
+    /// Replies that have waited for too long, whatever for, are told so.
+    pub(super) fn fail_late_replies(&mut self) {
+        let wait_max = self.config.wait_timeout;
+        while let Some(id) = self.replies.waiting_for(self.now, wait_max) {
+            self.fail_request(id, Failure::TimedOut);
         }
     }
 
     /// Whether every outstanding read takes too long, and none has ended for as long as one may take.
     pub(super) fn is_hung(&self) -> bool {
-        let is_silent = self.now.since(self.last_read_done_at) >= self.config.read_timeout;
-        let all_late = self.reads.values().all(|read| read.abandoned);
-        is_silent && all_late && !self.reads.is_empty()
+        let hung_at = self.runs.hung_at(self.config.read_timeout);
+        hung_at.is_some_and(|at| at <= self.now)
     }
 
     /// Whether a piece is being brought by a read that nobody should wait for.
     pub(super) fn is_abandoned(&self, key: PieceKey) -> bool {
-        self.read_of(key)
-            .is_some_and(|id| self.reads[&id].abandoned)
-    }
-
-    /// The outstanding read that brings a piece.
-    pub(super) fn read_of(&self, key: PieceKey) -> Option<ReadId> {
-        let brings = |read: &OutstandingRead| {
-            let pieces = read.first_piece..read.first_piece + read.slots.len() as u32;
-            read.stream == key.0 && pieces.contains(&key.1)
-        };
-        self.reads
-            .iter()
-            .find(|(_, read)| brings(read))
-            .map(|(id, _)| *id)
+        self.runs.bringing(key).is_some_and(|read| read.abandoned)
     }
 }

@@ -1,13 +1,15 @@
 //! Requests join chains, replies get their pieces in order, and slots come back.
 
 use headlong_units::{ByteRange, Duration, Instant};
-use smallvec::SmallVec;
 
-use super::{ActiveRequest, Shard, Waiting};
+use super::state::Shard;
+use crate::chain::MayBegin;
 use crate::command::{Event, Failure, Refusal};
 use crate::config::Admission;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, RequestId, Slot};
+use crate::memory::PieceKey;
+use crate::replies::{Reply, Waiting};
 use crate::request::{Hints, Request};
 
 impl Shard {
@@ -35,7 +37,7 @@ impl Shard {
     fn take_on(&mut self, id: RequestId, request: Request) -> Result<(), Refusal> {
         let stream = self
             .streams
-            .get(&request.stream)
+            .get(request.stream)
             .ok_or(Refusal::UnknownStream)?;
         let part_bytes = stream
             .layout
@@ -55,7 +57,7 @@ impl Shard {
         if request.length > 0 {
             self.check_device((request.stream, first_piece))?;
         }
-        if self.requests.len() >= self.config.requests_max {
+        if self.replies.len() >= self.config.requests_max {
             return Err(Refusal::Full);
         }
         // An open-ended request does not say how far it will go.
@@ -72,22 +74,9 @@ impl Shard {
         if !open_ended {
             self.stats.bytes_requested += request.length;
         }
-        let active = ActiveRequest {
-            chain,
-            stream: request.stream,
-            part: request.part,
-            open_ended,
-            next: request.offset,
-            end,
-            sending: SmallVec::new(),
-            waiting: None,
-            ended: false,
-        };
-        self.requests.insert(id, active);
-        if let Some(stream) = self.streams.get_mut(&request.stream) {
-            stream.requests += 1;
-            stream.last_used = self.now;
-        }
+        let from = (request.stream, request.part);
+        let reply = Reply::new(chain, from, open_ended, (request.offset, end));
+        self.replies.add(id, reply);
         self.note_request(id, chain, &request, asked);
         self.advance(id);
         Ok(())
@@ -96,11 +85,11 @@ impl Shard {
     /// The chain that a request in progress is part of; `None` of one that is over or was not
     /// taken on. Numbers are never used twice.
     pub fn chain_of(&self, id: RequestId) -> Option<ChainId> {
-        self.requests.get(&id).map(|request| request.chain)
+        self.replies.get(id).map(|request| request.chain)
     }
 
     /// A device out of service still serves what is in memory.
-    fn check_device(&self, first: crate::memory::PieceKey) -> Result<(), Refusal> {
+    fn check_device(&self, first: PieceKey) -> Result<(), Refusal> {
         let in_memory = || {
             let slot = self.memory.find(first);
             slot.is_some_and(|slot| self.memory.is_ready(slot))
@@ -131,28 +120,37 @@ impl Shard {
             }
             return Ok(chain);
         }
-        if self.config.admission == Admission::Refuse
-            && self.load.is_overloaded()
-            && !self.chains.has_viewer(request.viewer)
-        {
-            self.stats.chains_refused += 1;
-            return Err(Refusal::Overloaded {
-                retry_after: self.retry_after(),
-            });
-        }
+        self.admit(request)?;
         if self.chains.len() >= self.config.chains_max {
             let idle = self.chains.longest_idle().ok_or(Refusal::Full)?;
             self.end_chain(idle);
         }
         self.stats.chains += 1;
         let (chain, surplus) = self.chains.begin(self.now, reader, asked.start, open_ended);
-        if let Some(stream) = self.streams.get_mut(&request.stream) {
-            stream.chains += 1;
-        }
+        self.streams.begin_chain(request.stream);
         if let Some(surplus) = surplus {
             self.end_chain(surplus);
         }
         Ok(chain)
+    }
+
+    /// Asked for each new chain, as each takes its share of the device, whoever reads it.
+    fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
+        if self.config.admission == Admission::Accept || !self.load.is_overloaded() {
+            return Ok(());
+        }
+        match self.chains.may_begin(request.viewer) {
+            MayBegin::Another => Ok(()),
+            MayBegin::InsteadOf(left) => {
+                self.end_chain(left);
+                Ok(())
+            }
+            MayBegin::Nothing => {
+                self.stats.chains_refused += 1;
+                let retry_after = self.retry_after();
+                Err(Refusal::Overloaded { retry_after })
+            }
+        }
     }
 
     fn note_request(
@@ -163,11 +161,10 @@ impl Shard {
         asked: ByteRange,
     ) {
         let now = self.now;
+        self.chains.begin_request(now, chain_id, id);
         let Some(chain) = self.chains.get_mut(chain_id) else {
             return;
         };
-        chain.last_seen = now;
-        chain.active.push(id);
         let length_before = chain.length_bytes();
         chain.start = chain.start.min(asked.start);
         chain.end = chain.end.max(asked.end);
@@ -188,12 +185,10 @@ impl Shard {
         let Some(other) = self.chains.end(from) else {
             return;
         };
-        if let Some(stream) = self.streams.get_mut(&other.stream) {
-            stream.chains -= 1;
-        }
+        self.streams.end_chain(self.now, other.stream);
         for id in &other.active {
-            if let Some(request) = self.requests.get_mut(id) {
-                request.chain = into;
+            if let Some(reply) = self.replies.get_mut(*id) {
+                reply.chain = into;
             }
         }
         for piece in other.unread.iter() {
@@ -203,20 +198,9 @@ impl Shard {
                 self.memory.change_owner(slot, into);
             }
         }
-        for run in self.runs.values_mut() {
-            for claim in run.claims.iter_mut().filter(|claim| claim.chain == from) {
-                claim.chain = into;
-            }
-        }
+        self.runs.rename_chain(from, into);
         if let Some(job) = other.job {
             self.queue.update(job, |job| job.chain = into);
-        }
-        for (_, job) in self
-            .continuing
-            .iter_mut()
-            .filter(|(_, job)| job.chain == from)
-        {
-            job.chain = into;
         }
         let Some(chain) = self.chains.get_mut(into) else {
             return;
@@ -229,21 +213,21 @@ impl Shard {
         self.stats.chains_joined += 1;
         chain.fetched_end = chain.fetched_end.max(other.fetched_end);
         chain.prefetched_bytes += other.prefetched_bytes;
-        chain.active.extend(other.active);
+        chain.take_requests(other.active);
         for piece in other.unread.iter() {
             chain.unread.insert(piece);
         }
         chain.job = chain.job.or(other.job);
-        chain.careful |= other.careful;
+        chain.careful = chain.careful.max(other.careful);
     }
 
     /// Hands out what is there, up to the send window; then waits for the next piece.
     pub(super) fn advance(&mut self, id: RequestId) {
         loop {
-            let Some(request) = self.requests.get(&id) else {
+            let Some(request) = self.replies.get(id) else {
                 return;
             };
-            if request.ended || request.waiting.is_some() {
+            if request.has_ended() || request.is_waiting() {
                 return;
             }
             if request.next == request.end {
@@ -255,7 +239,7 @@ impl Shard {
             if request.sending.len() >= self.send_window_pieces() {
                 return;
             }
-            let Some(stream) = self.streams.get(&request.stream) else {
+            let Some(stream) = self.streams.get(request.stream) else {
                 return;
             };
             let key = (
@@ -288,47 +272,38 @@ impl Shard {
     }
 
     fn wait_for(&mut self, id: RequestId, piece: u32) {
-        let Some(request) = self.requests.get_mut(&id) else {
+        let Some(reply) = self.replies.get(id) else {
             return;
         };
-        let key = (request.stream, piece);
-        request.waiting = Some(Waiting {
-            piece,
-            since: self.now,
-            issued_at: None,
-        });
-        self.waiters.entry(key).or_default().push(id);
-        if self.memory.find(key).is_none() {
+        let key = (reply.stream, piece);
+        let is_coming = self.memory.find(key).is_some();
+        if !is_coming && self.device_state() == DeviceState::Offline {
+            self.fail_request(id, Failure::Offline);
+            return;
+        }
+        self.replies.wait(self.now, id, piece);
+        if !is_coming {
             self.demand(id, piece);
-        } else if let Some(read) = self.read_of(key) {
-            let issued_at = self.reads[&read].issued_at;
-            if let Some(waiting) = self.requests.get_mut(&id).and_then(|r| r.waiting.as_mut()) {
-                waiting.issued_at = Some(issued_at);
-            }
+        } else if let Some(read) = self.runs.bringing(key) {
+            self.replies.set_issued(id, read.issued_at);
         }
     }
 
     /// The piece that some replies wait for is there.
-    pub(super) fn wake_waiters(&mut self, key: crate::memory::PieceKey, slot: Slot) {
-        for id in self.waiters.remove(&key).unwrap_or_default() {
-            let waited = self
-                .requests
-                .get_mut(&id)
-                .and_then(|request| request.waiting.take());
-            if let Some(waited) = waited {
-                self.hand_out(id, slot, Some(waited));
-                self.advance(id);
-            }
+    pub(super) fn wake_waiters(&mut self, key: PieceKey, slot: Slot) {
+        for (id, waited) in self.replies.wake(key) {
+            self.hand_out(id, slot, Some(waited));
+            self.advance(id);
         }
     }
 
     fn hand_out(&mut self, id: RequestId, slot: Slot, waited: Option<Waiting>) {
         let key = self.memory.key(slot);
         let was_read = self.memory.begin_sending(slot);
-        let Some(request) = self.requests.get_mut(&id) else {
+        let Some(request) = self.replies.get_mut(id) else {
             return;
         };
-        let Some(stream) = self.streams.get(&key.0) else {
+        let Some(stream) = self.streams.get(key.0) else {
             return;
         };
         let place = stream.layout.place(key.1);
@@ -394,11 +369,11 @@ impl Shard {
         let Some(chain) = self.chains.get(id) else {
             return;
         };
-        let Some(stream) = self.streams.get(&chain.stream) else {
+        let Some(stream) = self.streams.get(chain.stream) else {
             return;
         };
-        let requests = chain.active.iter().filter_map(|id| self.requests.get(id));
-        let place = |request: &ActiveRequest| stream.layout.logical(request.part, request.next);
+        let requests = chain.active.iter().filter_map(|id| self.replies.get(*id));
+        let place = |request: &Reply| stream.layout.logical(request.part, request.next);
         let position = requests.map(place).min().unwrap_or(chain.end);
         self.chains.move_to(id, position);
     }
@@ -407,11 +382,11 @@ impl Shard {
     /// dropped. To be called once for each.
     pub fn handle_sent(&mut self, now: Instant, id: RequestId, slot: Slot) {
         self.begin(now);
-        if let Some(request) = self.requests.get_mut(&id)
+        if let Some(request) = self.replies.get_mut(id)
             && let Some(index) = request.sending.iter().position(|sent| *sent == slot)
         {
             request.sending.swap_remove(index);
-            let is_over = request.ended && request.sending.is_empty();
+            let is_over = request.has_ended() && request.sending.is_empty();
             let wanted_at = self.wanted_at(self.memory.key(slot));
             self.memory.end_sending(slot, wanted_at);
             if is_over {
@@ -433,10 +408,10 @@ impl Shard {
 
     /// A reply cannot be completed; one that has been handed out whole can no longer fail.
     pub(super) fn fail_request(&mut self, id: RequestId, failure: Failure) {
-        let Some(request) = self.requests.get(&id) else {
+        let Some(request) = self.replies.get(id) else {
             return;
         };
-        if request.ended {
+        if request.has_ended() {
             return;
         }
         if request.next < request.end {
@@ -450,52 +425,29 @@ impl Shard {
     }
 
     /// Fails everybody who waits for a piece.
-    pub(super) fn fail_waiters(&mut self, key: crate::memory::PieceKey, failure: Failure) {
-        for id in self.waiters.get(&key).cloned().unwrap_or_default() {
+    pub(super) fn fail_waiters(&mut self, key: PieceKey, failure: Failure) {
+        for id in self.replies.waiters(key).to_vec() {
             self.fail_request(id, failure);
         }
     }
 
     fn end_request(&mut self, id: RequestId) {
-        let Some(request) = self.requests.get_mut(&id) else {
-            return;
-        };
-        request.ended = true;
-        if let Some(waiting) = request.waiting.take() {
-            let key = (request.stream, waiting.piece);
-            if let Some(waiters) = self.waiters.get_mut(&key) {
-                waiters.retain(|waiter| *waiter != id);
-                if waiters.is_empty() {
-                    self.waiters.remove(&key);
-                }
-            }
-        }
-        if self
-            .requests
-            .get(&id)
-            .is_some_and(|request| request.sending.is_empty())
-        {
+        if self.replies.end(id) {
             self.remove_request(id);
         }
     }
 
     fn remove_request(&mut self, id: RequestId) {
-        let Some(request) = self.requests.remove(&id) else {
+        let Some(reply) = self.replies.remove(id) else {
             return;
         };
-        let now = self.now;
-        if let Some(stream) = self.streams.get_mut(&request.stream) {
-            stream.requests -= 1;
-            stream.last_used = now;
-        }
-        let Some(chain) = self.chains.get_mut(request.chain) else {
+        self.chains.end_request(self.now, reply.chain, id);
+        let Some(chain) = self.chains.get(reply.chain) else {
             return;
         };
-        chain.active.retain(|active| *active != id);
-        chain.last_seen = now;
-        match (chain.active.is_empty(), chain.end) {
-            (true, end) => self.chains.move_to(request.chain, end),
-            (false, _) => self.move_chain(request.chain),
+        match (chain.is_idle(), chain.end) {
+            (true, end) => self.chains.move_to(reply.chain, end),
+            (false, _) => self.move_chain(reply.chain),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Streams come, become known better, and go.
 
+use alloc::vec::Vec;
+
 use headlong_units::{BitRate, Instant};
 
-use super::{Shard, Stream};
+use super::state::Shard;
 use crate::command::{Command, Failure, Refusal};
 use crate::ids::{ChainId, RequestId, StreamId};
 use crate::layout::Layout;
@@ -17,33 +19,19 @@ impl Shard {
     /// stream has no parts or more pieces than can be numbered.
     pub fn handle_stream(&mut self, now: Instant, spec: StreamSpec) -> Result<(), Refusal> {
         self.begin(now);
-        if self.streams.contains_key(&spec.id) {
+        if self.streams.contains(spec.id) {
             return Ok(());
         }
         if spec.parts.is_empty() {
             return Err(Refusal::OutOfBounds);
         }
         if self.streams.len() >= self.config.streams_max {
-            let unused = self
-                .streams
-                .iter()
-                .filter(|(_, s)| s.requests == 0 && s.chains == 0);
-            let oldest = unused
-                .min_by_key(|(id, s)| (s.last_used, **id))
-                .map(|(id, _)| *id);
-            self.drop_stream(oldest.ok_or(Refusal::Full)?);
+            let unused = self.streams.longest_unused();
+            self.drop_stream(unused.ok_or(Refusal::Full)?);
         }
         let layout =
             Layout::new(spec.parts, self.config.piece_bytes).ok_or(Refusal::OutOfBounds)?;
-        let bit_rate = spec.bit_rate.filter(|rate| rate.0 > 0);
-        let stream = Stream {
-            layout,
-            bit_rate,
-            requests: 0,
-            chains: 0,
-            last_used: self.now,
-        };
-        self.streams.insert(spec.id, stream);
+        self.streams.add(self.now, spec.id, layout, spec.bit_rate);
         self.finish();
         Ok(())
     }
@@ -51,9 +39,7 @@ impl Shard {
     /// The bit rate of a stream became known, or better known.
     pub fn handle_bit_rate(&mut self, now: Instant, stream: StreamId, rate: BitRate) {
         self.begin(now);
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.bit_rate = Some(rate).filter(|rate| rate.0 > 0);
-        }
+        self.streams.set_bit_rate(stream, rate);
         self.finish();
     }
 
@@ -66,19 +52,17 @@ impl Shard {
     }
 
     pub(super) fn remove_stream(&mut self, stream: StreamId) {
-        if !self.streams.contains_key(&stream) {
+        if !self.streams.contains(stream) {
             return;
         }
-        let on_stream = self
-            .requests
-            .iter()
-            .filter(|(_, r)| r.stream == stream && !r.ended);
-        let mut requests: alloc::vec::Vec<RequestId> = on_stream.map(|(id, _)| *id).collect();
+        let chains = self.chains.of_stream(stream);
+        let active = chains.iter().filter_map(|id| self.chains.get(*id));
+        let mut requests: Vec<RequestId> = active.flat_map(|c| &c.active).copied().collect();
         requests.sort_unstable();
         for request in requests {
             self.fail_request(request, Failure::Changed);
         }
-        for chain in self.chains.of_stream(stream) {
+        for chain in chains {
             self.end_chain(chain);
         }
         self.drop_stream(stream);
@@ -88,11 +72,13 @@ impl Shard {
         for job in self.queue.drain_stream(stream) {
             self.unlink_job(&job);
         }
-        self.continuing.retain(|(_, job)| job.stream != stream);
+        for run in self.runs.forget_stream(stream) {
+            self.close_run_if_over(run);
+        }
         for dropped in self.memory.drop_stream(self.now, stream) {
             self.count_dropped(&dropped);
         }
-        self.streams.remove(&stream);
+        self.streams.remove(stream);
         self.commands.push_back(Command::Forget(stream));
     }
 
@@ -102,10 +88,7 @@ impl Shard {
             return;
         };
         self.remember_chain(&chain);
-        if let Some(stream) = self.streams.get_mut(&chain.stream) {
-            stream.chains -= 1;
-            stream.last_used = self.now;
-        }
+        self.streams.end_chain(self.now, chain.stream);
         if let Some(job) = chain.job
             && self.queue.job(job).is_some_and(|job| !job.demanded)
         {
@@ -124,7 +107,7 @@ impl Shard {
 
     /// Counts a piece that left memory, and tells the chain it was kept for.
     pub(super) fn count_dropped(&mut self, dropped: &Evicted) {
-        let Some(stream) = self.streams.get(&dropped.key.0) else {
+        let Some(stream) = self.streams.get(dropped.key.0) else {
             return;
         };
         let bytes = stream.layout.place(dropped.key.1).length;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration};
 
-use super::Shard;
+use super::state::Shard;
 use crate::chain::Chain;
 use crate::config::{EngineConfig, Policy};
 use crate::health::DeviceState;
@@ -47,16 +47,8 @@ impl Shard {
     /// The same counters by the policy in force when they were counted; they add up to
     /// [`Self::stats`]. What a policy that was changed had begun counts for its successor.
     pub fn stats_by_policy(&self) -> Vec<(Policy, Stats)> {
-        let mut stats = self.stats_before.clone();
-        let present = stats.entry(self.config.sizing.policy).or_default();
-        *present = *present + (self.stats - self.stats_at_change);
-        stats.into_iter().collect()
-    }
-
-    /// The present policy goes out of force.
-    pub(super) fn close_policy(&mut self) {
-        self.stats_before = self.stats_by_policy().into_iter().collect();
-        self.stats_at_change = self.stats;
+        let policy = self.config.sizing.policy;
+        self.stats_by_policy.until_now(policy, self.stats)
     }
 
     /// How memory is divided now.
@@ -74,8 +66,8 @@ impl Shard {
                 .deadlines()
                 .take_while(|at| *at < self.now)
                 .count(),
-            outstanding_reads: self.reads.len(),
-            head_physical: self.head,
+            outstanding_reads: self.runs.reads_outstanding(),
+            head_physical: self.runs.head(),
         }
     }
 
@@ -100,13 +92,31 @@ impl Shard {
     }
 
     /// At most `count_max` live chains, those closest to running dry first. One that has reached
-    /// the end of its stream needs nothing more and is left out.
+    /// the end of its stream needs nothing more and is left out. Of very many chains only
+    /// [`EXAMINED_MAX`] are looked at.
     pub fn chain_views(&self, count_max: usize) -> Vec<ChainView> {
-        let view = |(id, chain)| Some((id, self.chain_view(chain)?));
-        let mut views: Vec<(ChainId, ChainView)> = self.chains.iter().filter_map(view).collect();
+        let examined = self.chains.at_most(EXAMINED_MAX);
+        // By what was read for each first: what memory holds is looked up for those shown only.
+        let slack = |chain: &Chain| {
+            let left = chain.fetched_end.saturating_sub(chain.position);
+            self.pace(chain).time_for(left) + chain.buffer(self.now)
+        };
+        let mut shown: Vec<(Duration, ChainId, &Chain)> = examined
+            .filter(|(_, chain)| !self.is_at_end(chain))
+            .map(|(id, chain)| (slack(chain), id, chain))
+            .collect();
+        shown.sort_unstable_by_key(|(slack, id, _)| (*slack, *id));
+        shown.truncate(count_max);
+        let view =
+            |(_, id, chain): (Duration, ChainId, &Chain)| Some((id, self.chain_view(chain)?));
+        let mut views: Vec<(ChainId, ChainView)> = shown.into_iter().filter_map(view).collect();
         views.sort_unstable_by_key(|(id, view)| (view.slack, view.viewer, view.stream, *id));
-        views.truncate(count_max);
         views.into_iter().map(|(_, view)| view).collect()
+    }
+
+    fn is_at_end(&self, chain: &Chain) -> bool {
+        let layout = self.streams.layout(chain.stream);
+        layout.is_none_or(|layout| chain.position >= layout.size_bytes())
     }
 
     /// At most `count_max` positions of queued jobs on the device, upwards.
@@ -115,11 +125,8 @@ impl Shard {
     }
 
     fn chain_view(&self, chain: &Chain) -> Option<ChainView> {
-        let stream = self.streams.get(&chain.stream)?;
+        let stream = self.streams.get(chain.stream)?;
         let layout = &stream.layout;
-        if chain.position >= layout.size_bytes() {
-            return None;
-        }
         let is_there = |piece: &u32| {
             let slot = self.memory.find((chain.stream, *piece));
             slot.is_some_and(|slot| self.memory.is_ready(slot))
@@ -134,7 +141,9 @@ impl Shard {
         Some(ChainView {
             viewer: chain.viewer,
             stream: chain.stream,
-            bit_rate: chain.hints.bit_rate.or(stream.bit_rate),
+            bit_rate: chain
+                .believed_bit_rate(stream.bit_rate, self.config.pace_default)
+                .or(stream.bit_rate),
             length_bytes: chain.end - chain.start,
             unread_bytes,
             prefetch_bytes: self.prefetch_bytes(chain, 0),
@@ -144,5 +153,9 @@ impl Shard {
     }
 }
 
-/// How far ahead of a chain its view looks: showing must not cost more than serving.
-const PIECES_SHOWN_MAX: u32 = 1024;
+/// How far ahead of a chain its view looks, in pieces: as far as the largest prefetch of usual
+/// pieces. Showing must not cost more than serving.
+const PIECES_SHOWN_MAX: u32 = 256;
+
+/// Chains among which those closest to running dry are looked for.
+const EXAMINED_MAX: usize = 4096;

@@ -1,0 +1,264 @@
+//! A controller with the size that it steers.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use headlong_units::{BitRate, Duration, Instant, MIB};
+
+use super::auto::Auto;
+use super::drive::{DriveFit, DriveTimes};
+use super::paper::Paper;
+use super::past::{Ended, Past};
+use super::ramp::Ramp;
+use super::terms::{Limits, Reason, Seen, TICK, Verdict};
+use crate::config::{Control, EngineConfig, SizingConfig};
+
+/// Changes remembered until somebody asks for them; older ones go.
+const CHANGES_MAX: usize = 64;
+
+/// The reference size goes to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeChange {
+    /// When it begins to.
+    pub at: Instant,
+    /// The size in use then.
+    pub from_bytes: u64,
+    /// The size it goes to.
+    pub to_bytes: u64,
+    /// Why.
+    pub reason: Reason,
+    /// Disk time for each MiB sent, at the size it comes from; if it was judged.
+    pub score: Option<Duration>,
+}
+
+impl core::fmt::Display for SizeChange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mib = |bytes: u64| bytes as f64 / MIB as f64;
+        let (from, to) = (mib(self.from_bytes), mib(self.to_bytes));
+        let why = self.reason.text();
+        write!(f, "prefetch goes from {from:.1} to {to:.1} MiB: {why}")?;
+        match self.score.map(|score| score.as_secs_f64() * 1e3) {
+            Some(score) => write!(f, " ({score:.2} ms of disk time for each MiB sent)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A controller at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlView {
+    /// Which.
+    pub mode: Control,
+    /// The reference size in use.
+    pub bytes: u64,
+    /// The size it is going to.
+    pub target_bytes: u64,
+    /// Disk time for each MiB sent, when it was last judged.
+    pub score: Option<Duration>,
+    /// What came of that.
+    pub reason: Option<Reason>,
+    /// The device, as measured.
+    pub drive: Option<DriveTimes>,
+}
+
+/// A controller with the size it steers.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    limits: Limits,
+    brain: Brain,
+    ramp: Ramp,
+    /// The rule, with the size in use.
+    sizing: SizingConfig,
+    fit: DriveFit,
+    past: Past,
+    /// Live chains' mean size by the rule when it was last looked, before any cut.
+    size_mean_bytes: u64,
+    bit_rate_mean: Option<BitRate>,
+    memory_bytes: u64,
+    again_bytes: u64,
+    last: Option<Verdict>,
+    next_tick: Instant,
+    changes: VecDeque<SizeChange>,
+}
+
+#[derive(Debug)]
+enum Brain {
+    Off,
+    Auto(Box<Auto>),
+    Paper(Box<Paper>),
+}
+
+impl Controller {
+    pub(crate) fn new(config: &EngineConfig) -> Self {
+        let first = match config.control.mode {
+            Control::Off => config.sizing.reference_bytes,
+            Control::Auto | Control::Paper => {
+                let start = config.control.start_bytes;
+                Limits::new(config).on_grid(start.unwrap_or(config.sizing.reference_bytes))
+            }
+        };
+        let mut controller = Self {
+            limits: Limits::new(config),
+            brain: Brain::Off,
+            ramp: Ramp::at(first),
+            sizing: config.sizing,
+            fit: DriveFit::default(),
+            past: Past::default(),
+            size_mean_bytes: 0,
+            bit_rate_mean: None,
+            memory_bytes: config.memory_bytes,
+            again_bytes: 0,
+            last: None,
+            next_tick: Instant::ZERO,
+            changes: VecDeque::new(),
+        };
+        controller.brain = controller.fresh_brain();
+        controller.sizing.reference_bytes = first;
+        controller
+    }
+
+    /// New settings. A controller that stays keeps its size and what it knows; a new one begins
+    /// with the size in use.
+    pub(crate) fn reconfigure(&mut self, now: Instant, config: &EngineConfig) {
+        let before = core::mem::replace(&mut self.limits, Limits::new(config));
+        // Where it began is history: only a controller that begins asks for it.
+        let is_other = before.without_start() != self.limits.without_start();
+        let in_use = self.ramp.bytes(now);
+        let mode = config.control.mode;
+        if mode == Control::Off {
+            self.brain = Brain::Off;
+            self.ramp = Ramp::at(config.sizing.reference_bytes);
+            self.last = None;
+        } else if is_other {
+            let anew = before.rules.mode != mode;
+            let start = config.control.start_bytes.filter(|_| anew);
+            self.ramp = Ramp::at(self.limits.on_grid(start.unwrap_or(in_use)));
+            self.brain = self.fresh_brain();
+            self.last = None;
+        }
+        self.sizing = SizingConfig {
+            reference_bytes: self.ramp.bytes(now),
+            ..config.sizing
+        };
+    }
+
+    fn fresh_brain(&self) -> Brain {
+        match self.limits.rules.mode {
+            Control::Off => Brain::Off,
+            Control::Auto => Brain::Auto(Box::new(Auto::new(self.limits))),
+            Control::Paper => Brain::Paper(Box::new(Paper::new(self.limits))),
+        }
+    }
+
+    /// The rule, with the size in use.
+    pub(crate) fn sizing(&self) -> &SizingConfig {
+        &self.sizing
+    }
+
+    /// A read that had to go somewhere occupied the device for `took`.
+    pub(crate) fn record_read(&mut self, bytes: u64, took: Duration) {
+        self.fit.record(bytes, took);
+    }
+
+    /// What a chain of unknown bit rate is taken to have: the mean of those before it. Without a
+    /// controller that looks, nobody knows, and it is sized for the reference bit rate.
+    pub(crate) fn bit_rate_mean(&self) -> Option<BitRate> {
+        let looks = matches!(self.brain, Brain::Auto(_));
+        self.bit_rate_mean.filter(|_| looks)
+    }
+
+    /// A chain ended.
+    pub(crate) fn record_chain(&mut self, ended: Ended) {
+        self.past.record(ended);
+    }
+
+    /// A chain has so much read that had been read for it before, and has gone unread.
+    pub(crate) fn record_again(&mut self, bytes: u64) {
+        self.again_bytes += bytes;
+    }
+
+    /// Bytes read again in this way since the beginning.
+    pub(crate) fn again_bytes(&self) -> u64 {
+        self.again_bytes
+    }
+
+    /// What the memory leaves of a prefetch of `wanted` bytes; `None` if no controller says.
+    ///
+    /// When the sizes of all `chains` add up to more than the pool, all shrink by the same factor,
+    /// at once: chains may come faster than the reference size follows.
+    pub(crate) fn cut(&self, wanted: u64, chains: u64) -> Option<u64> {
+        let Brain::Auto(auto) = &self.brain else {
+            return None;
+        };
+        // A page cache knows no shares.
+        if self.size_mean_bytes == 0 || !self.limits.keeps_unread {
+            return None;
+        }
+        let pool = u128::from(auto.pool_bytes(self.memory_bytes));
+        let sizes = u128::from(self.size_mean_bytes) * u128::from(chains.max(1));
+        let cut = u128::from(wanted) * pool / sizes.max(pool).max(1);
+        Some(u64::try_from(cut).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn drive(&self) -> Option<DriveTimes> {
+        self.fit.times()
+    }
+
+    /// When to call [`Self::handle_tick`] next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match self.brain {
+            Brain::Off => None,
+            Brain::Auto(_) | Brain::Paper(_) => Some(self.next_tick),
+        }
+    }
+
+    /// Time to look.
+    pub(crate) fn handle_tick(&mut self, seen: &Seen) {
+        self.next_tick = seen.now + TICK;
+        self.size_mean_bytes = seen.size_mean_bytes;
+        self.bit_rate_mean = seen.bit_rate_mean.or(self.bit_rate_mean);
+        let verdict = match &mut self.brain {
+            Brain::Off => None,
+            Brain::Auto(auto) => auto.handle_tick(seen, &self.past, &self.ramp),
+            Brain::Paper(paper) => paper.handle_tick(seen, &self.ramp),
+        };
+        if let Some(verdict) = verdict {
+            self.obey(seen.now, verdict);
+        }
+        self.sizing.reference_bytes = self.ramp.bytes(seen.now);
+    }
+
+    fn obey(&mut self, now: Instant, verdict: Verdict) {
+        self.last = Some(verdict);
+        if verdict.bytes == self.ramp.target() {
+            return;
+        }
+        if self.changes.len() >= CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back(SizeChange {
+            at: now,
+            from_bytes: self.ramp.bytes(now),
+            to_bytes: verdict.bytes,
+            reason: verdict.reason,
+            score: verdict.score,
+        });
+        self.ramp.turn(now, verdict.bytes, verdict.takes);
+    }
+
+    /// The next change that nobody was told of.
+    pub(crate) fn poll_change(&mut self) -> Option<SizeChange> {
+        self.changes.pop_front()
+    }
+
+    pub(crate) fn view(&self) -> ControlView {
+        ControlView {
+            mode: self.limits.rules.mode,
+            bytes: self.sizing.reference_bytes,
+            target_bytes: self.ramp.target(),
+            score: self.last.and_then(|verdict| verdict.score),
+            reason: self.last.map(|verdict| verdict.reason),
+            drive: self.fit.times(),
+        }
+    }
+}

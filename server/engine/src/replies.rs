@@ -1,0 +1,259 @@
+//! Requests in progress, and which of them wait for which piece.
+//!
+//! Invariants: a reply that waits is in the list of its piece once, and in no other; a list is in
+//! order of arrival and never empty; a reply that has ended waits for nothing, and stays for as
+//! long as pieces are with its socket; `next` is at most `end`.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::RangeBounds;
+
+use headlong_units::{Duration, Instant};
+use smallvec::SmallVec;
+
+use crate::age::{AgeQueue, Turn};
+use crate::id_map::IdMap;
+use crate::ids::{ChainId, RequestId, Slot, StreamId};
+use crate::memory::PieceKey;
+
+/// Pieces of the usual send window: so many are kept track of in the reply itself.
+const SENT_AT_ONCE: usize = 4;
+
+/// A request in progress. Offsets are within its part.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) chain: ChainId,
+    pub(crate) stream: StreamId,
+    pub(crate) part: u32,
+    pub(crate) open_ended: bool,
+    /// Next byte to hand out; what lies before it is with the socket or taken by it.
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+    /// Pieces handed out and not yet returned.
+    pub(crate) sending: SmallVec<[Slot; SENT_AT_ONCE]>,
+    waiting: Option<Waiting>,
+    /// Failed or cancelled: it only waits for its slots to come back.
+    ended: bool,
+}
+
+/// What a reply waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) piece: u32,
+    pub(crate) since: Instant,
+    /// When the read that brings the piece was issued; never before somebody waited or read ahead.
+    pub(crate) issued_at: Option<Instant>,
+    turn: Turn,
+}
+
+impl Reply {
+    /// A reply of `next..end` of a part.
+    pub(crate) fn new(
+        chain: ChainId,
+        (stream, part): (StreamId, u32),
+        open_ended: bool,
+        (next, end): (u64, u64),
+    ) -> Self {
+        Self {
+            chain,
+            stream,
+            part,
+            open_ended,
+            next,
+            end,
+            sending: SmallVec::new(),
+            waiting: None,
+            ended: false,
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+}
+
+/// All requests in progress.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    by_id: IdMap<RequestId, Reply>,
+    /// Who waits for a piece that is not in memory yet, in order of arrival.
+    waiters: BTreeMap<PieceKey, Vec<RequestId>>,
+    /// Replies that wait, by the time since when.
+    waiting: AgeQueue<RequestId>,
+}
+
+impl Replies {
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Reply> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut Reply> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn add(&mut self, id: RequestId, reply: Reply) {
+        self.by_id.insert(id, reply);
+    }
+
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<Reply> {
+        debug_assert!(self.by_id.get(&id).is_none_or(|reply| !reply.is_waiting()));
+        self.by_id.remove(&id)
+    }
+
+    /// A reply waits for a piece from now on.
+    pub(crate) fn wait(&mut self, now: Instant, id: RequestId, piece: u32) {
+        let Some(reply) = self.by_id.get_mut(&id) else {
+            return;
+        };
+        debug_assert!(!reply.ended && reply.waiting.is_none());
+        reply.waiting = Some(Waiting {
+            piece,
+            since: now,
+            issued_at: None,
+            turn: self.waiting.push(now, id),
+        });
+        let key = (reply.stream, piece);
+        self.waiters.entry(key).or_default().push(id);
+        let turn_of = |id| Some(self.by_id.get(&id)?.waiting?.turn);
+        self.waiting.tidy(self.by_id.len(), turn_of);
+    }
+
+    /// A reply that has waited for `wait_max`.
+    pub(crate) fn waiting_for(&mut self, now: Instant, wait_max: Duration) -> Option<RequestId> {
+        let turn_of = |id| Some(self.by_id.get(&id)?.waiting?.turn);
+        let (since, id) = self.waiting.oldest(turn_of)?;
+        (now.since(since) >= wait_max).then_some(id)
+    }
+
+    /// No reply will have waited for `wait_max` before this.
+    pub(crate) fn poll_timeout(&self, wait_max: Duration) -> Option<Instant> {
+        self.waiting.since().map(|since| since + wait_max)
+    }
+
+    /// The read that brings the piece of a reply that waits was issued then.
+    pub(crate) fn set_issued(&mut self, id: RequestId, issued_at: Instant) {
+        let reply = self.by_id.get_mut(&id);
+        if let Some(waiting) = reply.and_then(|reply| reply.waiting.as_mut()) {
+            waiting.issued_at = Some(issued_at);
+        }
+    }
+
+    /// A piece is there: those who waited for it, in order of arrival, wait no more.
+    pub(crate) fn wake(&mut self, key: PieceKey) -> Vec<(RequestId, Waiting)> {
+        let ids = self.waiters.remove(&key).unwrap_or_default();
+        let waited = |id: RequestId| Some((id, self.by_id.get_mut(&id)?.waiting.take()?));
+        ids.into_iter().filter_map(waited).collect()
+    }
+
+    /// A reply will be sent no more. Answers whether nothing of it is with its socket either.
+    pub(crate) fn end(&mut self, id: RequestId) -> bool {
+        let Some(reply) = self.by_id.get_mut(&id) else {
+            return false;
+        };
+        reply.ended = true;
+        let is_over = reply.sending.is_empty();
+        if let Some(waiting) = reply.waiting.take() {
+            let key = (reply.stream, waiting.piece);
+            if let Some(waiters) = self.waiters.get_mut(&key) {
+                waiters.retain(|waiter| *waiter != id);
+                if waiters.is_empty() {
+                    self.waiters.remove(&key);
+                }
+            }
+        }
+        is_over
+    }
+
+    /// Who waits for a piece, in order of arrival.
+    pub(crate) fn waiters(&self, key: PieceKey) -> &[RequestId] {
+        self.waiters.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Pieces that are waited for, upwards, with those who wait.
+    pub(crate) fn waited(
+        &self,
+        range: impl RangeBounds<PieceKey>,
+    ) -> impl Iterator<Item = (PieceKey, &[RequestId])> {
+        let waiters = self.waiters.range(range);
+        waiters.map(|(key, ids)| (*key, ids.as_slice()))
+    }
+
+    /// Panics if an invariant is broken. `is_brought` says whether anything brings a piece.
+    pub(crate) fn check_invariants(&self, is_brought: impl Fn(PieceKey) -> bool) {
+        for (id, reply) in &self.by_id {
+            assert!(reply.next <= reply.end, "{id:?}");
+            assert!(!reply.ended || !reply.sending.is_empty(), "{id:?} is over");
+            let Some(waiting) = reply.waiting else {
+                continue;
+            };
+            let key = (reply.stream, waiting.piece);
+            assert!(!reply.ended, "{id:?} has ended and waits");
+            assert!(
+                is_brought(key),
+                "{id:?} waits for piece {key:?}, which nothing will bring"
+            );
+            let times = self.waiters(key).iter().filter(|of| *of == id).count();
+            assert_eq!(times, 1, "{id:?} in the list of {key:?}");
+            assert!(self.waiting.has(waiting.turn), "{id:?} is in no queue");
+        }
+        let waiting = self.by_id.values().filter(|reply| reply.is_waiting());
+        let listed: usize = self.waiters.values().map(Vec::len).sum();
+        assert_eq!(listed, waiting.count());
+        assert!(self.waiters.values().all(|ids| !ids.is_empty()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAM: StreamId = StreamId(1);
+
+    proptest! {
+        #[test]
+        fn who_waits_for_a_piece_is_woken_in_order_of_arrival(
+            steps in prop::collection::vec((0_u64..6, 0_u32..3, 0_u8..4), 0..200),
+        ) {
+            let mut replies = Replies::default();
+            let mut model: Vec<(u32, RequestId)> = Vec::new();
+            for (now, (id, piece, what)) in (0..).zip(steps) {
+                let id = RequestId(id);
+                if replies.get(id).is_none() {
+                    replies.add(id, Reply::new(ChainId(0), (STREAM, 0), false, (0, 9)));
+                }
+                let waits = model.iter().any(|(_, of)| *of == id);
+                match what {
+                    0 => {
+                        let woken = replies.wake((STREAM, piece));
+                        let woken: Vec<RequestId> = woken.into_iter().map(|(id, _)| id).collect();
+                        let of_piece = model.iter().filter(|(of, _)| *of == piece);
+                        let expected: Vec<RequestId> = of_piece.map(|(_, id)| *id).collect();
+                        prop_assert_eq!(woken, expected);
+                        model.retain(|(of, _)| *of != piece);
+                    }
+                    1 => {
+                        prop_assert!(replies.end(id), "nothing is with its socket");
+                        replies.remove(id);
+                        model.retain(|(_, of)| *of != id);
+                    }
+                    _ if !waits => {
+                        replies.wait(Instant(now), id, piece);
+                        model.push((piece, id));
+                    }
+                    _ => replies.set_issued(id, Instant(now)),
+                }
+                replies.check_invariants(|_| true);
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! What the device is doing: reads that are outstanding, the runs that they belong to, and what is
+//! left of runs that go on.
+//!
+//! Invariants: a run is there as long as a read of it is outstanding or a rest of it waits in
+//! `continuing`, and no longer; reads are numbered in the order in which they were issued; no piece
+//! is read by two of them.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use headlong_units::{Duration, Instant};
+
+use crate::ids::{ChainId, ReadId, Slot, StreamId};
+use crate::memory::PieceKey;
+use crate::queue::Job;
+
+/// What a job makes the device do: one read, or several that follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RunId(u64);
+
+/// One run in progress.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// For whom each piece is read.
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) deadline: Instant,
+    pub(crate) startup: bool,
+    pub(crate) wanted_bytes: u64,
+    /// Bytes of its reads that ended.
+    pub(crate) bytes: u64,
+    /// Of [`Runs::reads`], those that name this run.
+    reads_outstanding: u32,
+}
+
+/// Pieces of a run that are read for one chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    pub(crate) chain: ChainId,
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
+impl Claim {
+    /// The pieces of a job, for its chain.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self {
+            chain: job.chain,
+            from: job.from,
+            to: job.to,
+        }
+    }
+}
+
+/// One read that was given to the device.
+#[derive(Debug)]
+pub(crate) struct OutstandingRead {
+    pub(crate) run: RunId,
+    pub(crate) stream: StreamId,
+    pub(crate) first_piece: u32,
+    /// Memory of the pieces from `first_piece` on.
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) bytes: u64,
+    pub(crate) issued_at: Instant,
+    /// It does not begin where the read before it ended.
+    pub(crate) is_elsewhere: bool,
+    /// It took too long; nobody waits for it any more, but the memory is still being written.
+    pub(crate) abandoned: bool,
+    /// How many reads that were issued later have ended before it.
+    pub(crate) overtaken: u32,
+}
+
+impl OutstandingRead {
+    /// One past its last piece.
+    pub(crate) fn end_piece(&self) -> u32 {
+        self.first_piece + self.slots.len() as u32
+    }
+
+    fn brings(&self, key: PieceKey) -> bool {
+        self.stream == key.0 && (self.first_piece..self.end_piece()).contains(&key.1)
+    }
+}
+
+/// Everything that the device is doing.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    reads: BTreeMap<ReadId, OutstandingRead>,
+    by_id: BTreeMap<RunId, Run>,
+    /// What is left of runs that go on in another file, or past pieces that were there.
+    continuing: VecDeque<(RunId, Job)>,
+    /// When the device was last seen to end a read.
+    last_done_at: Instant,
+    /// Where the last read that was issued ends on the device.
+    head: u64,
+    next_id: u64,
+}
+
+impl Runs {
+    /// Where the device will be, bytes from its start.
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    pub(crate) fn reads(&self) -> impl Iterator<Item = &OutstandingRead> {
+        self.reads.values()
+    }
+
+    pub(crate) fn reads_outstanding(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Whether the device does nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.reads.is_empty()
+    }
+
+    pub(crate) fn get(&self, id: RunId) -> Option<&Run> {
+        self.by_id.get(&id)
+    }
+
+    /// A job, with those that merged into it, is begun.
+    pub(crate) fn begin(&mut self, job: &Job, claims: Vec<Claim>) -> RunId {
+        let run = Run {
+            claims,
+            deadline: job.deadline,
+            startup: job.startup,
+            wanted_bytes: job.wanted_bytes,
+            bytes: 0,
+            reads_outstanding: 0,
+        };
+        let id = RunId(self.fresh_id());
+        self.by_id.insert(id, run);
+        id
+    }
+
+    /// The rest of a job, to be read next.
+    pub(crate) fn go_on(&mut self, run: RunId, rest: Job) {
+        self.continuing.push_back((run, rest));
+    }
+
+    /// What is next of the runs that have begun.
+    pub(crate) fn next_rest(&mut self) -> Option<(RunId, Job)> {
+        self.continuing.pop_front()
+    }
+
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.continuing.is_empty()
+    }
+
+    /// Whether the rest of a run will bring a piece.
+    pub(crate) fn will_bring(&self, key: PieceKey) -> bool {
+        let brings = |job: &Job| job.stream == key.0 && (job.from..job.to).contains(&key.1);
+        self.continuing.iter().any(|(_, job)| brings(job))
+    }
+
+    /// A run is not gone on with.
+    pub(crate) fn take_rests_of(&mut self, run: RunId) -> Vec<Job> {
+        let (of_run, others) = self.continuing.drain(..).partition(|(id, _)| *id == run);
+        self.continuing = others;
+        let of_run: VecDeque<(RunId, Job)> = of_run;
+        of_run.into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// No run is gone on with.
+    pub(crate) fn take_all_rests(&mut self) -> VecDeque<(RunId, Job)> {
+        core::mem::take(&mut self.continuing)
+    }
+
+    /// What is left in a stream that has gone is not read. Answers the runs that had something left.
+    pub(crate) fn forget_stream(&mut self, stream: StreamId) -> Vec<RunId> {
+        let of_stream = self
+            .continuing
+            .iter()
+            .filter(|(_, job)| job.stream == stream);
+        let runs = of_stream.map(|(run, _)| *run).collect();
+        self.continuing.retain(|(_, job)| job.stream != stream);
+        runs
+    }
+
+    /// A chain turned out to be part of another: what is read for it is read for that one.
+    pub(crate) fn rename_chain(&mut self, from: ChainId, into: ChainId) {
+        let claims = self.by_id.values_mut().flat_map(|run| &mut run.claims);
+        let of_claims = claims.map(|claim| &mut claim.chain);
+        let of_rests = self.continuing.iter_mut().map(|(_, job)| &mut job.chain);
+        for chain in of_claims.chain(of_rests).filter(|chain| **chain == from) {
+            *chain = into;
+        }
+    }
+
+    /// A read is given to the device; it ends at `head` there.
+    pub(crate) fn issue(&mut self, read: OutstandingRead, head: u64) -> ReadId {
+        let id = ReadId(self.fresh_id());
+        if let Some(run) = self.by_id.get_mut(&read.run) {
+            run.reads_outstanding += 1;
+        }
+        self.head = head;
+        self.reads.insert(id, read);
+        id
+    }
+
+    /// A read ended. Answers it, and how long it kept the device: of several outstanding, since the
+    /// one before it ended. The run stays until [`Self::take_if_over`].
+    pub(crate) fn done(&mut self, now: Instant, id: ReadId) -> Option<(OutstandingRead, Duration)> {
+        let read = self.reads.remove(&id)?;
+        for (_, before) in self.reads.range_mut(..id) {
+            before.overtaken += 1;
+        }
+        let took = now.since(read.issued_at.max(self.last_done_at));
+        self.last_done_at = now;
+        if let Some(run) = self.by_id.get_mut(&read.run) {
+            run.reads_outstanding -= 1;
+            run.bytes += read.bytes;
+        }
+        Some((read, took))
+    }
+
+    /// A run, if nothing of it is outstanding or left.
+    pub(crate) fn take_if_over(&mut self, id: RunId) -> Option<Run> {
+        let is_continuing = self.continuing.iter().any(|(run, _)| *run == id);
+        if is_continuing || self.by_id.get(&id)?.reads_outstanding > 0 {
+            return None;
+        }
+        self.by_id.remove(&id)
+    }
+
+    /// The next read that has been outstanding for `timeout` and was not abandoned; it is now.
+    pub(crate) fn abandon_late(&mut self, now: Instant, timeout: Duration) -> Option<PieceRange> {
+        let mut waited = self.reads.values_mut().filter(|read| !read.abandoned);
+        let late = waited.find(|read| now.since(read.issued_at) >= timeout)?;
+        late.abandoned = true;
+        Some((late.stream, late.first_piece, late.end_piece()))
+    }
+
+    /// When the first read that was not abandoned will have taken `timeout`.
+    pub(crate) fn late_at(&self, timeout: Duration) -> Option<Instant> {
+        // They are in the order in which they were issued.
+        let first = self.reads.values().find(|read| !read.abandoned);
+        first.map(|read| read.issued_at + timeout)
+    }
+
+    /// Since when, or from when on, the device counts as hung: every outstanding read takes too
+    /// long, and none has ended for as long as one may take.
+    pub(crate) fn hung_at(&self, timeout: Duration) -> Option<Instant> {
+        let is_silent = !self.reads.is_empty() && self.reads.values().all(|read| read.abandoned);
+        is_silent.then(|| self.last_done_at + timeout)
+    }
+
+    /// The outstanding read that brings a piece.
+    pub(crate) fn bringing(&self, key: PieceKey) -> Option<&OutstandingRead> {
+        self.reads.values().find(|read| read.brings(key))
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// Panics if an invariant is broken.
+    pub(crate) fn check_invariants(&self) {
+        for (id, run) in &self.by_id {
+            let reads = self.reads.values().filter(|read| read.run == *id).count();
+            assert_eq!(reads, run.reads_outstanding as usize, "reads of {id:?}");
+            let goes_on = self.continuing.iter().any(|(run, _)| run == id);
+            assert!(reads > 0 || goes_on, "{id:?} is over");
+        }
+        let rests = self.continuing.iter().map(|(run, _)| run);
+        let mut named = self.reads.values().map(|read| &read.run).chain(rests);
+        assert!(named.all(|run| self.by_id.contains_key(run)));
+        let reads: Vec<&OutstandingRead> = self.reads.values().collect();
+        assert!(reads.is_sorted_by_key(|read| read.issued_at));
+        for (index, read) in reads.iter().enumerate() {
+            let overlaps = |other: &&OutstandingRead| {
+                other.stream == read.stream
+                    && other.first_piece < read.end_piece()
+                    && read.first_piece < other.end_piece()
+            };
+            assert!(
+                !reads[..index].iter().any(overlaps),
+                "{read:?} is read twice"
+            );
+        }
+    }
+}
+
+/// Stream, first piece, and one past the last.
+pub(crate) type PieceRange = (StreamId, u32, u32);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration(20);
+
+    fn job(from: u32, to: u32) -> Job {
+        Job {
+            chain: ChainId(1),
+            stream: StreamId(1),
+            from,
+            to,
+            deadline: Instant::ZERO,
+            demanded: true,
+            startup: false,
+            pieces_needed: 1,
+            wanted_bytes: 1,
+            physical: 0,
+        }
+    }
+
+    fn read(run: RunId, piece: u32, now: Instant) -> OutstandingRead {
+        OutstandingRead {
+            run,
+            stream: StreamId(1),
+            first_piece: piece,
+            slots: vec![Slot(piece)],
+            bytes: 10,
+            issued_at: now,
+            is_elsewhere: true,
+            abandoned: false,
+            overtaken: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_run_is_over_when_all_of_its_pieces_were_read(
+            steps in prop::collection::vec((0_u8..4, any::<u8>()), 0..300),
+        ) {
+            let mut runs = Runs::default();
+            // Outstanding reads: name, run, piece, and since when.
+            let mut model: Vec<(ReadId, RunId, u32, Instant)> = Vec::new();
+            let (mut next_piece, mut last_done) = (0, Instant::ZERO);
+            for (now, (what, which)) in (0..).map(Instant).zip(steps) {
+                match what {
+                    0 | 1 => {
+                        let (run, rest) = runs.next_rest().unwrap_or_else(|| {
+                            let job = job(next_piece, next_piece + 2);
+                            next_piece += 2;
+                            (runs.begin(&job, vec![Claim::of(&job)]), job)
+                        });
+                        let id = runs.issue(read(run, rest.from, now), 0);
+                        model.push((id, run, rest.from, now));
+                        if rest.from + 1 < rest.to {
+                            runs.go_on(run, Job { from: rest.from + 1, ..rest });
+                        }
+                    }
+                    2 if !model.is_empty() => {
+                        let (id, run, piece, since) = model.remove(usize::from(which) % model.len());
+                        let (ended, took) = runs.done(now, id).expect("outstanding");
+                        prop_assert_eq!(ended.first_piece, piece);
+                        prop_assert_eq!(took, now.since(since.max(last_done)));
+                        last_done = now;
+                        let goes_on = runs.will_bring((StreamId(1), piece + 1)) && piece % 2 == 0;
+                        let others = model.iter().any(|(_, of, ..)| *of == run);
+                        prop_assert_eq!(runs.take_if_over(run).is_some(), !goes_on && !others);
+                    }
+                    _ => while runs.abandon_late(now, TIMEOUT).is_some() {},
+                }
+                runs.check_invariants();
+                for (_, _, piece, since) in &model {
+                    let known = runs.bringing((StreamId(1), *piece)).expect("outstanding");
+                    prop_assert_eq!(known.issued_at, *since);
+                    prop_assert!(!known.abandoned || now.since(*since) >= TIMEOUT);
+                }
+            }
+        }
+    }
+}

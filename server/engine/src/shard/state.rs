@@ -1,0 +1,212 @@
+//! One device: its streams, chains, queue and share of memory, and the contract with the shell.
+//!
+//! The one idea: a request goes through in one direction. It joins a chain
+//! (`requests`), its pieces are looked for in memory, a missing one becomes a job
+//! (`planning`: how much, and needed by when), the device's turn makes a job a run of reads
+//! (`reading`), and each piece read goes to the replies that wait for it (`requests` again).
+//!
+//! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is taken before a read is issued and never exceeds the budget; every reply that waits,
+//! waits for a piece that is being read or that a job covers; at most
+//! [`EngineConfig::outstanding_reads_max`] reads are outstanding; same calls, same answers.
+
+use alloc::collections::VecDeque;
+
+use headlong_units::{Duration, Instant};
+
+use crate::chain::Chains;
+use crate::command::{Command, Event};
+use crate::config::{ConfigError, EngineConfig, Retention};
+use crate::control::Controller;
+use crate::health::{Health, HealthConfig};
+use crate::load::Load;
+use crate::memory::{Memory, PieceKey};
+use crate::queue::Queue;
+use crate::replies::Replies;
+use crate::runs::Runs;
+use crate::stats::{Stats, StatsByPolicy};
+use crate::streams::Streams;
+
+/// An overloaded device is tried again no sooner and no later than this.
+const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Everything that is decided for one device. Owned by one thread, or by a simulation.
+///
+/// In: `handle_*`, each with the time, which never goes back. Out: [`Self::poll_command`] and
+/// [`Self::poll_event`], to be drained after every call, and [`Self::poll_timeout`].
+///
+/// Each part keeps its own invariants; those between parts are on the fields.
+#[derive(Debug)]
+pub struct Shard {
+    pub(super) config: EngineConfig,
+    /// Of the last call; it never goes back.
+    pub(super) now: Instant,
+    /// A stream stays as long as a chain reads it, unless its files change.
+    pub(super) streams: Streams,
+    /// The stream of a chain is in `streams`, its requests are in `replies`, its job, if it has
+    /// one, is in `queue`, and its unread pieces are in `memory` with the chain as owner.
+    pub(super) chains: Chains,
+    /// A piece that a reply waits for is being read (`runs`), or is part of a rest there, or of a
+    /// job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply.
+    pub(super) replies: Replies,
+    /// Slots that are Filling are those of reads in `runs`.
+    pub(super) memory: Memory,
+    /// A job's chain may have ended; then it is done only if somebody waits for it.
+    pub(super) queue: Queue,
+    pub(super) runs: Runs,
+    pub(super) health: Health,
+    pub(super) load: Load,
+    pub(super) control: Controller,
+    pub(super) commands: VecDeque<Command>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) stats: Stats,
+    pub(super) stats_by_policy: StatsByPolicy,
+}
+
+impl Shard {
+    /// A shard with nothing in it.
+    ///
+    /// # Errors
+    /// The first reason why the settings cannot work; [`EngineConfig::check`] gives all.
+    pub fn new(config: EngineConfig) -> Result<Self, ConfigError> {
+        if let Some(error) = config.check().next() {
+            return Err(error);
+        }
+        let slot_count = u32::try_from(config.slot_count()).map_err(|_| ConfigError::Memory)?;
+        let mut memory = Memory::new(slot_count);
+        memory.protect_unread(config.retention != Retention::PageCache);
+        Ok(Self {
+            config,
+            now: Instant::ZERO,
+            streams: Streams::default(),
+            chains: Chains::default(),
+            replies: Replies::default(),
+            memory,
+            queue: Queue::default(),
+            runs: Runs::default(),
+            health: Health::default(),
+            load: Load::default(),
+            control: Controller::new(&config),
+            commands: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            stats_by_policy: StatsByPolicy::default(),
+        })
+    }
+
+    /// New settings. The piece size and the memory stay what they were: they are the pool.
+    ///
+    /// # Errors
+    /// The first reason why the settings cannot work; then nothing changes.
+    pub fn handle_config(&mut self, now: Instant, config: EngineConfig) -> Result<(), ConfigError> {
+        self.begin(now);
+        let config = EngineConfig {
+            piece_bytes: self.config.piece_bytes,
+            memory_bytes: self.config.memory_bytes,
+            ..config
+        };
+        if let Some(error) = config.check().next() {
+            return Err(error);
+        }
+        if config.sizing.policy != self.config.sizing.policy {
+            let before = self.config.sizing.policy;
+            self.stats_by_policy.close(before, self.stats);
+        }
+        self.control.reconfigure(self.now, &config);
+        self.memory
+            .protect_unread(config.retention != Retention::PageCache);
+        self.config = config;
+        self.finish();
+        Ok(())
+    }
+
+    /// Time passed. To be called when [`Self::poll_timeout`] says so; at any other time it does
+    /// no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.begin(now);
+        self.health.handle_timeout(self.now, self.health_config());
+        self.abandon_late_reads();
+        self.fail_late_replies();
+        while let Some(chain) = self.chains.poll_expired(self.now, self.config.chain_gap) {
+            self.end_chain(chain);
+        }
+        self.tick_control();
+        self.finish();
+    }
+
+    /// The next command. Worth calling after every `handle_*`, until there is none.
+    pub fn poll_command(&mut self) -> Option<Command> {
+        self.commands.pop_front()
+    }
+
+    /// The next event. Worth calling after every `handle_*`, until there is none.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`Self::handle_timeout`] next; worth asking after every `handle_*`.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let late_read = self.runs.late_at(self.config.read_timeout);
+        let idle_chain = self.chains.poll_timeout(self.config.chain_gap);
+        let health = self.health.poll_timeout(self.health_config());
+        let control = self.control.poll_timeout();
+        let hung = self.hangs_at();
+        let late_reply = self.replies.poll_timeout(self.config.wait_timeout);
+        let timeouts = [late_read, hung, late_reply, idle_chain, health, control];
+        timeouts.into_iter().flatten().min()
+    }
+
+    /// Every call begins here: the time goes forward, and what it integrates over is counted.
+    pub(super) fn begin(&mut self, now: Instant) {
+        let passed = now.since(self.now);
+        self.now = self.now.max(now);
+        self.stats.queue_time += passed.times(self.queue.len() as u64);
+        if !self.runs.is_idle() {
+            self.stats.busy_time += passed;
+        }
+    }
+
+    /// Every call ends here: the device gets work if it can take any.
+    pub(super) fn finish(&mut self) {
+        self.issue_reads();
+    }
+
+    pub(super) fn health_config(&self) -> HealthConfig {
+        HealthConfig {
+            window: self.config.error_window,
+            errors_offline: self.config.errors_offline,
+            offline_retry: self.config.offline_retry,
+        }
+    }
+
+    /// When some viewer a little behind will want a piece; what interval caching ranks by.
+    pub(super) fn wanted_at(&self, key: PieceKey) -> Option<Instant> {
+        if self.config.retention != Retention::Interval {
+            return None;
+        }
+        let stream = self.streams.get(key.0)?;
+        let offset = stream.layout.logical_of_piece(key.1);
+        let behind = self.chains.nearest_behind(key.0, offset)?;
+        let pace = behind.pace(self.now, stream.bit_rate, self.config.pace_default);
+        Some(self.now + pace.time_for(offset - behind.position))
+    }
+
+    /// Panics if something that must always hold does not. For tests and simulations to call
+    /// after every step: it looks at every slot, which is too much for a server.
+    pub fn check_invariants(&self) {
+        self.memory.check_invariants();
+        self.runs.check_invariants();
+        self.chains.check_invariants();
+        self.streams
+            .check_invariants(|id| self.chains.of_stream(id).len());
+        self.replies.check_invariants(|key| {
+            self.memory.find(key).is_some()
+                || self.queue.covering(key.0, key.1).is_some()
+                || self.runs.will_bring(key)
+        });
+    }
+
+    pub(super) fn retry_after(&self) -> Duration {
+        let queue = self.load.service().times(self.queue.len() as u64);
+        queue.max(RETRY_AFTER.0).min(RETRY_AFTER.1)
+    }
+}

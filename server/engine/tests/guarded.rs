@@ -1,0 +1,207 @@
+//! What neither a client nor an ill part of a disk can do to others.
+
+mod rig;
+
+use headlong_engine::{
+    Control, ControlConfig, DeviceState, EngineConfig, Failure, Hints, Refusal, Request, StreamId,
+};
+use headlong_units::{BitRate, Duration, KIB, MIB};
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
+
+#[test]
+fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
+    let mut rig = Rig::new(EngineConfig {
+        piece_bytes: 512 * KIB,
+        control: ControlConfig {
+            mode: Control::Auto,
+            ..ControlConfig::default()
+        },
+        ..config(512 * MIB)
+    });
+    let titles: Vec<StreamId> = (1..=50)
+        .map(|id| rig.title(id, HOUR_BYTES, 2_000))
+        .collect();
+    for chunk in 0..24 {
+        for (viewer, title) in (1..).zip(&titles) {
+            let mut request = range(viewer, *title, chunk * CHUNK, CHUNK);
+            request.hints.bit_rate = (viewer == 1).then_some(BitRate(1_000_000_000_000_000_000));
+            rig.ask(request).expect("taken on");
+            rig.run_for(Duration::from_millis(40));
+        }
+    }
+    let others = rig.reads.iter().filter(|read| read.stream != titles[0]);
+    let smallest = others.map(|read| read.length).min();
+    assert!(smallest >= Some(MIB), "{smallest:?}");
+}
+
+#[test]
+fn four_bad_mebibytes_are_no_reason_to_refuse_other_titles() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let bad = rig.title(1, HOUR_BYTES, 2_000);
+    let good = rig.title(2, HOUR_BYTES, 2_000);
+    rig.device.bad.push((bad, 16 * MIB, 20 * MIB));
+    for piece in 0..32 {
+        let asked = range(3, bad, 16 * MIB + piece * 128 * KIB, 128 * KIB);
+        let id = rig.ask(asked).expect("taken on");
+        rig.run_for(Duration::from_millis(500));
+        assert_eq!(rig.replies[&id].failure, Some(Failure::Device));
+        assert_eq!(rig.shard.device_state(), DeviceState::Failing, "{piece}");
+    }
+    let id = rig.ask(range(4, good, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&id].done);
+}
+
+#[test]
+fn a_viewer_without_memory_is_answered_however_long_others_hold_it() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(128 * KIB),
+        ..config(MIB)
+    });
+    rig.socket_time = Duration::from_secs(100_000);
+    for viewer in 1..=8 {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, 128 * KIB))
+            .expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+    }
+    assert_eq!(rig.shard.memory_use().sending_bytes, MIB);
+    let title = rig.title(9, HOUR_BYTES, 2_000);
+    let id = rig.ask(range(9, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(rig.shard.config().wait_timeout + Duration::from_secs(1));
+    assert_eq!(rig.replies[&id].failure, Some(Failure::TimedOut));
+}
+
+#[test]
+fn a_reply_that_has_begun_ends_at_once_where_a_device_out_of_service_would_be_needed() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    for viewer in 2..=30 {
+        let ill = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.device.bad.push((ill, 0, HOUR_BYTES));
+        let _ = rig.ask(range(viewer, ill, 0, CHUNK));
+        rig.run_for(Duration::from_millis(200));
+    }
+    assert_eq!(rig.shard.device_state(), DeviceState::Offline);
+    let long = rig
+        .ask(range(1, title, 0, 8 * MIB))
+        .expect("the first piece is in memory");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.replies[&long].failure, Some(Failure::Offline));
+}
+
+#[test]
+fn who_waits_is_told_when_a_device_turns_out_to_hang() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let titles: Vec<StreamId> = (1..=3).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    rig.ask(range(1, titles[0], 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    rig.device.hangs = true;
+    rig.ask(range(2, titles[1], 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(9));
+    let queued = rig.ask(range(3, titles[2], 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(2));
+    assert!(rig.replies[&queued].failure.is_some());
+}
+
+/// A device that cannot keep up with the viewers that it has taken on, the first of which is 1.
+fn overloaded() -> Rig {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(512 * MIB)
+    });
+    rig.device.rate = BitRate(8 * 10_000_000);
+    rig.device.position_time = Duration::from_millis(100);
+    for viewer in 1..=200 {
+        let title = rig.title(viewer, HOUR_BYTES, 8_000);
+        let opening = Request {
+            open_ended: true,
+            ..range(viewer, title, 0, 64 * MIB)
+        };
+        let _ = rig.ask(opening);
+        rig.run_for(Duration::from_millis(500));
+        if rig.shard.is_overloaded() && viewer > 20 {
+            return rig;
+        }
+    }
+    panic!("the device keeps up");
+}
+
+#[test]
+fn a_viewer_who_is_served_may_seek_but_not_open_any_number_of_titles_under_overload() {
+    let mut rig = overloaded();
+    let seek = range(1, StreamId(1), 300 * MIB, CHUNK);
+    assert!(rig.ask(seek).is_ok(), "it may seek");
+    let chains = rig.shard.chain_count();
+    let mut refused = 0;
+    for id in 1_000..1_020 {
+        let title = rig.title(id, HOUR_BYTES, 8_000);
+        let result = rig.ask(range(1, title, 0, CHUNK));
+        refused += u32::from(matches!(result, Err(Refusal::Overloaded { .. })));
+    }
+    assert_eq!((refused, rig.shard.chain_count()), (20, chains));
+}
+
+#[test]
+fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        ..config(128 * MIB)
+    });
+    rig.device.position_time = Duration::from_millis(200);
+    let title = rig.title(99, HOUR_BYTES, 2_000);
+    for chunk in 0..30 {
+        // The device is measured: a short sweep holds four of its reads.
+        rig.ask(range(99, title, chunk * 16 * MIB, CHUNK))
+            .expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+    }
+    let mut others = Vec::new();
+    for viewer in 1..=20 {
+        let title = rig.title(viewer * 10, HOUR_BYTES, 2_000);
+        others.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+    }
+    rig.run_for(Duration::from_millis(100));
+    // On the way of the head, between the third and the fourth of the others.
+    let last = rig.title(35, HOUR_BYTES, 2_000);
+    let hints = Hints {
+        deadline: Some(Duration::ZERO),
+        ..Hints::default()
+    };
+    let hasty = Request {
+        hints,
+        ..range(21, last, 0, CHUNK)
+    };
+    let hasty = rig.ask(hasty).expect("taken on");
+    let before = rig.now;
+    while !rig.is_over(hasty) && rig.now < before + Duration::from_secs(20) {
+        rig.run_for(Duration::from_millis(10));
+    }
+    let done = others.iter().filter(|id| rig.replies[*id].done).count();
+    assert!(done >= 15, "{done} of 20 went before");
+}
+
+#[test]
+fn a_chain_that_met_a_bad_spot_is_prefetched_again_once_it_is_past_it() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    rig.device.bad.push((title, 2 * MIB, 2 * MIB + 1));
+    rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    rig.device.bad.clear();
+    for chunk in 1..40 {
+        rig.ask(range(1, title, chunk * CHUNK, CHUNK))
+            .expect("taken on");
+        rig.run_for(Duration::from_secs(2));
+    }
+    let last = rig.reads.last().expect("some were read");
+    assert_eq!(last.length, 4 * MIB);
+}
