@@ -108,6 +108,7 @@ pub struct ServerBuilder {
     memory: String,
     config: String,
     arguments: Vec<OsString>,
+    open_files_max: Option<u32>,
     environment: HashMap<OsString, OsString>,
 }
 
@@ -134,6 +135,7 @@ impl ServerBuilder {
             memory: "32MiB".to_owned(),
             config: String::new(),
             arguments: Vec::new(),
+            open_files_max: None,
             environment: HashMap::new(),
         }
     }
@@ -168,6 +170,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Starts it with this limit of open files, which it cannot raise (`ulimit -n`).
+    pub fn open_files_max(mut self, files: u32) -> Self {
+        self.open_files_max = Some(files);
+        self
+    }
+
     /// Sets an environment variable.
     pub fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.insert(name.into(), value.into());
@@ -180,7 +188,15 @@ impl ServerBuilder {
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
         let (address, admin) = (free_address(), free_address());
-        let mut command = scratch.command(binary());
+        let mut command = match self.open_files_max {
+            None => scratch.command(binary()),
+            Some(files) => {
+                let mut shell = scratch.command("/bin/sh");
+                let limited = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limited]).arg(binary());
+                shell
+            }
+        };
         command
             .arg("serve")
             .args(&self.roots)

@@ -35,6 +35,11 @@ impl<T> Row<T> {
         self.needs_restart = true;
     }
 
+    /// Its value as a file says it; empty if it is not set.
+    pub fn value(&self, owner: &mut T) -> String {
+        (self.show)(owner)
+    }
+
     /// Its table, empty at the top, and its name there.
     pub fn split(&self) -> (&'static str, &'static str) {
         self.name.rsplit_once('.').unwrap_or(("", self.name))

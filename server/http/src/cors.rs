@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::fields::{FieldList, is_token};
-use crate::plan::{Body, ReplyPlan};
+use crate::reply::{Body, ReplyPlan};
 use crate::status::{Method, Status};
 
 /// Request fields that players send and that a browser asks about first.

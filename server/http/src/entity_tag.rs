@@ -5,33 +5,36 @@ use alloc::string::String;
 
 use crate::fields::trim_ows;
 
-/// What tells one version of a file from every other, as `stat` gives it.
+/// What tells one version of a file from every other, as `stat` gives it on every machine that has a
+/// copy with its times: a download goes on at another replica.
 ///
-/// The change time is in it because the modification time can be set back by anyone who may write
-/// the file (`touch -d`, `rsync -t`), and a validator that survives that would join two versions.
+/// What only one machine knows (inode, change time) is not in it, so that a version that is put back
+/// with its size and time has its tag back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FileIdentity {
-    /// Inode number.
-    pub inode: u64,
     /// Size in bytes.
     pub size: u64,
     /// Last modification, in nanoseconds since 1970.
     pub mtime_ns: i64,
-    /// Last change of the inode, in nanoseconds since 1970.
-    pub ctime_ns: i64,
+    /// Of a file written so recently that other bytes may yet come under the same size and time: a
+    /// number that this server gives to nothing else.
+    pub unsettled: Option<u64>,
 }
 
-/// The strong entity tag of a version of a file, in its quotes.
+/// The entity tag of a version of a file, in its quotes: strong, or weak as long as it is unsettled,
+/// so that no ranges of two versions are joined; and then no later tag is the same.
 ///
 /// Nothing is hashed, so two different identities never share a tag.
 pub fn entity_tag(identity: &FileIdentity) -> String {
     let FileIdentity {
-        inode,
         size,
         mtime_ns,
-        ctime_ns,
+        unsettled,
     } = identity;
-    format!("\"{inode:x}-{size:x}-{mtime_ns:x}-{ctime_ns:x}\"")
+    match unsettled {
+        None => format!("\"{size:x}-{mtime_ns:x}\""),
+        Some(number) => format!("W/\"{size:x}-{mtime_ns:x}-{number:x}\""),
+    }
 }
 
 /// A tag from a request: the part in quotes, with its quotes, and whether `W/` stood before it.
@@ -64,14 +67,15 @@ impl<'a> Tag<'a> {
         rest.is_empty().then_some(tag)
     }
 
-    /// Both strong and the same (RFC 9110 8.8.3.2); `ours` is always strong.
+    /// Both strong and the same (RFC 9110 8.8.3.2). One of ours that is weak begins with `W/`, so it
+    /// is nobody's.
     pub(crate) fn matches_strongly(self, ours: &str) -> bool {
         !self.weak && self.quoted == ours
     }
 
     /// The same but for weakness.
     pub(crate) fn matches_weakly(self, ours: &str) -> bool {
-        self.quoted == ours
+        self.quoted == ours.strip_prefix("W/").unwrap_or(ours)
     }
 }
 
@@ -132,17 +136,12 @@ mod tests {
     #[test]
     fn every_part_of_the_identity_changes_the_tag() {
         let base = FileIdentity {
-            inode: 0x11,
             size: 0x2000,
-            mtime_ns: 0x33,
-            ctime_ns: -1,
+            mtime_ns: -1,
+            unsettled: None,
         };
-        assert_eq!(entity_tag(&base), "\"11-2000-33-ffffffffffffffff\"");
+        assert_eq!(entity_tag(&base), "\"2000-ffffffffffffffff\"");
         for other in [
-            FileIdentity {
-                inode: 0x12,
-                ..base
-            },
             FileIdentity {
                 size: 0x2001,
                 ..base
@@ -152,7 +151,7 @@ mod tests {
                 ..base
             },
             FileIdentity {
-                ctime_ns: -2,
+                unsettled: Some(7),
                 ..base
             },
         ] {
@@ -160,6 +159,23 @@ mod tests {
         }
         let tag = entity_tag(&base);
         assert!(Tag::parse(&tag).is_some_and(|t| t.matches_strongly(&tag)));
+    }
+
+    #[test]
+    fn a_version_that_may_yet_change_matches_itself_weakly_and_nothing_that_comes_later() {
+        let tag = |unsettled| {
+            entity_tag(&FileIdentity {
+                size: 1,
+                mtime_ns: 2,
+                unsettled,
+            })
+        };
+        let early = tag(Some(7));
+        let sent = Tag::parse(&early).unwrap();
+        assert!(sent.matches_weakly(&early) && !sent.matches_strongly(&early));
+        for later in [tag(None), tag(Some(8))] {
+            assert!(!sent.matches_weakly(&later), "{later}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec;
 
 use crate::fields::FieldList;
-use crate::plan::{Body, ReplyPlan};
+use crate::reply::{Body, ReplyPlan};
 use crate::status::{Method, Status};
 
 /// A reply of `status` with a line that names the problem and the remedy.
@@ -43,6 +43,7 @@ pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> Repl
 const fn usual_detail(status: Status) -> &'static str {
     match status {
         Status::BadRequest => "the request cannot be understood",
+        Status::Forbidden => "the server may not read this file; its log says what to change",
         Status::NotFound => "there is no such file",
         Status::MethodNotAllowed => "files can be read with GET and HEAD only",
         Status::RequestTimeout => "the request did not arrive in time; send it again",
@@ -65,6 +66,7 @@ mod tests {
     fn the_length_is_that_of_the_text_and_head_has_the_same_fields() {
         for status in [
             Status::BadRequest,
+            Status::Forbidden,
             Status::NotFound,
             Status::RequestTimeout,
             Status::PreconditionFailed,

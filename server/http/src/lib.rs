@@ -22,7 +22,7 @@
 //! let fields: [(&str, &[u8]); 1] = [("Range", b"bytes=900-")];
 //! let now = HttpDate::from_unix_seconds(784_115_377).unwrap();
 //! let request = RequestHead::read(Method::Get, now, Boundary { seed: 7 }, fields);
-//! let tag = entity_tag(&FileIdentity { inode: 1, size: 1000, mtime_ns: 0, ctime_ns: 0 });
+//! let tag = entity_tag(&FileIdentity { size: 1000, mtime_ns: 0, unsettled: None });
 //! let file = Representation {
 //!     size: 1000,
 //!     validators: Validators { entity_tag: &tag, modified: Some(HttpDate::EPOCH) },
@@ -59,10 +59,10 @@ mod hash;
 mod media_type;
 mod multipart;
 mod path;
-mod percent;
 mod plan;
 mod query;
 mod range;
+mod reply;
 mod session;
 mod status;
 
@@ -76,8 +76,9 @@ pub use fields::{FieldList, combined};
 pub use media_type::media_type;
 pub use multipart::Boundary;
 pub use path::{PathError, RelativePath};
-pub use plan::{Body, Part, ReplyPlan, Representation, RequestHead, plan};
+pub use plan::{Representation, RequestHead, plan};
 pub use query::{query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
+pub use reply::{Body, Part, ReplyPlan};
 pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
 pub use status::{Method, Status};

@@ -8,7 +8,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::percent::{self, Malformed};
+use percent_encoding::percent_decode_str;
+
 use crate::status::Status;
 
 /// The longest path Linux takes, in bytes (`PATH_MAX`).
@@ -39,8 +40,12 @@ impl RelativePath {
         if path.contains("%2f") || path.contains("%2F") {
             return Err(PathError::EncodedSlash);
         }
-        let decoded = percent::decode(path, Malformed::Refuse).ok_or(PathError::BadEscape)?;
-        let decoded = String::from_utf8(decoded).map_err(|_| PathError::NotUtf8)?;
+        // The library lets a stray percent sign stand for itself.
+        if path.split('%').skip(1).any(|after| !begins_escape(after)) {
+            return Err(PathError::BadEscape);
+        }
+        let decoded = percent_decode_str(path).decode_utf8();
+        let decoded = decoded.map_err(|_| PathError::NotUtf8)?;
         if decoded.contains('\0') {
             return Err(PathError::Nul);
         }
@@ -73,6 +78,12 @@ impl RelativePath {
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }
+}
+
+/// Whether what follows a percent sign makes it an escape (RFC 3986 2.1).
+fn begins_escape(after: &str) -> bool {
+    let digits = after.bytes().take(2);
+    digits.filter(u8::is_ascii_hexdigit).count() == 2
 }
 
 impl AsRef<str> for RelativePath {

@@ -7,14 +7,15 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::percent::{self, Malformed};
+use percent_encoding::percent_decode_str;
 
 /// The decoded value of the first pair named `key`; `None` if there is none or it is not UTF-8.
 ///
 /// A `+` stays one: it is a space only in what HTML forms send, and occurs in session ids.
 pub fn query_value(query: &str, key: &str) -> Option<String> {
     let (_, value) = pairs(query).find(|(name, _)| is_named(name, key))?;
-    String::from_utf8(percent::decode(value, Malformed::Keep)?).ok()
+    let value = percent_decode_str(value).decode_utf8().ok()?;
+    Some(value.into_owned())
 }
 
 /// The query without the pairs named `key`: what is left names the same thing for every player.
@@ -33,9 +34,7 @@ fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn is_named(encoded: &str, key: &str) -> bool {
-    encoded == key
-        || (encoded.contains('%')
-            && percent::decode(encoded, Malformed::Keep).is_some_and(|name| name == key.as_bytes()))
+    encoded == key || (encoded.contains('%') && percent_decode_str(encoded).eq(key.bytes()))
 }
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub enum Status {
     NotModified,
     /// 400.
     BadRequest,
+    /// 403.
+    Forbidden,
     /// 404.
     NotFound,
     /// 405.
@@ -75,6 +77,7 @@ impl Status {
             Self::PartialContent => 206,
             Self::NotModified => 304,
             Self::BadRequest => 400,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
@@ -95,6 +98,7 @@ impl Status {
             Self::PartialContent => "Partial Content",
             Self::NotModified => "Not Modified",
             Self::BadRequest => "Bad Request",
+            Self::Forbidden => "Forbidden",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::RequestTimeout => "Request Timeout",

@@ -10,13 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headlong_media::{FileFacts, Plan, Title, plan};
 use headlong_units::BitRate;
 
+use crate::entry::{FileEntry, Files};
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
-use crate::library::FileEntry;
 use crate::stream::{Ground, PartFile, StreamFiles};
 use crate::title::TitleRecord;
-
-pub(crate) type Files = HashMap<Arc<str>, Arc<FileEntry>>;
 
 /// The library at one moment.
 #[derive(Debug, Default)]
@@ -104,12 +102,10 @@ pub(crate) fn build(
         files: HashMap::with_capacity(located.len()),
         ..Catalogue::default()
     };
-    let devices = &maker.ground.devices;
     let mut facts: HashMap<&str, FileFacts> = HashMap::with_capacity(located.len());
     for (path, file) in located {
-        let beneath = &maker.ground.roots[file.root].path;
         let fact = FileFacts {
-            device: devices.place(file.identity.dev, beneath).device,
+            device: maker.ground.place(file.root, file.identity.dev).device,
             size_bytes: file.identity.size,
         };
         facts.insert(path, fact);
@@ -166,7 +162,7 @@ impl Catalogue {
             let checked_ns = located.get(&file.path).map_or(0, |file| file.checked_ns);
             let entry = match old.files.get(&file.path) {
                 Some(entry) if Arc::ptr_eq(&entry.stream, &stream) => {
-                    entry.checked(checked_ns);
+                    entry.check(checked_ns);
                     Arc::clone(entry)
                 }
                 _ => Arc::new(FileEntry::new(&stream, part, checked_ns)),
@@ -175,9 +171,13 @@ impl Catalogue {
         }
     }
 
-    /// Puts a stream in the place of whatever its files belonged to.
+    /// Puts a stream in the place of whatever its files belonged to. Of those that the catalogue
+    /// has, it is known when they were looked at; the others were at `checked_ns`.
     pub(crate) fn put(&mut self, stream: &Arc<StreamFiles>, checked_ns: u64) {
         for (part, file) in (0u32..).zip(&stream.parts) {
+            let before = self.files.get(&file.path);
+            let before = before.filter(|entry| entry.identity == file.identity);
+            let checked_ns = before.map_or(checked_ns, |entry| entry.checked_ns());
             let entry = FileEntry::new(stream, part, checked_ns);
             self.files.insert(Arc::clone(&file.path), Arc::new(entry));
         }

@@ -9,10 +9,12 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use rustix::fs::{major, minor};
 
+use crate::mounts::{dev_of, mounts};
+use crate::options::LibraryOptions;
 use crate::root::{Root, RootError, open_roots};
 use crate::sysfs::{Disk, disk_below};
 
@@ -50,7 +52,8 @@ impl DeviceInfo {
 /// # Errors
 /// Everything that is wrong with any of the roots.
 pub fn devices_of(roots: &[PathBuf]) -> Result<Vec<DeviceInfo>, Vec<RootError>> {
-    Ok(Devices::of_roots(Path::new("/sys"), &open_roots(roots)?).all())
+    let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
+    Ok(Devices::of_roots(Path::new("/sys"), &roots).all())
 }
 
 /// Where a file system lies.
@@ -77,17 +80,28 @@ struct Table {
 }
 
 impl Devices {
-    pub(crate) fn of_roots(sys: &Path, roots: &[Root]) -> Self {
+    /// The devices of the roots, then those of what is mounted below them. Of a root that is not
+    /// open yet, the table of mounts says where it lies.
+    pub(crate) fn of_roots(sys: &Path, roots: &[Arc<Root>]) -> Self {
         let devices = Self {
             sys: sys.to_path_buf(),
             ..Self::default()
         };
+        let mounts = mounts(&mount_table());
         for root in roots {
-            let place = devices.place(root.dev(), &root.path);
+            let place = match root.place() {
+                Some((_, dev)) => devices.place(dev, &root.path),
+                None => devices.place_without_asking(dev_of(&mounts, &root.path), &root.path),
+            };
             devices.write(|table| {
                 let roots = &mut table.devices[place.device].roots;
                 roots.push(root.path.clone());
             });
+        }
+        for (root, (real, _)) in roots.iter().filter_map(|root| Some((root, root.place()?))) {
+            for mount in mounts.iter().filter(|mount| mount.is_served_below(real)) {
+                devices.place_without_asking(mount.dev, &root.path);
+            }
         }
         devices
     }
@@ -98,13 +112,22 @@ impl Devices {
         if let Some(place) = self.known(st_dev) {
             return place;
         }
-        let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let (disk, start_bytes) = match disk_below(&self.sys, &mountinfo, st_dev) {
+        let space_bytes = rustix::fs::statvfs(beneath)
+            .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
+        self.add(st_dev, beneath, space_bytes)
+    }
+
+    /// The same without asking the file system, which may not answer, how large it is.
+    fn place_without_asking(&self, st_dev: u64, beneath: &Path) -> Place {
+        self.known(st_dev)
+            .unwrap_or_else(|| self.add(st_dev, beneath, 0))
+    }
+
+    fn add(&self, st_dev: u64, beneath: &Path, space_bytes: u64) -> Place {
+        let (disk, start_bytes) = match disk_below(&self.sys, &mount_table(), st_dev) {
             Some((disk, start_bytes)) => (Some(disk), start_bytes),
             None => (None, 0),
         };
-        let space_bytes = rustix::fs::statvfs(beneath)
-            .map_or(0, |space| space.f_blocks.saturating_mul(space.f_frsize));
         self.write(|table| {
             // Somebody else may have met it meanwhile.
             if let Some(place) = table.places.get(&st_dev) {
@@ -138,6 +161,10 @@ impl Devices {
     fn write<T>(&self, f: impl FnOnce(&mut Table) -> T) -> T {
         f(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+fn mount_table() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
 impl Table {
@@ -180,7 +207,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::{Library, LibraryOptions};
+    use crate::library::Library;
     use crate::sysfs::tests::Sys;
     use rustix::fs::makedev;
 
@@ -241,8 +268,10 @@ mod tests {
             fs::write(roots[root].path().join(name), playlist).expect("written");
         }
         let paths = [0, 1].map(|at| roots[at].path().to_path_buf());
-        let library = Library::scan_in(sys.path(), &paths, LibraryOptions::default());
-        (library.expect("the roots are fine"), roots)
+        let library = Library::open_in(sys.path(), &paths, LibraryOptions::default());
+        let library = library.expect("the roots are fine");
+        library.rescan();
+        (library, roots)
     }
 
     #[test]

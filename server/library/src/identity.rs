@@ -5,11 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat};
 
-/// One version of one file.
+/// One version of one file: where it is, how long, and when it was last written.
 ///
-/// The change time is part of it, so that bytes rewritten in place under a kept modification time
-/// are noticed too; a change of mode or a new hard link looks like a new version, which costs a
-/// cache and no more.
+/// A change of owner, mode or the number of links leaves the bytes alone, and so the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Device, as in `st_dev`.
@@ -20,25 +18,43 @@ pub struct Identity {
     pub size: u64,
     /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// Change time, nanoseconds since 1970.
-    pub ctime_ns: i128,
+    /// Whether the next change is sure to have another time: the clock of the file system has moved
+    /// on since this one. Until then, other bytes may come under the same size and time; so a file
+    /// that settles is another version than it was before.
+    pub is_settled: bool,
 }
 
 impl Identity {
+    /// What `stat` says, taken for settled.
     pub(crate) fn of(stat: &Stat) -> Self {
-        let ns = |seconds: i64, part: u64| i128::from(seconds) * 1_000_000_000 + i128::from(part);
         Self {
             dev: stat.st_dev,
             ino: stat.st_ino,
             size: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime_ns: ns(stat.st_mtime, stat.st_mtime_nsec),
-            ctime_ns: ns(stat.st_ctime, stat.st_ctime_nsec),
+            mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            is_settled: true,
+        }
+    }
+
+    /// Settled only if the file was not written within `settle` of now. The clock may be another
+    /// machine's and a little ahead; a time far in the future says nothing.
+    pub(crate) fn settling(self, settle: Duration) -> Self {
+        let age_ns = now_ns().abs_diff(self.mtime_ns);
+        Self {
+            is_settled: age_ns >= settle.as_nanos(),
+            ..self
         }
     }
 
     /// Of an open file.
     pub(crate) fn of_open(file: impl AsFd) -> rustix::io::Result<Self> {
         rustix::fs::fstat(file).map(|stat| Self::of(&stat))
+    }
+
+    /// Whether both are the same bytes of the same file, as far as `stat` can tell.
+    pub fn has_bytes_of(&self, other: &Self) -> bool {
+        let key = |of: &Self| (of.dev, of.ino, of.size, of.mtime_ns);
+        key(self) == key(other)
     }
 
     /// Modification time as the standard library has it.
@@ -56,6 +72,38 @@ impl Identity {
     }
 }
 
+/// A time of `stat` as nanoseconds since 1970.
+pub(crate) fn nanoseconds(seconds: i64, part: u64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(part)
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
+}
+
 pub(crate) fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_settles_once_its_clock_has_moved_on_and_one_from_the_future_is_settled() {
+        let settled = |age_secs: i128| {
+            let written = Identity {
+                dev: 1,
+                ino: 1,
+                size: 1,
+                mtime_ns: now_ns() - age_secs * 1_000_000_000,
+                is_settled: true,
+            };
+            written.settling(Duration::from_secs(20)).is_settled
+        };
+        assert!(settled(3600) && settled(-3600));
+        assert!(!settled(0) && !settled(10) && !settled(-10));
+    }
 }

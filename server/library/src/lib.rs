@@ -10,8 +10,9 @@
 //! stream lies on one device, which is a whole disk; an id is never used twice; a scan reads manifests and directory
 //! entries, and no file of a title is opened before somebody asks for its stream.
 //!
-//! A bottom shell: other shells may use it. It knows no network and no thread of its own beyond
-//! those that scan the roots in parallel; every call may block and belongs on a blocking pool.
+//! It knows no network. What blocks, blocks on one root: [`Library::look`] and
+//! [`Library::scan_root`], to be called on threads kept for that root, and the streams' own calls.
+//! Everything else touches no disk, so no root that hangs holds up another.
 //!
 //! What links do: at a scan, symbolic links are skipped (what they point at inside the root is
 //! found under its own name). On request, a link that ends inside its own root answers with the
@@ -20,16 +21,21 @@
 mod catalogue;
 mod dash;
 mod device;
+mod entry;
 mod hls;
 mod identity;
 mod kind;
 mod library;
+mod look;
 mod manifest;
+mod mounts;
 mod mp4;
+mod options;
 mod places;
 mod raw;
 mod root;
 mod scan;
+mod state;
 mod stream;
 mod sysfs;
 mod title;
@@ -37,10 +43,13 @@ mod walk;
 mod warning;
 
 pub use device::{DeviceInfo, devices_of};
+pub use entry::FileEntry;
 pub use headlong_engine::Extent;
 pub use identity::Identity;
-pub use library::{FileEntry, Library, LibraryOptions, ResolveError};
+pub use library::Library;
+pub use look::{Look, ResolveError};
 pub use mp4::{Mp4Error, Mp4Header, Mp4Track, TrackKind, read_mp4_header};
+pub use options::LibraryOptions;
 pub use places::{FilePlace, Places};
 pub use root::RootError;
 pub use scan::Changes;

@@ -57,7 +57,7 @@ fn read_text(root: &Root, path: &str, identity: Identity) -> Result<String, Stri
         return Err(format!("it is larger than {MANIFEST_BYTES_MAX} bytes"));
     }
     let (file, opened) = root.open_file(path).map_err(|error| error.to_string())?;
-    if opened != identity {
+    if !opened.has_bytes_of(&identity) {
         return Err("it changed while it was read".to_string());
     }
     let mut text = String::new();

@@ -7,8 +7,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{Access, AtFlags, Mode, OFlags, ResolveFlags, Stat, accessat};
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -68,11 +71,18 @@ pub enum RootError {
     },
 }
 
-/// One root, held open.
+/// One root.
 #[derive(Debug)]
 pub(crate) struct Root {
     /// As given, for people.
     pub(crate) path: PathBuf,
+    /// Empty as long as its disk has not answered.
+    opened: OnceLock<Opened>,
+}
+
+/// A root, held open.
+#[derive(Debug)]
+struct Opened {
     canonical: PathBuf,
     fd: OwnedFd,
     identity: (u64, u64),
@@ -93,16 +103,33 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_MAGICLINKS);
 
-/// Opens all roots, or says what is wrong with each.
-pub(crate) fn open_roots(paths: &[PathBuf]) -> Result<Vec<Root>, Vec<RootError>> {
-    let (mut roots, mut errors): (Vec<Root>, Vec<RootError>) = (Vec::new(), Vec::new());
-    for path in paths {
-        match Root::open(path) {
-            Ok(root) => match roots.iter().find_map(|other| root.overlap(other)) {
-                Some(error) => errors.push(error),
-                None => roots.push(root),
-            },
-            Err(error) => errors.push(error),
+/// Opens all roots side by side, or says what is wrong with each. One whose disk fails or does not
+/// answer in time is not wrong: it is opened when it is asked next.
+pub(crate) fn open_roots(
+    paths: &[PathBuf],
+    timeout: Duration,
+) -> Result<Vec<Arc<Root>>, Vec<RootError>> {
+    let deadline = Instant::now() + timeout;
+    let opening: Vec<_> = paths.iter().map(|path| open_aside(path)).collect();
+    let (mut roots, mut errors): (Vec<Arc<Root>>, Vec<RootError>) = (Vec::new(), Vec::new());
+    for (root, opened) in opening {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let ill = |reason: &str| {
+            let root = root.path.display();
+            tracing::error!(%root, reason, "a root is not there yet; it is served when it is");
+        };
+        match opened.recv_timeout(left) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) if error.is_of_the_disk() => ill(&error.to_string()),
+            Ok(Err(error)) => {
+                errors.push(error);
+                continue;
+            }
+            Err(_) => ill("its disk did not answer in time"),
+        }
+        match roots.iter().find_map(|other| root.overlap(other)) {
+            Some(error) => errors.push(error),
+            None => roots.push(root),
         }
     }
     if paths.is_empty() {
@@ -115,68 +142,103 @@ pub(crate) fn open_roots(paths: &[PathBuf]) -> Result<Vec<Root>, Vec<RootError>>
     }
 }
 
+/// Opens a root on a thread of its own, which may hang for ever.
+fn open_aside(path: &Path) -> (Arc<Root>, Receiver<Result<(), RootError>>) {
+    let root = Arc::new(Root {
+        path: path.to_path_buf(),
+        opened: OnceLock::new(),
+    });
+    let (say, opened) = sync_channel(1);
+    let on_thread = Arc::clone(&root);
+    let open = move || {
+        // Nobody may listen any more.
+        let _ = say.send(on_thread.open());
+    };
+    let thread = std::thread::Builder::new().name("open-root".to_owned());
+    if thread.spawn(open.clone()).is_err() {
+        open();
+    }
+    (root, opened)
+}
+
+impl RootError {
+    /// Whether the disk failed, which says nothing about the configuration.
+    fn is_of_the_disk(&self) -> bool {
+        let Self::Unreadable { source, .. } = self else {
+            return false;
+        };
+        let ill = [
+            Errno::IO,
+            Errno::STALE,
+            Errno::NODEV,
+            Errno::NXIO,
+            Errno::NOTCONN,
+            Errno::TIMEDOUT,
+            Errno::HOSTDOWN,
+            Errno::REMOTEIO,
+            Errno::SHUTDOWN,
+            Errno::UCLEAN,
+        ];
+        ill.iter()
+            .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+    }
+}
+
 impl Root {
-    fn open(path: &Path) -> Result<Self, RootError> {
-        let path = path.to_path_buf();
-        let wrong = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => RootError::Missing { path: path.clone() },
-            io::ErrorKind::NotADirectory => RootError::NotADirectory { path: path.clone() },
-            _ => RootError::Unreadable {
-                path: path.clone(),
-                source,
-            },
-        };
-        let canonical = path.canonicalize().map_err(wrong)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = rustix::fs::open(&canonical, flags, Mode::empty());
-        let fd = open.map_err(|errno| wrong(errno.into()))?;
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| wrong(errno.into()))?;
-        let root = Self {
-            identity: (stat.st_dev, stat.st_ino),
-            path: path.clone(),
-            canonical,
-            fd,
-        };
-        match root.openat2(".", OFlags::PATH) {
-            Ok(_) => Ok(root),
-            Err(errno @ (Errno::NOSYS | Errno::PERM)) => Err(RootError::NoOpenat2 {
-                path,
-                source: errno.into(),
-            }),
-            // Readable, but not to be entered.
-            Err(errno) => Err(wrong(errno.into())),
+    /// Opens it, unless it is open.
+    fn open(&self) -> Result<(), RootError> {
+        if self.opened.get().is_none() {
+            // Two threads may get here; either's is good.
+            let _ = self.opened.set(Opened::new(&self.path)?);
         }
+        Ok(())
+    }
+
+    /// Opens it if need be.
+    fn opened(&self) -> rustix::io::Result<&Opened> {
+        self.open().map_err(|_| Errno::IO)?;
+        self.opened.get().ok_or(Errno::IO)
     }
 
     fn overlap(&self, other: &Self) -> Option<RootError> {
+        let (ours, theirs) = (self.opened.get()?, other.opened.get()?);
         let (path, earlier) = (self.path.clone(), other.path.clone());
-        if self.identity == other.identity {
+        if ours.identity == theirs.identity {
             return Some(RootError::Duplicate {
                 path,
                 other: earlier,
             });
         }
-        if self.canonical.starts_with(&other.canonical) {
+        if ours.canonical.starts_with(&theirs.canonical) {
             return Some(RootError::Nested {
                 path,
                 other: earlier,
             });
         }
-        let around = other.canonical.starts_with(&self.canonical);
+        let around = theirs.canonical.starts_with(&ours.canonical);
         around.then_some(RootError::Nested {
             path: earlier,
             other: path,
         })
     }
 
-    /// `st_dev` of the root itself.
-    pub(crate) fn dev(&self) -> u64 {
-        self.identity.0
+    /// Its real path and its `st_dev`, if it was opened.
+    pub(crate) fn place(&self) -> Option<(&Path, u64)> {
+        let opened = self.opened.get()?;
+        Some((&opened.canonical, opened.identity.0))
     }
 
     fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let flags = flags | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), BENEATH)
+        self.opened()?.openat2(path, flags)
+    }
+
+    /// Whether this user may read the file at `path`. What cannot be asked may be.
+    pub(crate) fn is_readable(&self, path: &str) -> bool {
+        let Ok(opened) = self.opened() else {
+            return true;
+        };
+        let asked = accessat(&opened.fd, path, Access::READ_OK, AtFlags::EACCESS);
+        !matches!(asked, Err(Errno::ACCESS | Errno::PERM))
     }
 
     /// What lies at `path`, without opening it for reading.
@@ -211,11 +273,49 @@ impl Root {
 
     /// Where a path that goes through links ends, if that is inside this root.
     pub(crate) fn real_path(&self, path: &str) -> Option<String> {
-        let real = self.canonical.join(path).canonicalize().ok()?;
-        let inside = real.strip_prefix(&self.canonical).ok()?;
+        let canonical = &self.opened().ok()?.canonical;
+        let real = canonical.join(path).canonicalize().ok()?;
+        let inside = real.strip_prefix(canonical).ok()?;
         inside
             .to_str()
             .filter(|path| !path.is_empty())
             .map(String::from)
+    }
+}
+
+impl Opened {
+    fn new(path: &Path) -> Result<Self, RootError> {
+        let wrong = |source: io::Error| {
+            let path = path.to_path_buf();
+            match source.kind() {
+                io::ErrorKind::NotFound => RootError::Missing { path },
+                io::ErrorKind::NotADirectory => RootError::NotADirectory { path },
+                _ => RootError::Unreadable { path, source },
+            }
+        };
+        let canonical = path.canonicalize().map_err(wrong)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = rustix::fs::open(&canonical, flags, Mode::empty());
+        let fd = open.map_err(|errno| wrong(errno.into()))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| wrong(errno.into()))?;
+        let opened = Self {
+            identity: (stat.st_dev, stat.st_ino),
+            canonical,
+            fd,
+        };
+        match opened.openat2(".", OFlags::PATH) {
+            Ok(_) => Ok(opened),
+            Err(errno @ (Errno::NOSYS | Errno::PERM)) => Err(RootError::NoOpenat2 {
+                path: path.to_path_buf(),
+                source: errno.into(),
+            }),
+            // Readable, but not to be entered.
+            Err(errno) => Err(wrong(errno.into())),
+        }
+    }
+
+    fn openat2(&self, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), BENEATH)
     }
 }

@@ -1,19 +1,20 @@
-//! A scan of all roots, and what it changes.
+//! A scan of a root, and what it changes.
 //!
-//! The one idea: the walk takes its time and holds no lock that a reader needs; the new catalogue
-//! is built beside the old one and takes its place at once. If the walk finds what the last one found,
-//! the old one stays.
+//! The one idea: the walk takes its time and holds no lock that a reader or another root needs; the
+//! new catalogue is built beside the old one, from what this root holds and what the old one has
+//! of the others, and takes its place at once. If the walk finds what the last one found, the old
+//! one stays.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::catalogue::{Catalogue, Located, build};
 use crate::identity::{Identity, is_regular};
-use crate::library::{Inner, lock};
 use crate::manifest::{Manifests, titles};
-use crate::walk::{Before, Counts, Listing, Listings, RootScan, walk};
+use crate::state::{LastFound, LastWalk, State, lock};
+use crate::walk::{Before, Counts, Listing, RootScan, walk};
 use crate::warning::Warning;
 
 /// Most warnings kept of one scan.
@@ -42,44 +43,66 @@ pub struct Changes {
     pub warnings: Vec<Warning>,
 }
 
-/// What is kept of a scan for the next one.
-#[derive(Debug, Default)]
-pub(crate) struct LastScan {
-    pub(crate) manifests: Manifests,
-    pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
-    pub(crate) counts: Counts,
-    /// By root.
-    listings: Vec<Listings>,
-    /// When everything was looked at.
-    whole_at: Option<Instant>,
-}
+impl State {
+    /// Walks a root and puts what it holds in the place of what was known of it; does not look at
+    /// files in directories that are as they were, but for everything now and then.
+    pub(crate) fn scan_root(&self, root: usize) -> Changes {
+        let mut last = lock(&self.walks[root]);
+        let walked = self.walk(root, false, &mut last);
+        self.merge(root, walked, &mut last)
+    }
 
-impl Inner {
-    /// Walks all roots and puts what they hold in the place of what was known.
-    pub(crate) fn rescan(&self, last: &mut LastScan) -> Changes {
-        let now = Instant::now();
-        last.listings.clear();
-        let changes = self.look(last);
-        last.whole_at = Some(now);
+    /// Walks all roots side by side, then takes in what they hold, in their order.
+    pub(crate) fn scan_all(&self, whole: bool) -> Changes {
+        let mut lasts: Vec<_> = self.walks.iter().map(lock).collect();
+        let walked: Vec<Walked> = std::thread::scope(|scope| {
+            let start = |(root, last): (usize, _)| {
+                let last: &mut LastWalk = last;
+                scope.spawn(move || self.walk(root, whole, last))
+            };
+            let lasts = lasts.iter_mut().map(|last| &mut **last);
+            let threads: Vec<_> = lasts.enumerate().map(start).collect();
+            let finish = |thread: std::thread::ScopedJoinHandle<'_, Walked>| {
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            threads.into_iter().map(finish).collect()
+        });
+        let mut changes = Changes::default();
+        for (root, (walked, last)) in walked.into_iter().zip(&mut lasts).enumerate() {
+            changes.add(self.merge(root, walked, last));
+        }
         changes
     }
 
-    /// The same, but for files in directories that are as they were; everything now and then.
-    pub(crate) fn refresh(&self, last: &mut LastScan) -> Changes {
-        match last.whole_at {
-            Some(at) if at.elapsed() < WHOLE_INTERVAL => self.look(last),
-            _ => self.rescan(last),
+    fn walk(&self, root: usize, whole: bool, last: &mut LastWalk) -> Walked {
+        let (began, began_ns) = (Instant::now(), self.now_ns());
+        let is_due = last
+            .whole_at
+            .is_none_or(|at| at.elapsed() >= WHOLE_INTERVAL);
+        let whole = whole || is_due;
+        let before = Before {
+            manifests: &last.manifests,
+            listings: &last.listings,
+            whole,
+            settle: self.options.settle,
+            settle_file: self.options.settle_file,
+        };
+        let scan = walk(&self.roots()[root], before);
+        if whole {
+            last.whole_at = Some(began);
         }
+        Walked { scan, began_ns }
     }
 
-    fn look(&self, last: &mut LastScan) -> Changes {
-        let began_ns = self.now_ns();
-        let mut scans = self.walk_all(last);
-        last.listings = scans
-            .iter_mut()
-            .map(|scan| std::mem::take(&mut scan.listings))
-            .collect();
-        if !self.is_changed(&scans) {
+    /// Takes in what a walk found. Whatever of it needs the disk is asked before any lock is taken.
+    fn merge(&self, root: usize, walked: Walked, last: &mut LastWalk) -> Changes {
+        let Walked { mut scan, began_ns } = walked;
+        last.listings = std::mem::take(&mut scan.listings);
+        let losses = self.losses.load(Ordering::Relaxed);
+        let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
+        if !is_asked_for && !self.is_changed(root, &scan) {
             let gone_streams = std::mem::take(&mut *lock(&self.writer));
             return Changes {
                 gone_streams,
@@ -87,82 +110,104 @@ impl Inner {
             };
         }
         let mut found = Found::default();
-        for (root, scan) in scans.into_iter().enumerate() {
-            for listing in &scan.unchanged {
-                found.locate(self.unchanged(root, listing, began_ns));
-            }
-            found.add(root, scan, began_ns);
+        for listing in &scan.unchanged {
+            found.locate(self.unchanged(root, listing, began_ns));
         }
-        let (titles, odd) = titles(&found.manifests);
+        found.add(root, scan, began_ns);
+        let devs: HashSet<u64> = found
+            .located
+            .values()
+            .map(|file| file.identity.dev)
+            .collect();
+        for dev in devs {
+            self.maker.ground.place(root, dev);
+        }
+        let mut all_found = lock(&self.found);
+        let (changes, odd) = self.exchange(root, &mut found, began_ns, &all_found);
+        if self.roots().len() > 1 && changes.removed + changes.changed > 0 {
+            self.note_losses();
+            last.losses += 1;
+        }
         found.warnings.extend(odd);
+        let manifests = Arc::new(std::mem::take(&mut found.manifests));
+        last.manifests = Arc::clone(&manifests);
+        all_found[root].manifests = manifests;
+        self.keep_warnings(found, &mut all_found[root], changes)
+    }
+
+    /// Puts a new catalogue in the place of the old one.
+    fn exchange(
+        &self,
+        root: usize,
+        found: &mut Found,
+        began_ns: u64,
+        all_found: &[LastFound],
+    ) -> (Changes, Vec<Warning>) {
         let mut changes = Changes::default();
         let mut gone = lock(&self.writer);
-        let new = self.read(|old| {
-            // What was looked at since the walk began is known better than the walk knows it.
+        let (new, odd) = self.read(|old| {
             for (path, entry) in &old.files {
-                let checked_ns = entry.checked_ns.load(Ordering::Relaxed);
-                if checked_ns > began_ns {
-                    let (root, identity) = (entry.root, entry.identity);
+                let is_hidden = |file: &Located| file.root < entry.root;
+                let is_kept = match entry.root == root {
+                    // What was looked at since the walk began is known better than the walk knows it.
+                    true => entry.checked_ns() > began_ns,
+                    false => !found.located.get(path).is_some_and(is_hidden),
+                };
+                if is_kept {
                     let located = Located {
-                        root,
-                        identity,
-                        checked_ns,
+                        root: entry.root,
+                        identity: entry.identity,
+                        checked_ns: entry.checked_ns(),
                     };
                     found.located.insert(Arc::clone(path), located);
                 }
             }
+            let of_root = |index: usize| match index == root {
+                true => &found.manifests,
+                false => &*all_found[index].manifests,
+            };
+            let is_of = |index: usize, path: &Arc<str>| {
+                let file = found.located.get(path);
+                file.is_some_and(|file| file.root == index)
+            };
+            let mut manifests: Manifests = BTreeMap::new();
+            for index in 0..all_found.len() {
+                let here = of_root(index).iter();
+                let here = here.filter(|(path, _)| is_of(index, path));
+                manifests
+                    .extend(here.map(|(path, manifest)| (Arc::clone(path), Arc::clone(manifest))));
+            }
+            let (titles, odd) = titles(&manifests);
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
-            new
+            (new, odd)
         });
         changes.gone_streams.append(&mut gone);
         // The old one is taken apart outside the lock.
         let old = self.write(|catalogue| std::mem::replace(catalogue, new));
         drop(gone);
         drop(old);
-        self.keep_warnings(found, last, &mut changes);
-        changes
+        // Odd things about another root's titles were said when that was scanned.
+        let odd = odd.into_iter().filter(|warning| {
+            let file = found.located.get(warning.path.as_str());
+            file.is_none_or(|file| file.root == root)
+        });
+        (changes, odd.collect())
     }
 
-    /// Walks the roots side by side: they may lie on different disks.
-    fn walk_all(&self, last: &LastScan) -> Vec<RootScan> {
-        let before = |root: usize| Before {
-            manifests: &last.manifests,
-            listings: last.listings.get(root),
-            settle: self.options.settle,
-        };
-        if let [only] = self.roots() {
-            return vec![walk(only, before(0))];
-        }
-        std::thread::scope(|scope| {
-            let start = |(index, root)| {
-                let before = before(index);
-                scope.spawn(move || walk(root, before))
-            };
-            let threads: Vec<_> = self.roots().iter().enumerate().map(start).collect();
-            let finish = |thread: std::thread::ScopedJoinHandle<'_, RootScan>| {
-                thread
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            threads.into_iter().map(finish).collect()
-        })
-    }
-
-    /// Whether the roots hold anything that the catalogue does not have just so.
-    fn is_changed(&self, scans: &[RootScan]) -> bool {
-        let is_new =
-            |catalogue: &Catalogue, root: usize, (path, identity): &(Arc<str>, Identity)| {
-                let entry = catalogue.files.get(path);
-                entry.is_none_or(|entry| entry.root == root && entry.identity != *identity)
-            };
-        let has_new = |(root, scan): (usize, &RootScan)| {
-            let mut some = scan.files.chunks(FILES_PER_LOCK);
-            some.any(|files| {
-                self.read(|catalogue| files.iter().any(|file| is_new(catalogue, root, file)))
+    /// Whether a root holds anything that the catalogue does not have just so.
+    fn is_changed(&self, root: usize, scan: &RootScan) -> bool {
+        let is_new = |catalogue: &Catalogue, (path, identity): &(Arc<str>, Identity)| {
+            let entry = catalogue.files.get(path);
+            entry.is_none_or(|entry| {
+                entry.root > root || (entry.root == root && entry.identity != *identity)
             })
         };
-        scans.iter().any(|scan| scan.is_changed) || scans.iter().enumerate().any(has_new)
+        let mut some = scan.files.chunks(FILES_PER_LOCK);
+        scan.is_changed
+            || some.any(|files| {
+                self.read(|catalogue| files.iter().any(|file| is_new(catalogue, file)))
+            })
     }
 
     /// The files of a directory that is as it was: as they are known, or as they are if they are not.
@@ -172,7 +217,7 @@ impl Inner {
                 .files
                 .get(path)
                 .filter(|entry| entry.root == root)?;
-            Some((entry.identity, entry.checked_ns.load(Ordering::Relaxed)))
+            Some((entry.identity, entry.checked_ns()))
         };
         let mut files = Vec::with_capacity(listing.files.len());
         for some in listing.files.chunks(FILES_PER_LOCK) {
@@ -185,7 +230,8 @@ impl Inner {
         let look = |path: &str| {
             let stat = self.roots()[root].stat(path).ok();
             let stat = stat.filter(is_regular)?;
-            Some((Identity::of(&stat), now_ns))
+            let identity = Identity::of(&stat).settling(self.options.settle_file);
+            Some((identity, now_ns))
         };
         let located = files.into_iter().filter_map(|(path, known)| {
             let (identity, checked_ns) = known.or_else(|| look(path))?;
@@ -200,7 +246,12 @@ impl Inner {
     }
 
     /// Says what is odd that was not odd before, and remembers it all.
-    fn keep_warnings(&self, mut found: Found, last: &mut LastScan, changes: &mut Changes) {
+    fn keep_warnings(
+        &self,
+        mut found: Found,
+        last: &mut LastFound,
+        mut changes: Changes,
+    ) -> Changes {
         if found.counts.not_utf8 > 0 {
             let count = found.counts.not_utf8;
             let reason = format!(
@@ -218,21 +269,26 @@ impl Inner {
         let before: HashSet<_> = last.warnings.iter().collect();
         let new = warnings.iter().filter(|warning| !before.contains(warning));
         changes.warnings = new.map(|(warning, _)| warning.clone()).collect();
-        changes.warnings.iter().for_each(Warning::log);
+        Warning::log_all(&changes.warnings);
         self.read(|catalogue| {
-            let broken = |warning: &Warning| {
+            self.maker.ground.late_warnings.retain(|warning| {
                 let entry = catalogue.files.get(warning.path.as_str());
                 entry.is_some_and(|entry| entry.stream.is_header_broken())
-            };
-            lock(&self.maker.ground.late_warnings).retain(broken);
+            });
         });
-        last.manifests = found.manifests;
         last.warnings = warnings;
         last.counts = found.counts;
+        changes
     }
 }
 
-/// What all roots hold together.
+/// A walk, and when it began.
+struct Walked {
+    scan: RootScan,
+    began_ns: u64,
+}
+
+/// What a root holds; then what all roots hold together.
 #[derive(Default)]
 struct Found {
     located: HashMap<Arc<str>, Located>,
@@ -274,6 +330,14 @@ impl Found {
 }
 
 impl Changes {
+    fn add(&mut self, other: Self) {
+        self.gone_streams.extend(other.gone_streams);
+        self.added += other.added;
+        self.removed += other.removed;
+        self.changed += other.changed;
+        self.warnings.extend(other.warnings);
+    }
+
     fn compare(&mut self, old: &Catalogue, new: &Catalogue) {
         for (path, entry) in &new.files {
             match old.files.get(path) {

@@ -5,30 +5,41 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
 use headlong_units::BitRate;
 use thiserror::Error;
 
-use crate::device::Devices;
+use crate::device::{Devices, Place};
 use crate::identity::Identity;
 use crate::kind::{FileKind, file_kind};
 use crate::mp4::{Mp4Header, read_mp4_header};
 use crate::raw;
 use crate::root::Root;
-use crate::warning::Warning;
-
-/// Most warnings kept of headers that turned out broken when their file was first asked for.
-const LATE_WARNINGS_MAX: usize = 1000;
+use crate::warning::{LateWarnings, Warning};
 
 /// What all streams stand on.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    pub(crate) roots: Vec<Root>,
+    pub(crate) roots: Vec<Arc<Root>>,
     pub(crate) devices: Devices,
-    /// What was found odd between scans.
-    pub(crate) late_warnings: Mutex<Vec<Warning>>,
+    pub(crate) late_warnings: LateWarnings,
+}
+
+impl Ground {
+    pub(crate) fn new(devices: Devices, roots: Vec<Arc<Root>>) -> Self {
+        Self {
+            roots,
+            devices,
+            late_warnings: LateWarnings::default(),
+        }
+    }
+
+    /// Where a file system below a root lies. May block if it is met for the first time.
+    pub(crate) fn place(&self, root: usize, st_dev: u64) -> Place {
+        self.devices.place(st_dev, &self.roots[root].path)
+    }
 }
 
 /// The error inside the `io::Error` of [`StreamFiles::open`] when the file on disk is another
@@ -180,12 +191,7 @@ impl StreamFiles {
             Err(error) => {
                 let reason = format!("{error}; it is served as a plain file");
                 let warning = Warning::new(&only.path, reason);
-                warning.log();
-                let late = self.ground.late_warnings.lock();
-                let mut late = late.unwrap_or_else(PoisonError::into_inner);
-                if late.len() < LATE_WARNINGS_MAX {
-                    late.push(warning);
-                }
+                self.ground.late_warnings.push(warning);
                 None
             }
         }
@@ -208,17 +214,19 @@ impl StreamFiles {
             io::Error::new(io::ErrorKind::StaleNetworkFileHandle, Changed { path })
         };
         match self.ground.roots[file.root].open_file(&file.path) {
-            Ok((opened, identity)) if identity == file.identity => Ok(opened),
+            Ok((opened, identity)) if identity.has_bytes_of(&file.identity) => Ok(opened),
             Ok(_) => Err(changed()),
             Err(error) if is_gone(&error) => Err(changed()),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether an open file is still the version of part `part`, by `fstat`.
+    /// Whether an open file still has the bytes of part `part`, by `fstat`: wherever its name went.
     pub fn unchanged(&self, part: u32, file: &File) -> bool {
-        let known = self.parts.get(part as usize).map(|part| part.identity);
-        known.is_some() && known == Identity::of_open(file).ok()
+        let known = self.parts.get(part as usize);
+        known
+            .zip(Identity::of_open(file).ok())
+            .is_some_and(|(known, now)| now.has_bytes_of(&known.identity))
     }
 
     /// Bytes of all parts.

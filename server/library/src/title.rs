@@ -6,7 +6,7 @@ use headlong_media::{Kind, Media, Title, bit_rate, encode_path};
 use headlong_units::Duration;
 use serde::Serialize;
 
-use crate::catalogue::Files;
+use crate::entry::Files;
 use crate::kind::{FileKind, IMAGES, file_kind, split_name};
 use crate::stream::StreamFiles;
 

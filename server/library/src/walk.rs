@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, Dir, FileType, statat};
+use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
 use rustix::io::Errno;
 
-use crate::identity::{Identity, is_regular};
+use crate::identity::{Identity, is_regular, nanoseconds, now_ns};
 use crate::kind::{FileKind, file_kind};
 use crate::manifest::{Manifest, Manifests};
 use crate::root::Root;
@@ -49,11 +49,32 @@ impl Counts {
     }
 }
 
+/// What changes of a directory when names in it do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    dev: u64,
+    ino: u64,
+    mtime_ns: i128,
+    ctime_ns: i128,
+}
+
+impl Times {
+    fn of(directory: &impl AsFd) -> Result<Self, Errno> {
+        let stat = fstat(directory)?;
+        Ok(Self {
+            dev: stat.st_dev,
+            ino: stat.st_ino,
+            mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            ctime_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
+        })
+    }
+}
+
 /// One directory as it was when its names were read.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    identity: Identity,
-    /// Whether whatever came later shows in its identity.
+    times: Times,
+    /// Whether whatever came later shows in its times.
     is_settled: bool,
     /// Files but for manifests.
     pub(crate) files: Vec<Arc<str>>,
@@ -86,10 +107,14 @@ pub(crate) struct RootScan {
 pub(crate) struct Before<'a> {
     /// Manifests; those whose version is here are not read again.
     pub(crate) manifests: &'a Manifests,
-    /// Directories; those that are as they are here are not listed again. None if all are to be.
-    pub(crate) listings: Option<&'a Listings>,
+    /// Directories; those that are as they are here are not listed again.
+    pub(crate) listings: &'a Listings,
+    /// Whether all are listed nevertheless.
+    pub(crate) whole: bool,
     /// See [`crate::LibraryOptions::settle`].
     pub(crate) settle: Duration,
+    /// See [`crate::LibraryOptions::settle_file`].
+    pub(crate) settle_file: Duration,
 }
 
 /// Walks `root`.
@@ -109,13 +134,32 @@ pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
                 }
                 scan.listings.insert(directory, listing);
             }
+            // It went away, or became something else, since it was listed.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => scan.is_changed = true,
             Err(errno) => {
-                scan.is_changed = true;
-                // It went away, or became something else, since it was listed.
-                if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
-                    let reason = format!("it cannot be listed ({errno}); its files are left out");
-                    scan.warnings.push(Warning::new(&directory, reason));
+                let known = before.listings.get(&directory);
+                let kept = known.filter(|_| !is_denied(errno));
+                let files = match kept {
+                    Some(_) => "its files are those of the last time",
+                    None => "its files are left out",
+                };
+                let reason = format!("it cannot be listed ({errno}); {files}");
+                scan.warnings.push(Warning::new(&directory, reason));
+                let Some(kept) = kept else {
+                    scan.is_changed = true;
+                    continue;
+                };
+                // The disk is ill; what is on it is still what it was, as far as anybody knows.
+                file_count += kept.files.len() + kept.manifests.len();
+                scan.counts.add(&kept.counts);
+                pending.extend(kept.below.iter().map(|path| (path.clone(), depth + 1)));
+                for path in &kept.manifests {
+                    if let Some(manifest) = before.manifests.get(path) {
+                        scan.files.push((Arc::clone(path), manifest.identity));
+                    }
                 }
+                scan.unchanged.push(Arc::clone(kept));
+                scan.listings.insert(directory, Arc::clone(kept));
             }
         }
         if file_count > FILES_MAX {
@@ -127,6 +171,11 @@ pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
     scan.counts.files = file_count as u64;
     read_manifests(root, before.manifests, &mut scan);
     scan
+}
+
+/// Whether an error is about who asks, and not about the disk.
+fn is_denied(errno: Errno) -> bool {
+    matches!(errno, Errno::ACCESS | Errno::PERM)
 }
 
 fn too_deep(path: &str) -> Warning {
@@ -155,41 +204,46 @@ fn list(
     scan: &mut RootScan,
 ) -> Result<Arc<Listing>, Errno> {
     let fd = root.open_directory(directory)?;
-    let identity = Identity::of_open(&fd)?;
-    let known = before.listings.and_then(|listings| listings.get(directory));
-    if let Some(known) = known.filter(|known| known.is_settled && known.identity == identity) {
-        look_again(&fd, &known.manifests, scan);
+    let times = Times::of(&fd)?;
+    let known = before.listings.get(directory);
+    let is_same = |known: &&Arc<Listing>| known.is_settled && known.times == times;
+    if let Some(known) = known.filter(is_same).filter(|_| !before.whole) {
+        look_again(&fd, &known.manifests, before.settle_file, scan);
         scan.unchanged.push(Arc::clone(known));
         return Ok(Arc::clone(known));
     }
     let mut listing = Listing {
-        identity,
-        is_settled: is_settled(identity.ctime_ns, SystemTime::now(), before.settle),
+        times,
+        is_settled: is_settled(times.ctime_ns, now_ns(), before.settle),
         files: Vec::new(),
         manifests: Vec::new(),
         below: Vec::new(),
         counts: Counts::default(),
     };
-    listing.fill(&fd, directory, scan)?;
-    scan.is_changed |= known.is_none_or(|known| !known.has_names_of(&listing));
+    listing.fill(&fd, directory, before.settle_file, scan)?;
+    scan.is_changed |= before.whole || known.is_none_or(|known| !known.has_names_of(&listing));
     Ok(Arc::new(listing))
 }
 
 /// Whether a change at `now` or later shows in a time of change: clocks of file systems tick, some
 /// every two seconds, and may not be ours.
-fn is_settled(ctime_ns: i128, now: SystemTime, settle: Duration) -> bool {
-    let now = now.duration_since(SystemTime::UNIX_EPOCH);
-    let now_ns = now.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
+fn is_settled(ctime_ns: i128, now_ns: i128, settle: Duration) -> bool {
     now_ns - ctime_ns >= i128::try_from(settle.as_nanos()).unwrap_or(i128::MAX)
 }
 
 /// Looks at manifests in a directory that is as it was: they may have been written anew in their place.
-fn look_again(directory: &impl AsFd, manifests: &[Arc<str>], scan: &mut RootScan) {
+fn look_again(
+    directory: &impl AsFd,
+    manifests: &[Arc<str>],
+    settle_file: Duration,
+    scan: &mut RootScan,
+) {
     for path in manifests {
         let name = path.rsplit('/').next().unwrap_or_default();
         match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if is_regular(&stat) => {
-                scan.files.push((Arc::clone(path), Identity::of(&stat)));
+                let identity = Identity::of(&stat).settling(settle_file);
+                scan.files.push((Arc::clone(path), identity));
             }
             _ => scan.is_changed = true,
         }
@@ -206,7 +260,13 @@ impl Listing {
     ///
     /// The entries are looked up in the order of their inodes, not of the directory's hash: on a
     /// cold hard disk that is the difference between one sweep and a seek for each.
-    fn fill(&mut self, fd: &impl AsFd, directory: &str, scan: &mut RootScan) -> Result<(), Errno> {
+    fn fill(
+        &mut self,
+        fd: &impl AsFd,
+        directory: &str,
+        settle_file: Duration,
+        scan: &mut RootScan,
+    ) -> Result<(), Errno> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(fd)? {
             let entry = entry?;
@@ -232,7 +292,9 @@ impl Listing {
             };
             match kind {
                 FileType::Directory => self.below.push(path),
-                FileType::RegularFile | FileType::Unknown => self.take_in(fd, name, path, scan),
+                FileType::RegularFile | FileType::Unknown => {
+                    self.take_in(fd, name, path, settle_file, scan);
+                }
                 FileType::Symlink => self.counts.links += 1,
                 _ => self.counts.special += 1,
             }
@@ -241,7 +303,14 @@ impl Listing {
     }
 
     /// Looks at one entry that is a file, or of which the directory does not say what it is.
-    fn take_in(&mut self, directory: &impl AsFd, name: &CStr, path: String, scan: &mut RootScan) {
+    fn take_in(
+        &mut self,
+        directory: &impl AsFd,
+        name: &CStr,
+        path: String,
+        settle_file: Duration,
+        scan: &mut RootScan,
+    ) {
         // It may have gone since it was listed; then it is simply not there.
         let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
             return;
@@ -255,7 +324,8 @@ impl Listing {
                     true => self.manifests.push(Arc::clone(&path)),
                     false => self.files.push(Arc::clone(&path)),
                 }
-                scan.files.push((path, Identity::of(&stat)));
+                let identity = Identity::of(&stat).settling(settle_file);
+                scan.files.push((path, identity));
             }
             _ => self.counts.special += 1,
         }
@@ -272,9 +342,9 @@ mod tests {
 
     #[test]
     fn a_directory_is_believed_once_a_tick_of_its_clock_has_passed_since_its_change() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
+        let second = 1_000_000_000;
         let settled =
-            |ctime_secs: i128| is_settled(ctime_secs * 1_000_000_000, now, Duration::from_secs(2));
+            |ctime: i128| is_settled(ctime * second, 100 * second, Duration::from_secs(2));
         assert!(settled(98) && settled(-5));
         assert!(!settled(99) && !settled(100));
         // The clock of a server elsewhere may be ahead.

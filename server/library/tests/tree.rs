@@ -61,6 +61,12 @@ fn several_roots_are_one_tree_and_the_first_wins() {
     fs::remove_file(first.at("both.mp4")).expect("deleted");
     assert_eq!(resolve(&library, "both.mp4").root, 1);
     first.write("a/y.mp4", "now here");
+    assert_eq!(
+        resolve(&library, "a/y.mp4").root,
+        1,
+        "only its own disk is asked"
+    );
+    library.refresh();
     assert_eq!(resolve(&library, "a/y.mp4").root, 0);
     assert_eq!(library.titles().len(), 3);
 }
@@ -269,7 +275,7 @@ fn twenty_thousand_files_are_scanned_and_kept_at_the_next_scan() {
     for directory in 0..100 {
         fs::create_dir(tree.at(&format!("d{directory}"))).expect("created");
         for file in 0..200 {
-            fs::write(tree.at(&format!("d{directory}/{file}.ts")), "x").expect("written");
+            tree.write(&format!("d{directory}/{file}.ts"), "x");
         }
     }
     let library = tree.scan();

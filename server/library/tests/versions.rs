@@ -4,9 +4,10 @@ mod common;
 
 use std::fs;
 use std::io::Read;
+use std::time::Duration;
 
 use common::{Tree, fixture, resolve};
-use headlong_library::{Library, ResolveError, is_changed};
+use headlong_library::{Library, LibraryOptions, ResolveError, is_changed};
 
 fn chunked() -> Tree {
     let tree = Tree::new();
@@ -54,22 +55,47 @@ fn a_file_truncated_under_a_reader_is_noticed() {
 }
 
 #[test]
-fn bytes_rewritten_under_the_same_size_and_time_are_noticed() {
+fn a_link_a_mode_and_a_new_name_leave_the_version_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
     let tree = Tree::new();
     tree.write("film.mp4", "one");
     let library = tree.scan();
     let old = resolve(&library, "film.mp4");
-    // The file system's clock ticks some milliseconds apart.
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    tree.write("film.mp4", "two");
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .open(tree.at("film.mp4"))
-        .expect("writable");
-    file.set_modified(old.mtime).expect("its old time");
-    let new = resolve(&library, "film.mp4");
-    assert_eq!((new.size, new.mtime), (old.size, old.mtime));
-    assert_ne!(new.stream.id, old.stream.id);
+    let file = old.stream.open(0).expect("it is there");
+    fs::hard_link(tree.at("film.mp4"), tree.at("snapshot")).expect("linked");
+    let mode = fs::Permissions::from_mode(0o640);
+    fs::set_permissions(tree.at("film.mp4"), mode).expect("changed");
+    assert_eq!(resolve(&library, "film.mp4").stream.id, old.stream.id);
+    assert_eq!(library.rescan().changed, 0);
+    // Whoever has it open goes on.
+    fs::rename(tree.at("film.mp4"), tree.at("other.mp4")).expect("renamed");
+    assert!(old.stream.unchanged(0, &file));
+    fs::remove_file(tree.at("other.mp4")).expect("deleted");
+    assert!(old.stream.unchanged(0, &file));
+}
+
+#[test]
+fn a_file_that_was_just_written_is_another_version_once_its_time_has_settled() {
+    let tree = Tree::new();
+    fs::write(tree.at("film.mp4"), "one").expect("written");
+    let options = LibraryOptions {
+        revalidate: Duration::ZERO,
+        settle_file: Duration::from_secs(1),
+        ..LibraryOptions::default()
+    };
+    let library = Library::scan_with(&[tree.path()], options).expect("scanned");
+    let first = resolve(&library, "film.mp4");
+    assert!(!first.identity.is_settled, "written a moment ago");
+    let settled = loop {
+        let entry = resolve(&library, "film.mp4");
+        if entry.identity.is_settled {
+            break entry;
+        }
+        assert_eq!(entry.stream.id, first.stream.id);
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_ne!(settled.stream.id, first.stream.id);
+    assert!(first.identity.has_bytes_of(&settled.identity));
 }
 
 #[test]
@@ -185,9 +211,9 @@ fn a_changed_manifest_gives_its_files_a_new_order() {
 fn what_was_just_checked_is_believed_for_a_while() {
     let tree = Tree::new();
     tree.write("film.mp4", "one");
-    let options = headlong_library::LibraryOptions {
-        revalidate: std::time::Duration::from_secs(3600),
-        ..headlong_library::LibraryOptions::default()
+    let options = LibraryOptions {
+        revalidate: Duration::from_secs(3600),
+        ..LibraryOptions::default()
     };
     let library = Library::scan_with(&[tree.path()], options).expect("scanned");
     let entry = resolve(&library, "film.mp4");

@@ -4,9 +4,12 @@
 //! is percent-decoded on its own, so an encoded slash never becomes a separator, and dot segments
 //! are recognised after decoding, as browsers do.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Longest path, bytes (PATH_MAX of Linux).
 pub const PATH_BYTES_MAX: usize = 4096;
@@ -72,19 +75,13 @@ pub fn resolve_file(base: &str, reference: &str) -> Result<String, Unresolved> {
 /// The URL path of a file: a leading slash, and everything but unreserved characters and slashes
 /// percent-encoded.
 pub fn encode_path(path: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let mut out = String::with_capacity(path.len() + 1);
-    out.push('/');
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
-    out
+    const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~')
+        .remove(b'/');
+    format!("/{}", utf8_percent_encode(path, ENCODED))
 }
 
 fn has_scheme(reference: &str) -> bool {
@@ -138,20 +135,9 @@ fn join<'a>(segments: impl Iterator<Item = Decoded<'a>>) -> Result<String, Unres
 /// Percent-decodes one segment; a `%` that starts no escape stands for itself, since people put
 /// such names into playlists unescaped.
 fn decode(segment: &str) -> Result<String, Unresolved> {
-    let bytes = segment.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex = |at: usize| bytes.get(at).and_then(|b| char::from(*b).to_digit(16));
-        if let (b'%', Some(high), Some(low)) = (bytes[i], hex(i + 1), hex(i + 2)) {
-            out.push((high * 16 + low) as u8);
-            i += 3;
-        } else {
-            out.push(bytes[i]);
-            i += 1;
-        }
-    }
-    String::from_utf8(out).map_err(|_| Unresolved::Unnameable)
+    let decoded = percent_decode_str(segment).decode_utf8();
+    let decoded = decoded.map_err(|_| Unresolved::Unnameable)?;
+    Ok(decoded.into_owned())
 }
 
 #[cfg(test)]

@@ -5,14 +5,12 @@
 //! only while the device has nothing else to do and is well; a device that is never idle is never
 //! asked.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use headlong_engine::{DeviceState, QueueUse};
-use headlong_library::StreamFiles;
-use tokio::sync::Notify;
-use tokio::task::{JoinSet, spawn_blocking};
+use headlong_library::Library;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::disk::Device;
@@ -27,36 +25,36 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// After each scan, reads the headers that nobody has read, each device for itself. Never ends;
 /// stops where it is when it is dropped.
-pub(crate) async fn read_headers(state: &MediaState, scanned: &Notify) {
-    loop {
-        scanned.notified().await;
-        let mut by_device: BTreeMap<usize, Vec<Arc<StreamFiles>>> = BTreeMap::new();
-        for stream in state.library.unread_headers(HEADERS_PER_SCAN_MAX) {
-            by_device.entry(stream.device).or_default().push(stream);
-        }
-        let mut readers = JoinSet::new();
-        for (index, streams) in by_device {
-            // Those that are mounted below a root later are known after the next start.
-            if let Some(device) = state.devices.get(index) {
-                readers.spawn(read_on(device.clone(), streams));
-            }
-        }
-        while readers.join_next().await.is_some() {}
+pub(crate) async fn read_headers(state: &MediaState, scanned: &watch::Sender<u64>) {
+    let mut readers = JoinSet::new();
+    for (index, device) in state.devices.iter().enumerate() {
+        let (library, device) = (state.library.clone(), device.clone());
+        readers.spawn(read_on(library, index, device, scanned.subscribe()));
     }
+    while readers.join_next().await.is_some() {}
+    std::future::pending::<()>().await;
 }
 
-async fn read_on(device: Device, streams: Vec<Arc<StreamFiles>>) {
-    for stream in streams {
-        loop {
-            let now = device.snapshot().await;
-            if is_idle(now.state, now.queue) {
-                break;
+async fn read_on(
+    library: Library,
+    index: usize,
+    device: Device,
+    mut scanned: watch::Receiver<u64>,
+) {
+    scanned.mark_changed();
+    while scanned.changed().await.is_ok() {
+        for stream in library.unread_headers(index, HEADERS_PER_SCAN_MAX) {
+            loop {
+                let now = device.snapshot().await;
+                if is_idle(now.state, now.queue) {
+                    break;
+                }
+                sleep(BUSY_PAUSE).await;
             }
-            sleep(BUSY_PAUSE).await;
+            // What it finds, or that it finds nothing, stays with the stream.
+            let _ = device.aside(move || drop(stream.header().cloned())).await;
+            sleep(PAUSE).await;
         }
-        // What it finds, or that it finds nothing, stays with the stream.
-        let _ = spawn_blocking(move || drop(stream.header().cloned())).await;
-        sleep(PAUSE).await;
     }
 }
 
@@ -68,7 +66,10 @@ fn is_idle(state: DeviceState, queue: QueueUse) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
     use crate::config::{Config, Flags};
+    use crate::http::Lookups;
     use crate::start;
 
     /// An MP4 file of eight seconds, by its header.
@@ -98,10 +99,19 @@ mod tests {
             ..Flags::default()
         };
         let config = Config::load(None, &flags).expect("it is right");
-        let library = start::scan(&config).expect("a library");
-        let devices = start::devices(&config, &library).expect("devices");
+        let library = start::library(&config).expect("a library");
+        library.rescan();
+        let engines = start::engines(&config, &library.devices()).expect("engines");
+        let devices = start::devices(&config, &library, engines, 64).expect("devices");
+        let lookups = Lookups::start(&library).expect("threads");
         let log = Arc::new(start::open_log(&config).expect("a log"));
-        let state = MediaState::new(library, devices, log, start::http_settings(&config));
+        let state = MediaState::new(
+            library,
+            lookups,
+            devices,
+            log,
+            start::http_settings(&config),
+        );
         assert!(
             state
                 .library
@@ -110,10 +120,9 @@ mod tests {
                 .all(|title| title.duration_s.is_none())
         );
 
-        let scanned = Notify::new();
-        scanned.notify_one();
+        let scanned = watch::Sender::new(0);
         let done = async {
-            while !state.library.unread_headers(1).is_empty() {
+            while !state.library.unread_headers(0, 1).is_empty() {
                 sleep(Duration::from_millis(5)).await;
             }
         };

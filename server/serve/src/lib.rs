@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod config;
+mod descriptors;
 pub mod disk;
 mod headers;
 pub mod http;
@@ -10,8 +11,10 @@ pub mod net;
 mod raw;
 mod reload;
 pub mod run;
+mod run_error;
 mod sizes;
 mod start;
 mod tasks;
+mod thread_pool;
 pub mod time_scale;
 mod view;

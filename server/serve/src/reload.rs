@@ -1,16 +1,18 @@
 //! A reload: the configuration is read again, and what can change while serving changes.
 //!
-//! Whatever is wrong with the new configuration, the old one stays in force as a whole. What a
-//! running server cannot change (addresses, roots, memory, pieces) is named in the log.
+//! Whatever is wrong with the new configuration, the old one stays in force as a whole. The log
+//! says which settings were taken, and which were not and why.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::config::Config;
+use crate::config::{Changes, Config, Mistakes};
 use crate::http::{HttpSettings, MediaState};
 use crate::log::DaemonLog;
 use crate::net::ReloadingCertificates;
-use crate::run::ReadConfig;
 use crate::start;
+
+/// Reads the configuration again, as the start did; errors name file, line, key and remedy.
+pub type ReadConfig = Box<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
 
 /// All that a reload touches.
 pub(crate) struct Reloader {
@@ -18,6 +20,10 @@ pub(crate) struct Reloader {
     pub(crate) read_config: ReadConfig,
     pub(crate) tls: Option<Arc<ReloadingCertificates>>,
     pub(crate) daemon_log: DaemonLog,
+    /// The configuration of the start, which is in force where a restart is needed.
+    pub(crate) started: Config,
+    /// The configuration of the last reload.
+    pub(crate) last: Mutex<Config>,
 }
 
 impl Reloader {
@@ -37,11 +43,6 @@ impl Reloader {
     }
 
     async fn apply(&self, config: &Config) {
-        if let Some(tls) = &self.tls
-            && let Err(error) = tls.reload()
-        {
-            tracing::error!("reload: {error}; the old certificate stays in use");
-        }
         let devices = self.state.library.devices();
         let found = start::names(&devices);
         let engines = match start::engines(config, &devices) {
@@ -54,9 +55,18 @@ impl Reloader {
         for warning in config.warnings(&found) {
             tracing::warn!("reload: {warning}");
         }
+        let mut refused = Vec::new();
+        if let Some(tls) = &self.tls
+            && let Err(error) = tls.reload()
+        {
+            refused.push(format!(
+                "the certificate ({error}); the old one stays in use"
+            ));
+        }
         for (device, engine) in self.state.devices.iter().zip(engines) {
             if let Err(error) = device.reconfigure(engine).await {
-                tracing::error!(device = %device.name(), "reload: {error}; the device goes on as before");
+                let name = device.name();
+                refused.push(format!("device {name} ({error}); it goes on as before"));
             }
         }
         let settings = HttpSettings {
@@ -65,12 +75,26 @@ impl Reloader {
         };
         self.state.reconfigure(settings);
         if let Err(error) = self.daemon_log.set_level(config.log.level.name()) {
-            tracing::error!("reload: {error}");
+            refused.push(format!("log.level ({error})"));
         }
         self.state.log.reopen();
-        tracing::info!(
-            "configuration reloaded; changes of listen, admin, roots, memory, piece, state, io, rescan, \
-             revalidate, time_scale, [limits], [tcp] and of log paths need a restart"
-        );
+        self.say(config, &refused);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = config.clone();
+    }
+
+    fn say(&self, config: &Config, refused: &[String]) {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = Changes::between(&last, config).taken;
+        for setting in &taken {
+            tracing::info!("reload: now {setting}");
+        }
+        for setting in Changes::between(&self.started, config).needs_restart {
+            tracing::warn!("reload: not taken, as it needs a restart: {setting}");
+        }
+        for what in refused {
+            tracing::error!("reload: not taken: {what}");
+        }
+        let (changed, refused) = (taken.len(), refused.len());
+        tracing::info!(changed, refused, "reloaded");
     }
 }

@@ -4,56 +4,27 @@
 //! and everything that was started is stopped in the opposite order. While it runs, signals speak:
 //! HUP reloads, USR1 reopens the logs, TERM and INT drain.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::admin::serve_admin;
-use crate::config::{Admin, Config, Mistakes};
-use crate::disk::StartError;
-use crate::http::{MediaService, MediaState};
-use crate::log::{DaemonLogError, SinkError};
+use crate::config::{Admin, Config};
+use crate::descriptors::{self, Shares};
+use crate::http::{Lookups, MediaService, MediaState};
 use crate::net::{
-    BindError, ConnectionCounters, ListenerContext, ReloadingCertificates, TlsError, bind,
+    BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, bind,
     serve_listener, shutdown, tls_acceptor,
 };
+pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
+pub use crate::run_error::RunError;
 use crate::sizes::Sizes;
 use crate::start;
 use crate::tasks;
 use crate::view;
-
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The settings do not fit the devices that were found.
-    #[error("{0}")]
-    Config(#[from] Mistakes),
-    /// Folders that cannot be served.
-    #[error("{0}")]
-    Roots(String),
-    /// An address is taken or not this machine's.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// A device cannot be started.
-    #[error(transparent)]
-    Device(#[from] StartError),
-    /// Certificate or key cannot be used.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// A log file cannot be opened.
-    #[error(transparent)]
-    Log(#[from] SinkError),
-    /// The daemon's own log cannot be set up.
-    #[error(transparent)]
-    DaemonLog(#[from] DaemonLogError),
-    /// The system gives no threads or no signals.
-    #[error("cannot start: {0}; raise the limits of the process")]
-    System(#[from] std::io::Error),
-}
-
-/// Reads the configuration again, as the start did; errors name file, line, key and remedy.
-pub type ReadConfig = Box<dyn Fn() -> Result<Config, Mistakes> + Send + Sync>;
 
 /// Serves until it is told to stop. `config` is from [`Config::load`], which judged it for this
 /// machine; `read_config`
@@ -66,9 +37,11 @@ pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
+    let flush = daemon_log.clone();
     let result = runtime.block_on(serve(config, read_config, daemon_log));
     // A look-up that hangs in a dead file system must not keep the process alive.
     runtime.shutdown_background();
+    flush.flush();
     result
 }
 
@@ -85,20 +58,30 @@ async fn serve(
         }
     };
     let acceptor = tls.clone().map(tls_acceptor).transpose()?;
+    let library = start::library(&config)?;
+    let engines = start::engines(&config, &library.devices())?;
     let listeners = bind_all(&config)?;
     let admin_listener = match config.admin {
         Admin::Off => None,
         Admin::Address(address) => Some(bind(address)?),
     };
     let log = Arc::new(start::open_log(&config)?);
-    let library = start::scan(&config)?;
-    let devices = start::devices(&config, &library)?;
+    let wanted = Shares {
+        connections_max: config.limits.connections_max as usize,
+        open_files_max: config.open_files_max as usize,
+    };
+    let shares = descriptors::share_out(descriptors::raise_limit(), wanted, engines.len());
+    let devices = start::devices(&config, &library, engines, shares.open_files_max)?;
+    let lookups = Lookups::start(&library)?;
     let settings = start::http_settings(&config);
-    let state = Arc::new(MediaState::new(library, devices, log, settings));
+    let state = Arc::new(MediaState::new(library, lookups, devices, log, settings));
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
-    let limits = start::limits(&config);
+    let limits = Limits {
+        connections_max: shares.connections_max,
+        ..start::limits(&config)
+    };
     let context = ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
     let addresses: Vec<String> = listeners
         .iter()
@@ -122,8 +105,18 @@ async fn serve(
             signal,
         ));
     }
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let drained = Arc::clone(&counters);
     let admin = admin_listener.map(|listener| {
-        let view = view::admin_state(&state, &config, counters, addresses.clone(), signal);
+        let is_ready = Arc::clone(&is_ready);
+        let view = view::admin_state(
+            &state,
+            &config,
+            counters,
+            addresses.clone(),
+            signal,
+            is_ready,
+        );
         let address = listener.local_addr();
         // The operator watches the drain to its end: this listener outlives the others.
         let (trigger, signal) = shutdown();
@@ -135,9 +128,11 @@ async fn serve(
     });
     let rescan = config.time_scale().wall(config.rescan);
     let sizes = Sizes::new(config.state.clone());
-    let upkeep = tokio::spawn(tasks::upkeep(Arc::clone(&state), rescan, sizes.clone()));
+    let scanned = watch::Sender::new(0);
+    let scans = scanned.subscribe();
+    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, sizes.clone(), scanned);
+    let upkeep = tokio::spawn(upkeep);
     tracing::info!(addresses = addresses.join(" "), "serving");
-    start::notify(&[sd_notify::NotifyState::Ready]);
 
     let drain_timeout = config.time_scale().wall(config.limits.drain_timeout);
     let reloader = Reloader {
@@ -145,8 +140,12 @@ async fn serve(
         read_config,
         tls,
         daemon_log,
+        started: config.clone(),
+        last: Mutex::new(config.clone()),
     };
+    let ready = tokio::spawn(tasks::say_ready(Arc::clone(&state), scans, is_ready));
     tasks::until_told_to_stop(&reloader).await?;
+    ready.abort();
 
     tracing::info!(
         "stopping: no new connections; running replies may end within limits.drain_timeout"
@@ -156,12 +155,21 @@ async fn serve(
     // Each listener ends its connections within the drain timeout by itself.
     let ended = async { while serving.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(drain_timeout + DRAIN_SPARE, ended).await;
+    let cut = drained.counts().drain_aborts;
+    tracing::info!(
+        cut,
+        "drained; so many connections were cut with replies in progress"
+    );
     upkeep.abort();
     tasks::remember_sizes(&state, &sizes).await;
-    for device in &state.devices {
-        device.shutdown().await;
+    let mut stopping = tokio::task::JoinSet::new();
+    for device in state.devices.clone() {
+        stopping.spawn(async move { device.shutdown().await });
     }
-    state.log.finish();
+    while stopping.join_next().await.is_some() {}
+    let log = Arc::clone(&state);
+    // It ends within a time of its own.
+    let _ = tokio::task::spawn_blocking(move || log.log.finish()).await;
     if let Some((trigger, task)) = admin {
         trigger.drain();
         let _ = tokio::time::timeout(DRAIN_SPARE, task).await;

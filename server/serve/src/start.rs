@@ -9,35 +9,30 @@ use crate::disk::{Device, DeviceConfig, IoMode};
 use crate::http::HttpSettings;
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::sizes::{Sizes, Who};
 
-/// Walks the roots; what is odd in them is said once.
-pub(crate) fn scan(config: &Config) -> Result<Library, RunError> {
+/// Opens the roots; they are scanned while the server runs.
+pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
         ..LibraryOptions::default()
     };
-    let library = Library::scan_with(&config.roots, options).map_err(|errors| {
+    Library::open(&config.roots, options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         RunError::Roots(lines.join("\n"))
-    })?;
-    let counts = library.counts();
-    tracing::info!(
-        files = counts.files,
-        hidden = counts.hidden,
-        not_utf8 = counts.not_utf8,
-        titles = library.title_count(),
-        "scanned the roots"
-    );
-    Ok(library)
+    })
 }
 
-/// Starts the thread of every device that the library lies on.
-pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>, RunError> {
+/// Starts the thread of every device that the library lies on, with these settings.
+pub(crate) fn devices(
+    config: &Config,
+    library: &Library,
+    engines: Vec<EngineConfig>,
+    open_files_max: usize,
+) -> Result<Vec<Device>, RunError> {
     let found = library.devices();
     let names = names(&found);
-    let engines = engines(config, &found)?;
     for warning in config.warnings(&names) {
         tracing::warn!("{warning}");
     }
@@ -69,7 +64,7 @@ pub(crate) fn devices(config: &Config, library: &Library) -> Result<Vec<Device>,
             engine,
             io,
             memory_prefault: config.memory_prefault,
-            open_files_max: config.open_files_max as usize,
+            open_files_max,
             time_scale: config.time_scale(),
         })?);
     }

@@ -1,23 +1,29 @@
 //! What goes on beside the requests: signals, searching the roots again, reading headers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headlong_engine::StreamId;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::reload::Reloader;
 use crate::sizes::Sizes;
+use crate::start;
 
 /// How often streams that no path leads to any more are cleared away.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest time to wait for that.
 const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long the service manager and load balancers wait for roots to be scanned.
+const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often the prefetch sizes found are written down, beside the stop: what a crash may cost.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(60);
@@ -38,22 +44,74 @@ pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<(
     }
 }
 
-/// Searches the roots every `rescan` (never, if that is zero), tells the devices of streams that
-/// are gone, and reads headers in idle moments.
-pub(crate) async fn upkeep(state: Arc<MediaState>, rescan: Duration, sizes: Sizes) {
-    let scanned = Notify::new();
-    // The scan of the start.
-    scanned.notify_one();
-    tokio::join!(
-        sweep(&state, rescan, &scanned),
-        read_headers(&state, &scanned),
-        async {
-            loop {
-                sleep(REMEMBER_INTERVAL).await;
-                remember_sizes(&state, &sizes).await;
-            }
+/// Scans the roots now and every `rescan` (never again, if that is zero), tells the devices of streams
+/// that are gone, and reads headers in idle moments. `scanned` counts the roots scanned.
+pub(crate) async fn upkeep(
+    state: Arc<MediaState>,
+    rescan: Duration,
+    sizes: Sizes,
+    scanned: watch::Sender<u64>,
+) {
+    let mut scans = JoinSet::new();
+    for root in 0..state.library.roots().len() {
+        let (state, scanned) = (Arc::clone(&state), scanned.clone());
+        scans.spawn(async move { scan(&state, root, rescan, &scanned).await });
+    }
+    tokio::join!(sweep(&state), read_headers(&state, &scanned), async {
+        loop {
+            sleep(REMEMBER_INTERVAL).await;
+            remember_sizes(&state, &sizes).await;
         }
+    });
+}
+
+/// Says that the server is ready: once all roots are scanned, or after a time, since what is on a
+/// root that takes longer is served meanwhile as far as it is found.
+pub(crate) async fn say_ready(
+    state: Arc<MediaState>,
+    mut scans: watch::Receiver<u64>,
+    is_ready: Arc<AtomicBool>,
+) {
+    let roots = state.library.roots().len() as u64;
+    let all_scanned = scans.wait_for(|count| *count >= roots);
+    let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
+        .await
+        .is_ok();
+    let counts = state.library.counts();
+    tracing::info!(
+        files = counts.files,
+        hidden = counts.hidden,
+        not_utf8 = counts.not_utf8,
+        titles = state.library.title_count(),
+        "scanned the roots"
     );
+    if !is_complete {
+        tracing::warn!("some roots are still being scanned; their titles are listed later");
+    }
+    is_ready.store(true, Ordering::Relaxed);
+    start::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Scans one root again and again; a root that hangs keeps only its own scans waiting.
+async fn scan(state: &MediaState, root: usize, rescan: Duration, scanned: &watch::Sender<u64>) {
+    loop {
+        if let Some(changes) = state.lookups.scan(root).await {
+            tell_gone(state, changes.gone_streams);
+            scanned.send_modify(|count| *count += 1);
+        }
+        if rescan.is_zero() {
+            return;
+        }
+        sleep(rescan).await;
+    }
+}
+
+fn tell_gone(state: &MediaState, gone: Vec<u64>) {
+    for stream in gone {
+        for device in &state.devices {
+            device.stream_gone(StreamId(stream));
+        }
+    }
 }
 
 /// Writes down the prefetch sizes that controllers found.
@@ -68,28 +126,9 @@ pub(crate) async fn remember_sizes(state: &MediaState, sizes: &Sizes) {
     let _ = tokio::time::timeout(REMEMBER_TIMEOUT, written).await;
 }
 
-async fn sweep(state: &MediaState, rescan: Duration, scanned: &Notify) {
-    let mut scanned_at = Instant::now();
+async fn sweep(state: &MediaState) {
     loop {
         sleep(SWEEP_INTERVAL).await;
-        let is_due = !rescan.is_zero() && scanned_at.elapsed() >= rescan;
-        let library = state.library.clone();
-        let gone = tokio::task::spawn_blocking(move || {
-            if is_due {
-                library.refresh().gone_streams
-            } else {
-                library.take_gone_streams()
-            }
-        });
-        let Ok(gone) = gone.await else { continue };
-        if is_due {
-            scanned_at = Instant::now();
-            scanned.notify_one();
-        }
-        for stream in gone {
-            for device in &state.devices {
-                device.stream_gone(StreamId(stream));
-            }
-        }
+        tell_gone(state, state.library.take_gone_streams());
     }
 }

@@ -1,6 +1,7 @@
 //! What the operator's listener sees of the rest.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -19,6 +20,7 @@ pub(crate) fn admin_state(
     connections: Arc<ConnectionCounters>,
     media_addresses: Vec<String>,
     draining: Shutdown,
+    is_ready: Arc<AtomicBool>,
 ) -> AdminState {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -36,6 +38,7 @@ pub(crate) fn admin_state(
         connections,
         log: Arc::clone(&state.log),
         draining,
+        is_ready,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Titles on a disk, each with content that can be checked at any byte.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use headlong_testkit::{Scratch, client::Viewer, pattern};
 
@@ -23,6 +25,12 @@ impl Title {
     pub fn create(root: &Path, name: &str, number: u64, size_bytes: u64) -> io::Result<Self> {
         let path = root.join(name);
         pattern::write_file(&path, number, size_bytes)?;
+        // Written long ago: what was written a moment ago may change under the same time.
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        File::options()
+            .write(true)
+            .open(&path)?
+            .set_modified(long_ago)?;
         Ok(Self {
             number,
             path,

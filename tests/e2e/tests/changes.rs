@@ -1,7 +1,9 @@
 //! Files that change while they are served: no reply ever mixes two versions.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
 
 use headlong_e2e_tests::{Library, Title, eventually};
 use headlong_testkit::client::{ClientError, Connection, fetch, request_text};
@@ -114,18 +116,80 @@ fn a_file_overwritten_in_place_ends_replies_of_the_old_version() {
 }
 
 #[test]
-fn a_file_replaced_by_renaming_keeps_replies_in_one_version() {
-    let (library, server) = rig();
-    let title = &library.titles[0];
-    let replies: Vec<Reply> = (0..6).map(|_| Reply::begin(&server, title)).collect();
-    let beside = library.root().join(".new");
-    pattern::write_file(&beside, NEW, SIZE + 5).expect("write");
-    fs::rename(&beside, &title.path).expect("rename");
-    // The old file lives on while it is open: a reply may end whole or be cut, but not mix.
-    for reply in replies {
-        reply.finish();
+fn a_reply_that_has_begun_is_finished_from_its_version_whatever_becomes_of_the_name() {
+    type Deed = fn(&Library, &Path);
+    let deeds: [(&str, Deed); 5] = [
+        ("a hard link", |library, path| {
+            fs::hard_link(path, library.root().join("snapshot.bin")).expect("linked");
+        }),
+        ("another mode", |_, path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o640)).expect("changed");
+        }),
+        ("another name", |library, path| {
+            fs::rename(path, library.root().join("moved.bin")).expect("renamed");
+        }),
+        ("no name", |_, path| fs::remove_file(path).expect("removed")),
+        ("a replacement", |library, path| {
+            let beside = library.root().join(".new");
+            pattern::write_file(&beside, NEW, SIZE + 5).expect("written");
+            fs::rename(beside, path).expect("renamed");
+        }),
+    ];
+    for (what, deed) in deeds {
+        let (library, server) = rig();
+        let title = &library.titles[0];
+        let before = etag(&server, title);
+        let replies: Vec<Reply> = (0..3).map(|_| Reply::begin(&server, title)).collect();
+        deed(&library, &title.path);
+        // Whatever the server does about it, it does now.
+        let ask = || fetch(server.address(), "HEAD", &title.target, &[]);
+        let now = match what {
+            "another name" | "no name" => eventually("nothing", ask, |reply| {
+                reply.as_ref().is_ok_and(|reply| reply.status() == 404)
+            }),
+            "a replacement" => eventually("the replacement", ask, |reply| {
+                reply
+                    .as_ref()
+                    .is_ok_and(|reply| reply.field("etag") != Some(&before))
+            }),
+            _ => {
+                std::thread::sleep(Duration::from_millis(300));
+                let now = ask();
+                let tag = now.as_ref().ok().and_then(|reply| reply.field("etag"));
+                assert_eq!(tag, Some(&*before), "{what}");
+                now
+            }
+        };
+        drop(now);
+        // Longer than the server takes to hear that a stream is gone.
+        std::thread::sleep(Duration::from_millis(1500));
+        for reply in replies {
+            assert!(reply.finish(), "{what}");
+        }
     }
-    check_new(&server, title, NEW, SIZE + 5);
+}
+
+#[test]
+fn a_playlist_that_grows_cuts_nobody_off() {
+    let library = Library::new(3, SIZE).expect("a library");
+    let playlist = |segments: u64| {
+        let segment = |n| format!("#EXTINF:60,\ntitle-{n}.bin\n");
+        let segments: String = (0..segments).map(segment).collect();
+        let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:60\n{segments}");
+        fs::write(library.root().join("v.m3u8"), text).expect("written");
+    };
+    playlist(2);
+    let server = ServerBuilder::new([library.root()])
+        .memory("8MiB")
+        .config("revalidate = \"50ms\"\nrescan = \"1s\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"")
+        .start()
+        .expect("a server");
+    let title = &library.titles[0];
+    let reply = Reply::begin(&server, title);
+    playlist(3);
+    // Several scans, and several looks for streams that are gone.
+    std::thread::sleep(Duration::from_secs(4));
+    assert!(reply.finish(), "its segment is what it was");
 }
 
 #[test]

@@ -220,6 +220,91 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
     );
 }
 
+/// What a film is called; looking for its header is what a new title costs.
+fn films(rig: &Rig) -> Vec<String> {
+    let film = |n: u64| {
+        let name = format!("film-{n}.mp4");
+        pattern::write_file(&rig.device.root().join(&name), 200 + n, MIB).expect("written");
+        format!("/{name}")
+    };
+    (0..4).map(film).collect()
+}
+
+#[test]
+fn a_hung_disk_with_more_viewers_than_threads_answers_all_and_holds_nobody_else_up() {
+    let Some(rig) = Rig::new("a_hung_disk_with_more_viewers_than_threads") else {
+        return;
+    };
+    let films = films(&rig);
+    drop_caches();
+    rig.device.disk().hang(None);
+    let address = rig.server.address();
+    std::thread::scope(|scope| {
+        let ask = |n: usize| {
+            let target = &films[n % films.len()];
+            scope.spawn(move || fetch(address, "GET", target, &[("Range", "bytes=0-99")]))
+        };
+        let waiting: Vec<_> = (0..600).map(ask).collect();
+        rig.check_good_one();
+        // A name that nobody knows yet lies on the other disk.
+        Title::create(
+            rig.good.path.parent().expect("a folder"),
+            "new.bin",
+            300,
+            MIB,
+        )
+        .expect("made");
+        let new = || fetch(address, "GET", "/new.bin", &[]);
+        let new = eventually("the new title", new, |reply| {
+            reply.as_ref().is_ok_and(|reply| reply.status() == 200)
+        });
+        assert_eq!(new.expect("served").body.len() as u64, MIB);
+        for answer in waiting {
+            let answer = answer.join().expect("no panic").expect("an answer");
+            assert!((500..600).contains(&answer.status()), "{}", answer.text());
+        }
+        rig.check_good_one();
+    });
+    rig.device.disk().release();
+    rig.wait_until_served();
+}
+
+/// So that what was looked at is asked of the disk again. Where that is not allowed, less is tested.
+fn drop_caches() {
+    let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+}
+
+#[test]
+fn a_server_whose_disk_hangs_at_the_start_serves_the_others_and_stops() {
+    let test = "a_server_whose_disk_hangs_at_the_start";
+    if !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let device = BlockDevice::new(64 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
+    let titles = fill_root(device.root(), 2, MIB).expect("titles");
+    let library = Library::new(0, 0).expect("a library");
+    let good = Title::create(library.root(), "good.bin", 100, MIB).expect("a title");
+    device.start().expect("start");
+    drop_caches();
+    device.disk().hang(None);
+    let server = ServerBuilder::new([device.root(), library.root()])
+        .config("read_timeout = \"1s\"")
+        .start()
+        .expect("a server");
+    let reply = fetch(server.address(), "GET", &good.target, &[]).expect("served");
+    assert_eq!(reply.status(), 200, "{}", reply.text());
+    device.disk().release();
+    let ask = || fetch(server.address(), "GET", &titles[0].target, &[]);
+    let reply = eventually("the disk that was released", ask, |reply| {
+        reply.as_ref().is_ok_and(|reply| reply.status() == 200)
+    });
+    pattern::verify(0, 0, &reply.expect("served").body).expect("right bytes");
+    device.disk().hang(None);
+    let _ = fetch(server.address(), "GET", &titles[1].target, &[]);
+    assert!(server.stop().is_some(), "it ends although a disk hangs");
+    device.disk().release();
+}
+
 #[test]
 fn a_disk_that_vanishes_goes_offline_and_comes_back_when_it_does() {
     let Some(rig) = Rig::new("a_disk_that_vanishes_goes_offline") else {

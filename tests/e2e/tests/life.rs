@@ -122,6 +122,11 @@ fn a_stop_does_not_wait_for_ever_for_a_reader_who_reads_nothing() {
         "it ends all the same"
     );
     drop(reply);
+    let output = server.output();
+    assert!(
+        output.contains("drained") && output.contains("cut=1"),
+        "{output}"
+    );
 }
 
 #[test]

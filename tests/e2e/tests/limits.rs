@@ -1,5 +1,6 @@
 //! What one client may take: header bytes, time, connections, memory.
 
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually};
@@ -260,4 +261,78 @@ fn two_thousand_idle_and_five_hundred_active_connections_fit_into_the_budget() {
     });
     let bound = 128 * MIB * 12 / 10 + 2_500 * 16 * KIB;
     assert!(most <= bound, "{most} bytes of its own, more than {bound}");
+}
+
+#[test]
+fn clients_that_use_up_open_files_take_no_disk_offline_and_idle_ones_make_room() {
+    let library = Library::new(12, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .open_files_max(256)
+        .start()
+        .expect("a server");
+    // More than fit; each has been served and asks for nothing more.
+    let mut idle = Vec::new();
+    for _ in 0..230 {
+        let mut connection = Connection::open(server.address()).expect("connects");
+        connection
+            .request("HEAD", "/title-0.bin", &[])
+            .expect("served");
+        idle.push(connection);
+    }
+    for title in &library.titles {
+        let reply = fetch(server.address(), "GET", &title.target, &[]).expect("served");
+        assert_eq!(reply.status(), 200, "{}", reply.text());
+        assert_eq!(reply.body.len() as u64, MIB);
+    }
+    let status = server.status().expect("/status");
+    assert_eq!(
+        (status.state(), status.counter("read_errors")),
+        (Some("online"), 0)
+    );
+    assert!(
+        server.output().contains("LimitNOFILE"),
+        "{}",
+        server.output()
+    );
+}
+
+#[test]
+fn a_client_that_closes_its_sending_side_gets_its_replies() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    for version in ["1.1", "1.0"] {
+        for n in 0..50 {
+            let mut stream = std::net::TcpStream::connect(server.address()).expect("connects");
+            let request =
+                format!("GET /title-0.bin HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).expect("sent");
+            stream.shutdown(std::net::Shutdown::Write).expect("closed");
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).expect("a reply");
+            assert!(heard.len() as u64 > MIB, "{version} {n}: {}", heard.len());
+        }
+    }
+}
+
+#[test]
+fn a_request_that_names_no_host_is_refused() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    for (request, status) in [
+        (
+            "GET /title-0.bin HTTP/1.1\r\nConnection: close\r\n\r\n",
+            "400",
+        ),
+        ("HEAD /title-0.bin HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(server.address()).expect("connects");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).expect("a reply");
+        assert_eq!(heard.split(' ').nth(1), Some(status), "{heard}");
+    }
 }

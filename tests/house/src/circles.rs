@@ -107,41 +107,6 @@ pub const REMAINING: &[&[&str]] = &[
         "programs/headlong-lab/src/simulate.rs",
         "programs/headlong-lab/src/sweep.rs",
     ],
-    &["server/http/src/error_reply.rs", "server/http/src/plan.rs"],
-    &[
-        "server/library/src/catalogue.rs",
-        "server/library/src/library.rs",
-        "server/library/src/scan.rs",
-        "server/library/src/title.rs",
-    ],
-    &[
-        "server/serve/src/admin/device_metrics.rs",
-        "server/serve/src/admin/server_metrics.rs",
-    ],
-    &[
-        "server/serve/src/disk/io.rs",
-        "server/serve/src/disk/pread.rs",
-        "server/serve/src/disk/uring.rs",
-    ],
-    &[
-        "server/serve/src/disk/reply.rs",
-        "server/serve/src/disk/thread.rs",
-    ],
-    &[
-        "server/serve/src/log/combined.rs",
-        "server/serve/src/log/json.rs",
-        "server/serve/src/log/record.rs",
-    ],
-    &[
-        "server/serve/src/net/info.rs",
-        "server/serve/src/net/tracked.rs",
-    ],
-    &[
-        "server/serve/src/reload.rs",
-        "server/serve/src/run.rs",
-        "server/serve/src/start.rs",
-        "server/serve/src/tasks.rs",
-    ],
 ];
 
 /// Circles of the crates that lie in `folders`, but for those in `remaining`; and what is in

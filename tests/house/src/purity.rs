@@ -26,6 +26,10 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "mathematics that gives the same bits on every machine; no_std",
     },
     Allowed {
+        name: "percent-encoding",
+        reason: "escapes in URLs, which paths and manifests hold; no_std without its std feature",
+    },
+    Allowed {
         name: "rand_core",
         reason: "the interface of rand_xoshiro; no_std, no source of chance of its own",
     },

@@ -11,7 +11,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use headlong_library::{FileEntry, Library, LibraryOptions};
 
@@ -42,6 +42,11 @@ impl Tree {
         let path = self.at(path);
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(&path, contents).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        // Written long ago, so that nothing waits for its time to settle.
+        let file = fs::OpenOptions::new().write(true).open(&path);
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        let dated = file.and_then(|file| file.set_modified(long_ago));
+        dated.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         self
     }
 

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use super::counters::{CounterValue, counters};
-use super::server_metrics::encode_one;
+use super::encode::encode_one;
 use super::status::state_name;
 use crate::disk::DeviceSnapshot;
 

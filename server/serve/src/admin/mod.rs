@@ -17,6 +17,7 @@
 
 mod counters;
 mod device_metrics;
+mod encode;
 mod host;
 mod metrics;
 mod pages;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -123,19 +124,39 @@ async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
     })
 }
 
+/// 200 as long as any device serves: `ok` if all do, else the state of each.
 async fn health(state: &AdminState) -> Answer {
     if state.draining.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+    }
+    if !state.is_ready.load(Ordering::Relaxed) {
+        let words = "the folders are being scanned; files are served already\n";
+        return text(StatusCode::SERVICE_UNAVAILABLE, words);
     }
     let devices = match snapshots(state).await {
         Ok(devices) => devices,
         Err(stuck) => return stuck,
     };
-    let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
-    if !devices.is_empty() && devices.iter().all(is_offline) {
-        return text(StatusCode::SERVICE_UNAVAILABLE, "all devices are offline\n");
+    if devices
+        .iter()
+        .all(|device| device.state == DeviceState::Online)
+    {
+        return text(StatusCode::OK, "ok");
     }
-    text(StatusCode::OK, "ok")
+    let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
+    let (code, first) = match devices.iter().all(is_offline) {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "all devices are offline"),
+        false => (StatusCode::OK, "ok, but not all devices are well"),
+    };
+    let mut words = format!("{first}\n");
+    for device in &devices {
+        words.push_str(&format!(
+            "{}: {}\n",
+            device.name,
+            status::state_name(device.state)
+        ));
+    }
+    typed(code, PLAIN, Bytes::from(words))
 }
 
 fn now_unix_ms() -> u64 {

@@ -128,7 +128,15 @@ async fn the_metrics_are_well_formed_without_any_device() {
 async fn health_follows_the_drain_and_the_devices() {
     let (state, trigger) = testing::state(two_devices());
     let healthy = ask(&state, Method::GET, "/healthz").await;
-    assert_eq!(healthy, (StatusCode::OK, "ok".to_owned()));
+    // One of the two is offline: the other serves.
+    assert_eq!(healthy.0, StatusCode::OK);
+    assert!(healthy.1.starts_with("ok, but"), "{}", healthy.1);
+    assert!(healthy.1.contains("sda: online\n"), "{}", healthy.1);
+    state.is_ready.store(false, Ordering::Relaxed);
+    let (status, why) = ask(&state, Method::GET, "/healthz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(why.contains("scanned"), "{why}");
+    state.is_ready.store(true, Ordering::Relaxed);
     trigger.drain();
     let (status, why) = ask(&state, Method::GET, "/healthz").await;
     assert_eq!(

@@ -4,16 +4,15 @@ use std::fmt;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use prometheus_client::encoding::EncodeMetric;
-
 use super::device_metrics::DeviceCollector;
+use super::encode::{gauge, labelled_counter};
 use super::metrics::STATUS_CLASSES;
 use super::state::AdminState;
 use crate::disk::DeviceSnapshot;
@@ -129,32 +128,4 @@ impl Collector for ServerCollector {
         let by_class = STATUS_CLASSES.into_iter().zip(self.responses);
         labelled_counter(&mut encoder, ("responses", help), "class", by_class)
     }
-}
-
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(value).encode(metric)
-}
-
-fn labelled_counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    label: &'static str,
-    values: impl IntoIterator<Item = (&'static str, u64)>,
-) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (value, count) in values {
-        let labels = [(label, value)];
-        encode_one(&mut family, &labels, &ConstCounter::new(count))?;
-    }
-    Ok(())
-}
-
-/// One series of a family.
-pub(super) fn encode_one(
-    family: &mut prometheus_client::encoding::MetricEncoder<'_>,
-    labels: &impl EncodeLabelSet,
-    metric: &impl EncodeMetric,
-) -> fmt::Result {
-    metric.encode(family.encode_family(labels)?)
 }

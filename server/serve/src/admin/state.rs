@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use headlong_engine::StreamId;
@@ -67,6 +68,8 @@ pub struct AdminState {
     /// Whether viewers are being drained. This is not the signal that ends the operator's listener,
     /// which should outlive the drain it reports.
     pub draining: Shutdown,
+    /// Whether the roots have been scanned, or time enough was given to that.
+    pub is_ready: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for AdminState {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use headlong_engine::{
@@ -99,6 +100,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         connections: Arc::new(ConnectionCounters::default()),
         log: Arc::new(AccessLog::open(&LogConfig::default()).expect("nothing to open")),
         draining,
+        is_ready: Arc::new(AtomicBool::new(true)),
     };
     (state, trigger)
 }

@@ -72,7 +72,7 @@ pub(super) fn rows() -> Rows<Config> {
         "limits.connections_max",
         whole().at_least(1),
         |c| &mut c.limits.connections_max,
-        "Connections at a time; more wait to be accepted.",
+        "Connections at a time. When more come, those on which nothing has been asked for the longest time are closed; if there are none, the new ones wait to be accepted.",
     )
     .restart();
     rows.add(

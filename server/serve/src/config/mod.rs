@@ -9,6 +9,7 @@
 //! is bound and no title read; a default exists once. Nothing here changes a running server: a
 //! reload loads a second `Config`, and the caller decides what to do with the difference.
 
+mod changes;
 mod check;
 mod engine;
 mod keys;
@@ -20,6 +21,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use changes::Changes;
 pub use headlong_settings::Mistakes;
 pub use load::Flags;
 pub use manual::manual;

@@ -1,6 +1,5 @@
 //! A device as the rest of the server sees it: a handle to its thread.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +10,31 @@ use headlong_engine::{
     Shard, Stats, StreamId,
 };
 use headlong_units::{BitRate, Bytes};
-use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::crew::Crew;
 use super::files::Files;
-use super::io::{self as disk_io, IoMode, Parts};
+use super::io::{IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
+use super::message::{Ask, Message, REQUESTS_MAX};
 use super::reply::Reply;
-use super::thread::{Ask, DeviceThread, Identity, Message, Start};
+use super::start_error::StartError;
+use super::start_io::start_io;
+use super::supervise::{Shared, supervise};
+use super::thread::{Identity, Start};
 use super::{DeviceSnapshot, StreamSource};
 use crate::raw::{Pool, QUIESCE_TIME};
+use crate::thread_pool::ThreadPool;
 use crate::time_scale::TimeScale;
 
 /// Files that a device keeps open unless told otherwise.
 pub const OPEN_FILES_MAX_DEFAULT: usize = 1024;
+
+/// Threads for what is asked of a disk beside reads: where a stream lies, headers.
+const ASIDE_THREADS_MAX: usize = 8;
+/// Most of that which waits for a thread.
+const ASIDES_MAX: usize = 1024;
+/// Longer than the patience of any client.
+const ASIDE_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// What a device is started with.
 #[derive(Debug, Clone)]
@@ -50,45 +59,6 @@ pub struct DeviceConfig {
     pub time_scale: TimeScale,
 }
 
-/// Why a device cannot be started.
-#[derive(Debug, Error)]
-pub enum StartError {
-    /// The settings cannot work.
-    #[error("device {name}: {error}")]
-    Config {
-        /// The device.
-        name: String,
-        /// What is wrong, and the remedy.
-        error: ConfigError,
-    },
-    /// The kernel does not give the memory.
-    #[error("device {name}: cannot reserve {memory} of memory: {error}; lower memory")]
-    Memory {
-        /// The device.
-        name: String,
-        /// What was asked for.
-        memory: Bytes,
-        /// Why not.
-        error: io::Error,
-    },
-    /// io_uring was demanded and is refused.
-    #[error("device {name}: the kernel refuses io_uring: {error}; set io to auto or pread")]
-    IoUring {
-        /// The device.
-        name: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// No thread or descriptor is left.
-    #[error("device {name}: cannot start its threads: {error}; raise the limits of the process")]
-    Threads {
-        /// The device.
-        name: String,
-        /// Why not.
-        error: io::Error,
-    },
-}
-
 /// One device. Clones are handles to the same; the device stops when the last is dropped, or by
 /// [`Device::shutdown`].
 #[derive(Clone)]
@@ -97,13 +67,15 @@ pub struct Device {
 }
 
 struct Handle {
-    mailbox: Arc<Mailbox<Message>>,
+    /// Of the thread that runs now; a device that is started again has another.
+    mailbox: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
-    is_offline: Arc<AtomicBool>,
     name: Arc<str>,
     identity: Identity,
-    config: EngineConfig,
+    /// Describe streams and read headers; apart from those that read, which may all be busy.
+    asides: ThreadPool,
+    aside_timeout: std::time::Duration,
 }
 
 impl Handle {
@@ -124,7 +96,7 @@ impl std::fmt::Debug for Device {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.mailbox.post(Message::Shutdown);
+        self.mailbox.stop();
     }
 }
 
@@ -132,89 +104,37 @@ impl Device {
     /// Reserves the memory and starts the thread. Memory is touched only as it is filled, unless all of
     /// it is to be there from the start.
     pub fn start(config: DeviceConfig) -> Result<Self, StartError> {
-        let DeviceConfig {
-            name,
-            roots,
-            rotational,
-            capacity_bytes,
-            engine,
-            io,
-            open_files_max,
-            memory_prefault,
-            time_scale,
-        } = config;
-        let wrong = |error| StartError::Config {
+        let name = config.name.clone();
+        let identity = Identity {
             name: name.clone(),
-            error,
+            roots: config.roots.clone(),
+            rotational: config.rotational,
+            capacity_bytes: config.capacity_bytes,
         };
-        engine
-            .check()
-            .next()
-            .map_or(Ok(()), |error| Err(wrong(error)))?;
         let short = |error| StartError::Threads {
             name: name.clone(),
             error,
         };
-
-        let slot_count =
-            u32::try_from(engine.slot_count()).map_err(|_| wrong(ConfigError::Memory))?;
-        let no_memory = |error| StartError::Memory {
-            name: name.clone(),
-            memory: Bytes(engine.memory_bytes),
-            error,
-        };
-        let pool = Pool::new(slot_count, engine.piece_bytes as usize).map_err(no_memory)?;
-        if memory_prefault {
-            pool.prefault().map_err(no_memory)?;
-        }
-        // After the pool: the shard's tables are sized by memory that is known to be there.
-        let shard = Shard::new(engine).map_err(wrong)?;
-        let waker = Waker::new().map_err(short)?;
-        let mailbox = Mailbox::new(Arc::clone(&waker));
-        let completions = Mailbox::new(Arc::clone(&waker));
-        let files = Files::new(&name, Crew::new(&name).map_err(short)?, open_files_max);
-        let parts = Parts {
-            files: Arc::clone(&files),
-            waker,
-            completions: Arc::clone(&completions),
-        };
-        let io = disk_io::start(io, engine.outstanding_reads_max, parts).map_err(|error| {
-            StartError::IoUring {
-                name: name.clone(),
-                error,
-            }
-        })?;
-        let identity = Identity {
-            name: name.clone(),
-            roots,
-            rotational,
-            capacity_bytes,
-        };
-        let is_offline = Arc::new(AtomicBool::new(false));
-        let start = Start {
-            identity: identity.clone(),
-            config: engine,
-            time_scale,
-            shard,
-            pool,
-            files,
-            io,
-            completions,
-            mailbox: Arc::clone(&mailbox),
-            is_offline: Arc::clone(&is_offline),
-        };
+        let asides = ThreadPool::new(&format!("aside-{name}"), ASIDE_THREADS_MAX, ASIDES_MAX)
+            .map_err(short)?;
+        let aside_timeout = config.time_scale.wall(config.engine.read_timeout);
+        let engine = config.engine;
+        let make = move |engine, is_offline| make(&config, engine, is_offline);
+        let first = make(engine, Arc::new(AtomicBool::new(false)))?;
+        let shared = Arc::new(Shared::new(&first));
+        let supervised = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(format!("disk-{name}"))
-            .spawn(move || DeviceThread::new(start).run())
+            .spawn(move || supervise(first, &supervised, make))
             .map_err(short)?;
         let handle = Handle {
             name: Arc::from(name),
-            mailbox,
+            mailbox: shared,
             thread: Mutex::new(Some(thread)),
             requests: AtomicU64::new(0),
-            is_offline,
             identity,
-            config: engine,
+            asides,
+            aside_timeout: aside_timeout.min(ASIDE_TIMEOUT_MAX),
         };
         Ok(Self {
             handle: Arc::new(handle),
@@ -228,11 +148,12 @@ impl Device {
 
     /// Whether the device is out of service, as its thread last found.
     pub fn is_offline(&self) -> bool {
-        self.handle.is_offline.load(Ordering::Relaxed)
+        self.handle.mailbox.is_offline()
     }
 
     /// Asks for bytes. A stream that the engine does not know is registered from `source` first,
-    /// on a thread that may block. A device that stopped answers [`Refusal::Offline`].
+    /// on a thread of this device that may block. A device that stopped, or whose disk does not
+    /// say in time what the stream is, answers [`Refusal::Offline`].
     pub async fn request(
         &self,
         request: Request,
@@ -243,13 +164,39 @@ impl Device {
             answer => return answer,
         }
         let describer = Arc::clone(source);
-        let spec = tokio::task::spawn_blocking(move || describer.spec()).await;
-        // A source that panics, or speaks of another stream, describes nothing.
-        let spec = spec.map_err(|_| Refusal::UnknownStream)?;
+        let described = self.aside(move || describer.spec()).await;
+        let spec = described.ok_or_else(|| self.stopped())?;
+        // A source that speaks of another stream describes nothing.
         if spec.id != request.stream {
             return Err(Refusal::UnknownStream);
         }
         self.ask(request, Some((spec, Arc::clone(source)))).await
+    }
+
+    /// Has something done that waits for this disk, on a thread kept for it; `None` if the disk
+    /// does not answer in time, or too much waits for it already.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        let is_taken = self.handle.asides.offer(move || {
+            // Whoever has stopped waiting does not make the disk work.
+            if !answer.is_closed() {
+                let _ = answer.send(job());
+            }
+        });
+        if !is_taken {
+            return None;
+        }
+        let answered = tokio::time::timeout(self.handle.aside_timeout, answered);
+        answered.await.ok()?.ok()
+    }
+
+    fn stopped(&self) -> Refusal {
+        Refusal::Offline {
+            retry_after: self.handle.mailbox.config().offline_retry,
+        }
     }
 
     async fn ask(
@@ -265,20 +212,19 @@ impl Device {
             register,
             answer,
         };
-        self.handle.mailbox.post(Message::Request(Box::new(ask)));
-        let retry_after = self.handle.config.offline_retry;
-        let stopped = |_| Err(Refusal::Offline { retry_after });
-        answered.await.unwrap_or_else(stopped)
+        let message = Message::Request(Box::new(ask));
+        self.mailbox().post_if_fewer(message, REQUESTS_MAX);
+        answered.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
     /// The bit rate of a stream became known, or a better one was found.
     pub fn bit_rate(&self, stream: StreamId, rate: BitRate) {
-        self.handle.mailbox.post(Message::BitRate(stream, rate));
+        self.mailbox().post(Message::BitRate(stream, rate));
     }
 
     /// The stream's files changed or went: its pieces are dropped and its replies fail.
     pub fn stream_gone(&self, stream: StreamId) {
-        self.handle.mailbox.post(Message::Gone(stream));
+        self.mailbox().post(Message::Gone(stream));
     }
 
     /// Takes new settings into force; the sizes of pieces and memory stay. A device that stopped
@@ -286,14 +232,22 @@ impl Device {
     pub async fn reconfigure(&self, config: EngineConfig) -> Result<(), ConfigError> {
         let (answer, answered) = oneshot::channel();
         let message = Message::Configure(Box::new(config), answer);
-        self.handle.mailbox.post(message);
-        answered.await.unwrap_or(Ok(()))
+        self.mailbox().post(message);
+        let outcome = answered.await.unwrap_or(Ok(()));
+        if outcome.is_ok() {
+            self.handle.mailbox.set_config(config);
+        }
+        outcome
+    }
+
+    fn mailbox(&self) -> Arc<Mailbox<Message>> {
+        self.handle.mailbox.current()
     }
 
     /// Everything there is to see. A device that stopped shows itself offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();
-        self.handle.mailbox.post(Message::Snapshot(answer));
+        self.mailbox().post(Message::Snapshot(answer));
         answered.await.unwrap_or_else(|_| self.stopped_snapshot())
     }
 
@@ -311,7 +265,7 @@ impl Device {
             io: "stopped",
             capacity_bytes,
             state: DeviceState::Offline,
-            config: self.handle.config,
+            config: self.handle.mailbox.config(),
             control: None,
             stats: Stats::default(),
             stats_by_policy: Vec::new(),
@@ -327,12 +281,85 @@ impl Device {
     /// reads under way are waited for, some seconds at most. Pieces already handed out stay
     /// valid, and memory that a hanging read may still write to is never given back.
     pub async fn shutdown(&self) {
-        self.handle.mailbox.post(Message::Shutdown);
+        self.handle.mailbox.stop();
         let Some(thread) = self.handle.take_thread() else {
             return;
         };
-        let ended = tokio::task::spawn_blocking(move || thread.join());
-        // Twice, because closing a file may hang too.
-        let _ = tokio::time::timeout(2 * QUIESCE_TIME, ended).await;
+        // On a thread of its own: one that hangs holds up nobody.
+        let (say, ended) = oneshot::channel();
+        let wait = move || {
+            let _ = thread.join();
+            let _ = say.send(());
+        };
+        if std::thread::Builder::new().spawn(wait).is_ok() {
+            // Twice, because closing a file may hang too.
+            let _ = tokio::time::timeout(2 * QUIESCE_TIME, ended).await;
+        }
     }
+}
+
+/// Everything that a device's thread owns, made anew.
+pub(super) fn make(
+    config: &DeviceConfig,
+    engine: EngineConfig,
+    is_offline: Arc<AtomicBool>,
+) -> Result<Start, StartError> {
+    let name = &config.name;
+    let wrong = |error| StartError::Config {
+        name: name.clone(),
+        error,
+    };
+    engine
+        .check()
+        .next()
+        .map_or(Ok(()), |error| Err(wrong(error)))?;
+    let short = |error| StartError::Threads {
+        name: name.clone(),
+        error,
+    };
+    let slot_count = u32::try_from(engine.slot_count()).map_err(|_| wrong(ConfigError::Memory))?;
+    let no_memory = |error| StartError::Memory {
+        name: name.clone(),
+        memory: Bytes(engine.memory_bytes),
+        error,
+    };
+    let pool = Pool::new(slot_count, engine.piece_bytes as usize).map_err(no_memory)?;
+    if config.memory_prefault {
+        pool.prefault().map_err(no_memory)?;
+    }
+    // After the pool: the shard's tables are sized by memory that is known to be there.
+    let shard = Shard::new(engine).map_err(wrong)?;
+    let waker = Waker::new().map_err(short)?;
+    let mailbox = Mailbox::new(Arc::clone(&waker));
+    let completions = Mailbox::new(Arc::clone(&waker));
+    let files = Files::new(name, config.open_files_max).map_err(short)?;
+    let parts = Parts {
+        files: Arc::clone(&files),
+        waker,
+        completions: Arc::clone(&completions),
+    };
+    let io = start_io(config.io, engine.outstanding_reads_max, parts).map_err(|error| {
+        StartError::IoUring {
+            name: name.clone(),
+            error,
+        }
+    })?;
+    let identity = Identity {
+        name: name.clone(),
+        roots: config.roots.clone(),
+        rotational: config.rotational,
+        capacity_bytes: config.capacity_bytes,
+    };
+    Ok(Start {
+        identity,
+        config: engine,
+        time_scale: config.time_scale,
+        shard,
+        pool,
+        files,
+        io,
+        completions,
+        mailbox,
+        is_offline,
+    })
 }

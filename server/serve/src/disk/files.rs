@@ -4,9 +4,10 @@
 //! the first refusal makes the whole device buffered; once a direct read has worked, a refusal
 //! concerns its file only. Buffered files are opened without kernel read-ahead.
 //!
-//! At most so many files are open; the least recently used is closed first. The table never
-//! opens or closes anything under its lock, and closing is left to the crew, because both may
-//! block.
+//! A file that a reply is running on stays open until the reply has ended, so that the reply is
+//! finished from the version that it began with, whatever becomes of the name. Of the others at most
+//! so many are open; the least recently used is closed first. The table never opens or closes
+//! anything under its lock, and closing is left to threads, because both may block.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,7 +20,10 @@ use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
 use super::StreamSource;
-use super::crew::Crew;
+use crate::thread_pool::ThreadPool;
+
+/// Most threads that open, judge and, without io_uring, read the files of a device.
+pub(crate) const THREADS_MAX: usize = 32;
 
 /// One open file.
 #[derive(Debug, Clone)]
@@ -32,7 +36,7 @@ pub(crate) struct OpenFile {
 /// The open files of one device.
 pub(crate) struct Files {
     device: String,
-    crew: Crew,
+    threads: ThreadPool,
     table: Mutex<Table>,
     direct: AtomicBool,
     direct_worked: AtomicBool,
@@ -47,6 +51,11 @@ struct Table {
     files_max: usize,
     streams: BTreeSet<StreamId>,
     entries: BTreeMap<Key, Entry>,
+    /// How many replies run on a file.
+    pins: BTreeMap<Key, u32>,
+    /// Files that somebody is opening.
+    opening: BTreeSet<Key>,
+    /// Files that no reply runs on, by when they were last used.
     by_use: BTreeMap<u64, Key>,
     uses: u64,
 }
@@ -57,19 +66,20 @@ struct Entry {
 }
 
 impl Files {
-    pub(crate) fn new(device: &str, crew: Crew, files_max: usize) -> Arc<Self> {
+    pub(crate) fn new(device: &str, files_max: usize) -> io::Result<Arc<Self>> {
+        let threads = ThreadPool::new(&format!("io-{device}"), THREADS_MAX, 0)?;
         let table = Table {
             files_max: files_max.max(1),
             ..Table::default()
         };
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             device: device.to_owned(),
-            crew,
+            threads,
             table: Mutex::new(table),
             direct: AtomicBool::new(true),
             direct_worked: AtomicBool::new(false),
             odd_file_logged: AtomicBool::new(false),
-        })
+        }))
     }
 
     /// Name of the device, for logs.
@@ -78,8 +88,8 @@ impl Files {
     }
 
     /// Threads that may block.
-    pub(crate) fn crew(&self) -> &Crew {
-        &self.crew
+    pub(crate) fn threads(&self) -> &ThreadPool {
+        &self.threads
     }
 
     /// Whether the device is read with `O_DIRECT`.
@@ -101,6 +111,70 @@ impl Files {
         let closed: Vec<_> = keys.iter().filter_map(|key| table.remove(key)).collect();
         drop(table);
         self.close(closed);
+    }
+
+    /// A reply runs on this part: its file, now or once it is open, stays open until
+    /// [`Files::unpin`].
+    pub(crate) fn pin(&self, stream: StreamId, part: u32) {
+        let mut table = self.lock();
+        let key = (stream, part);
+        *table.pins.entry(key).or_insert(0) += 1;
+        let used = table.entries.get(&key).map(|entry| entry.used);
+        if let Some(used) = used {
+            table.by_use.remove(&used);
+        }
+    }
+
+    /// A reply has ended.
+    pub(crate) fn unpin(&self, stream: StreamId, part: u32) {
+        let mut table = self.lock();
+        let key = (stream, part);
+        let Some(count) = table.pins.get_mut(&key) else {
+            return;
+        };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        table.pins.remove(&key);
+        let used = table.entries.get(&key).map(|entry| entry.used);
+        if let Some(used) = used {
+            table.by_use.insert(used, key);
+        }
+        let closed = table.shrink(0);
+        drop(table);
+        self.close(closed);
+    }
+
+    /// Opens a file that a reply runs on, unless it is open or about to be. Does not block.
+    pub(crate) fn open_ahead(
+        self: &Arc<Self>,
+        source: &Arc<dyn StreamSource>,
+        stream: StreamId,
+        part: u32,
+    ) {
+        let key = (stream, part);
+        let mut table = self.lock();
+        if table.entries.contains_key(&key) || !table.opening.insert(key) {
+            return;
+        }
+        drop(table);
+        let (files, source) = (Arc::clone(self), Arc::clone(source));
+        self.threads.run(move || {
+            // Whoever reads it meets the error.
+            let _ = files.open(&*source, stream, part);
+            files.opened(stream, part);
+        });
+    }
+
+    /// Somebody is about to open the file of a part for a read.
+    pub(crate) fn note_opening(&self, stream: StreamId, part: u32) {
+        self.lock().opening.insert((stream, part));
+    }
+
+    /// Nobody is opening it any more.
+    pub(crate) fn opened(&self, stream: StreamId, part: u32) {
+        self.lock().opening.remove(&(stream, part));
     }
 
     /// The file of a part if it is open. Does not block.
@@ -195,7 +269,7 @@ impl Files {
 
     fn close_half(&self) {
         let mut table = self.lock();
-        let count = table.entries.len().div_ceil(2);
+        let count = table.by_use.len().div_ceil(2);
         let closed: Vec<_> = (0..count).filter_map(|_| table.remove_oldest()).collect();
         drop(table);
         tracing::warn!(
@@ -207,7 +281,7 @@ impl Files {
 
     fn close(&self, files: Vec<OpenFile>) {
         if !files.is_empty() {
-            self.crew.run(move || drop(files));
+            self.threads.run(move || drop(files));
         }
     }
 
@@ -226,8 +300,9 @@ impl Table {
     fn touch(&mut self, key: &Key) -> Option<OpenFile> {
         let entry = self.entries.get_mut(key)?;
         self.uses += 1;
-        self.by_use.remove(&entry.used);
-        self.by_use.insert(self.uses, *key);
+        if self.by_use.remove(&entry.used).is_some() {
+            self.by_use.insert(self.uses, *key);
+        }
         entry.used = self.uses;
         Some(entry.file.clone())
     }
@@ -238,14 +313,20 @@ impl Table {
             return Vec::new();
         }
         let mut closed = Vec::from_iter(self.remove(&key));
-        while self.entries.len() >= self.files_max {
-            closed.extend(self.remove_oldest());
-        }
+        closed.extend(self.shrink(1));
         self.uses += 1;
         let used = self.uses;
-        self.by_use.insert(used, key);
+        if !self.pins.contains_key(&key) {
+            self.by_use.insert(used, key);
+        }
         self.entries.insert(key, Entry { file, used });
         closed
+    }
+
+    /// Takes out as many files that no reply runs on as leave room for `more`.
+    fn shrink(&mut self, more: usize) -> Vec<OpenFile> {
+        let over = (self.by_use.len() + more).saturating_sub(self.files_max);
+        (0..over).filter_map(|_| self.remove_oldest()).collect()
     }
 
     fn remove(&mut self, key: &Key) -> Option<OpenFile> {
@@ -266,7 +347,7 @@ mod tests {
     use crate::disk::rig::{FileSource, Scratch};
 
     fn files(files_max: usize) -> Arc<Files> {
-        let files = Files::new("test", Crew::new("test").expect("starts"), files_max);
+        let files = Files::new("test", files_max).expect("starts");
         files.remember(StreamId(1));
         files
     }
@@ -282,6 +363,23 @@ mod tests {
         assert!(files.cached(StreamId(1), 0).is_some());
         assert!(files.cached(StreamId(1), 1).is_none());
         assert!(files.cached(StreamId(1), 2).is_some());
+    }
+
+    #[test]
+    fn a_file_that_a_reply_runs_on_stays_open_until_the_reply_has_ended() {
+        let scratch = Scratch::new();
+        let source = FileSource::new(1, (0..3).map(|n| scratch.file(&n.to_string(), &[n])));
+        let files = files(1);
+        files.pin(StreamId(1), 0);
+        for part in 0..3 {
+            files.open(&source, StreamId(1), part).expect("opens");
+        }
+        std::fs::remove_file(scratch.path().join("0")).expect("removed");
+        assert!(files.cached(StreamId(1), 0).is_some());
+        assert!(files.cached(StreamId(1), 1).is_none());
+        files.unpin(StreamId(1), 0);
+        files.open(&source, StreamId(1), 1).expect("opens");
+        assert!(files.cached(StreamId(1), 0).is_none());
     }
 
     #[test]

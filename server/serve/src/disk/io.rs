@@ -1,7 +1,7 @@
-//! Two ways to read: io_uring, and a crew of threads that call `preadv`.
+//! Reading, as a device's thread sees it: io_uring, or threads that call `preadv`.
 //!
 //! Both take reads and wait for their ends without ever blocking on a file; opening files and
-//! judging what was read is left to the crew in either.
+//! judging what was read is left to the thread pool in either.
 
 use std::io;
 use std::sync::Arc;
@@ -9,9 +9,7 @@ use std::time::Duration;
 
 use super::files::Files;
 use super::mailbox::{Mailbox, Waker};
-use super::pread::PreadIo;
 use super::transfer::{Completion, Read};
-use super::uring::UringIo;
 
 /// How a device is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -67,32 +65,3 @@ pub(crate) struct Parts {
     pub(crate) waker: Arc<Waker>,
     pub(crate) completions: Arc<Mailbox<Completion>>,
 }
-
-/// The way of reading that the mode and the kernel allow, for about `reads` at a time. Errors are
-/// those of io_uring where nothing else is wanted.
-pub(crate) fn start(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dyn DiskIo>> {
-    if mode == IoMode::Pread {
-        return Ok(Box::new(PreadIo::new(parts)));
-    }
-    let ring = UringIo::new(reads, &parts);
-    ring_or_threads(mode, ring, parts)
-}
-
-fn ring_or_threads(
-    mode: IoMode,
-    ring: io::Result<UringIo>,
-    parts: Parts,
-) -> io::Result<Box<dyn DiskIo>> {
-    match ring {
-        Ok(io) => Ok(Box::new(io)),
-        Err(error) if mode == IoMode::Auto => {
-            let device = parts.files.device();
-            tracing::warn!(device, %error, "io_uring refused: the device is read by pread threads");
-            Ok(Box::new(PreadIo::new(parts)))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -127,6 +127,18 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// As [`Mailbox::post`], but drops the post if so many wait already.
+    pub(crate) fn post_if_fewer(&self, post: T, waiting_max: usize) {
+        let is_full = self
+            .lock()
+            .as_ref()
+            .is_some_and(|posts| posts.len() >= waiting_max);
+        match is_full {
+            true => drop(post),
+            false => self.post(post),
+        }
+    }
+
     /// Takes all posts, in order, into `taken`, which must be empty: the two change places, so
     /// that neither allocates again.
     pub(crate) fn take(&self, taken: &mut Vec<T>) {
@@ -194,6 +206,18 @@ mod tests {
         assert!(waker.begin_sleep());
         waker.wake();
         assert_eq!(rustix::io::read(waker.event(), &mut count), Ok(8));
+    }
+
+    #[test]
+    fn a_post_that_may_be_refused_is_dropped_when_too_many_wait() {
+        let mailbox = Mailbox::new(Waker::new().expect("eventfd"));
+        for post in 0..5 {
+            mailbox.post_if_fewer(post, 3);
+        }
+        mailbox.post(9);
+        let mut taken = Vec::new();
+        mailbox.take(&mut taken);
+        assert_eq!(taken, [0, 1, 2, 9]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reading by threads: each read is one job of the crew, from opening the file to the verdict.
+//! Reading by threads: each read is one job of the thread pool, from opening the file to the verdict.
 //!
 //! A read that hangs takes its thread with it and nobody else; its memory stays leased until the
 //! kernel lets go of the thread, whatever became of the device meanwhile.
@@ -13,7 +13,7 @@ use super::mailbox::{Mailbox, Waker};
 use super::transfer::{Completion, Next, Read, Transfer};
 use crate::raw::{QUIESCE_TIME, RUNS_MAX};
 
-/// Reads through the crew's threads.
+/// Reads through the threads of the pool.
 pub(crate) struct PreadIo {
     files: Arc<Files>,
     waker: Arc<Waker>,
@@ -37,8 +37,9 @@ impl PreadIo {
 impl DiskIo for PreadIo {
     fn submit(&mut self, read: Read) {
         self.under_way += 1;
+        self.files.note_opening(read.plan.stream, read.plan.part);
         let files = Arc::clone(&self.files);
-        self.files.crew().run(move || {
+        self.files.threads().run(move || {
             if let Some(transfer) = read.open(&files) {
                 read_all(transfer, &files);
             }

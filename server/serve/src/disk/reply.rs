@@ -4,6 +4,7 @@
 //! Dropping is how the engine learns of everything: a dropped piece is a piece sent, a dropped
 //! reply that was not finished is a viewer who left.
 
+use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -11,9 +12,16 @@ use headlong_engine::{ChainId, Failure, RequestId, Slot};
 use headlong_units::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::mailbox::Mailbox;
-use super::thread::Message;
 use crate::raw::View;
+
+/// Who is told what became of pieces and replies.
+pub(crate) trait Receiver: Send + Sync {
+    /// A piece was taken by a socket, or dropped.
+    fn sent(&self, request: RequestId, slot: Slot);
+
+    /// A reply was dropped before its end.
+    fn cancelled(&self, request: RequestId);
+}
 
 /// Where the bytes of a piece were when the reply got to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +36,6 @@ pub struct PieceInfo {
 
 /// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent
 /// when this is dropped; until then they take room in the reply's send window.
-#[derive(Debug)]
 pub struct Piece {
     // In this order: the bytes may be overwritten as soon as the engine has the receipt.
     view: View,
@@ -36,11 +43,10 @@ pub struct Piece {
     _receipt: Receipt,
 }
 
-#[derive(Debug)]
 struct Receipt {
     request: RequestId,
     slot: Slot,
-    device: Arc<Mailbox<Message>>,
+    device: Arc<dyn Receiver>,
 }
 
 impl Piece {
@@ -48,7 +54,7 @@ impl Piece {
         view: View,
         info: PieceInfo,
         (request, slot): (RequestId, Slot),
-        device: &Arc<Mailbox<Message>>,
+        device: Arc<dyn Receiver>,
     ) -> Self {
         Self {
             view,
@@ -56,7 +62,7 @@ impl Piece {
             _receipt: Receipt {
                 request,
                 slot,
-                device: Arc::clone(device),
+                device,
             },
         }
     }
@@ -64,6 +70,23 @@ impl Piece {
     /// Where its bytes came from.
     pub fn info(&self) -> PieceInfo {
         self.info
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piece")
+            .field("info", &self.info)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes_left = self.bytes_left;
+        f.debug_struct("Reply")
+            .field("bytes_left", &bytes_left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,18 +98,14 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.device.post(Message::Sent {
-            request: self.request,
-            slot: self.slot,
-        });
+        self.device.sent(self.request, self.slot);
     }
 }
 
 /// The bytes of one request, as they come.
-#[derive(Debug)]
 pub struct Reply {
     request: RequestId,
-    device: Arc<Mailbox<Message>>,
+    device: Arc<dyn Receiver>,
     pieces: UnboundedReceiver<Result<Piece, Failure>>,
     chain: Option<ChainId>,
     bytes_left: u64,
@@ -98,11 +117,11 @@ impl Reply {
         request: RequestId,
         length: u64,
         pieces: UnboundedReceiver<Result<Piece, Failure>>,
-        device: &Arc<Mailbox<Message>>,
+        device: Arc<dyn Receiver>,
     ) -> Self {
         Self {
             request,
-            device: Arc::clone(device),
+            device,
             pieces,
             chain: None,
             bytes_left: length,
@@ -153,7 +172,7 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.ended {
-            self.device.post(Message::Cancel(self.request));
+            self.device.cancelled(self.request);
         }
     }
 }
@@ -161,7 +180,8 @@ impl Drop for Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::mailbox::Waker;
+    use crate::disk::mailbox::{Mailbox, Waker};
+    use crate::disk::message::Message;
     use crate::raw::Pool;
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -183,7 +203,7 @@ mod tests {
 
     fn piece(pool: &Arc<Pool>, slot: Slot, device: &Arc<Mailbox<Message>>) -> Piece {
         let view = pool.view(slot, 0, 4096).expect("filled");
-        Piece::new(view, INFO, (RequestId(7), slot), device)
+        Piece::new(view, INFO, (RequestId(7), slot), device.clone())
     }
 
     #[test]
@@ -213,7 +233,7 @@ mod tests {
             (1, Some(Failure::Device), false),
         ] {
             let (sender, receiver) = unbounded_channel();
-            let mut reply = Reply::new(RequestId(7), 2 * 4096, receiver, &device);
+            let mut reply = Reply::new(RequestId(7), 2 * 4096, receiver, device.clone());
             for slot in 0..pieces {
                 sender
                     .send(Ok(piece(&pool, Slot(slot), &device)))

@@ -7,22 +7,24 @@
 //! However it ends, by order, by an error or by a panic, the mailbox is closed first: replies
 //! and requests end at once, and only then reads under way are waited for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant as Clock;
 
 use headlong_engine::{
-    Command, ConfigError, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId,
-    ReadOutcome, Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+    Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
+    Request, RequestId, Shard, StreamId, StreamSpec,
 };
-use headlong_units::{BitRate, Instant};
-use tokio::sync::{mpsc, oneshot};
+use headlong_units::Instant;
+use tokio::sync::mpsc;
 
 use super::files::Files;
 use super::io::{DiskIo, IoMode};
 use super::mailbox::Mailbox;
+use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
@@ -34,35 +36,6 @@ const QUEUE_POSITIONS_MAX: usize = 64;
 
 /// Most chains in a snapshot.
 const CHAINS_MAX: usize = 200;
-
-/// What others tell the thread.
-pub(crate) enum Message {
-    /// Somebody wants bytes.
-    Request(Box<Ask>),
-    /// A piece was taken by a socket, or dropped.
-    Sent { request: RequestId, slot: Slot },
-    /// A reply was dropped.
-    Cancel(RequestId),
-    /// The bit rate of a stream became known.
-    BitRate(StreamId, BitRate),
-    /// The files of a stream changed or went.
-    Gone(StreamId),
-    /// New settings.
-    Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
-    /// Somebody wants to see everything.
-    Snapshot(oneshot::Sender<DeviceSnapshot>),
-    /// The end.
-    Shutdown,
-}
-
-/// A request, and what is needed if its stream is not known yet.
-pub(crate) struct Ask {
-    pub(crate) id: RequestId,
-    pub(crate) request: Request,
-    pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
-    /// The reply is made here, so that one that nobody waits for any more cancels itself.
-    pub(crate) answer: oneshot::Sender<Result<Reply, Refusal>>,
-}
 
 /// What stays the same about a device as long as it runs.
 #[derive(Debug, Clone)]
@@ -84,8 +57,11 @@ impl Drop for Closer {
 
 /// A reply that has bytes to come.
 struct Waiting {
+    // What waits in it is bounded by the reply's send window.
     pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
     bytes_left: u64,
+    stream: StreamId,
+    part: u32,
 }
 
 /// Everything the thread owns, in the order in which it is let go.
@@ -98,6 +74,10 @@ pub(crate) struct DeviceThread {
     start: Clock,
     time_scale: TimeScale,
     sources: HashMap<StreamId, Arc<dyn StreamSource>>,
+    /// How many replies run on a stream.
+    running: HashMap<StreamId, u32>,
+    /// Streams that no path leads to any more and that replies still run on.
+    gone: HashSet<StreamId>,
     pool: Arc<Pool>,
     completions: Arc<Mailbox<Completion>>,
     impossible_reads: Vec<ReadId>,
@@ -133,6 +113,8 @@ impl DeviceThread {
             start: Clock::now(),
             time_scale: start.time_scale,
             sources: HashMap::new(),
+            running: HashMap::new(),
+            gone: HashSet::new(),
             pool: start.pool,
             completions: start.completions,
             impossible_reads: Vec::new(),
@@ -144,17 +126,16 @@ impl DeviceThread {
     }
 
     /// Works until it is told to end.
-    pub(crate) fn run(mut self) {
+    ///
+    /// # Errors
+    /// If it can read no more.
+    pub(crate) fn run(mut self) -> io::Result<()> {
         let mut completions = Vec::new();
         let mut messages = Vec::new();
         let mut now = self.now();
         loop {
             let timeout = self.timeout(now);
-            if let Err(error) = self.io.wait(timeout, &mut completions) {
-                let device = &self.identity.name;
-                tracing::error!(device, %error, "cannot read any more: the device stops");
-                return;
-            }
+            self.io.wait(timeout, &mut completions)?;
             now = self.now();
             self.mailbox.0.take(&mut messages);
             for Completion { id, outcome } in completions.drain(..) {
@@ -163,7 +144,7 @@ impl DeviceThread {
             }
             for message in messages.drain(..) {
                 if matches!(message, Message::Shutdown) {
-                    return;
+                    return Ok(());
                 }
                 self.handle(now, message);
                 self.settle(now);
@@ -191,10 +172,14 @@ impl DeviceThread {
             Message::Request(ask) => self.handle_ask(now, *ask),
             Message::Sent { request, slot } => self.shard.handle_sent(now, request, slot),
             Message::Cancel(request) => {
-                self.replies.remove(&request);
                 self.shard.handle_cancel(now, request);
+                self.end_reply(now, request);
             }
             Message::BitRate(stream, rate) => self.shard.handle_bit_rate(now, stream, rate),
+            // What has begun with an open version is finished from it.
+            Message::Gone(stream) if self.running.contains_key(&stream) => {
+                self.gone.insert(stream);
+            }
             Message::Gone(stream) => self.shard.handle_stream_gone(now, stream),
             Message::Configure(config, answer) => {
                 let result = self.shard.handle_config(now, *config);
@@ -233,14 +218,57 @@ impl DeviceThread {
         let reply = taken_on.map(|()| {
             let (pieces, receiver) = mpsc::unbounded_channel();
             if request.length > 0 {
-                let bytes_left = request.length;
-                self.replies.insert(id, Waiting { pieces, bytes_left });
+                self.begin_reply(id, &request, pieces);
             }
             let chain = self.shard.chain_of(id);
-            Reply::new(id, request.length, receiver, &self.mailbox.0).in_chain(chain)
+            let mailbox = Arc::clone(&self.mailbox.0);
+            Reply::new(id, request.length, receiver, mailbox).in_chain(chain)
         });
+        let is_begun = reply.is_ok();
         // A reply that comes back is dropped, and cancels itself.
         let _ = answer.send(reply);
+        // What it reads comes first.
+        self.settle(now);
+        if is_begun
+            && self.replies.contains_key(&id)
+            && let Some(source) = self.sources.get(&request.stream)
+        {
+            self.files.open_ahead(source, request.stream, request.part);
+        }
+    }
+
+    fn begin_reply(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
+    ) {
+        let (stream, part) = (request.stream, request.part);
+        let waiting = Waiting {
+            pieces,
+            bytes_left: request.length,
+            stream,
+            part,
+        };
+        self.replies.insert(id, waiting);
+        *self.running.entry(stream).or_insert(0) += 1;
+        self.files.pin(stream, part);
+    }
+
+    /// A reply has all its bytes, or gets no more.
+    fn end_reply(&mut self, now: Instant, request: RequestId) {
+        let Some(Waiting { stream, part, .. }) = self.replies.remove(&request) else {
+            return;
+        };
+        self.files.unpin(stream, part);
+        let running = self.running.entry(stream).or_insert(1);
+        *running -= 1;
+        if *running == 0 {
+            self.running.remove(&stream);
+            if self.gone.remove(&stream) {
+                self.shard.handle_stream_gone(now, stream);
+            }
+        }
     }
 
     fn register(
@@ -370,8 +398,8 @@ impl DeviceThread {
                     let device = &self.identity.name;
                     tracing::error!(device, ?request, ?slot, "piece is still being filled");
                     let _ = waiting.pieces.send(Err(Failure::Device));
-                    self.replies.remove(&request);
                     self.shard.handle_cancel(now, request);
+                    self.end_reply(now, request);
                     return self.shard.handle_sent(now, request, slot);
                 };
                 let info = PieceInfo {
@@ -379,18 +407,20 @@ impl DeviceThread {
                     queue_time,
                     disk_time,
                 };
-                let piece = Piece::new(view, info, (request, slot), &self.mailbox.0);
+                let mailbox = Arc::clone(&self.mailbox.0);
+                let piece = Piece::new(view, info, (request, slot), mailbox);
                 waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
                 // A piece that comes back is dropped, and counts as sent.
                 let _ = waiting.pieces.send(Ok(piece));
                 if waiting.bytes_left == 0 {
-                    self.replies.remove(&request);
+                    self.end_reply(now, request);
                 }
             }
             Event::Failed { request, failure } => {
-                if let Some(waiting) = self.replies.remove(&request) {
+                if let Some(waiting) = self.replies.get(&request) {
                     let _ = waiting.pieces.send(Err(failure));
                 }
+                self.end_reply(now, request);
             }
         }
     }
@@ -438,12 +468,11 @@ fn io_name(mode: IoMode, direct: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::crew::Crew;
     use crate::disk::mailbox::Waker;
     use crate::disk::rig::{FileSource, Scratch};
     use headlong_engine::{Hints, ViewerId};
-    use std::io;
     use std::time::Duration;
+    use tokio::sync::oneshot;
 
     /// Reads like this end the thread in the middle of a turn.
     struct PanickingIo;
@@ -481,7 +510,7 @@ mod tests {
             time_scale: TimeScale::ONE,
             shard: Shard::new(config).expect("sound"),
             pool: Pool::new(8, 4096).expect("maps"),
-            files: Files::new("test", Crew::new("test").expect("starts"), 8),
+            files: Files::new("test", 8).expect("starts"),
             io: Box::new(PanickingIo),
             completions: Mailbox::new(waker),
             mailbox: Arc::clone(&mailbox),

@@ -112,7 +112,9 @@ impl Read {
     /// Opens the file, unless it is open. May block. `None`: the read has ended.
     pub(crate) fn open(self, files: &Files) -> Option<Transfer> {
         let plan = &self.plan;
-        match files.open(&*plan.source, plan.stream, plan.part) {
+        let opened = files.open(&*plan.source, plan.stream, plan.part);
+        files.opened(plan.stream, plan.part);
+        match opened {
             Ok(file) => Some(self.with(file)),
             Err(error) => {
                 let Self { lease, plan } = self;
@@ -306,7 +308,6 @@ fn early_end(files: &Files, plan: &Plan, target: &Target) -> ReadOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::crew::Crew;
     use crate::disk::mailbox::Waker;
     use crate::disk::rig::{FileSource, Scratch};
     use crate::raw::Pool;
@@ -324,7 +325,7 @@ mod tests {
         let scratch = Scratch::new();
         let path = scratch.file("film", &[0; 20_000]);
         let completions = Mailbox::new(Waker::new().expect("eventfd"));
-        let files = Files::new("test", Crew::new("test").expect("starts"), 8);
+        let files = Files::new("test", 8).expect("starts");
         let pool = Pool::new(8, 4096).expect("maps");
         let plan = Plan {
             source: Arc::new(FileSource::new(1, [path.clone()])),

@@ -1,4 +1,4 @@
-//! Reading by io_uring: the ring reads, the crew opens and judges.
+//! Reading by io_uring: the ring reads, the thread pool opens and judges.
 //!
 //! A read whose file is open goes straight into the ring. The device's thread never waits for a
 //! file: one that hangs holds its own memory and nothing else.
@@ -186,13 +186,13 @@ impl UringIo {
             Next::Again => self.read_whole(transfer),
             Next::Reopen => {
                 let opened = Arc::clone(&self.opened);
-                self.files.crew().run(move || {
+                self.files.threads().run(move || {
                     if let Some(transfer) = transfer.reopen(&files) {
                         opened.post(transfer);
                     }
                 });
             }
-            next => self.files.crew().run(move || transfer.end(next, &files)),
+            next => self.files.threads().run(move || transfer.end(next, &files)),
         }
     }
 }
@@ -202,8 +202,9 @@ impl DiskIo for UringIo {
         if let Some(file) = self.files.cached(read.plan.stream, read.plan.part) {
             return self.read(read.with(file));
         }
+        self.files.note_opening(read.plan.stream, read.plan.part);
         let (files, opened) = (Arc::clone(&self.files), Arc::clone(&self.opened));
-        self.files.crew().run(move || {
+        self.files.threads().run(move || {
             if let Some(transfer) = read.open(&files) {
                 opened.post(transfer);
             }
@@ -239,7 +240,7 @@ impl DiskIo for UringIo {
 
 impl Drop for UringIo {
     fn drop(&mut self) {
-        // What the crew still opens is not to be read any more. The ring waits for the rest.
+        // What the threads still open is not to be read any more. The ring waits for the rest.
         self.opened.close();
     }
 }

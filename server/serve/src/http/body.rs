@@ -19,6 +19,7 @@ use http_body::{Frame, SizeHint};
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
+use crate::net::ConnectionInfo;
 use crate::time_scale::TimeScale;
 
 /// Why a body breaks off; hyper resets the connection or stream.
@@ -109,6 +110,7 @@ impl fmt::Debug for ReplyBody {
 pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
+    pub(super) connection: Option<Arc<ConnectionInfo>>,
     pub(super) started: Instant,
     pub(super) time_scale: TimeScale,
 }
@@ -276,7 +278,9 @@ impl Drop for ReplyBody {
         let record = &mut self.account.record;
         record.service_time = elapsed;
         if self.left_bytes > 0 && record.failure.is_none() {
-            record.failure = Some("client-gone");
+            let connection = self.account.connection.as_ref();
+            let is_drained = connection.is_some_and(|connection| connection.is_drain_aborted());
+            record.failure = Some(if is_drained { "drained" } else { "client-gone" });
         }
         let state = &self.account.state;
         let first_byte = record.first_byte_time;

@@ -9,11 +9,13 @@
 //! version of its file, or it fails.
 
 mod body;
+mod lookup;
 mod service;
 mod source;
 mod state;
 
 pub use body::ReplyBody;
+pub use lookup::Lookups;
 pub use service::MediaService;
 pub use source::LibrarySource;
 pub use state::{HttpSettings, MediaState};

@@ -18,6 +18,7 @@ use headlong_units::Duration;
 use http::{HeaderValue, Request, Response, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
+use rustix::io::Errno;
 
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
 use super::source::LibrarySource;
@@ -97,6 +98,13 @@ async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response
             Ok(Answer { plan, first: None })
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
+        _ if !has_host(&head) => {
+            let detail = "a request must name exactly one host";
+            Err(NoAnswer::Status(
+                Status::BadRequest,
+                Some(detail.to_owned()),
+            ))
+        }
         Method::Get | Method::Head => answer_read(&state, &head, &mut asked).await,
     };
     let mut retry_after = None;
@@ -117,6 +125,12 @@ async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response
     response
 }
 
+/// HTTP/1.1 demands one `Host` field (RFC 9112 3.2).
+fn has_host(head: &http::request::Parts) -> bool {
+    let count = head.headers.get_all(header::HOST).iter().count();
+    head.version != http::Version::HTTP_11 || count == 1
+}
+
 impl Asked {
     fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
         let settings = state.settings();
@@ -126,6 +140,7 @@ impl Asked {
         let fields = fields.iter().copied();
         let cmcd = Cmcd::read(fields.clone(), query);
         let info = head.extensions.get::<Arc<ConnectionInfo>>();
+        let connection = info.cloned();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let remote = info.map_or(unknown, |info| info.remote());
         let viewer = match remote.ip() {
@@ -133,9 +148,11 @@ impl Asked {
             IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
         };
         let record = record(head, remote, &viewer, &cmcd);
+        state.log.begun(&record.session);
         let account = Account {
             state: Arc::clone(state),
             record,
+            connection,
             started: Instant::now(),
             time_scale: settings.time_scale,
         };
@@ -257,7 +274,7 @@ async fn resolve(
     if let Some(file) = state.library.recall(path.as_str()) {
         return Ok(file);
     }
-    // A disk that does not answer must not hold the threads that look up files on others.
+    // A disk that is out of service is not asked; what is in memory is still served.
     let is_offline = |file: &Arc<FileEntry>| {
         state
             .devices
@@ -267,21 +284,31 @@ async fn resolve(
     if let Some(file) = state.library.remember(path.as_str()).filter(is_offline) {
         return Ok(file);
     }
-    let (library, wanted) = (state.library.clone(), path.as_str().to_owned());
-    let found = tokio::task::spawn_blocking(move || library.resolve(&wanted));
-    let found = tokio::time::timeout(within, found).await;
-    let Ok(found) = found else {
-        return Err(NoAnswer::Failed(Failure::TimedOut));
-    };
-    match found {
-        Ok(Ok(file)) => Ok(file),
-        Ok(Err(ResolveError::Io { path, source })) => {
-            tracing::warn!(%path, error = %source, "cannot look up a file");
-            Err(NoAnswer::Failed(Failure::Device))
+    let found = state.lookups.resolve(path.as_str(), within).await;
+    found.map_err(|error| match error {
+        ResolveError::Io { path, source } => {
+            // A name may hold anything; quoted, it stays on its line.
+            state.warn(|| tracing::warn!(?path, error = %source, "cannot look up a file"));
+            NoAnswer::Failed(match is_short_of_resources(&source) {
+                true => Failure::NoResources,
+                false => Failure::Device,
+            })
         }
-        Ok(Err(_)) => Err(NoAnswer::Status(Status::NotFound, None)),
-        Err(_) => Err(NoAnswer::Failed(Failure::Device)),
-    }
+        ResolveError::NoAnswer(_) => NoAnswer::Failed(Failure::TimedOut),
+        ResolveError::Forbidden(path) => {
+            let remedy = "let the server's user read it and enter the folders above it";
+            state.warn(|| tracing::warn!(?path, remedy, "a file may not be read"));
+            NoAnswer::Status(Status::Forbidden, None)
+        }
+        _ => NoAnswer::Status(Status::NotFound, None),
+    })
+}
+
+fn is_short_of_resources(error: &std::io::Error) -> bool {
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    short
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Plans the reply for a file and waits for the first bytes of its body.
@@ -341,10 +368,10 @@ async fn fetch(
 fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
     let identity = &file.identity;
     let tag = entity_tag(&FileIdentity {
-        inode: identity.ino,
         size: identity.size,
         mtime_ns: narrow(identity.mtime_ns),
-        ctime_ns: narrow(identity.ctime_ns),
+        // Until its time has settled, other bytes may come under it.
+        unsettled: (!identity.is_settled).then_some(file.stream.id),
     });
     let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
     let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
@@ -376,9 +403,6 @@ fn narrow(nanoseconds: i128) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
 
-/// What a reply says of a file that is not what it was when it was looked up.
-const CHANGED: &str = "the file has changed, or the server may not read it; \
-                       check its permissions, or try again";
 /// What a reply says of a disk that is not asked any more.
 const OFFLINE: &str = "the disk is out of service; try again later";
 
@@ -405,29 +429,31 @@ fn explain(
                 }
                 Refusal::Offline { .. } => OFFLINE,
                 Refusal::Full => "too many requests wait for the disk; try again later",
-                Refusal::UnknownStream | Refusal::OutOfBounds => CHANGED,
+                Refusal::UnknownStream | Refusal::OutOfBounds => CHANGING,
             };
             let reply = error_reply(Status::Unavailable, method, Some(detail));
             (reply, Some(after))
         }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));
-            let (status, after) = match failure {
-                Failure::Device => (Status::InternalError, None),
-                Failure::TimedOut => (Status::GatewayTimeout, None),
-                Failure::Changed | Failure::Offline | Failure::NoResources => {
-                    (Status::Unavailable, Some(soon))
-                }
-            };
-            let detail = match failure {
-                Failure::Changed => Some(CHANGED),
-                Failure::Offline => Some(OFFLINE),
-                _ => None,
+            let (status, detail, after) = match failure {
+                Failure::Device => (Status::InternalError, None, None),
+                Failure::TimedOut => (Status::GatewayTimeout, None, None),
+                Failure::Changed => (Status::Unavailable, Some(CHANGING), Some(soon)),
+                Failure::Offline => (Status::Unavailable, Some(OFFLINE), Some(soon)),
+                Failure::NoResources => (
+                    Status::Unavailable,
+                    Some("the server is short of memory or open files; try again later"),
+                    Some(soon),
+                ),
             };
             (error_reply(status, method, detail), after)
         }
     }
 }
+
+/// To the client of a file that is being written or taken away.
+const CHANGING: &str = "the file is being changed; try again later";
 
 fn build(
     answer: Answer,

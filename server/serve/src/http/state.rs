@@ -2,17 +2,21 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, StreamFiles};
 
+use super::lookup::Lookups;
 use crate::admin::RequestMetrics;
 use crate::config::ServerTiming;
 use crate::disk::Device;
 use crate::log::AccessLog;
 use crate::time_scale::TimeScale;
+
+/// Between two warnings of what clients ask for.
+const WARN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Settings of replies; a reload replaces them as a whole.
 #[derive(Debug, Clone)]
@@ -40,6 +44,8 @@ pub struct HttpSettings {
 pub struct MediaState {
     /// The files.
     pub library: Library,
+    /// Where they are looked up.
+    pub lookups: Lookups,
     /// Their devices, by the library's index.
     pub devices: Vec<Device>,
     /// One line for each request.
@@ -47,6 +53,7 @@ pub struct MediaState {
     /// Counts for the metrics.
     pub metrics: Arc<RequestMetrics>,
     settings: RwLock<Arc<HttpSettings>>,
+    warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
     streams: Mutex<HashMap<StreamId, Weak<StreamFiles>>>,
 }
@@ -55,6 +62,7 @@ impl MediaState {
     /// With the settings of the start.
     pub fn new(
         library: Library,
+        lookups: Lookups,
         devices: Vec<Device>,
         log: Arc<AccessLog>,
         settings: HttpSettings,
@@ -62,10 +70,12 @@ impl MediaState {
         let settings = RwLock::new(Arc::new(settings));
         Self {
             library,
+            lookups,
             devices,
             log,
             metrics: Arc::new(RequestMetrics::default()),
             settings,
+            warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),
         }
     }
@@ -81,6 +91,16 @@ impl MediaState {
             .settings
             .write()
             .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Says something that clients can bring about, once in a while.
+    pub(super) fn warn(&self, say: impl FnOnce()) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|at| at.elapsed() >= WARN_INTERVAL) {
+            *warned = Some(Instant::now());
+            drop(warned);
+            say();
+        }
     }
 
     /// A stream is asked for. Those that are no longer are forgotten as the table doubles.

@@ -8,19 +8,21 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use headlong_units::Instant as EngineInstant;
 
+use super::format::LogFormat;
 use super::json;
-use super::record::{LogFormat, RequestRecord};
+use super::record::{RequestRecord, SessionKey};
 use super::session::{SessionLimits, SessionLog, SessionSummary};
 use super::sink::{LogTarget, Sink, SinkError};
 use crate::time_scale::TimeScale;
 
 const BATCH_BYTES: usize = 64 * 1024;
 const TICK: Duration = Duration::from_secs(1);
+/// How long the last lines may take when the server stops.
+const FINISH_TIME: Duration = Duration::from_secs(5);
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What to log, and where.
@@ -56,16 +58,16 @@ impl Default for LogConfig {
 /// What became of the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogCounts {
-    /// Records dropped because the writer was behind.
+    /// Records that were lost, because the writer was behind or could not write.
     pub dropped: u64,
-    /// Writes that failed; their lines are lost.
+    /// Writes that failed.
     pub write_errors: u64,
 }
 
 enum Message {
     Record(Box<RequestRecord>),
+    Begun(SessionKey),
     Wake,
-    Finish,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +75,7 @@ struct Shared {
     dropped: AtomicU64,
     write_errors: AtomicU64,
     reopen: AtomicBool,
+    finish: AtomicBool,
 }
 
 /// The near end of the logs; share it behind an `Arc`.
@@ -80,7 +83,9 @@ struct Shared {
 pub struct AccessLog {
     /// `None` when both logs are off, and then there is no thread.
     sender: Option<SyncSender<Message>>,
-    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Says when the writer has ended.
+    ended: Mutex<Option<Receiver<()>>>,
+    has_sessions: bool,
     shared: Arc<Shared>,
 }
 
@@ -93,11 +98,14 @@ impl AccessLog {
         if access.is_off() && sessions.is_off() {
             return Ok(Self {
                 sender: None,
-                writer: Mutex::new(None),
+                ended: Mutex::new(None),
+                has_sessions: false,
                 shared,
             });
         }
         let (sender, receiver) = sync_channel(config.queue_max.max(1));
+        let has_sessions = !sessions.is_off();
+        let (say, ended) = sync_channel(1);
         let writer = Writer {
             format: config.format,
             access: Output::new(access),
@@ -107,17 +115,22 @@ impl AccessLog {
             started: Instant::now(),
             time_scale: config.time_scale,
             warned: None,
+            is_drained: true,
         };
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || writer.run(&receiver));
-        let thread = thread.map_err(|source| SinkError {
+            .spawn(move || {
+                writer.run(&receiver);
+                let _ = say.send(());
+            });
+        thread.map_err(|source| SinkError {
             path: "(its writer thread)".into(),
             source,
         })?;
         Ok(Self {
             sender: Some(sender),
-            writer: Mutex::new(Some(thread)),
+            ended: Mutex::new(Some(ended)),
+            has_sessions,
             shared,
         })
     }
@@ -139,6 +152,14 @@ impl AccessLog {
         }
     }
 
+    /// A request of a viewer began: its session goes on until it has ended.
+    pub fn begun(&self, session: &Option<SessionKey>) {
+        if let (true, Some(sender), Some(key)) = (self.has_sessions, &self.sender, session) {
+            // One that is lost costs a session that is split at worst.
+            let _ = sender.try_send(Message::Begun(key.clone()));
+        }
+    }
+
     /// Opens the files again, after somebody has renamed them (SIGUSR1).
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Relaxed);
@@ -156,19 +177,22 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is waiting and the sessions still open, then stops. Blocks until that is done;
-    /// later records are dropped.
+    /// Writes what is waiting and the sessions still open, then stops. Blocks until that is done, or
+    /// for some seconds if nobody takes what is written; later records are dropped.
     pub fn finish(&self) {
-        let thread = self
-            .writer
+        let ended = self
+            .ended
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let (Some(sender), Some(thread)) = (&self.sender, thread) {
-            let _ = sender.send(Message::Finish);
-            if thread.join().is_err() {
-                tracing::error!("the access log's writer panicked; its last lines are lost");
-            }
+        let (Some(sender), Some(ended)) = (&self.sender, ended) else {
+            return;
+        };
+        self.shared.finish.store(true, Relaxed);
+        // If the queue is full, the writer is awake, or never will be.
+        let _ = sender.try_send(Message::Wake);
+        if ended.recv_timeout(FINISH_TIME).is_err() {
+            tracing::error!("the access log cannot be written to its end; its last lines are lost");
         }
     }
 }
@@ -183,6 +207,8 @@ impl Drop for AccessLog {
 struct Output {
     sink: Sink,
     lines: Vec<u8>,
+    /// Whether the last write failed.
+    is_failing: bool,
 }
 
 impl Output {
@@ -190,14 +216,28 @@ impl Output {
         Self {
             sink,
             lines: Vec::new(),
+            is_failing: false,
         }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes the lines; those that cannot be written are lost, and counted.
+    fn flush(&mut self, shared: &Shared) -> io::Result<()> {
         if self.lines.is_empty() {
             return Ok(());
         }
-        let outcome = self.sink.write(&self.lines);
+        let lines = std::mem::take(&mut self.lines);
+        let (written, outcome) = self.sink.write(&lines);
+        if outcome.is_err() {
+            let lost = lines[written..]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count();
+            shared.dropped.fetch_add(lost as u64, Relaxed);
+        } else if self.is_failing {
+            tracing::info!("a log can be written again");
+        }
+        self.is_failing = outcome.is_err();
+        self.lines = lines;
         self.lines.clear();
         outcome
     }
@@ -212,6 +252,8 @@ struct Writer {
     started: Instant,
     time_scale: TimeScale,
     warned: Option<Instant>,
+    /// Whether the last look found no more messages.
+    is_drained: bool,
 }
 
 impl Writer {
@@ -222,7 +264,8 @@ impl Writer {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let is_last = self.take(message, receiver);
+            let is_last = self.shared.finish.load(Relaxed);
+            self.take(message, receiver);
             while let Some(summary) = self.session_log.expire(self.now()) {
                 self.put_session(&summary);
             }
@@ -230,7 +273,8 @@ impl Writer {
             if self.shared.reopen.swap(false, Relaxed) {
                 self.reopen();
             }
-            if is_last {
+            // All that was there when the end was asked for has been taken.
+            if is_last && self.is_drained {
                 break;
             }
         }
@@ -240,21 +284,22 @@ impl Writer {
         self.flush();
     }
 
-    /// Takes this message and those behind it, up to a batch; whether the end was among them.
-    fn take(&mut self, first: Option<Message>, receiver: &Receiver<Message>) -> bool {
+    /// Takes this message and those behind it, up to a batch.
+    fn take(&mut self, first: Option<Message>, receiver: &Receiver<Message>) {
         let mut next = first;
         while let Some(message) = next {
             match message {
                 Message::Record(record) => self.put(&record),
+                Message::Begun(key) => self.session_log.begin(key),
                 Message::Wake => {}
-                Message::Finish => return true,
             }
             if self.access.lines.len().max(self.sessions.lines.len()) >= BATCH_BYTES {
-                break;
+                self.is_drained = false;
+                return;
             }
             next = receiver.try_recv().ok();
         }
-        false
+        self.is_drained = true;
     }
 
     fn now(&self) -> EngineInstant {
@@ -277,7 +322,8 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        let outcomes = [self.access.flush(), self.sessions.flush()];
+        let shared = &self.shared;
+        let outcomes = [self.access.flush(shared), self.sessions.flush(shared)];
         for error in outcomes.into_iter().filter_map(Result::err) {
             self.shared.write_errors.fetch_add(1, Relaxed);
             if self

@@ -69,7 +69,8 @@ fn records_are_dropped_and_counted_when_the_writer_is_behind() {
     let (sender, receiver) = sync_channel(2);
     let log = AccessLog {
         sender: Some(sender),
-        writer: Mutex::new(None),
+        ended: Mutex::new(None),
+        has_sessions: false,
         shared: Arc::default(),
     };
     for _ in 0..5 {
@@ -90,7 +91,42 @@ fn a_full_disk_loses_lines_but_stops_nothing() {
     let log = AccessLog::open(&config).expect("opened");
     log.record(sample());
     log.finish();
-    assert_eq!(log.counts().write_errors, 1);
+    // What an operator watches: the line is lost, and counted as such.
+    let (dropped, write_errors) = (1, 1);
+    assert_eq!(
+        log.counts(),
+        LogCounts {
+            dropped,
+            write_errors
+        }
+    );
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_keep_the_server_from_stopping() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        0o600.into(),
+        0,
+    )
+    .expect("a pipe");
+    let mut both = std::fs::OpenOptions::new();
+    let _held = both.read(true).write(true).open(&path).expect("opened");
+    let config = LogConfig {
+        access: LogTarget::File(path),
+        ..LogConfig::default()
+    };
+    let log = AccessLog::open(&config).expect("opened");
+    // More than a pipe holds.
+    for _ in 0..1000 {
+        log.record(sample());
+    }
+    log.finish();
+    log.record(sample());
 }
 
 #[test]

@@ -14,15 +14,11 @@
 //! Escaping is nginx's: `"`, `\` and every byte outside 0x20-0x7e become `\xXX`, so no client can
 //! end a field or a line.
 
-use std::io::Write;
-use std::time::{Duration as StdDuration, UNIX_EPOCH};
-
+use headlong_http::HttpDate;
 use headlong_units::Duration;
+use std::io::Write;
 
 use super::record::{RequestRecord, version_name};
-
-/// The largest second that the date's four digits can show: the end of the year 9999.
-const UNIX_SECONDS_MAX: u64 = 253_402_300_799;
 
 /// Appends one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
@@ -100,10 +96,12 @@ fn put(line: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = line.write_fmt(text);
 }
 
-/// `06/Nov/1994:08:49:37 +0000`, from the `Sun, 06 Nov 1994 08:49:37 GMT` of the HTTP library.
+/// `06/Nov/1994:08:49:37 +0000`, from the `Sun, 06 Nov 1994 08:49:37 GMT` of HTTP; a time that four
+/// digits cannot show is 1970.
 fn put_date(line: &mut Vec<u8>, unix_seconds: u64) {
-    let seconds = StdDuration::from_secs(unix_seconds.min(UNIX_SECONDS_MAX));
-    let date = httpdate::fmt_http_date(UNIX_EPOCH + seconds);
+    let date = i64::try_from(unix_seconds).ok();
+    let date = date.and_then(HttpDate::from_unix_seconds);
+    let date = date.unwrap_or(HttpDate::EPOCH).to_string();
     let mut words = date.split(' ').skip(1);
     let mut word = || words.next().unwrap_or_default();
     let (day, month, year, time) = (word(), word(), word(), word());

@@ -6,6 +6,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
+use super::lossy::Lossy;
+
 /// The daemon's log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonLogError {
@@ -30,28 +32,40 @@ pub enum DaemonLogError {
 
 /// Changes the level of the running log.
 #[derive(Debug, Clone)]
-pub struct DaemonLog(reload::Handle<EnvFilter, Registry>);
+pub struct DaemonLog {
+    level: reload::Handle<EnvFilter, Registry>,
+    lines: Lossy,
+}
 
 /// Sets the log up, once. `RUST_LOG` wins over `level`.
 pub fn init_daemon_log(level: &str) -> Result<DaemonLog, DaemonLogError> {
     let from_environment = std::env::var("RUST_LOG").ok();
     let wanted = from_environment.as_deref().filter(|text| !text.is_empty());
     let (filter, handle) = reload::Layer::new(parse(wanted.unwrap_or(level))?);
+    let lines = Lossy::new(io::stderr());
     let text = fmt::layer()
-        .with_writer(io::stderr)
+        .with_writer(lines.clone())
         .with_ansi(io::stderr().is_terminal())
         .with_target(false);
     tracing_subscriber::registry()
         .with(filter)
         .with(text)
         .try_init()?;
-    Ok(DaemonLog(handle))
+    Ok(DaemonLog {
+        level: handle,
+        lines,
+    })
 }
 
 impl DaemonLog {
     /// Another level, from now on; on error the present one stays.
     pub fn set_level(&self, level: &str) -> Result<(), DaemonLogError> {
-        Ok(self.0.reload(parse(level)?)?)
+        Ok(self.level.reload(parse(level)?)?)
+    }
+
+    /// Waits until what was said is written, but not for ever.
+    pub fn flush(&self) {
+        self.lines.flush();
     }
 }
 

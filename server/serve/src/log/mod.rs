@@ -10,7 +10,9 @@
 mod access;
 mod combined;
 mod daemon;
+mod format;
 mod json;
+mod lossy;
 mod record;
 mod server_timing;
 mod session;
@@ -18,7 +20,8 @@ mod sink;
 
 pub use access::{AccessLog, LogConfig, LogCounts};
 pub use daemon::{DaemonLog, DaemonLogError, init_daemon_log};
-pub use record::{LogFormat, RequestRecord, SessionKey, SessionSource};
+pub use format::LogFormat;
+pub use record::{RequestRecord, SessionKey, SessionSource};
 pub use server_timing::ServerTiming;
 pub use session::{SessionEnd, SessionLimits, SessionLog, SessionSummary};
 pub use sink::{LogTarget, SinkError};

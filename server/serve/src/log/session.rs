@@ -98,6 +98,8 @@ pub struct SessionLog {
     open: HashMap<SessionKey, Open>,
     /// The same, by when they were last heard of; the number makes equal times distinct.
     by_age: BTreeMap<(Instant, u64), SessionKey>,
+    /// Requests in progress.
+    running: HashMap<SessionKey, u32>,
     sequence: u64,
 }
 
@@ -116,6 +118,7 @@ impl SessionLog {
             limits,
             open: HashMap::new(),
             by_age: BTreeMap::new(),
+            running: HashMap::new(),
             sequence: 0,
         }
     }
@@ -125,10 +128,21 @@ impl SessionLog {
         self.open.len()
     }
 
+    /// A request has begun: until [`SessionLog::record`] is told of its end, its session goes on.
+    pub fn begin(&mut self, key: SessionKey) {
+        *self.running.entry(key).or_insert(0) += 1;
+    }
+
     /// A request has ended. Returns the session that had to make room, if one had to. Requests
     /// without a session name are not counted.
     pub fn record(&mut self, now: Instant, record: &RequestRecord) -> Option<SessionSummary> {
         let key = record.session.as_ref()?;
+        if let Some(count) = self.running.get_mut(key) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.running.remove(key);
+            }
+        }
         self.sequence += 1;
         let age = (now, self.sequence);
         let is_full = self.open.len() >= self.limits.sessions_max.max(1);
@@ -153,11 +167,23 @@ impl SessionLog {
 
     /// The next session that has been quiet for `idle`; call until `None`.
     pub fn expire(&mut self, now: Instant) -> Option<SessionSummary> {
-        let (&(last, _), _) = self.by_age.first_key_value()?;
-        if now.since(last) < self.limits.idle {
-            return None;
+        loop {
+            let (&(last, _), key) = self.by_age.first_key_value()?;
+            if now.since(last) < self.limits.idle {
+                return None;
+            }
+            if !self.running.contains_key(key) {
+                return self.end_oldest(SessionEnd::Idle);
+            }
+            // A reply still runs: the gap has not begun.
+            self.sequence += 1;
+            let age = (now, self.sequence);
+            let (_, key) = self.by_age.pop_first()?;
+            if let Some(open) = self.open.get_mut(&key) {
+                open.age = age;
+                self.by_age.insert(age, key);
+            }
         }
-        self.end_oldest(SessionEnd::Idle)
     }
 
     /// The next open session, as the server stops; call until `None`.

@@ -109,3 +109,21 @@ fn a_crawl_over_many_paths_is_counted_up_to_a_bound() {
     let summary = log.finish().expect("open");
     assert_eq!((summary.requests, summary.paths), (1000, PATHS_MAX));
 }
+
+#[test]
+fn a_session_goes_on_while_a_reply_of_it_runs() {
+    let mut log = SessionLog::new(SessionLimits::default());
+    let first = request("v", 0, "/a");
+    let key = first.session.clone().expect("named");
+    log.begin(key.clone());
+    log.record(at(1), &first);
+    // Asked for at once, and sent for as long as the film plays.
+    log.begin(key);
+    assert_eq!(log.expire(at(600)), None);
+    assert_eq!(log.expire(at(6000)), None);
+    log.record(at(6001), &request("v", 2, "/b"));
+    assert_eq!(log.expire(at(6002)), None);
+    let summary = log.expire(at(6100)).expect("over");
+    assert_eq!(summary.requests, 2);
+    assert_eq!(log.open_count(), 0);
+}

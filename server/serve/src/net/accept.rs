@@ -9,45 +9,20 @@ use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::serve_connection;
-use super::counters::{ConnectionCounters, add};
-use super::limits::Limits;
-use super::listen::TcpOptions;
+use super::context::ListenerContext;
+use super::counters::add;
 use super::shutdown::Shutdown;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+/// How often idle connections are looked for while none is free.
+const SHED_INTERVAL: Duration = Duration::from_millis(250);
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
-
-/// What listeners of one server share.
-#[derive(Debug, Clone)]
-pub struct ListenerContext {
-    /// Bounds for each connection.
-    pub limits: Arc<Limits>,
-    /// One permit for each connection that may be open.
-    pub slots: Arc<Semaphore>,
-    /// Counts what happens.
-    pub counters: Arc<ConnectionCounters>,
-    /// Set on each socket.
-    pub tcp: Arc<TcpOptions>,
-}
-
-impl ListenerContext {
-    /// With as many slots as `limits` allow connections.
-    pub fn new(limits: Limits, tcp: TcpOptions, counters: Arc<ConnectionCounters>) -> Self {
-        let slots = limits.connections_max.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            limits: Arc::new(limits),
-            slots: Arc::new(Semaphore::new(slots)),
-            counters,
-            tcp: Arc::new(tcp),
-        }
-    }
-}
 
 /// Accepts and serves connections until `shutdown`, then returns when all of them have ended,
 /// which takes at most [`Limits::drain_timeout`].
@@ -67,6 +42,8 @@ pub async fn serve_listener<S, B>(
 {
     let mut connections = JoinSet::new();
     let mut trouble = AcceptTrouble::default();
+    // Accepted, and without a slot yet.
+    let mut waiting = None;
     let signal = shutdown.clone();
     let mut draining = std::pin::pin!(shutdown.draining());
     loop {
@@ -77,19 +54,17 @@ pub async fn serve_listener<S, B>(
                 report_panic(finished);
                 continue;
             }
-            accepted = accept(&listener, &context, &mut trouble) => accepted,
+            accepted = accept(&listener, &context, &mut waiting, &mut trouble) => accepted,
         };
         let Ok(remote) = stream.peer_addr() else {
             continue;
         };
         context.tcp.apply(&stream);
         let (tls, service) = (tls.clone(), service.clone());
-        let limits = Arc::clone(&context.limits);
-        let counters = Arc::clone(&context.counters);
-        let shutdown = signal.clone();
+        let (context, shutdown) = (context.clone(), signal.clone());
         connections.spawn(async move {
             let _slot = slot;
-            serve_connection(stream, remote, tls, service, limits, counters, shutdown).await
+            serve_connection(stream, remote, tls, service, context, shutdown).await
         });
     }
     drop(listener);
@@ -106,32 +81,64 @@ fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {
     }
 }
 
+/// The next connection, with a slot for it. If none is free, those that are idle make room: somebody
+/// waits now. Who waits stays in `waiting` if this is not awaited to its end.
 async fn accept(
     listener: &TcpListener,
     context: &ListenerContext,
+    waiting: &mut Option<TcpStream>,
     trouble: &mut AcceptTrouble,
 ) -> (TcpStream, OwnedSemaphorePermit) {
-    if context.slots.available_permits() == 0 {
+    if waiting.is_none() {
+        *waiting = Some(accept_one(listener, context, trouble).await);
+        if context.slots.available_permits() > 0 {
+            return slot_for(context, waiting).await;
+        }
         add(&context.counters.limit_waits);
         trouble.warn(|| {
             let max = context.limits.connections_max;
             tracing::warn!(
                 max,
-                "all connections are in use, new ones wait; raise connections_max"
+                "all connections are in use: the oldest idle ones are closed, new ones wait; raise \
+                 connections_max"
             );
         });
     }
+    slot_for(context, waiting).await
+}
+
+async fn slot_for(
+    context: &ListenerContext,
+    waiting: &mut Option<TcpStream>,
+) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
+        if context.slots.available_permits() == 0 {
+            context.open.shed_oldest();
+        }
         let slots = Arc::clone(&context.slots);
         // The semaphore is never closed; if it were, there would be nothing left to accept for.
-        let Ok(slot) = slots.acquire_owned().await else {
-            std::future::pending::<()>().await;
-            continue;
-        };
+        match timeout(SHED_INTERVAL, slots.acquire_owned()).await {
+            Ok(Ok(slot)) => {
+                if let Some(stream) = waiting.take() {
+                    return (stream, slot);
+                }
+            }
+            Ok(Err(_)) => std::future::pending().await,
+            Err(_) => {}
+        }
+    }
+}
+
+async fn accept_one(
+    listener: &TcpListener,
+    context: &ListenerContext,
+    trouble: &mut AcceptTrouble,
+) -> TcpStream {
+    loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 add(&context.counters.accepted);
-                return (stream, slot);
+                return stream;
             }
             Err(error) if is_about_one_connection(&error) => {}
             Err(error) => {

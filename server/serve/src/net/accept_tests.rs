@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::net::{ConnectionCounters, Limits, TcpOptions};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind, shutdown};
 
 struct Server {
@@ -89,11 +90,9 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
         ..Limits::default()
     };
     let server = serve(limits);
-    let hello = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut first = TcpStream::connect(server.address).await.expect("accepted");
-    first.write_all(hello).await.expect("taken");
-    let mut space = [0; 16];
-    first.read_exact(&mut space).await.expect("served");
+    // It is busy: its request has begun.
+    first.write_all(b"GET / HTTP/1.1\r\n").await.expect("taken");
     let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     let second = tokio::spawn(exchange(server.address, closing));
     let waits = async {
@@ -101,13 +100,42 @@ async fn no_more_connections_are_served_at_once_than_allowed() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), waits)
+    timeout(Duration::from_secs(10), waits)
         .await
         .expect("the limit is noticed");
     assert_eq!(server.counters.counts().open, 1);
     assert!(!second.is_finished());
     drop(first);
     assert!(second.await.expect("served").starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn the_oldest_idle_connection_makes_room_when_all_are_in_use() {
+    let limits = Limits {
+        connections_max: 2,
+        ..Limits::default()
+    };
+    let server = serve(limits);
+    let hello = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    let mut idle = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.address).await.expect("accepted");
+        stream.write_all(hello).await.expect("taken");
+        let mut heard = [0; 256];
+        assert!(stream.read(&mut heard).await.expect("served") > 0);
+        idle.push(stream);
+    }
+    let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    // Long before either would be closed for being idle.
+    let third = timeout(Duration::from_secs(30), exchange(server.address, closing));
+    let heard = third.await.expect("there is room");
+    assert!(heard.starts_with("HTTP/1.1 200 "), "{heard}");
+    let mut rest = Vec::new();
+    idle[0].read_to_end(&mut rest).await.expect("closed");
+    assert_eq!(server.counters.counts().idle_timeouts, 1);
+    idle[1].write_all(hello).await.expect("open");
+    let mut heard = [0; 256];
+    assert!(idle[1].read(&mut heard).await.expect("served") > 0);
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
@@ -56,8 +57,7 @@ pub async fn serve_connection<IO, S, B>(
     remote: SocketAddr,
     tls: Option<TlsAcceptor>,
     service: S,
-    limits: Arc<Limits>,
-    counters: Arc<ConnectionCounters>,
+    context: ListenerContext,
     shutdown: Shutdown,
 ) -> End
 where
@@ -69,9 +69,11 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let _open = Gauged::new(OpenGauge(Arc::clone(&counters)));
+    let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
+    let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
     let info = ConnectionInfo::new(remote, tls.is_some(), limits, counters);
     let info = Arc::new(info);
+    let _listed = context.open.add(&info);
     let tracked = Tracked {
         service,
         info: Arc::clone(&info),
@@ -110,6 +112,8 @@ fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
     let mut http1 = builder.http1();
     // hyper's own header timeout would also end idle connections; see `ConnectionInfo::verdict`.
     http1.timer(TokioTimer::new()).header_read_timeout(None);
+    // Who has sent a request and says no more still wants the reply.
+    http1.half_close(true);
     http1.max_headers(limits.headers_max);
     http1.max_buf_size(limits.header_bytes_max.max(8192));
     let mut http2 = builder.http2();
@@ -228,6 +232,7 @@ impl<'a> Overseer<'a> {
 
     /// What has to happen now; else registers to be asked again in time.
     fn poll_action(&mut self, cx: &mut Context<'_>) -> Poll<Action> {
+        self.info.oversee(cx.waker());
         if self.info.is_used_up() && !self.is_retired {
             self.is_retired = true;
             // HTTP/1.1 says so in the reply's head; HTTP/2 has GOAWAY for it.
@@ -264,7 +269,10 @@ impl<'a> Overseer<'a> {
         match end {
             End::HeaderTimeout => add(&counters.header_timeouts),
             End::SendTimeout => self.info.note_send_timeout(),
-            End::DrainAborted => add(&counters.drain_aborts),
+            End::DrainAborted => {
+                self.info.note_drain_aborted();
+                add(&counters.drain_aborts);
+            }
             End::Closed | End::TlsFailed | End::IdleTimeout => {}
         }
         Action::Cut(end)

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::*;
+use crate::net::{Limits, TcpOptions};
 use crate::net::{ShutdownTrigger, shutdown};
 
 struct Server {
@@ -36,14 +37,13 @@ fn serve(limits: Limits) -> Server {
     let counters = Arc::new(ConnectionCounters::default());
     let (trigger, signal) = shutdown();
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let (limits, shared) = (Arc::new(limits), Arc::clone(&counters));
+    let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let task = tokio::spawn(serve_connection(
         far,
         remote,
         None,
         service_fn(answer),
-        limits,
-        shared,
+        context,
         signal,
     ));
     Server {
@@ -280,6 +280,21 @@ impl Body for HalfABody {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_says_no_more_after_its_request_still_gets_the_reply() {
+    let mut server = serve(Limits::default());
+    let request = b"GET /slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    server.client.write_all(request).await.expect("open");
+    server.client.shutdown().await.expect("half closed");
+    let mut heard = String::new();
+    server
+        .client
+        .read_to_string(&mut heard)
+        .await
+        .expect("an end");
+    assert!(heard.ends_with("late"), "{heard}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_fails_breaks_the_reply_off() {
     let (mut client, far) = duplex(64 * 1024);
     let (_trigger, signal) = shutdown();
@@ -294,8 +309,7 @@ async fn a_body_that_fails_breaks_the_reply_off() {
         SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         None,
         service_fn(broken),
-        Arc::new(Limits::default()),
-        Arc::new(ConnectionCounters::default()),
+        ListenerContext::new(Limits::default(), TcpOptions::default(), Arc::default()),
         signal,
     ));
     client.write_all(HELLO.as_bytes()).await.expect("open");

@@ -6,12 +6,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Waker;
 
 use tokio::time::{Duration, Instant};
 
 use super::counters::{ConnectionCounters, add};
 use super::limits::Limits;
-use super::tracked::ReplyProgress;
+use super::progress::ReplyProgress;
 
 const NEVER: u64 = u64::MAX;
 
@@ -29,6 +30,10 @@ pub struct ConnectionInfo {
     idle_since: AtomicU64,
     head_since: AtomicU64,
     send_timed_out: AtomicBool,
+    drain_aborted: AtomicBool,
+    /// Asked to make room for others, and who acts on that.
+    shed: AtomicBool,
+    overseer: Mutex<Option<Waker>>,
     replies: Mutex<Vec<Weak<ReplyProgress>>>,
 }
 
@@ -64,6 +69,9 @@ impl ConnectionInfo {
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(NEVER),
             send_timed_out: AtomicBool::new(false),
+            drain_aborted: AtomicBool::new(false),
+            shed: AtomicBool::new(false),
+            overseer: Mutex::new(None),
             replies: Mutex::new(Vec::new()),
         }
     }
@@ -116,6 +124,50 @@ impl ConnectionInfo {
         self.send_timed_out.load(Relaxed)
     }
 
+    /// It was cut because the drain ended.
+    pub(super) fn note_drain_aborted(&self) {
+        self.drain_aborted.store(true, Relaxed);
+    }
+
+    /// Whether it was cut because the drain ended.
+    pub fn is_drain_aborted(&self) -> bool {
+        self.drain_aborted.load(Relaxed)
+    }
+
+    /// Since when nothing is asked for; `None` while something is, or begins to be, or if it was
+    /// asked to go already.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.active_count() == 0
+            && self.head_since.load(Relaxed) == NEVER
+            && !self.shed.load(Relaxed);
+        is_idle.then(|| self.at(self.idle_since.load(Relaxed)))
+    }
+
+    /// Whether it was asked to make room, and is on its way.
+    pub(super) fn is_shed(&self) -> bool {
+        self.shed.load(Relaxed)
+    }
+
+    /// Makes room for others, if it is still idle when its task gets to it.
+    pub(super) fn shed(&self) {
+        self.shed.store(true, Relaxed);
+        let overseer = self.overseer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(overseer) = overseer.as_ref() {
+            overseer.wake_by_ref();
+        }
+    }
+
+    /// Who is to be woken when it has to make room.
+    pub(super) fn oversee(&self, waker: &Waker) {
+        let mut overseer = self.overseer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !overseer
+            .as_ref()
+            .is_some_and(|known| known.will_wake(waker))
+        {
+            *overseer = Some(waker.clone());
+        }
+    }
+
     fn since_opened(&self) -> u64 {
         u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(NEVER - 1)
     }
@@ -136,6 +188,7 @@ impl ConnectionInfo {
         self.http2.store(version == http::Version::HTTP_2, Relaxed);
         self.requests.fetch_add(1, Relaxed);
         self.active.fetch_add(1, Relaxed);
+        self.shed.store(false, Relaxed);
         add(&self.counters.requests_active);
         self.head_since.store(NEVER, Relaxed);
         ActiveRequest(Arc::clone(self))
@@ -175,6 +228,7 @@ impl ConnectionInfo {
         match head_until {
             Some(until) if until <= now => Verdict::HeaderTimeout,
             _ if idle_until <= now => Verdict::IdleTimeout,
+            None if self.shed.load(Relaxed) => Verdict::IdleTimeout,
             Some(until) => Verdict::Wait(until.min(idle_until)),
             None => Verdict::Wait(idle_until),
         }

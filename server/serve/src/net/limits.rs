@@ -5,7 +5,8 @@ use std::time::Duration;
 /// Limits of a listener and its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once; further ones wait in the kernel's backlog.
+    /// Connections open at once; for further ones idle ones are closed, the oldest first, or they
+    /// wait in the kernel's backlog.
     pub connections_max: usize,
     /// Bytes of a request's head; a longer one gets 431, and over HTTP/2, whose clients have been
     /// told the limit, GOAWAY from four times as many on. At least 8192.

@@ -19,18 +19,21 @@
 
 mod accept;
 mod connection;
+mod context;
 mod counters;
 mod info;
 mod limits;
 mod listen;
+mod progress;
 mod shutdown;
 mod sniff;
 mod timed;
 mod tls;
 mod tracked;
 
-pub use accept::{ListenerContext, serve_listener};
+pub use accept::serve_listener;
 pub use connection::{End, serve_connection};
+pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub use info::ConnectionInfo;
 pub use limits::Limits;

@@ -15,6 +15,7 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 use crate::net::{ConnectionCounters, End, Limits, serve_connection, shutdown};
+use crate::net::{ListenerContext, TcpOptions};
 
 struct Files {
     dir: TempDir,
@@ -178,15 +179,15 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(version)))
         });
         let remote = SocketAddr::from(([127, 0, 0, 1], 1));
-        let (limits, counters) = (Arc::new(Limits::default()), Arc::clone(&counters));
+        let tcp = TcpOptions::default();
+        let context = ListenerContext::new(Limits::default(), tcp, Arc::clone(&counters));
         let acceptor = Some(acceptor.clone());
         tokio::spawn(serve_connection(
             far,
             remote,
             acceptor,
             service,
-            limits,
-            counters,
+            context,
             signal.clone(),
         ))
     };

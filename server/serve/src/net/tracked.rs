@@ -5,8 +5,7 @@
 
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -15,10 +14,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 
 use super::info::{ActiveRequest, ConnectionInfo};
-use super::limits::Limits;
+use super::progress::ReplyProgress;
 
 /// A service that tells its connection about each request.
 #[derive(Debug)]
@@ -48,11 +46,15 @@ where
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(header::CONNECTION, close);
             }
-            let progress = Arc::new(ReplyProgress::new(active));
+            let progress = Arc::new(ReplyProgress::default());
             if version == Version::HTTP_2 {
                 info.watch_reply(&progress);
             }
-            Ok(response.map(|inner| TrackedBody { inner, progress }))
+            let sending = Arc::new(Sending {
+                _active: active,
+                progress,
+            });
+            Ok(response.map(|inner| TrackedBody { inner, sending }))
         })
     }
 }
@@ -63,7 +65,7 @@ pin_project! {
     pub struct TrackedBody<B> {
         #[pin]
         inner: B,
-        progress: Arc<ReplyProgress>,
+        sending: Arc<Sending>,
     }
 }
 
@@ -77,10 +79,10 @@ impl<B: Body> Body for TrackedBody<B> {
     ) -> Poll<Option<Result<Frame<Self::Data>, B::Error>>> {
         let this = self.project();
         let frame = ready!(this.inner.poll_frame(cx));
-        let progress = this.progress;
+        let sending = this.sending;
         Poll::Ready(
             frame.map(|frame| {
-                frame.map(|frame| frame.map_data(|data| CountedBuf::new(data, progress)))
+                frame.map(|frame| frame.map_data(|data| CountedBuf::new(data, sending)))
             }),
         )
     }
@@ -94,74 +96,34 @@ impl<B: Body> Body for TrackedBody<B> {
     }
 }
 
-/// How far a reply's bytes have been taken. The request is in progress for as long as this lives:
-/// the protocol below may drop a body long before the body's last bytes.
+/// A reply in progress, for as long as this lives: the protocol below may drop a body long before
+/// the body's last bytes.
 #[derive(Debug)]
-pub(super) struct ReplyProgress {
+struct Sending {
     _active: ActiveRequest,
-    handed_bytes: AtomicU64,
-    taken_bytes: AtomicU64,
-    mark: Mutex<Option<Mark>>,
-}
-
-/// When progress was last sufficient, and what had been taken by then.
-#[derive(Debug, Clone, Copy)]
-struct Mark {
-    at: Instant,
-    taken_bytes: u64,
-}
-
-impl ReplyProgress {
-    fn new(active: ActiveRequest) -> Self {
-        Self {
-            _active: active,
-            handed_bytes: AtomicU64::new(0),
-            taken_bytes: AtomicU64::new(0),
-            mark: Mutex::new(None),
-        }
-    }
-
-    /// Whether bytes have waited for `send_timeout` while fewer than `send_bytes_min` were taken.
-    pub(super) fn is_stalled(&self, now: Instant, limits: &Limits) -> bool {
-        let taken_bytes = self.taken_bytes.load(Relaxed);
-        let is_waiting = taken_bytes < self.handed_bytes.load(Relaxed);
-        let mut slot = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = slot.get_or_insert(Mark {
-            at: now,
-            taken_bytes,
-        });
-        if !is_waiting || taken_bytes - mark.taken_bytes >= limits.send_bytes_min {
-            *mark = Mark {
-                at: now,
-                taken_bytes,
-            };
-        }
-        now.duration_since(mark.at) >= limits.send_timeout
-    }
+    progress: Arc<ReplyProgress>,
 }
 
 /// Bytes on their way out that count how many of them have been taken.
 #[derive(Debug)]
 pub struct CountedBuf<D: Buf> {
     inner: D,
-    progress: Arc<ReplyProgress>,
+    sending: Arc<Sending>,
 }
 
 impl<D: Buf> CountedBuf<D> {
-    fn new(inner: D, progress: &Arc<ReplyProgress>) -> Self {
-        let bytes = inner.remaining() as u64;
-        progress.handed_bytes.fetch_add(bytes, Relaxed);
+    fn new(inner: D, sending: &Arc<Sending>) -> Self {
+        sending.progress.handed(inner.remaining());
         Self {
             inner,
-            progress: Arc::clone(progress),
+            sending: Arc::clone(sending),
         }
     }
 }
 
 impl<D: Buf> Drop for CountedBuf<D> {
     fn drop(&mut self) {
-        let bytes = self.inner.remaining() as u64;
-        self.progress.taken_bytes.fetch_add(bytes, Relaxed);
+        self.sending.progress.taken(self.inner.remaining());
     }
 }
 
@@ -180,12 +142,12 @@ impl<D: Buf> Buf for CountedBuf<D> {
 
     fn advance(&mut self, count: usize) {
         self.inner.advance(count);
-        self.progress.taken_bytes.fetch_add(count as u64, Relaxed);
+        self.sending.progress.taken(count);
     }
 
     fn copy_to_bytes(&mut self, length: usize) -> Bytes {
         let bytes = self.inner.copy_to_bytes(length);
-        self.progress.taken_bytes.fetch_add(length as u64, Relaxed);
+        self.sending.progress.taken(length);
         bytes
     }
 }

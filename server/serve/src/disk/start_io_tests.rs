@@ -6,15 +6,18 @@ use std::io::PipeWriter;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use headlong_engine::{Opening, PartSpec, ReadId, ReadOutcome, Slot, StreamId, StreamSpec};
 use headlong_units::MIB;
 
 use super::*;
 use crate::disk::StreamSource;
-use crate::disk::crew::{Crew, WORKERS_MAX};
+use crate::disk::files::{Files, THREADS_MAX};
+use crate::disk::mailbox::{Mailbox, Waker};
 use crate::disk::rig::{FileSource, Scratch, noise};
+use crate::disk::transfer::{Completion, Read};
 use crate::disk::transfer::{Plan, Ticket};
 use crate::raw::Pool;
 
@@ -35,7 +38,7 @@ impl Rig {
         let parts = parts();
         let (files, completions) = (Arc::clone(&parts.files), Arc::clone(&parts.completions));
         Self {
-            io: start(mode, 4, parts).expect("starts"),
+            io: start_io(mode, 4, parts).expect("starts"),
             pool: Pool::new(slot_count, PIECE as usize).expect("maps"),
             files,
             completions,
@@ -291,7 +294,7 @@ fn a_file_that_hangs_when_opened_keeps_nobody_waiting() {
             Err(rustix::io::Errno::IO.into())
         }));
         let mut rig = Rig::new(mode, 64);
-        let hung = WORKERS_MAX as u32 - 1;
+        let hung = THREADS_MAX as u32 - 1;
         for slot in 0..hung {
             rig.submit(&hanging, (0, 4096), [slot]);
         }
@@ -362,7 +365,7 @@ fn memory_of_a_read_that_never_ends_is_never_given_back() {
 fn parts() -> Parts {
     let waker = Waker::new().expect("eventfd");
     Parts {
-        files: Files::new("test", Crew::new("test").expect("starts"), 8),
+        files: Files::new("test", 8).expect("starts"),
         completions: Mailbox::new(Arc::clone(&waker)),
         waker,
     }
@@ -385,7 +388,7 @@ fn a_wait_ends_with_a_wake_or_with_its_time() {
     for mode in MODES {
         let parts = parts();
         let waker = Arc::clone(&parts.waker);
-        let mut io = start(mode, 4, parts).expect("starts");
+        let mut io = start_io(mode, 4, parts).expect("starts");
         let mut completions = Vec::new();
         let (asleep, tell): (Sender<()>, Receiver<()>) = channel();
         let other = std::thread::spawn(move || {

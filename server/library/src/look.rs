@@ -1,0 +1,265 @@
+//! What lies at a path: asked of one root, and concluded from the answers of all.
+//!
+//! The one idea: a root that errs or does not answer says nothing about the others. A file found
+//! in a root that answers is served; only where none has it does a root that is ill matter.
+
+use std::io;
+use std::sync::Arc;
+
+use headlong_media::PATH_BYTES_MAX;
+use rustix::fs::{FileType, Stat};
+use thiserror::Error;
+
+use crate::catalogue::Located;
+use crate::entry::FileEntry;
+use crate::identity::{Identity, is_regular};
+use crate::root::Miss;
+use crate::state::State;
+
+/// Why a path has no file.
+#[derive(Debug, Error)]
+pub enum ResolveError {
+    /// Nothing of that name, or a hidden name, or a link out of its root.
+    #[error("`{0}`: no such file")]
+    NotFound(String),
+    /// Not a path that could name a file: empty, with dot segments or NUL, or too long.
+    #[error("`{0}` is not a path of a file beneath a root")]
+    BadPath(String),
+    /// It is a directory.
+    #[error("`{0}` is a directory")]
+    Directory(String),
+    /// A FIFO, a socket or a device; never opened.
+    #[error("`{0}` is not a regular file")]
+    NotRegular(String),
+    /// This user may not read it, or not enter a folder above it.
+    #[error("`{0}` may not be read by this user; change its mode or its owner")]
+    Forbidden(String),
+    /// No root has it, and one that might did not answer in time.
+    #[error("`{0}`: its disk did not answer in time")]
+    NoAnswer(String),
+    /// The file system refused or failed.
+    #[error("`{path}`: {source}")]
+    Io {
+        /// The path.
+        path: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// What one root has at a path.
+#[derive(Debug)]
+pub enum Look {
+    /// A regular file.
+    File(Seen),
+    /// A directory.
+    Directory,
+    /// A FIFO, a socket or a device.
+    NotRegular,
+    /// Nothing, or a link out of the root.
+    Absent,
+    /// The kernel refused or failed.
+    Failed(io::Error),
+    /// There was no answer in time.
+    NoAnswer,
+}
+
+/// A file as it was seen.
+#[derive(Debug)]
+pub struct Seen {
+    /// Its own path, if a link led to it.
+    real: Option<String>,
+    identity: Identity,
+    checked_ns: u64,
+    is_readable: bool,
+}
+
+/// Whether a path can name a file that is served.
+pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
+    let bad = |name: &str| ["", ".", ".."].contains(&name);
+    if path.len() > PATH_BYTES_MAX || path.contains('\0') || path.split('/').any(bad) {
+        return Err(ResolveError::BadPath(path.to_string()));
+    }
+    match path.split('/').any(|name| name.starts_with('.')) {
+        true => Err(ResolveError::NotFound(path.to_string())),
+        false => Ok(()),
+    }
+}
+
+impl State {
+    /// What a root has at a path. May block for as long as its disk likes.
+    pub(crate) fn look(&self, root: usize, path: &str) -> Look {
+        let checked_ns = self.now_ns();
+        let at = &self.roots()[root];
+        match at.stat(path) {
+            Ok(stat) => self.seen(root, path, None, &stat, checked_ns),
+            Err(Miss::Absent) => Look::Absent,
+            Err(Miss::Error(error)) => Look::Failed(error),
+            Err(Miss::Link) => {
+                let Some(real) = at.real_path(path) else {
+                    return Look::Absent;
+                };
+                match at.stat(&real) {
+                    Ok(stat) => self.seen(root, path, Some(real), &stat, checked_ns),
+                    Err(Miss::Error(error)) => Look::Failed(error),
+                    Err(Miss::Absent | Miss::Link) => Look::Absent,
+                }
+            }
+        }
+    }
+
+    fn seen(
+        &self,
+        root: usize,
+        path: &str,
+        real: Option<String>,
+        stat: &Stat,
+        checked_ns: u64,
+    ) -> Look {
+        if !is_regular(stat) {
+            return match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => Look::Directory,
+                _ => Look::NotRegular,
+            };
+        }
+        // Met here, where waiting for it is allowed.
+        self.maker.ground.place(root, stat.st_dev);
+        Look::File(Seen {
+            is_readable: self.roots()[root].is_readable(real.as_deref().unwrap_or(path)),
+            identity: Identity::of(stat).settling(self.options.settle_file),
+            real,
+            checked_ns,
+        })
+    }
+
+    /// What the answers of roots, in their order, come to. Touches no disk.
+    pub(crate) fn conclude(
+        &self,
+        path: &str,
+        looks: impl IntoIterator<Item = (usize, Look)>,
+    ) -> Result<Arc<FileEntry>, ResolveError> {
+        let owned = || path.to_string();
+        let mut trouble = None;
+        for (root, look) in looks {
+            match look {
+                Look::File(seen) if seen.is_readable => {
+                    let found = self.take_in(path, root, seen);
+                    return found.ok_or_else(|| ResolveError::NotFound(owned()));
+                }
+                Look::File(_) => return Err(ResolveError::Forbidden(owned())),
+                Look::Directory => {
+                    self.forget(path);
+                    return Err(ResolveError::Directory(owned()));
+                }
+                Look::NotRegular => {
+                    self.forget(path);
+                    return Err(ResolveError::NotRegular(owned()));
+                }
+                Look::Absent => {}
+                Look::NoAnswer => {
+                    trouble.get_or_insert_with(|| ResolveError::NoAnswer(owned()));
+                }
+                Look::Failed(source) => {
+                    trouble.get_or_insert_with(|| match source.kind() {
+                        io::ErrorKind::PermissionDenied => ResolveError::Forbidden(owned()),
+                        _ => ResolveError::Io {
+                            path: owned(),
+                            source,
+                        },
+                    });
+                }
+            }
+        }
+        if let Some(trouble) = trouble {
+            return Err(trouble);
+        }
+        self.forget(path);
+        Err(ResolveError::NotFound(owned()))
+    }
+
+    fn take_in(&self, path: &str, root: usize, seen: Seen) -> Option<Arc<FileEntry>> {
+        let located = Located {
+            root,
+            identity: seen.identity,
+            checked_ns: seen.checked_ns,
+        };
+        let Some(real) = seen.real else {
+            return self.admit(path, located);
+        };
+        self.forget(path);
+        // Another root's file of that name is not what the link leads to.
+        let is_other = self.known(&real).is_some_and(|entry| entry.root != root);
+        self.admit(&real, located).filter(|_| !is_other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::Library;
+    use rustix::io::Errno;
+
+    fn library() -> (Library, [tempfile::TempDir; 2]) {
+        let roots = [0, 1].map(|_| tempfile::tempdir().expect("a folder"));
+        std::fs::create_dir(roots[1].path().join("s")).expect("made");
+        std::fs::write(roots[1].path().join("s/x.mp4"), "x").expect("written");
+        let paths = roots.each_ref().map(|root| root.path().to_path_buf());
+        (Library::scan(&paths).expect("the roots are fine"), roots)
+    }
+
+    fn failed(errno: Errno) -> Look {
+        Look::Failed(errno.into())
+    }
+
+    #[test]
+    fn a_file_in_a_root_that_answers_is_found_whatever_another_root_says() {
+        let (library, _roots) = library();
+        for ill in [failed(Errno::IO), failed(Errno::ACCESS), Look::NoAnswer] {
+            let healthy = library.look(1, "s/x.mp4");
+            let found = library.conclude("s/x.mp4", [(0, ill), (1, healthy)]);
+            assert_eq!(found.expect("it is there").root, 1);
+        }
+    }
+
+    #[test]
+    fn what_no_root_has_is_missing_only_if_all_have_answered() {
+        let (library, _roots) = library();
+        let ask = |first| library.conclude("y.mp4", [(0, first), (1, Look::Absent)]);
+        assert!(matches!(ask(Look::Absent), Err(ResolveError::NotFound(_))));
+        assert!(matches!(
+            ask(Look::NoAnswer),
+            Err(ResolveError::NoAnswer(_))
+        ));
+        assert!(matches!(
+            ask(failed(Errno::IO)),
+            Err(ResolveError::Io { .. })
+        ));
+        let forbidden = ask(failed(Errno::ACCESS));
+        assert!(matches!(forbidden, Err(ResolveError::Forbidden(_))));
+    }
+
+    #[test]
+    fn a_file_that_is_known_stays_known_while_its_disk_does_not_answer() {
+        let (library, _roots) = library();
+        for ill in [failed(Errno::IO), Look::NoAnswer] {
+            assert!(library.conclude("s/x.mp4", [(1, ill)]).is_err());
+            assert!(library.remember("s/x.mp4").is_some());
+        }
+        assert!(library.conclude("s/x.mp4", [(1, Look::Absent)]).is_err());
+        assert!(library.remember("s/x.mp4").is_none());
+    }
+
+    #[test]
+    fn a_file_that_this_user_may_not_read_is_forbidden() {
+        let (library, _roots) = library();
+        let Look::File(seen) = library.look(1, "s/x.mp4") else {
+            panic!("it is there");
+        };
+        let unreadable = Look::File(Seen {
+            is_readable: false,
+            ..seen
+        });
+        let answer = library.conclude("s/x.mp4", [(1, unreadable)]);
+        assert!(matches!(answer, Err(ResolveError::Forbidden(_))));
+    }
+}

@@ -1,0 +1,229 @@
+//! What a library knows, and how it learns of one file.
+//!
+//! The one idea: nobody waits for a disk under a lock. What is known is read under a shared lock held
+//! for one look-up; who changes the catalogue has looked at the disk before.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use crate::catalogue::{Catalogue, Located, Maker, Recipe};
+use crate::entry::{FileEntry, Files};
+use crate::identity::Identity;
+use crate::manifest::Manifests;
+use crate::options::LibraryOptions;
+use crate::root::Root;
+use crate::stream::{Ground, PartFile, StreamFiles};
+use crate::title::TitleRecord;
+use crate::walk::{Counts, Listings};
+use crate::warning::Warning;
+
+/// Titles looked at under one hold of the lock: well below a millisecond.
+const TITLES_PER_LOCK: usize = 128;
+
+/// Everything that handles of a library share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) options: LibraryOptions,
+    began: Instant,
+    pub(crate) maker: Maker,
+    catalogue: RwLock<Catalogue>,
+    /// Held by whoever is about to change the catalogue; it holds the ids of streams dropped.
+    pub(crate) writer: Mutex<Vec<u64>>,
+    /// Held while a root is walked, each for itself.
+    pub(crate) walks: Vec<Mutex<LastWalk>>,
+    /// Held while the outcome of a walk is taken in; by root.
+    pub(crate) found: Mutex<Vec<LastFound>>,
+    /// Grows when a root lost files: another may have had them too, hidden so far.
+    pub(crate) losses: AtomicU64,
+}
+
+/// What the last walk of a root leaves for the next.
+#[derive(Debug, Default)]
+pub(crate) struct LastWalk {
+    pub(crate) manifests: Arc<Manifests>,
+    pub(crate) listings: Listings,
+    /// When everything was looked at.
+    pub(crate) whole_at: Option<Instant>,
+    /// See [`State::losses`].
+    pub(crate) losses: u64,
+}
+
+/// What the last walk of a root found.
+#[derive(Debug, Default)]
+pub(crate) struct LastFound {
+    pub(crate) manifests: Arc<Manifests>,
+    pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
+    pub(crate) counts: Counts,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while it was held left nothing half-done that a later call would not mend.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    pub(crate) fn new(ground: Ground, options: LibraryOptions) -> Self {
+        let roots = ground.roots.len();
+        Self {
+            options,
+            began: Instant::now(),
+            maker: Maker::new(ground),
+            catalogue: RwLock::default(),
+            writer: Mutex::default(),
+            walks: (0..roots).map(|_| Mutex::default()).collect(),
+            found: Mutex::new((0..roots).map(|_| LastFound::default()).collect()),
+            losses: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn roots(&self) -> &[Arc<Root>] {
+        &self.maker.ground.roots
+    }
+
+    pub(crate) fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {
+        f(&self
+            .catalogue
+            .read()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn write<T>(&self, f: impl FnOnce(&mut Catalogue) -> T) -> T {
+        f(&mut self
+            .catalogue
+            .write()
+            .unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What `f` makes of each title of the last scan. The lock is let go of now and then: a change
+    /// of the catalogue must not wait for all of them, since every look-up would wait behind it.
+    pub(crate) fn of_titles<T>(
+        &self,
+        f: impl Fn(&TitleRecord, &Files) -> Option<T>,
+    ) -> impl Iterator<Item = T> {
+        let titles = self.read(|catalogue| Arc::clone(&catalogue.titles));
+        let starts = (0..titles.len()).step_by(TITLES_PER_LOCK);
+        starts.flat_map(move |start| {
+            let end = titles.len().min(start + TITLES_PER_LOCK);
+            let some = &titles[start..end];
+            let view = |catalogue: &Catalogue| -> Vec<T> {
+                let made = some.iter().filter_map(|title| f(title, &catalogue.files));
+                made.collect()
+            };
+            self.read(view)
+        })
+    }
+
+    pub(crate) fn known(&self, path: &str) -> Option<Arc<FileEntry>> {
+        self.read(|catalogue| catalogue.files.get(path).cloned())
+    }
+
+    /// The file at a path, if the disk was asked about it recently enough.
+    pub(crate) fn recall(&self, path: &str) -> Option<Arc<FileEntry>> {
+        let age_ns = self.options.revalidate.as_nanos();
+        let entry = self.known(path)?;
+        entry.is_fresh(self.now_ns(), age_ns).then_some(entry)
+    }
+
+    /// Takes in a file that is on disk: confirms it, or makes it a new version.
+    pub(crate) fn admit(&self, path: &str, file: Located) -> Option<Arc<FileEntry>> {
+        let current = |entry: &Arc<FileEntry>| {
+            let same = entry.identity == file.identity && entry.root == file.root;
+            // Somebody who looked later than we did knows better.
+            same || entry.checked_ns() > file.checked_ns
+        };
+        if let Some(entry) = self.known(path).filter(current) {
+            entry.check(file.checked_ns);
+            return Some(entry);
+        }
+        let mut gone = lock(&self.writer);
+        let known = self.known(path);
+        if let Some(entry) = known.as_ref().filter(|entry| current(entry)) {
+            entry.check(file.checked_ns);
+            return known;
+        }
+        match known {
+            Some(old) => self.replace(&old.stream, path, Some(file), &mut gone),
+            None => {
+                let part = PartFile {
+                    path: Arc::from(path),
+                    root: file.root,
+                    identity: file.identity,
+                };
+                let title = Arc::clone(&part.path);
+                self.put(&title, None, vec![part], file.checked_ns);
+            }
+        }
+        self.known(path)
+    }
+
+    /// Drops a file that is no longer on disk.
+    pub(crate) fn forget(&self, path: &str) {
+        if self.known(path).is_none() {
+            return;
+        }
+        let mut gone = lock(&self.writer);
+        if let Some(old) = self.known(path) {
+            self.replace(&old.stream, path, None, &mut gone);
+        }
+    }
+
+    /// Replaces a stream of which `path` is another version now, or gone: the rest of it, as it was
+    /// when somebody last looked, becomes a new stream.
+    fn replace(
+        &self,
+        old: &Arc<StreamFiles>,
+        path: &str,
+        file: Option<Located>,
+        gone: &mut Vec<u64>,
+    ) {
+        let mut parts = old.parts.clone();
+        match file {
+            Some(file) => {
+                for part in parts.iter_mut().filter(|part| *part.path == *path) {
+                    (part.root, part.identity) = (file.root, file.identity);
+                }
+            }
+            None => {
+                parts.retain(|part| *part.path != *path);
+                self.write(|catalogue| catalogue.files.remove(path));
+            }
+        }
+        let checked_ns = file.map_or(0, |file| file.checked_ns);
+        self.put(&old.title, old.manifest_bit_rate, parts, checked_ns);
+        gone.push(old.id);
+    }
+
+    /// Puts down files as streams, one for each device.
+    fn put(
+        &self,
+        title: &Arc<str>,
+        bit_rate: Option<headlong_units::BitRate>,
+        mut parts: Vec<PartFile>,
+        checked_ns: u64,
+    ) {
+        let ground = &self.maker.ground;
+        let device_of = |part: &PartFile| ground.place(part.root, part.identity.dev).device;
+        while let Some(first) = parts.first() {
+            let device = device_of(first);
+            let (here, elsewhere) = parts.into_iter().partition(|p| device_of(p) == device);
+            let stream = self.maker.make(Recipe {
+                title: Arc::clone(title),
+                parts: here,
+                device,
+                bit_rate,
+            });
+            self.write(|catalogue| catalogue.put(&stream, checked_ns));
+            parts = elsewhere;
+        }
+    }
+
+    /// Other roots may have what this one lost.
+    pub(crate) fn note_losses(&self) {
+        self.losses.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,70 @@
+//! What differs between two configurations, by name.
+
+use std::collections::BTreeSet;
+
+use headlong_settings::Rows;
+
+use super::keys::{device_rows, rows};
+use super::settings::{Config, DeviceOverride};
+
+/// Settings that differ, as `key = value` with the newer value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Those that a reload takes.
+    pub taken: Vec<String>,
+    /// Those that a running server keeps until it is started again.
+    pub needs_restart: Vec<String>,
+}
+
+impl Changes {
+    /// From `old` to `new`.
+    pub fn between(old: &Config, new: &Config) -> Self {
+        let mut changes = Self::default();
+        changes.add(&rows(), "", old, new);
+        let devices: BTreeSet<_> = old.device.keys().chain(new.device.keys()).collect();
+        let unset = DeviceOverride::default();
+        for name in devices {
+            let of = |config: &Config| config.device.get(name).unwrap_or(&unset).clone();
+            let table = format!("device.{name}.");
+            changes.add(&device_rows(), &table, &of(old), &of(new));
+        }
+        changes
+    }
+
+    fn add<T: Clone + 'static>(&mut self, rows: &Rows<T>, table: &str, old: &T, new: &T) {
+        let (mut old, mut new) = (old.clone(), new.clone());
+        for row in rows.iter() {
+            let now = row.value(&mut new);
+            if row.value(&mut old) == now {
+                continue;
+            }
+            let value = match now.is_empty() {
+                true => "not set".to_owned(),
+                false => now,
+            };
+            let list = match row.needs_restart {
+                true => &mut self.needs_restart,
+                false => &mut self.taken,
+            };
+            list.push(format!("{table}{} = {value}", row.name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named_by_whether_a_reload_takes_it() {
+        let old = Config::default();
+        let mut new = old.clone();
+        assert_eq!(Changes::between(&old, &new), Changes::default());
+        new.cache_control = "no-cache".to_owned();
+        new.limits.connections_max += 1;
+        let changes = Changes::between(&old, &new);
+        assert_eq!(changes.taken, ["cache_control = \"no-cache\""]);
+        let connections = format!("limits.connections_max = {}", new.limits.connections_max);
+        assert_eq!(changes.needs_restart, [connections]);
+    }
+}

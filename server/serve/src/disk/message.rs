@@ -1,0 +1,58 @@
+//! What a device's thread is told.
+//!
+//! Everything that is posted has a bound elsewhere: requests by the connections and by
+//! [`REQUESTS_MAX`], pieces by the slots of memory, news of streams by what a scan finds.
+
+use std::sync::Arc;
+
+use headlong_engine::{
+    ConfigError, EngineConfig, Refusal, Request, RequestId, Slot, StreamId, StreamSpec,
+};
+use headlong_units::BitRate;
+use tokio::sync::oneshot;
+
+use super::mailbox::Mailbox;
+use super::reply::{Receiver, Reply};
+use super::{DeviceSnapshot, StreamSource};
+
+/// Most messages that may wait when a request is posted; further requests are refused.
+pub(crate) const REQUESTS_MAX: usize = 65_536;
+
+/// What others tell the thread.
+pub(crate) enum Message {
+    /// Somebody wants bytes.
+    Request(Box<Ask>),
+    /// A piece was taken by a socket, or dropped.
+    Sent { request: RequestId, slot: Slot },
+    /// A reply was dropped.
+    Cancel(RequestId),
+    /// The bit rate of a stream became known.
+    BitRate(StreamId, BitRate),
+    /// The files of a stream changed or went.
+    Gone(StreamId),
+    /// New settings.
+    Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
+    /// Somebody wants to see everything.
+    Snapshot(oneshot::Sender<DeviceSnapshot>),
+    /// The end.
+    Shutdown,
+}
+
+/// A request, and what is needed if its stream is not known yet.
+pub(crate) struct Ask {
+    pub(crate) id: RequestId,
+    pub(crate) request: Request,
+    pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    /// The reply is made here, so that one that nobody waits for any more cancels itself.
+    pub(crate) answer: oneshot::Sender<Result<Reply, Refusal>>,
+}
+
+impl Receiver for Mailbox<Message> {
+    fn sent(&self, request: RequestId, slot: Slot) {
+        self.post(Message::Sent { request, slot });
+    }
+
+    fn cancelled(&self, request: RequestId) {
+        self.post(Message::Cancel(request));
+    }
+}

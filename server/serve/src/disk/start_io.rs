@@ -1,0 +1,37 @@
+//! Which of the two ways to read a device is taken.
+
+use std::io;
+
+use super::io::{DiskIo, IoMode, Parts};
+use super::pread::PreadIo;
+use super::uring::UringIo;
+
+/// The way of reading that the mode and the kernel allow, for about `reads` at a time. Errors are
+/// those of io_uring where nothing else is wanted.
+pub(crate) fn start_io(mode: IoMode, reads: u32, parts: Parts) -> io::Result<Box<dyn DiskIo>> {
+    if mode == IoMode::Pread {
+        return Ok(Box::new(PreadIo::new(parts)));
+    }
+    let ring = UringIo::new(reads, &parts);
+    ring_or_threads(mode, ring, parts)
+}
+
+fn ring_or_threads(
+    mode: IoMode,
+    ring: io::Result<UringIo>,
+    parts: Parts,
+) -> io::Result<Box<dyn DiskIo>> {
+    match ring {
+        Ok(io) => Ok(Box::new(io)),
+        Err(error) if mode == IoMode::Auto => {
+            let device = parts.files.device();
+            tracing::warn!(device, %error, "io_uring refused: the device is read by pread threads");
+            Ok(Box::new(PreadIo::new(parts)))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+#[path = "start_io_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! Lines to standard error that nobody ever waits for.
+//!
+//! The one idea: whoever writes the log may be a disk's thread, and whoever reads it may have
+//! stopped reading. So lines go to a thread of their own through a bounded queue; those for which there
+//! is no room are dropped, and how many is said when there is room again.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Most lines that wait.
+const LINES_MAX: usize = 4096;
+/// How long the last lines may take when the server stops.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
+
+/// The near end; clones are the same.
+#[derive(Debug, Clone)]
+pub(super) struct Lossy {
+    lines: SyncSender<Vec<u8>>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Lines that wait or are being written.
+    waiting: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Lossy {
+    /// Starts the thread that writes to `sink`; if there is none to be had, lines are dropped.
+    pub(super) fn new(sink: impl Write + Send + 'static) -> Self {
+        let (lines, receiver) = sync_channel(LINES_MAX);
+        let counts = Arc::<Counts>::default();
+        let of_thread = Arc::clone(&counts);
+        let thread = std::thread::Builder::new().name("daemon-log".to_owned());
+        let _ = thread.spawn(move || write_all(&receiver, sink, &of_thread));
+        Self { lines, counts }
+    }
+
+    /// Waits until what was said is written, but not for ever.
+    pub(super) fn flush(&self) {
+        let until = Instant::now() + FLUSH_TIME;
+        while self.counts.waiting.load(Relaxed) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn write_all(lines: &Receiver<Vec<u8>>, mut sink: impl Write, counts: &Counts) {
+    for line in lines {
+        let dropped = counts.dropped.swap(0, Relaxed);
+        if dropped > 0 {
+            let text =
+                format!("WARN {dropped} lines of this log were dropped, as nobody read it\n");
+            let _ = sink.write_all(text.as_bytes());
+        }
+        // There is nobody to tell that the log cannot be written.
+        let _ = sink.write_all(&line);
+        counts.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
+/// One line being made; it is sent when it is dropped.
+#[derive(Debug)]
+pub(super) struct Line {
+    text: Vec<u8>,
+    log: Lossy,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let counts = &self.log.counts;
+        counts.waiting.fetch_add(1, Relaxed);
+        if self
+            .log
+            .lines
+            .try_send(std::mem::take(&mut self.text))
+            .is_err()
+        {
+            counts.waiting.fetch_sub(1, Relaxed);
+            counts.dropped.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+impl MakeWriter<'_> for Lossy {
+    type Writer = Line;
+
+    fn make_writer(&self) -> Line {
+        Line {
+            text: Vec::new(),
+            log: self.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_log_that_nobody_reads_holds_nobody_up_and_says_what_it_dropped() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let log = Lossy::new(writer);
+        // Far more than the pipe and the queue hold.
+        let text = [b'x'; 1000];
+        for _ in 0..2 * LINES_MAX {
+            log.make_writer().write_all(&text).expect("never waits");
+        }
+        assert!(log.counts.dropped.load(Relaxed) > 0);
+        let reading = std::thread::spawn(move || {
+            let mut all = String::new();
+            reader.read_to_string(&mut all).expect("text");
+            all
+        });
+        log.make_writer().write_all(b"last\n").expect("never waits");
+        while log.counts.waiting.load(Relaxed) > 0 {
+            std::thread::yield_now();
+        }
+        drop(log);
+        let all = reading.join().expect("read");
+        assert!(
+            all.contains("lines of this log were dropped"),
+            "{}",
+            all.len()
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! What listeners of one server share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::Semaphore;
+
+use super::counters::ConnectionCounters;
+use super::info::ConnectionInfo;
+use super::limits::Limits;
+use super::listen::TcpOptions;
+
+/// Of the open connections, the part that is closed at once to make room: one in so many.
+const SHED_PART: usize = 64;
+
+/// What listeners of one server share.
+#[derive(Debug, Clone)]
+pub struct ListenerContext {
+    /// Bounds for each connection.
+    pub limits: Arc<Limits>,
+    /// One permit for each connection that may be open.
+    pub slots: Arc<Semaphore>,
+    /// Counts what happens.
+    pub counters: Arc<ConnectionCounters>,
+    /// Set on each socket.
+    pub tcp: Arc<TcpOptions>,
+    pub(super) open: Arc<OpenConnections>,
+}
+
+impl ListenerContext {
+    /// With as many slots as `limits` allow connections.
+    pub fn new(limits: Limits, tcp: TcpOptions, counters: Arc<ConnectionCounters>) -> Self {
+        let slots = limits.connections_max.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            limits: Arc::new(limits),
+            slots: Arc::new(Semaphore::new(slots)),
+            counters,
+            tcp: Arc::new(tcp),
+            open: Arc::default(),
+        }
+    }
+}
+
+/// The connections that are open.
+#[derive(Debug, Default)]
+pub(super) struct OpenConnections {
+    next: AtomicU64,
+    known: Mutex<HashMap<u64, Weak<ConnectionInfo>>>,
+}
+
+/// A connection in the list, as long as this lives.
+#[derive(Debug)]
+pub(super) struct Listed {
+    number: u64,
+    list: Arc<OpenConnections>,
+}
+
+impl OpenConnections {
+    pub(super) fn add(self: &Arc<Self>, info: &Arc<ConnectionInfo>) -> Listed {
+        let number = self.next.fetch_add(1, Relaxed);
+        self.lock().insert(number, Arc::downgrade(info));
+        Listed {
+            number,
+            list: Arc::clone(self),
+        }
+    }
+
+    /// Asks those connections to close on which nothing has been asked for the longest time: a few
+    /// at a time, so that this is cheap although it looks at all of them.
+    /// While some are closing, no more are asked.
+    pub(super) fn shed_oldest(&self) {
+        let known = self.lock();
+        let count = known.len().div_ceil(SHED_PART);
+        let all: Vec<_> = known.values().filter_map(Weak::upgrade).collect();
+        drop(known);
+        if all.iter().any(|info| info.is_shed()) {
+            return;
+        }
+        let idle = all.into_iter();
+        let mut idle: Vec<_> = idle
+            .filter_map(|info| Some((info.idle_since()?, info)))
+            .collect();
+        idle.sort_by_key(|(since, _)| *since);
+        for (_, info) in idle.iter().take(count) {
+            info.shed();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<ConnectionInfo>>> {
+        // Every change under the lock is one call.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.list.lock().remove(&self.number);
+    }
+}
