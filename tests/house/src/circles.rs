@@ -13,10 +13,9 @@ pub const REMAINING: &[&[&str]] = &[
         "common/report/src/chart/lines.rs",
         "common/report/src/chart/mod.rs",
     ],
-    &["lab/bench/src/hunt.rs", "lab/bench/src/virtual_run/mod.rs"],
     &[
-        "papers/reproduce/src/automated/mod.rs",
-        "papers/reproduce/src/automated/page.rs",
+        "lab/bench/src/experiment/read.rs",
+        "lab/bench/src/experiment/servers.rs",
     ],
     &[
         "lab/bench/src/servers/apache.rs",
@@ -33,12 +32,6 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/player/src/call.rs",
     ],
     &[
-        "lab/sim/src/measure.rs",
-        "lab/sim/src/server.rs",
-        "lab/sim/src/setup.rs",
-        "lab/sim/src/world.rs",
-    ],
-    &[
         "lab/sim/src/vanilla/elevator.rs",
         "lab/sim/src/vanilla/mod.rs",
         "lab/sim/src/vanilla/setup.rs",
@@ -47,11 +40,6 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/vdisk/src/control/protocol.rs",
         "lab/vdisk/src/control/server.rs",
         "lab/vdisk/src/device.rs",
-    ],
-    &[
-        "server/survey/src/layout.rs",
-        "server/survey/src/layout/compare.rs",
-        "server/survey/src/layout/walk.rs",
     ],
     &[
         "lab/workload/src/ideal.rs",
@@ -91,8 +79,8 @@ pub const REMAINING: &[&[&str]] = &[
         "logs/trace/src/read/variables.rs",
     ],
     &[
-        "programs/headlong-lab/src/bench.rs",
-        "programs/headlong-lab/src/simulated.rs",
+        "papers/reproduce/src/automated/mod.rs",
+        "papers/reproduce/src/automated/page.rs",
     ],
     &[
         "programs/headlong-lab/src/characterise.rs",
@@ -104,8 +92,9 @@ pub const REMAINING: &[&[&str]] = &[
         "programs/headlong-lab/src/workload.rs",
     ],
     &[
-        "programs/headlong-lab/src/simulate.rs",
-        "programs/headlong-lab/src/sweep.rs",
+        "server/survey/src/layout.rs",
+        "server/survey/src/layout/compare.rs",
+        "server/survey/src/layout/walk.rs",
     ],
 ];
 
