@@ -135,11 +135,6 @@ pub const REMAINING: &[&[&str]] = &[
         "server/serve/src/admin/server_metrics.rs",
     ],
     &[
-        "server/serve/src/config/check.rs",
-        "server/serve/src/config/load.rs",
-        "server/serve/src/config/texts.rs",
-    ],
-    &[
         "server/serve/src/disk/io.rs",
         "server/serve/src/disk/pread.rs",
         "server/serve/src/disk/uring.rs",
