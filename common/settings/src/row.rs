@@ -88,7 +88,8 @@ impl<T: 'static> Rows<T> {
         &mut self,
         name: &'static str,
         kind: Kind<V>,
-        (get, put): (fn(&T) -> V, fn(&mut T, V)),
+        get: fn(&T) -> V,
+        put: fn(&mut T, V),
         text: &'static str,
     ) -> &mut Row<T> {
         let kind = alloc::rc::Rc::new(kind);

@@ -40,7 +40,7 @@ pub fn knobs() -> Rows<EngineConfig> {
     rows.add_with(
         "prefetch",
         prefetch(),
-        (EngineConfig::prefetch, EngineConfig::set_prefetch),
+        EngineConfig::prefetch, EngineConfig::set_prefetch,
         "The policy's reference size: the size itself (fixed), the size at `reference_bit_rate` (proportional, square-root), or the largest size (first-grow, first-grow-sr). `auto` finds it for each device while it serves, from the device's measured times, the viewers and the memory; `auto-paper` by the slower descent of the published controller. See prefetch-size.md.",
     );
     rows.add("prefetch_start", size().optional(), |c| &mut c.control.start_bytes,

@@ -14,10 +14,6 @@ pub const REMAINING: &[&[&str]] = &[
         "common/report/src/chart/mod.rs",
     ],
     &[
-        "lab/bench/src/experiment/read.rs",
-        "lab/bench/src/experiment/servers.rs",
-    ],
-    &[
         "lab/bench/src/servers/apache.rs",
         "lab/bench/src/servers/headlong.rs",
         "lab/bench/src/servers/mod.rs",

@@ -6,6 +6,7 @@
 //! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
 //! exists once; what is read here decides a run, together with the seed, and nothing else does.
 
+mod parts;
 mod read;
 mod servers;
 #[cfg(test)]

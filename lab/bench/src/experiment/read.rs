@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headlong_settings::{
-    Document, Kind, Mistakes, Place, Rows, Value, bit_rate, choice, flag, number, parsed, quote,
-    rate, share, size, suggestion, text, time, whole,
+    Document, Kind, Mistakes, Place, Rows, bit_rate, flag, number, parsed, rate, share, size,
+    suggestion, text, time, whole,
 };
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{Form, preset};
 
+use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::{Baseline, Experiment, Kernel, KernelChange, SearchRules, Workload};
 
@@ -18,7 +19,6 @@ const MANUAL: &str = "docs/lab/bench.md";
 
 /// Beyond it, a millisecond of lateness is a tenth of a second of the model's time.
 const TIME_SCALE_MAX: u32 = 100;
-const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
 const FILE_SYSTEMS: &[&str] = &["ext4", "xfs"];
 /// Less than this, and a step of the search is lost in the scatter of single runs.
 const RESOLUTION_MIN: f64 = 0.005;
@@ -154,34 +154,6 @@ fn workload_rows() -> Rows<Workload> {
     rows
 }
 
-pub(super) fn kernel_rows() -> Rows<KernelChange> {
-    let mut rows = Rows::<KernelChange>::default();
-    rows.add(
-        "scheduler",
-        one_of(SCHEDULERS).optional(),
-        |k| &mut k.scheduler,
-        "",
-    );
-    rows.add(
-        "read_ahead_kb",
-        whole().at_least(0).optional(),
-        |k| &mut k.read_ahead_kb,
-        "",
-    );
-    rows.add(
-        "max_sectors_kb",
-        some().optional(),
-        |k| &mut k.max_sectors_kb,
-        "",
-    );
-    rows
-}
-
-/// At least one.
-pub(super) fn some() -> Kind<u32> {
-    whole().at_least(1)
-}
-
 /// A whole number, as `headlong serve` takes it.
 fn time_scale() -> Kind<u32> {
     whole().between(1, TIME_SCALE_MAX)
@@ -207,15 +179,6 @@ fn form() -> Kind<Form> {
         Form::Chunks(0) => Err("is 0; leave it out for one file a title".to_owned()),
         _ => Ok(()),
     })
-}
-
-/// One of these names, as a text.
-fn one_of(names: &'static [&'static str]) -> Kind<String> {
-    let names: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
-    let known = choice(&names);
-    let form = known.form().to_owned();
-    let read = move |value: &Value| Ok(known.read(value)?.to_owned());
-    Kind::new(form, read, |name: &String| quote(name))
 }
 
 fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
@@ -299,37 +262,6 @@ fn check_search(document: &mut Document, table: &str, rules: &SearchRules) {
     if rules.step < rules.resolution {
         document.wrong_too(&format!("{table}.step"), "is smaller than `resolution`");
     }
-}
-
-/// Complains of names that are none of `all`.
-pub(super) fn known<'n, T>(
-    document: &mut Document,
-    key: &str,
-    names: impl Iterator<Item = &'n String>,
-    all: &BTreeMap<String, T>,
-) {
-    for name in names.filter(|name| !all.contains_key(*name)) {
-        let hint = suggestion(name, all.keys().map(String::as_str));
-        document.wrong(key, format!("`{name}` is not in this experiment; {hint}"));
-    }
-}
-
-/// Values by names of the writer's choice.
-pub(super) fn by_name<V: 'static>(
-    document: &mut Document,
-    table: &str,
-    kind: &Kind<V>,
-) -> BTreeMap<String, V> {
-    let mut found = BTreeMap::new();
-    for (name, value) in document.below(table) {
-        match kind.read(&value) {
-            Ok(value) => {
-                found.insert(name, value);
-            }
-            Err(why) => document.wrong(&format!("{table}.{name}"), why),
-        }
-    }
-    found
 }
 
 fn pairs(

@@ -6,7 +6,7 @@ use std::path::Path;
 use headlong_serve::config::{Config, Flags};
 use headlong_settings::{Document, Rows, choice, flag, key_part, rate, size, text};
 
-use super::read::{by_name, kernel_rows, known, some};
+use super::parts::{by_name, kernel_rows, known, some};
 use super::{Apache, KernelChange, Nginx, Server, ServerKind, Workload};
 
 #[derive(Clone, Copy, PartialEq)]

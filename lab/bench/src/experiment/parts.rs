@@ -1,0 +1,77 @@
+//! What the readers of an experiment's parts have in common.
+
+use std::collections::BTreeMap;
+
+use headlong_settings::{Document, Kind, Rows, Value, choice, quote, suggestion, whole};
+
+use super::KernelChange;
+
+const SCHEDULERS: &[&str] = &["none", "mq-deadline", "bfq", "kyber"];
+
+pub(super) fn kernel_rows() -> Rows<KernelChange> {
+    let mut rows = Rows::<KernelChange>::default();
+    rows.add(
+        "scheduler",
+        one_of(SCHEDULERS).optional(),
+        |k| &mut k.scheduler,
+        "",
+    );
+    rows.add(
+        "read_ahead_kb",
+        whole().at_least(0).optional(),
+        |k| &mut k.read_ahead_kb,
+        "",
+    );
+    rows.add(
+        "max_sectors_kb",
+        some().optional(),
+        |k| &mut k.max_sectors_kb,
+        "",
+    );
+    rows
+}
+
+/// At least one.
+pub(super) fn some() -> Kind<u32> {
+    whole().at_least(1)
+}
+
+/// One of these names, as a text.
+pub(super) fn one_of(names: &'static [&'static str]) -> Kind<String> {
+    let names: Vec<_> = names.iter().map(|name| (*name, *name)).collect();
+    let known = choice(&names);
+    let form = known.form().to_owned();
+    let read = move |value: &Value| Ok(known.read(value)?.to_owned());
+    Kind::new(form, read, |name: &String| quote(name))
+}
+
+/// Complains of names that are none of `all`.
+pub(super) fn known<'n, T>(
+    document: &mut Document,
+    key: &str,
+    names: impl Iterator<Item = &'n String>,
+    all: &BTreeMap<String, T>,
+) {
+    for name in names.filter(|name| !all.contains_key(*name)) {
+        let hint = suggestion(name, all.keys().map(String::as_str));
+        document.wrong(key, format!("`{name}` is not in this experiment; {hint}"));
+    }
+}
+
+/// Values by names of the writer's choice.
+pub(super) fn by_name<V: 'static>(
+    document: &mut Document,
+    table: &str,
+    kind: &Kind<V>,
+) -> BTreeMap<String, V> {
+    let mut found = BTreeMap::new();
+    for (name, value) in document.below(table) {
+        match kind.read(&value) {
+            Ok(value) => {
+                found.insert(name, value);
+            }
+            Err(why) => document.wrong(&format!("{table}.{name}"), why),
+        }
+    }
+    found
+}
