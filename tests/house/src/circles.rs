@@ -48,16 +48,6 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/workload/src/trace/write.rs",
         "lab/workload/src/trace/write_adaptive.rs",
     ],
-    &[
-        "logs/trace/src/files.rs",
-        "logs/trace/src/intake/finish.rs",
-        "logs/trace/src/intake/logs.rs",
-        "logs/trace/src/intake/mod.rs",
-        "logs/trace/src/intake/worker.rs",
-        "logs/trace/src/intake/worker/recording.rs",
-        "logs/trace/src/parts/mod.rs",
-        "logs/trace/src/parts/settle.rs",
-    ],
 ];
 
 /// Circles of the crates that lie in `folders`, but for those in `remaining`; and what is in
