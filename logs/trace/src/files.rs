@@ -8,7 +8,7 @@ use headlong_chains::{FileInfo, Kind};
 use crate::dropped::Dropped;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
-use crate::parts::settle::FileUse;
+use crate::parts::file_use::FileUse;
 use crate::read::{Reason, csv, number, trimmed};
 
 /// Columns of a files table; only `file` must be there.

@@ -303,7 +303,7 @@ pub(crate) fn show_plan(
         &options.headlong,
         &options.store,
     );
-    crate::workload::print(&plan)?;
+    crate::output::print(&plan)?;
     Ok(Ending::Done)
 }
 

@@ -11,7 +11,7 @@ use headlong_trace::{
 use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::trace::{Bar, Joining, Logs, mistake, taking_in};
+use crate::request_logs::{Bar, Joining, Logs, mistake, taking_in};
 
 /// Tell what viewers did: tables and figures of a log
 ///

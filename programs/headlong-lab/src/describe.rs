@@ -14,9 +14,10 @@ use headlong_workload::{Curve, Trace, generate, preset};
 use serde_json::json;
 
 use crate::mistake::Mistakes;
+use crate::output::print;
 use crate::phased;
 use crate::plot::plot;
-use crate::workload::{Changes, print};
+use crate::spec_args::Changes;
 
 /// What `workload describe` takes.
 #[derive(Debug, clap::Args)]

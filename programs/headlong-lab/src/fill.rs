@@ -12,8 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::mistake::Mistakes;
+use crate::output::print;
 use crate::phased;
-use crate::workload::{Changes, print};
+use crate::spec_args::Changes;
 
 /// Files of a sample.
 const SAMPLE_FILES: u64 = 200;

@@ -16,13 +16,16 @@ mod load;
 #[cfg(test)]
 mod manual_tests;
 mod mistake;
+mod output;
 mod phased;
 mod plot;
 mod reproduce;
+mod request_logs;
 mod simulate;
 mod simulate_chains;
 mod simulate_plan;
 mod simulated;
+mod spec_args;
 mod sweep;
 mod trace;
 mod vanilla;

@@ -13,7 +13,7 @@ use headlong_trace::Intake;
 use headlong_units::{ByteRate, Duration, nearest_three};
 
 use crate::mistake::Mistakes;
-use crate::trace::taken_in;
+use crate::request_logs::taken_in;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///

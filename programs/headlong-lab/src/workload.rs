@@ -1,15 +1,17 @@
 //! `headlong workload`: traces, what they are like, and the files they ask for.
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use headlong_workload::{Dialect, Specification, Trace, generate, preset};
+use headlong_workload::{Dialect, Trace, generate};
 
 use crate::describe::{Describe, describe};
 use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
+use crate::output::print;
 use crate::phased::{self, LogFiles};
+use crate::spec_args::Spec;
 
 /// Generate viewers (traces) and the files that they ask for.
 ///
@@ -48,24 +50,6 @@ pub(crate) enum Workload {
     ///   headlong workload fill /mnt/videos --spec netflix-2014-catalog --sessions 20
     #[command(verbatim_doc_comment)]
     Fill(Fill),
-}
-
-/// A specification and what is changed of it.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Spec {
-    /// A preset or a TOML file
-    #[arg(value_name = "SPEC")]
-    name: String,
-    #[command(flatten)]
-    changes: Changes,
-}
-
-/// What is changed of a specification.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Changes {
-    /// Another value for a key of SPEC, such as requests.size=512KiB; may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
 }
 
 /// What `workload generate` takes.
@@ -119,59 +103,6 @@ pub(crate) fn workload(command: &Workload) -> anyhow::Result<()> {
         Workload::Generate(arguments) => write_trace(arguments),
         Workload::Describe(arguments) => describe(arguments),
         Workload::Fill(arguments) => fill(arguments),
-    }
-}
-
-impl Spec {
-    /// The specification, with `changes` besides those of the command line.
-    pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
-        self.changes.read(&self.name, changes)
-    }
-}
-
-impl Changes {
-    /// What `--set` says, as keys and values.
-    pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
-        let mut overrides = Vec::new();
-        for set in &self.sets {
-            let Some((key, value)) = set.split_once('=') else {
-                let text = format!("--set {set}: has no value; write KEY=VALUE");
-                return Err(Mistakes(vec![text]).into());
-            };
-            overrides.push((key.trim().to_string(), value.trim().to_string()));
-        }
-        Ok(overrides)
-    }
-
-    pub(crate) fn read(
-        &self,
-        name: &str,
-        changes: &[(&str, String)],
-    ) -> anyhow::Result<Specification> {
-        let mut overrides = self.overrides()?;
-        overrides.extend(
-            changes
-                .iter()
-                .map(|(key, value)| (key.to_string(), value.clone())),
-        );
-        let is_file = name.contains(['/', '.']) || Path::new(name).exists();
-        let read = match is_file && preset::text(name).is_none() {
-            false => Specification::preset(name, &overrides),
-            true => {
-                let text = std::fs::read_to_string(name).map_err(|error| {
-                    let presets = preset::names().chain(preset::phased_names());
-                    let presets: Vec<&str> = presets.collect();
-                    let presets = presets.join(", ");
-                    Mistakes(vec![format!(
-                        "{name}: cannot be read: {error}; name a file, or one of {presets}"
-                    )])
-                })?;
-                Specification::read(name, &text, &overrides)
-            }
-        };
-        read.map_err(|errors| {
-            Mistakes(errors.to_string().lines().map(String::from).collect()).into()
-        })
     }
 }
 
@@ -271,12 +202,4 @@ fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
     file.write_all(text.as_bytes())
         .and_then(|()| file.flush())
         .map_err(failed)
-}
-
-/// Prints; a reader that had enough is no failure of ours.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
 }

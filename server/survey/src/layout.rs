@@ -8,9 +8,9 @@
 //! tells them; the thesis had to watch the disk while reading everything. Nothing is read here.
 
 mod compare;
+mod error;
 mod walk;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use headlong_library::{DeviceInfo, Extent};
@@ -18,6 +18,7 @@ use headlong_stats::out_of_order;
 use serde::Serialize;
 
 pub use compare::{Divergence, TitleDivergence};
+pub use error::LayoutError;
 pub use walk::TitleRule;
 
 /// Bytes of a sector: the unit of addresses, whatever the disk has inside.
@@ -25,47 +26,6 @@ const SECTOR_BYTES: f64 = 512.0;
 /// A title is an outlier if it is out of sequence by more than this share of the disk's sectors
 /// (thesis 3.5.3).
 pub const OUTLIER_SHARE: f64 = 0.01;
-
-/// Why there is no layout.
-#[derive(Debug, thiserror::Error)]
-pub enum LayoutError {
-    /// A folder or a file that cannot be looked at.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No files.
-    #[error("{}: no files below it; name a folder that holds titles", .0.display())]
-    Empty(PathBuf),
-    /// A file system that keeps the places of files to itself.
-    #[error(
-        "{}: this file system does not say where its files lie (memory and network file systems do \
-         not); ext4, xfs and btrfs do", .0.display()
-    )]
-    NoPositions(PathBuf),
-    /// Nothing to lay side by side.
-    #[error(
-        "no title of {} is in {}; titles are matched by their paths below the two folders, without \
-         endings", .0.display(), .1.display()
-    )]
-    NothingInCommon(PathBuf, PathBuf),
-}
-
-impl LayoutError {
-    /// Whether the arguments are at fault, and not the machine.
-    pub fn is_mistake(&self) -> bool {
-        match self {
-            Self::Unreadable { source, .. } => matches!(
-                source.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ),
-            _ => true,
-        }
-    }
-}
 
 /// One file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -205,14 +165,6 @@ impl Layout {
             titles_without_place: count(|title| title.mean_lba.is_none()),
             outliers: count(|title| title.is_outlier),
         }
-    }
-
-    /// How far the titles of this layout lie from those of the same names in another.
-    ///
-    /// # Errors
-    /// If they have no title in common.
-    pub fn divergence_from(&self, other: &Self) -> Result<Divergence, LayoutError> {
-        compare::divergence(self, other)
     }
 }
 

@@ -10,10 +10,6 @@ use crate::source::Source;
 /// from this list too, so that it only gets shorter.
 pub const REMAINING: &[&[&str]] = &[
     &[
-        "common/report/src/chart/lines.rs",
-        "common/report/src/chart/mod.rs",
-    ],
-    &[
         "lab/bench/src/servers/apache.rs",
         "lab/bench/src/servers/headlong.rs",
         "lab/bench/src/servers/mod.rs",
@@ -51,46 +47,6 @@ pub const REMAINING: &[&[&str]] = &[
     &[
         "lab/workload/src/trace/write.rs",
         "lab/workload/src/trace/write_adaptive.rs",
-    ],
-    &[
-        "logs/trace/src/chain_table/columns.rs",
-        "logs/trace/src/chain_table/mod.rs",
-    ],
-    &[
-        "logs/trace/src/files.rs",
-        "logs/trace/src/intake/finish.rs",
-        "logs/trace/src/intake/logs.rs",
-        "logs/trace/src/intake/mod.rs",
-        "logs/trace/src/intake/worker.rs",
-        "logs/trace/src/intake/worker/recording.rs",
-        "logs/trace/src/parts/mod.rs",
-        "logs/trace/src/parts/settle.rs",
-    ],
-    &[
-        "logs/trace/src/parquet/plain.rs",
-        "logs/trace/src/parquet/read.rs",
-    ],
-    &[
-        "logs/trace/src/read/template.rs",
-        "logs/trace/src/read/variables.rs",
-    ],
-    &[
-        "papers/reproduce/src/automated/mod.rs",
-        "papers/reproduce/src/automated/page.rs",
-    ],
-    &[
-        "programs/headlong-lab/src/characterise.rs",
-        "programs/headlong-lab/src/trace.rs",
-    ],
-    &[
-        "programs/headlong-lab/src/describe.rs",
-        "programs/headlong-lab/src/fill.rs",
-        "programs/headlong-lab/src/workload.rs",
-    ],
-    &[
-        "server/survey/src/layout.rs",
-        "server/survey/src/layout/compare.rs",
-        "server/survey/src/layout/walk.rs",
     ],
 ];
 

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::axis::Scale;
 use super::frame::Area;
-use super::{Axis, Chart, Figure, Kind, lines};
+use super::points::Kind;
+use super::{Axis, Chart, Figure, lines};
 
 impl Figure {
     /// The numbers as comma-separated values: one line for each point, under a line of names.

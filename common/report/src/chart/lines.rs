@@ -7,8 +7,8 @@ use super::frame::{
     Area, COLOURS, Entry, Key, MARGIN, WIDTH, draw_axes, draw_head, draw_symbol, head_height,
     upright_width,
 };
+use super::points::{Chart, Kind, Point, Series};
 use super::svg::{Anchor, Svg};
-use super::{Chart, Kind, Point, Series};
 
 /// Height of the area for data.
 const PLOT_HEIGHT: f64 = 320.0;

@@ -1,5 +1,5 @@
 use super::*;
-use headlong_stats::Summary;
+use headlong_stats::{Cdf, Summary};
 use proptest::prelude::*;
 
 fn axes() -> (Axis, Axis) {

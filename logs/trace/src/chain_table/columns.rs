@@ -5,8 +5,9 @@ use std::path::Path;
 
 use headlong_chains::Chain;
 
-use super::ChainTable;
+use super::error::ChainTableError;
 use super::order::Order;
+use super::pieces::Pieces;
 use crate::names::Name;
 use crate::parquet::{Cells, Column, ColumnType, TableError, TableRow, TableWriter};
 
@@ -90,7 +91,7 @@ impl From<TableError> for Trouble {
     }
 }
 
-impl From<Trouble> for super::ChainTableError {
+impl From<Trouble> for ChainTableError {
     fn from(trouble: Trouble) -> Self {
         match trouble {
             Trouble::Wait(error) => error.into(),
@@ -99,28 +100,33 @@ impl From<Trouble> for super::ChainTableError {
     }
 }
 
-/// Writes a table that was joined as columns.
-pub(super) fn write(table: &ChainTable<'_>, path: &Path) -> Result<(), super::ChainTableError> {
-    let written = match (table.sessions.is_of_numbers(), table.files.is_of_numbers()) {
-        (true, true) => write_as::<true, true>(table, path),
-        (true, false) => write_as::<true, false>(table, path),
-        (false, true) => write_as::<false, true>(table, path),
-        (false, false) => write_as::<false, false>(table, path),
+/// Writes a table that was joined as columns: the orders of its sessions and files, and its rows.
+pub(super) fn write(
+    orders: (&Order<'_>, &Order<'_>),
+    pieces: &Pieces,
+    path: &Path,
+) -> Result<(), ChainTableError> {
+    let written = match (orders.0.is_of_numbers(), orders.1.is_of_numbers()) {
+        (true, true) => write_as::<true, true>(orders, pieces, path),
+        (true, false) => write_as::<true, false>(orders, pieces, path),
+        (false, true) => write_as::<false, true>(orders, pieces, path),
+        (false, false) => write_as::<false, false>(orders, pieces, path),
     };
     Ok(written?)
 }
 
 fn write_as<const SESSIONS: bool, const FILES: bool>(
-    table: &ChainTable<'_>,
+    (sessions, files): (&Order<'_>, &Order<'_>),
+    pieces: &Pieces,
     path: &Path,
 ) -> Result<(), Trouble> {
     let mut writer = TableWriter::create(path)?;
-    table.pieces.each(|piece, rows| {
-        let session = table.sessions.name(piece.session);
+    pieces.each(|piece, rows| {
+        let session = sessions.name(piece.session);
         for _ in 0..piece.bytes / RECORD_BYTES as u64 {
             let mut record = [0; RECORD_BYTES];
             rows.read_exact(&mut record)?;
-            let row: Row<'_, SESSIONS, FILES> = decode(&record, session, &table.files);
+            let row: Row<'_, SESSIONS, FILES> = decode(&record, session, files);
             writer.push(&row)?;
         }
         Ok::<_, Trouble>(())

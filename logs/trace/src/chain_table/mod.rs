@@ -8,6 +8,7 @@
 //! there whole or not at all, as it has a temporary name until its last byte is written.
 
 mod columns;
+mod error;
 mod order;
 mod pieces;
 mod rows;
@@ -20,8 +21,7 @@ use std::path::{Path, PathBuf};
 use headlong_chains::{Chain, Joiner, Rules};
 
 use crate::intake::TakenIn;
-use crate::parquet::TableError;
-use crate::parts::PartsError;
+pub use error::ChainTableError;
 use order::Order;
 use pieces::{Piece, Pieces, Waiting};
 
@@ -81,28 +81,6 @@ pub struct ChainSums {
     pub spilled_bytes: u64,
 }
 
-/// Why there is no chain table.
-#[derive(Debug, thiserror::Error)]
-pub enum ChainTableError {
-    /// The requests could not be read back.
-    #[error(transparent)]
-    Parts(#[from] PartsError),
-    /// The file in which rows wait failed.
-    #[error("the file in which chains wait failed: {0}; see to the folder of the table")]
-    Wait(#[from] io::Error),
-    /// It could not be written.
-    #[error("the chain table {path} cannot be written: {source}; see to its folder")]
-    Write {
-        /// Which.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// As above, as Parquet.
-    #[error(transparent)]
-    Table(#[from] TableError),
-}
-
 /// A table that will be there when it is complete.
 #[derive(Debug)]
 pub struct TableFile {
@@ -145,7 +123,11 @@ impl TableFile {
             TableForm::Text => table
                 .write(waiting.as_file())
                 .map_err(|source| failed(&path, source))?,
-            TableForm::Columns => columns::write(&table, waiting.path())?,
+            TableForm::Columns => columns::write(
+                (&table.sessions, &table.files),
+                &table.pieces,
+                waiting.path(),
+            )?,
         }
         match waiting.persist(&path) {
             Ok(_) => Ok(table.sums),

@@ -1,14 +1,18 @@
 //! When all is read: numbers become final, sessions of viewers are counted, files get what is known
 //! of them.
 
+use super::error::IntakeError;
 use super::logs::Logs;
+use super::options::{Intake, MemoryBound};
+use super::taken::{LogTold, SessionsBy, TakenIn};
 use super::worker::{Read, Told};
-use super::{Intake, IntakeError, LogTold, MemoryBound, SOURCE_SHIFT, SessionsBy, TakenIn};
 use crate::dropped::Sample;
 use crate::files::{self, FileFacts, FilesTable};
 use crate::names::{Names, Renumber};
 use crate::parts::Parts;
-use crate::parts::settle::{Maps, Settled};
+use crate::parts::maps::Maps;
+use crate::parts::record::SOURCE_SHIFT;
+use crate::parts::settle::Settled;
 use crate::read::Reason;
 
 /// Makes of what was read what others work on.

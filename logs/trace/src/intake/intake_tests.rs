@@ -1,6 +1,7 @@
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use headlong_chains::{Kind, Request};
 use proptest::prelude::*;

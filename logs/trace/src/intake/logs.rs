@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use super::{Intake, IntakeError, LogError, LogTold};
+use super::error::{IntakeError, LogError};
+use super::options::Intake;
+use super::taken::LogTold;
 use crate::names::hash;
 use crate::parquet::read::Table;
 use crate::read::Reader;

@@ -1,26 +1,29 @@
 //! Threads that take blocks of logs and turn their lines into records in parts.
 
+mod batch;
 mod recording;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::error::IntakeError;
 use super::logs::{Contents, Log, Logs, State};
-use super::{Intake, IntakeError, MemoryBound, Progress, SOURCE_SHIFT};
+use super::options::{Intake, MemoryBound};
+use super::progress::Progress;
 use crate::dropped::Dropped;
 use crate::files::{FileHint, FilesTable, Interners};
 use crate::known::Known;
 use crate::names::QuickMap;
 use crate::parquet::read::TableEntry;
 use crate::parts::PARTS;
-use crate::parts::record::Encoder;
+use crate::parts::record::{Encoder, SOURCE_SHIFT};
 use crate::parts::store::Store;
 use crate::read::entry::Entry;
 use crate::read::row::Row;
 use crate::read::source::{Block, Blocks};
 use crate::read::{Format, Reader, Reason, device, trimmed, w3c};
-use recording::BatchNumbers;
+use batch::BatchNumbers;
 
 /// What reading gave.
 pub(super) struct Read {

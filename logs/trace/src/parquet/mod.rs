@@ -5,6 +5,7 @@ mod lines;
 pub(crate) mod plain;
 pub(crate) mod read;
 mod tables;
+mod wanted;
 mod write;
 
 pub use lines::TableLines;

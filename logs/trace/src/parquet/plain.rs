@@ -11,7 +11,7 @@
 use ::parquet::data_type::ByteArray;
 
 use super::cells::{Cells, Column};
-use super::read::Wanted;
+use super::wanted::Wanted;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
 

@@ -8,10 +8,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
-use ::parquet::schema::types::ColumnDescriptor;
 
-use super::cells::{Cells, Column, guarded, moment_places};
+use super::cells::{Cells, Column, guarded};
 use super::plain::{PlainBatch, PlainRow, Plan};
+use super::wanted::Wanted;
 use crate::read::Reason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{Entry, interpret};
@@ -28,15 +28,6 @@ pub(crate) struct Table {
     /// Rows before each group, and of all.
     rows_before: Vec<u64>,
     bytes: Vec<u64>,
-}
-
-/// A column that is needed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    place: usize,
-    pub(super) field: Field,
-    /// Digits behind the point, for moments that are whole numbers of parts of a second.
-    pub(super) places: u32,
 }
 
 /// A row of a table, or several.
@@ -76,7 +67,7 @@ impl Table {
                 |field: &Field| devices_and_drives || !matches!(field, Field::Device | Field::Disk);
             let is_flat = column.max_rep_level() == 0;
             if let Some(field) = field.filter(|field| is_flat && is_wanted(field)) {
-                columns.push(wanted(place, field, column));
+                columns.push(Wanted::new(place, field, column));
             }
         }
         let has = |fields: &[Field]| columns.iter().any(|wanted| fields.contains(&wanted.field));
@@ -226,17 +217,4 @@ pub(super) fn open(path: &Path) -> Result<SerializedFileReader<File>, String> {
     let file = File::open(path).map_err(|e| format!("it cannot be opened: {e}"))?;
     let reader = guarded(|| SerializedFileReader::new(file).map_err(|e| e.to_string()));
     reader.map_err(|e| format!("it is no Parquet table: {e}"))
-}
-
-fn wanted(place: usize, field: Field, column: &ColumnDescriptor) -> Wanted {
-    let (field, places) = match (field, moment_places(column)) {
-        (Field::EndS | Field::EndMs | Field::End, Some(places)) => (Field::EndS, places),
-        (Field::Start | Field::StartMs, Some(places)) => (Field::Start, places),
-        (field, _) => (field, 0),
-    };
-    Wanted {
-        place,
-        field,
-        places,
-    }
 }

@@ -8,6 +8,8 @@
 //! log), depends on the logs alone, not on threads nor on memory; a part that would be too large to
 //! load is divided by session, and read once for each division.
 
+pub(crate) mod file_use;
+pub(crate) mod maps;
 pub(crate) mod record;
 pub(crate) mod settle;
 pub(crate) mod store;
@@ -19,18 +21,12 @@ use std::sync::{Mutex, PoisonError};
 use headlong_chains::Request;
 
 use crate::names::hash_number;
+use maps::Maps;
 use record::Decoder;
-use settle::Maps;
 use store::Chunks;
 
 /// Parts that requests are spread over.
 pub(crate) const PARTS: usize = 256;
-
-/// Bit that tells the provisional number of a viewer (an address) from that of a session.
-pub(crate) const VIEWER: u32 = 1 << 31;
-
-/// Provisional number of a drive that the log does not tell.
-pub(crate) const DISK_UNKNOWN: u32 = u32::MAX;
 
 /// Memory a loaded request takes, with what sorting it may need, bytes.
 pub(crate) const REQUEST_BYTES: u64 = size_of::<Request>() as u64;
@@ -201,10 +197,10 @@ impl<'a> Loader<'a> {
         self.decode(unit)?;
         let maps = &self.parts.maps;
         if maps.drop_repeated {
-            settle::drop_repeated(&mut self.requests, |_| {});
+            maps::drop_repeated(&mut self.requests, |_| {});
         }
         if let Some(bases) = &maps.bases {
-            settle::divide(&mut self.requests, maps, |request, key, number| {
+            maps::divide(&mut self.requests, maps, |request, key, number| {
                 request.session = bases.get(key as usize).map_or(0, |base| base + number);
             });
         }

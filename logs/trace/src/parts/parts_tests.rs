@@ -1,4 +1,4 @@
-use super::settle::{Maps, divide, drop_repeated};
+use super::maps::{Maps, divide, drop_repeated};
 use super::*;
 
 fn request(session: u32, file: u32, received_ms: i64, line: u64) -> Request {
@@ -54,7 +54,7 @@ fn silence_and_another_title_end_a_viewers_session_but_not_a_named_one() {
 
 #[test]
 fn what_another_log_repeats_goes_and_what_one_log_repeats_stays() {
-    let other = 1 << crate::intake::SOURCE_SHIFT;
+    let other = 1 << record::SOURCE_SHIFT;
     let mut requests = vec![
         request(0, 0, 0, 1),
         request(0, 0, 0, 2),

@@ -12,6 +12,15 @@
 
 use headlong_chains::Request;
 
+/// A request's place in the log is the number of its log, shifted by so many bits, and its line.
+pub(crate) const SOURCE_SHIFT: u32 = 40;
+
+/// Bit that tells the provisional number of a viewer (an address) from that of a session.
+pub(crate) const VIEWER: u32 = 1 << 31;
+
+/// Provisional number of a drive that the log does not tell.
+pub(crate) const DISK_UNKNOWN: u32 = u32::MAX;
+
 /// Bytes of the longest record.
 const RECORD_BYTES_MAX: usize = 4 + 4 * 4 + 6 * 8;
 /// What [`Encoder`] and [`Decoder`] look at: a number is written and read as a whole word, which

@@ -4,9 +4,9 @@
 //! Each piece goes on until the text that the pattern has behind it; in quotes, a quote behind a
 //! backslash does not count.
 
+use super::alias;
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
-use super::variables;
 
 /// A piece and the text in front of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,7 +186,7 @@ fn more_fields<'a>(text: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
             (key, value, &rest[end..])
         };
         let field = match key {
-            Some(key) => variables::behind_combined(key),
+            Some(key) => alias::behind_combined(key),
             None if value.starts_with(b"bytes=") => Some(Field::Range),
             None if value.starts_with(b"bytes ") => Some(Field::ContentRange),
             None => None,

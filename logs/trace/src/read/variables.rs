@@ -42,23 +42,6 @@ fn nginx_variable(name: &str, session_field: Option<&str>) -> Option<Field> {
     })
 }
 
-/// What a key behind `combined` means: those of our own log, and those that are mostly used for
-/// nginx's variables.
-pub(crate) fn behind_combined(key: &[u8]) -> Option<Field> {
-    Some(match key {
-        b"start" => Field::Start,
-        b"service" | b"rt" | b"request_time" => Field::ServiceS,
-        b"range" | b"http_range" => Field::Range,
-        b"content_range" | b"sent_http_content_range" => Field::ContentRange,
-        b"session" | b"sid" | b"session_id" => Field::Session,
-        // Of our own log; it names the drive.
-        b"device" | b"disk" => Field::Disk,
-        b"br" => Field::RateKbps,
-        b"msec" => Field::EndS,
-        _ => return None,
-    })
-}
-
 /// The pattern of `combined`, with whatever fields somebody added behind it.
 pub(crate) fn combined() -> Template {
     nginx(COMBINED, Rest::Fields, None).expect("combined is a pattern")

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use super::results::{Limit, Outcome, Reproduced};
 use super::scenarios::{Memory, Sizing};
-use super::{Limit, Outcome, Reproduced};
 
 /// A line that holds or does not.
 #[derive(Debug, Clone, Serialize)]
@@ -203,7 +203,7 @@ mod tests {
     fn limit(memory: Memory, sizing: Sizing, rate_mib_s: f64) -> Limit {
         Limit {
             scenario: SCENARIOS[0].name,
-            memory: super::super::name_of(memory),
+            memory: super::super::results::name_of(memory),
             sizing: sizing.name(),
             scale: None,
             size_mib: match sizing {

@@ -11,18 +11,19 @@
 mod accept;
 mod page;
 mod published;
+mod results;
 mod scenarios;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Instant as Clock;
 
-use headlong_sim::{Experiment, Record, SetupError};
+use headlong_sim::{Experiment, SetupError};
 use headlong_units::{Instant, MIB};
-use serde::Serialize;
 
 use headlong_bench::{
     BenchError, Ending, Options, Outcome as Ended, Probe, Quality, Search, SearchRules, in_parallel,
 };
+use results::{InAction, Limit, Outcome, Reproduced, name_of};
 use scenarios::{
     Memory, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB, SIZES_QUICK_MIB, SQUARE_ROOT_SCALE,
     Scenario, Sizing, Times, Titles,
@@ -61,115 +62,6 @@ const QUICK: Effort = Effort {
 const STEP_MAX: f64 = 0.125;
 /// Where a search begins that knows nothing.
 const GUESS_MIB_S: f64 = 48.0;
-
-/// The highest rate of one configuration, the mean over all seeds, and the figures there, a record for
-/// each seed.
-#[derive(Debug, Clone, Serialize)]
-struct Limit {
-    scenario: &'static str,
-    memory: &'static str,
-    sizing: String,
-    /// SD size by HD size, where it matters.
-    scale: Option<f64>,
-    #[serde(skip)]
-    size_mib: Option<u64>,
-    rate_mib_s: f64,
-    worlds: usize,
-    records: Vec<Record>,
-}
-
-impl Limit {
-    fn mean(&self, figure: impl Fn(&Record) -> f64) -> f64 {
-        let sum: f64 = self.records.iter().map(figure).sum();
-        sum / self.records.len() as f64
-    }
-}
-
-/// What a scenario came to.
-#[derive(Debug, Clone, Serialize)]
-struct Outcome {
-    #[serde(skip)]
-    scenario: Scenario,
-    name: &'static str,
-    limits: Vec<Limit>,
-    /// What nobody could beat.
-    bound_mib_s: Option<f64>,
-}
-
-impl Outcome {
-    fn of(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
-        let name = name_of(memory);
-        let limits = self.limits.iter();
-        limits.filter(move |limit| limit.memory == name && limit.is_usual_scale())
-    }
-
-    fn fixed(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
-        self.of(memory).filter(|limit| limit.size_mib.is_some())
-    }
-
-    /// The fixed size with the highest rate; of equals, the smallest.
-    fn best(&self, memory: Memory) -> Option<&Limit> {
-        let better = |best: Option<&'_ Limit>, limit: &'_ Limit| {
-            best.is_none_or(|best| limit.rate_mib_s > best.rate_mib_s)
-        };
-        self.fixed(memory)
-            .fold(None, |best, limit| match better(best, limit) {
-                true => Some(limit),
-                false => best,
-            })
-    }
-
-    fn automatic(&self, memory: Memory, sizing: Sizing) -> Option<&Limit> {
-        let name = sizing.name();
-        self.of(memory).find(|limit| limit.sizing == name)
-    }
-
-    /// The best fixed size by a server that leaves reading to its kernel.
-    fn by_vanilla(&self) -> Option<f64> {
-        let vanilla = self.automatic(Memory::PageCache, Sizing::Vanilla)?;
-        Some(self.best(Memory::PageCache)?.rate_mib_s / vanilla.rate_mib_s)
-    }
-
-    /// The rate of an automatic size by that of the best fixed one of the grid.
-    fn by_best(&self, memory: Memory, sizing: Sizing) -> Option<f64> {
-        let best = self.best(memory)?.rate_mib_s;
-        Some(self.automatic(memory, sizing)?.rate_mib_s / best)
-    }
-}
-
-impl Limit {
-    fn is_usual_scale(&self) -> bool {
-        self.scale.is_none_or(|scale| scale == SQUARE_ROOT_SCALE)
-    }
-}
-
-const fn name_of(memory: Memory) -> &'static str {
-    match memory {
-        Memory::PageCache => "page cache",
-        Memory::Own => "own",
-    }
-}
-
-/// A run in which a controller finds its size.
-#[derive(Debug, Clone, Serialize)]
-struct InAction {
-    figure: &'static str,
-    controller: String,
-    start_mib: u64,
-    rate_mib_s: f64,
-    record: Record,
-}
-
-/// Everything.
-#[derive(Debug, Clone, Serialize)]
-struct Reproduced {
-    schema: &'static str,
-    is_quick: bool,
-    seeds: u64,
-    seconds: f64,
-    outcomes: Vec<Outcome>,
-    in_action: Vec<InAction>,
-}
 
 /// What of it is to be made, and how.
 #[derive(Debug, Clone, Default)]

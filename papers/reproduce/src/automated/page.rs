@@ -4,8 +4,8 @@ use headlong_report::{Axis, Bar, Bars, Cell, Chart, Page, Section, Series, Table
 use headlong_sim::Record;
 
 use super::published::{TABLE_1, said};
+use super::results::{InAction, Limit, Outcome, Reproduced, name_of};
 use super::scenarios::{Memory, SCALES, SCALES_SIZE_MIB, SQUARE_ROOT_SCALE, Sizing};
-use super::{InAction, Outcome, Reproduced, name_of};
 use headlong_bench::command::print;
 use headlong_bench::{BenchError, Ending, Options, series_charts, write_section};
 
@@ -269,7 +269,7 @@ fn scenario_section(outcome: &Outcome) -> Section {
 
 /// Figure 2 and Table 1, of the SD titles.
 fn extra_section(outcome: &Outcome) -> Section {
-    let by_served = |limit: &super::Limit, figure: fn(&Record) -> f64| {
+    let by_served = |limit: &Limit, figure: fn(&Record) -> f64| {
         limit.mean(|r| figure(r) / r.served_mib_s.max(1e-9))
     };
     let x = || Axis::new("Prefetch size", "MB").from(0.0);

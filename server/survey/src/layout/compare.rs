@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Layout, LayoutError, TitleLayout};
+use super::error::LayoutError;
+use super::{Layout, TitleLayout};
 
 /// How far one title is from the title of the same name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -32,7 +33,17 @@ pub struct Divergence {
     pub share: f64,
 }
 
-pub(super) fn divergence(first: &Layout, second: &Layout) -> Result<Divergence, LayoutError> {
+impl Layout {
+    /// How far the titles of this layout lie from those of the same names in another.
+    ///
+    /// # Errors
+    /// If they have no title in common.
+    pub fn divergence_from(&self, other: &Self) -> Result<Divergence, LayoutError> {
+        divergence(self, other)
+    }
+}
+
+fn divergence(first: &Layout, second: &Layout) -> Result<Divergence, LayoutError> {
     let others: BTreeMap<&str, &TitleLayout> = second
         .titles
         .iter()

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use headlong_library::{DeviceInfo, Extent, Places};
 
-use super::LayoutError;
+use super::error::LayoutError;
 
 /// Deepest folder looked into below the one that was named.
 const DEPTH_MAX: usize = 32;

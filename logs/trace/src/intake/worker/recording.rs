@@ -3,57 +3,16 @@
 use headlong_chains::Request;
 
 use super::super::logs::Log;
-use super::super::{PART_BUFFER_BYTES, SOURCE_SHIFT};
+use super::super::options::PART_BUFFER_BYTES;
+use super::batch::{BatchNumbers, put_numbers};
 use super::{Failure, Worker};
 use crate::known::Known;
 use crate::names::{Interner, hash, hash_number};
-use crate::parquet::plain::{Called, NameColumn, PlainBatch, PlainRow};
-use crate::parts::record::Record;
-use crate::parts::{DISK_UNKNOWN, PARTS, VIEWER};
+use crate::parquet::plain::{Called, PlainBatch, PlainRow};
+use crate::parts::PARTS;
+use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::Reason;
 use crate::read::entry::{Entry, Who};
-
-/// Numbers of the names in a batch, by row.
-#[derive(Default)]
-pub(super) struct BatchNumbers {
-    /// With the part that the session is in.
-    sessions: Vec<(u32, u32)>,
-    files: Vec<u32>,
-    disks: Vec<u32>,
-    devices: Vec<u32>,
-}
-
-impl BatchNumbers {
-    fn clear(&mut self) {
-        self.sessions.clear();
-        self.files.clear();
-        self.disks.clear();
-        self.devices.clear();
-    }
-}
-
-/// Gives numbers to the names of a column, one after the other.
-fn put_numbers(
-    known: &mut Known,
-    column: NameColumn<'_>,
-    names: &Interner,
-    mut put: impl FnMut(u32, u64),
-) {
-    match column {
-        NameColumn::Numbers(numbers) => {
-            for number in numbers {
-                let (number, hash) = known.intern_number(number.cast_unsigned(), names);
-                put(number, hash);
-            }
-        }
-        NameColumn::Texts(texts) => {
-            for text in texts {
-                let (number, hash) = known.intern(text.data(), names);
-                put(number, hash);
-            }
-        }
-    }
-}
 
 impl Worker<'_> {
     /// Puts a request in its part.

@@ -1,0 +1,201 @@
+//! Charts of points over two axes: what is to be shown, apart from how it is drawn.
+
+use headlong_stats::{Cdf, ConfidenceInterval};
+
+use super::axis::{Axis, cell, plain};
+use crate::table::Table;
+
+/// Most steps of a distribution that are drawn: two for each point across.
+const STEPS_MAX: usize = 1400;
+/// Most points whose numbers are also given as a table.
+const TABLE_POINTS_MAX: usize = 120;
+
+/// One measurement.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Across.
+    pub x: f64,
+    /// Upwards.
+    pub y: f64,
+    /// How far off `y` may be: lower and upper end.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// A measurement of which no interval is known.
+    pub const fn new(x: f64, y: f64) -> Self {
+        Self {
+            x,
+            y,
+            interval: None,
+        }
+    }
+
+    /// An estimate with its confidence interval.
+    pub const fn with_interval(x: f64, y: &ConfidenceInterval) -> Self {
+        Self {
+            x,
+            y: y.estimate,
+            interval: Some((y.low, y.high)),
+        }
+    }
+
+    pub(super) fn is_finite(&self) -> bool {
+        self.x.is_finite() && self.y.is_finite()
+    }
+}
+
+impl From<(f64, f64)> for Point {
+    fn from((x, y): (f64, f64)) -> Self {
+        Self::new(x, y)
+    }
+}
+
+/// Points that belong together, under one name in the legend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub(crate) name: String,
+    pub(crate) points: Vec<Point>,
+    pub(crate) is_reference: bool,
+}
+
+impl Series {
+    /// Points in the order in which they are to be joined.
+    pub fn new(
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = impl Into<Point>>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            points: points.into_iter().map(Into::into).collect(),
+            is_reference: false,
+        }
+    }
+
+    /// A distribution, its values multiplied by `scale` (0.001 for bytes shown as KB), its shares in
+    /// per cent.
+    pub fn of_cdf(name: impl Into<String>, cdf: &Cdf, scale: f64) -> Self {
+        let points = cdf.points(STEPS_MAX);
+        Self::new(
+            name,
+            points
+                .into_iter()
+                .map(|(x, share)| (x * scale, share * 100.0)),
+        )
+    }
+
+    /// Drawn as what others published, not as what was measured here: dashed and pale.
+    pub fn reference(mut self) -> Self {
+        self.is_reference = true;
+        self
+    }
+}
+
+/// How points become marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Joined by straight lines, a symbol on each if there are few.
+    Lines,
+    /// Dots.
+    Scatter,
+    /// A staircase that starts at zero: each value holds until the next.
+    Steps,
+}
+
+/// A chart of points: lines, dots or steps over two axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    pub(crate) kind: Kind,
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) series: Vec<Series>,
+    /// Lines across the chart: value, label, and whether upright.
+    pub(crate) thresholds: Vec<(f64, String, bool)>,
+}
+
+impl Chart {
+    fn new(kind: Kind, title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self {
+            kind,
+            title: title.into(),
+            caption: String::new(),
+            x,
+            y,
+            series: Vec::new(),
+            thresholds: Vec::new(),
+        }
+    }
+
+    /// Points joined by lines.
+    pub fn lines(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self::new(Kind::Lines, title, x, y)
+    }
+
+    /// Points as dots.
+    pub fn scatter(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+        Self::new(Kind::Scatter, title, x, y)
+    }
+
+    /// Distribution functions; `what` is the quantity. The series are best made by
+    /// [`Series::of_cdf`].
+    pub fn steps(title: impl Into<String>, x: Axis, what: impl Into<String>) -> Self {
+        let y = Axis::new(what, "%").from(0.0).to(100.0);
+        Self::new(Kind::Steps, title, x, y)
+    }
+
+    /// With a sentence below it: what to see, and where it comes from.
+    pub fn caption(mut self, caption: impl Into<String>) -> Self {
+        self.caption = caption.into();
+        self
+    }
+
+    /// With one series more.
+    pub fn series(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    /// With a dashed line across at this height: a threshold.
+    pub fn line_at_y(mut self, y: f64, label: impl Into<String>) -> Self {
+        self.thresholds.push((y, label.into(), false));
+        self
+    }
+
+    /// With a dashed upright line here: the end of a ramp, a chosen size.
+    pub fn line_at_x(mut self, x: f64, label: impl Into<String>) -> Self {
+        self.thresholds.push((x, label.into(), true));
+        self
+    }
+
+    /// The points as a table, if they are few enough to be read.
+    pub(super) fn table(&self) -> Option<Table> {
+        let count: usize = self.series.iter().map(|series| series.points.len()).sum();
+        if count == 0 || count > TABLE_POINTS_MAX {
+            return None;
+        }
+        let mut heads = vec!["Series".to_string(), self.x.label(), self.y.label()];
+        let points = || {
+            let all = self.series.iter();
+            all.flat_map(|series| series.points.iter().map(move |point| (series, point)))
+        };
+        let has_intervals = points().any(|(_, point)| point.interval.is_some());
+        if has_intervals {
+            heads.push("Interval".into());
+        }
+        let mut table = Table::new(heads);
+        for (series, point) in points() {
+            let interval = point.interval.map_or("-".to_string(), |(low, high)| {
+                format!("{} to {}", plain(low), plain(high))
+            });
+            table.push([
+                series.name.clone().into(),
+                cell(point.x),
+                cell(point.y),
+                interval.into(),
+            ]);
+        }
+        Some(table)
+    }
+}

@@ -1,0 +1,47 @@
+//! Names of a batch of rows, as numbers.
+
+use crate::known::Known;
+use crate::names::Interner;
+use crate::parquet::plain::NameColumn;
+
+/// Numbers of the names in a batch, by row.
+#[derive(Default)]
+pub(super) struct BatchNumbers {
+    /// With the part that the session is in.
+    pub(super) sessions: Vec<(u32, u32)>,
+    pub(super) files: Vec<u32>,
+    pub(super) disks: Vec<u32>,
+    pub(super) devices: Vec<u32>,
+}
+
+impl BatchNumbers {
+    pub(super) fn clear(&mut self) {
+        self.sessions.clear();
+        self.files.clear();
+        self.disks.clear();
+        self.devices.clear();
+    }
+}
+
+/// Gives numbers to the names of a column, one after the other.
+pub(super) fn put_numbers(
+    known: &mut Known,
+    column: NameColumn<'_>,
+    names: &Interner,
+    mut put: impl FnMut(u32, u64),
+) {
+    match column {
+        NameColumn::Numbers(numbers) => {
+            for number in numbers {
+                let (number, hash) = known.intern_number(number.cast_unsigned(), names);
+                put(number, hash);
+            }
+        }
+        NameColumn::Texts(texts) => {
+            for text in texts {
+                let (number, hash) = known.intern(text.data(), names);
+                put(number, hash);
+            }
+        }
+    }
+}

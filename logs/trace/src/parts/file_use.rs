@@ -1,0 +1,64 @@
+//! How files were used, for a guess at what no table tells of them.
+
+use headlong_chains::Request;
+
+use crate::names::QuickMap;
+
+/// How a file was used, for a guess at what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FileUse {
+    /// The highest byte that was sent.
+    pub(crate) end: u64,
+    /// Bytes sent in sessions that had the file for a minute or more.
+    pub(crate) long_bytes: u64,
+    /// How long these sessions had it, ms.
+    pub(crate) long_ms: u64,
+}
+
+impl FileUse {
+    pub(super) fn add(&mut self, other: Self) {
+        self.end = self.end.max(other.end);
+        self.long_bytes += other.long_bytes;
+        self.long_ms += other.long_ms;
+    }
+}
+
+/// Shortest time with a file that says something about its bit rate, ms: in less than that, filling
+/// a player's buffer is most of what happens.
+const LONG_MS: i64 = 60_000;
+
+/// How requests of whole sessions used their files.
+pub(super) fn file_uses(requests: &[Request]) -> QuickMap<u32, FileUse> {
+    struct Reading {
+        first_ms: i64,
+        last_ms: i64,
+        bytes: u64,
+    }
+    let mut readings: QuickMap<(u32, u32), Reading> = QuickMap::default();
+    let mut files: QuickMap<u32, FileUse> = QuickMap::default();
+    for request in requests {
+        let end = &mut files.entry(request.file).or_default().end;
+        *end = (*end).max(request.end());
+        let reading = readings
+            .entry((request.session, request.file))
+            .or_insert(Reading {
+                first_ms: request.received_ms,
+                last_ms: request.completed_ms,
+                bytes: 0,
+            });
+        reading.first_ms = reading.first_ms.min(request.received_ms);
+        reading.last_ms = reading.last_ms.max(request.completed_ms);
+        reading.bytes += request.sent_bytes;
+    }
+    for ((_, file), reading) in readings {
+        let ms = reading.last_ms.saturating_sub(reading.first_ms);
+        if ms >= LONG_MS {
+            files.entry(file).or_default().add(FileUse {
+                end: 0,
+                long_bytes: reading.bytes,
+                long_ms: ms as u64,
+            });
+        }
+    }
+    files
+}

@@ -1,0 +1,142 @@
+//! From provisional to final: numbers of names, where one viewer's sessions end, and what two
+//! overlapping logs say twice.
+
+use headlong_chains::Request;
+
+use super::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
+use crate::names::Renumber;
+
+/// What provisional numbers become.
+#[derive(Debug, Default)]
+pub(crate) struct Maps {
+    pub(crate) sessions: Renumber,
+    pub(crate) viewers: Renumber,
+    /// Sessions that have a name; viewers come after them.
+    pub(crate) sessions_named: u32,
+    /// The first session of each name; `None` if no viewer had to be divided.
+    pub(crate) bases: Option<Vec<u32>>,
+    pub(crate) files: Renumber,
+    pub(crate) devices: Renumber,
+    pub(crate) disks: Renumber,
+    /// What a drive's place among the names is called.
+    pub(crate) disk_numbers: Vec<u16>,
+    /// By file: its title.
+    pub(crate) titles: Vec<u32>,
+    /// By file: the drive it lies on.
+    pub(crate) file_disks: Vec<u16>,
+    /// Longest time between two requests of one session of a viewer, ms.
+    pub(crate) idle_ms: i64,
+    /// Whether logs overlap in time, so that one request may be in two of them.
+    pub(crate) drop_repeated: bool,
+}
+
+impl Maps {
+    /// The request with final numbers, but the session that of the whole name.
+    #[inline]
+    pub(crate) fn settled(&self, record: &Record) -> Option<Request> {
+        let mut request = record.request;
+        request.session = if request.session & VIEWER == 0 {
+            self.sessions.of(request.session)?
+        } else {
+            self.sessions_named + self.viewers.of(request.session & !VIEWER)?
+        };
+        request.file = self.files.of(request.file)?;
+        request.device = self
+            .devices
+            .of(record.device)
+            .map_or(0, |device| u16::try_from(device).unwrap_or(u16::MAX));
+        request.disk = match record.disk {
+            DISK_UNKNOWN => self.file_disks.get(request.file as usize).copied(),
+            disk => self
+                .disk_numbers
+                .get(self.disks.of(disk)? as usize)
+                .copied(),
+        }
+        .unwrap_or(0);
+        Some(request)
+    }
+
+    /// Whether names of viewers may be several sessions each.
+    pub(super) fn viewers_divide(&self) -> bool {
+        self.bases.is_some()
+    }
+
+    fn title(&self, file: u32) -> u32 {
+        self.titles.get(file as usize).copied().unwrap_or(file)
+    }
+}
+
+/// Which log a request is from.
+fn source(request: &Request) -> u64 {
+    request.line >> SOURCE_SHIFT
+}
+
+/// Takes out what a second log says again word for word, and tells of each.
+pub(crate) fn drop_repeated(requests: &mut Vec<Request>, mut tell: impl FnMut(&Request)) {
+    let what = |request: &Request| {
+        (
+            (request.session, request.file),
+            (request.completed_ms, request.received_ms),
+            (request.offset, request.sent_bytes, request.asked_bytes),
+            (request.disk, request.device),
+        )
+    };
+    requests.sort_unstable_by(|a, b| what(a).cmp(&what(b)).then(a.line.cmp(&b.line)));
+    let mut first: Option<Request> = None;
+    requests.retain(|request| {
+        if let Some(first) = first.filter(|first| what(first) == what(request)) {
+            let is_repeated = source(&first) != source(request);
+            if is_repeated {
+                tell(request);
+            }
+            return !is_repeated;
+        }
+        first = Some(*request);
+        true
+    });
+}
+
+/// Divides each viewer's requests into sessions: another title, or a longer time without any
+/// request, is another session. Calls `found` for every request with the name's number and which
+/// of its sessions it belongs to.
+pub(crate) fn divide(
+    requests: &mut [Request],
+    maps: &Maps,
+    mut found: impl FnMut(&mut Request, u32, u32),
+) {
+    let key = |request: &Request| {
+        let is_viewer = request.session >= maps.sessions_named;
+        let title = if is_viewer {
+            maps.title(request.file)
+        } else {
+            0
+        };
+        (request.session, title, request.completed_ms, request.line)
+    };
+    requests.sort_unstable_by_key(key);
+    let mut before: Option<(u32, u32)> = None;
+    let (mut number, mut busy_until_ms) = (0, i64::MIN);
+    for request in requests {
+        let (session, title, completed_ms, _) = key(request);
+        let is_viewer = session >= maps.sessions_named;
+        match before {
+            Some(same) if same == (session, title) => {
+                let idle_ms = request.received_ms.saturating_sub(busy_until_ms);
+                if is_viewer && idle_ms > maps.idle_ms {
+                    number += 1;
+                }
+                busy_until_ms = busy_until_ms.max(completed_ms);
+            }
+            Some((same, _)) if same == session => {
+                number += 1;
+                busy_until_ms = completed_ms;
+            }
+            _ => {
+                number = 0;
+                busy_until_ms = completed_ms;
+            }
+        }
+        before = Some((session, title));
+        found(request, session, number);
+    }
+}

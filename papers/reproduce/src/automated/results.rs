@@ -1,0 +1,116 @@
+//! What the reproduction comes to: the limits of each scenario, and the runs in which a controller
+//! finds its size.
+
+use headlong_sim::Record;
+use serde::Serialize;
+
+use super::scenarios::{Memory, SQUARE_ROOT_SCALE, Scenario, Sizing};
+
+/// The highest rate of one configuration, the mean over all seeds, and the figures there, a record for
+/// each seed.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Limit {
+    pub(super) scenario: &'static str,
+    pub(super) memory: &'static str,
+    pub(super) sizing: String,
+    /// SD size by HD size, where it matters.
+    pub(super) scale: Option<f64>,
+    #[serde(skip)]
+    pub(super) size_mib: Option<u64>,
+    pub(super) rate_mib_s: f64,
+    pub(super) worlds: usize,
+    pub(super) records: Vec<Record>,
+}
+
+impl Limit {
+    pub(super) fn mean(&self, figure: impl Fn(&Record) -> f64) -> f64 {
+        let sum: f64 = self.records.iter().map(figure).sum();
+        sum / self.records.len() as f64
+    }
+}
+
+/// What a scenario came to.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Outcome {
+    #[serde(skip)]
+    pub(super) scenario: Scenario,
+    pub(super) name: &'static str,
+    pub(super) limits: Vec<Limit>,
+    /// What nobody could beat.
+    pub(super) bound_mib_s: Option<f64>,
+}
+
+impl Outcome {
+    pub(super) fn of(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
+        let name = name_of(memory);
+        let limits = self.limits.iter();
+        limits.filter(move |limit| limit.memory == name && limit.is_usual_scale())
+    }
+
+    pub(super) fn fixed(&self, memory: Memory) -> impl Iterator<Item = &Limit> {
+        self.of(memory).filter(|limit| limit.size_mib.is_some())
+    }
+
+    /// The fixed size with the highest rate; of equals, the smallest.
+    pub(super) fn best(&self, memory: Memory) -> Option<&Limit> {
+        let better = |best: Option<&'_ Limit>, limit: &'_ Limit| {
+            best.is_none_or(|best| limit.rate_mib_s > best.rate_mib_s)
+        };
+        self.fixed(memory)
+            .fold(None, |best, limit| match better(best, limit) {
+                true => Some(limit),
+                false => best,
+            })
+    }
+
+    pub(super) fn automatic(&self, memory: Memory, sizing: Sizing) -> Option<&Limit> {
+        let name = sizing.name();
+        self.of(memory).find(|limit| limit.sizing == name)
+    }
+
+    /// The best fixed size by a server that leaves reading to its kernel.
+    pub(super) fn by_vanilla(&self) -> Option<f64> {
+        let vanilla = self.automatic(Memory::PageCache, Sizing::Vanilla)?;
+        Some(self.best(Memory::PageCache)?.rate_mib_s / vanilla.rate_mib_s)
+    }
+
+    /// The rate of an automatic size by that of the best fixed one of the grid.
+    pub(super) fn by_best(&self, memory: Memory, sizing: Sizing) -> Option<f64> {
+        let best = self.best(memory)?.rate_mib_s;
+        Some(self.automatic(memory, sizing)?.rate_mib_s / best)
+    }
+}
+
+impl Limit {
+    pub(super) fn is_usual_scale(&self) -> bool {
+        self.scale.is_none_or(|scale| scale == SQUARE_ROOT_SCALE)
+    }
+}
+
+pub(super) const fn name_of(memory: Memory) -> &'static str {
+    match memory {
+        Memory::PageCache => "page cache",
+        Memory::Own => "own",
+    }
+}
+
+/// A run in which a controller finds its size.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct InAction {
+    pub(super) figure: &'static str,
+    pub(super) controller: String,
+    pub(super) start_mib: u64,
+    pub(super) rate_mib_s: f64,
+    pub(super) record: Record,
+}
+
+/// Everything.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Reproduced {
+    pub(super) schema: &'static str,
+    pub(super) is_quick: bool,
+    pub(super) seeds: u64,
+    pub(super) seconds: f64,
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) in_action: Vec<InAction>,
+}

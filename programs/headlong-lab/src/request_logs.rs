@@ -1,0 +1,171 @@
+//! Request logs as arguments, and taking them in while somebody looks on.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headlong_chains::{Gap, Link, Rules};
+use headlong_trace::{
+    DroppedLines, Format, Intake, IntakeError, Progress, Reason, TakenIn, take_in,
+};
+use headlong_units::Bytes;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::mistake::Mistakes;
+
+/// Which logs, and how they are read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logs {
+    /// Logs, plain or packed (gz, zst): access logs, CSV, JSON lines or Parquet; - is standard
+    /// input
+    #[arg(value_name = "LOG", required = true)]
+    logs: Vec<PathBuf>,
+    /// What files are: file,title,kind,kbps,size,disk,duration_s (kind 0 audio, 1 video, 2
+    /// combined)
+    #[arg(long, value_name = "FILES")]
+    files: Option<PathBuf>,
+    /// Format of the logs if it is not recognised: a name, or nginx's log_format or Apache's
+    /// LogFormat word for word
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<String>,
+    /// Column, key or variable that names the session
+    #[arg(long, value_name = "NAME")]
+    session_field: Option<String>,
+    /// A viewer without a session's name begins a new one after so many seconds without a request
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
+    session_idle: u64,
+    /// Memory for reading and for requests that wait; what does not fit waits in a file
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    memory: Bytes,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Folder for requests that do not fit in memory [default: that for temporary files]
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+}
+
+/// Which requests are one chain.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Joining {
+    /// Between which moments the 40 s are counted: arrivals, in either order, as the thesis says;
+    /// or from the completion of the one to the arrival of the other
+    #[arg(long, visible_alias = "gap-from", value_name = "HOW", default_value = "received",
+          value_parser = ["received", "idle"])]
+    gap: String,
+    /// One successor and one predecessor each, so that reading again is another chain; or all that
+    /// touch are one
+    #[arg(long, value_name = "HOW", default_value = "one-to-one",
+          value_parser = ["one-to-one", "component"])]
+    link: String,
+}
+
+impl Joining {
+    /// The rules that are meant.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            gap: match self.gap.as_str() {
+                "idle" => Gap::Idle,
+                _ => Gap::Received,
+            },
+            link: match self.link.as_str() {
+                "component" => Link::Component,
+                _ => Link::OneToOne,
+            },
+            ..Rules::default()
+        }
+    }
+}
+
+impl Logs {
+    /// What is to be taken in.
+    pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
+        let format = self.format.as_ref().map(|text| text.parse::<Format>());
+        let usual = Intake::default();
+        Ok(Intake {
+            logs: self.logs.clone(),
+            files: self.files.clone(),
+            format: format.transpose().map_err(|error| mistake(&error))?,
+            session_field: self.session_field.clone(),
+            session_idle: Duration::from_secs(self.session_idle),
+            memory_bytes_max: self.memory.0,
+            threads: self.threads.unwrap_or(usual.threads).max(1),
+            spill: self.spill.clone(),
+            ..usual
+        })
+    }
+}
+
+/// Takes logs in, and tells what was left out of them.
+pub(crate) fn taken_in(intake: &Intake) -> anyhow::Result<TakenIn> {
+    let bar = Bar::new();
+    let log = take_in(intake, &bar).map_err(taking_in)?;
+    bar.0.finish_and_clear();
+    tell_dropped(&log);
+    Ok(log)
+}
+
+/// What was dropped, but for headers and the like, which are rightly no requests.
+pub(crate) fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
+    let lines = log.dropped.by_reason().iter();
+    lines.filter(|lines| lines.reason != Reason::NotARequest)
+}
+
+fn tell_dropped(log: &TakenIn) {
+    for note in &log.notes {
+        eprintln!("headlong: {note}");
+    }
+    for lines in dropped(log) {
+        let noun = if lines.count == 1 { "line" } else { "lines" };
+        eprint!("headlong: {} {noun} dropped: {}", lines.count, lines.reason);
+        match lines.samples.first() {
+            Some(first) => eprintln!("; first {}:{}: {}", first.file, first.line, first.text),
+            None => eprintln!(),
+        }
+    }
+}
+
+/// An error that is a mistake, each of its lines one.
+pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
+    Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
+}
+
+/// What one can do something about before it begins is a mistake, the rest a failure.
+pub(crate) fn taking_in(error: IntakeError) -> anyhow::Error {
+    match error {
+        IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
+            error.into()
+        }
+        _ => mistake(&error),
+    }
+}
+
+/// How far reading is, if somebody is looking.
+pub(crate) struct Bar(pub(crate) ProgressBar);
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(0);
+        let shape = "reading {wide_bar} {bytes}/{total_bytes} {eta}";
+        if let Ok(style) = ProgressStyle::with_template(shape) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn read(&self, bytes: u64, of: Option<u64>) {
+        if let Some(of) = of {
+            self.0.set_length(of);
+        }
+        self.0.set_position(bytes);
+    }
+
+    fn note(&self, note: &str) {
+        self.0.suspend(|| eprintln!("headlong: {note}"));
+    }
+}

@@ -1,0 +1,78 @@
+//! A workload specification as arguments: its name, and what is changed of it.
+
+use std::path::Path;
+
+use headlong_workload::{Specification, preset};
+
+use crate::mistake::Mistakes;
+
+/// A specification and what is changed of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Spec {
+    /// A preset or a TOML file
+    #[arg(value_name = "SPEC")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+}
+
+/// What is changed of a specification.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Changes {
+    /// Another value for a key of SPEC, such as requests.size=512KiB; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl Spec {
+    /// The specification, with `changes` besides those of the command line.
+    pub(crate) fn read(&self, changes: &[(&str, String)]) -> anyhow::Result<Specification> {
+        self.changes.read(&self.name, changes)
+    }
+}
+
+impl Changes {
+    /// What `--set` says, as keys and values.
+    pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let mut overrides = Vec::new();
+        for set in &self.sets {
+            let Some((key, value)) = set.split_once('=') else {
+                let text = format!("--set {set}: has no value; write KEY=VALUE");
+                return Err(Mistakes(vec![text]).into());
+            };
+            overrides.push((key.trim().to_string(), value.trim().to_string()));
+        }
+        Ok(overrides)
+    }
+
+    pub(crate) fn read(
+        &self,
+        name: &str,
+        changes: &[(&str, String)],
+    ) -> anyhow::Result<Specification> {
+        let mut overrides = self.overrides()?;
+        overrides.extend(
+            changes
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.clone())),
+        );
+        let is_file = name.contains(['/', '.']) || Path::new(name).exists();
+        let read = match is_file && preset::text(name).is_none() {
+            false => Specification::preset(name, &overrides),
+            true => {
+                let text = std::fs::read_to_string(name).map_err(|error| {
+                    let presets = preset::names().chain(preset::phased_names());
+                    let presets: Vec<&str> = presets.collect();
+                    let presets = presets.join(", ");
+                    Mistakes(vec![format!(
+                        "{name}: cannot be read: {error}; name a file, or one of {presets}"
+                    )])
+                })?;
+                Specification::read(name, &text, &overrides)
+            }
+        };
+        read.map_err(|errors| {
+            Mistakes(errors.to_string().lines().map(String::from).collect()).into()
+        })
+    }
+}
