@@ -10,6 +10,7 @@ pub mod arrows;
 pub mod circles;
 pub mod dependencies;
 pub mod documents;
+pub mod map;
 pub mod modules;
 pub mod purity;
 pub mod source;

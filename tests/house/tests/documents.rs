@@ -1,7 +1,7 @@
 //! The documents of this workspace.
 
-use headlong_house_tests::workspace::root;
-use headlong_house_tests::{documents, source};
+use headlong_house_tests::workspace::{members, root};
+use headlong_house_tests::{documents, map, source};
 
 fn sources() -> Vec<source::Source> {
     let sources = source::files(&root()).expect("the files can be read");
@@ -22,5 +22,14 @@ fn links_in_documents_lead_somewhere() {
 #[test]
 fn lines_of_documents_fit_a_screen() {
     let wrong = documents::too_wide(&sources());
+    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_map_in_architecture_md_shows_the_workspace_as_it_is() {
+    let root = root();
+    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
+    let members = members(&root).expect("the manifests can be read");
+    let wrong = map::wrong_places(&page, &members, |folder| root.join(folder).is_dir());
     assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
 }
