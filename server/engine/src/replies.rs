@@ -74,6 +74,11 @@ impl Reply {
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
+
+    /// The piece that it waits for.
+    pub(crate) fn waited_for(&self) -> Option<PieceKey> {
+        self.waiting.map(|waiting| (self.stream, waiting.piece))
+    }
 }
 
 /// All requests in progress.

@@ -302,6 +302,33 @@ fn new_viewers_are_refused_when_present_ones_would_run_dry() {
 }
 
 #[test]
+fn nothing_is_read_for_a_viewer_who_has_gone() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    });
+    let titles: Vec<StreamId> = (1..=3).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    let ask = |rig: &mut Rig, viewer: u64, title: usize| {
+        let request = range(viewer, titles[title], 0, CHUNK);
+        rig.ask(request).expect("taken on")
+    };
+    // The device is busy with the first; two wait for the second title, one for the third.
+    ask(&mut rig, 1, 0);
+    let (leaves, stays) = (ask(&mut rig, 2, 1), ask(&mut rig, 3, 1));
+    let alone = ask(&mut rig, 4, 2);
+    rig.cancel(leaves);
+    rig.cancel(alone);
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&stays].done, "somebody else waits for it");
+    let read: Vec<StreamId> = rig.reads.iter().map(|read| read.stream).collect();
+    assert_eq!(read, titles[..2]);
+    // It comes back, and is served.
+    let again = ask(&mut rig, 4, 2);
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.replies[&again].done);
+}
+
+#[test]
 fn a_bad_spot_fails_only_those_who_ask_for_it() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),

@@ -13,6 +13,7 @@ use crate::command::Failure;
 use crate::config::Retention;
 use crate::health::DeviceState;
 use crate::ids::{ChainId, JobId, RequestId, StreamId};
+use crate::memory::PieceKey;
 use crate::queue::Job;
 use crate::sizing;
 
@@ -223,6 +224,35 @@ impl Shard {
         if let (Some(from), Some(chain)) = (from, self.chains.get_mut(job.chain)) {
             chain.fetched_end = chain.fetched_end.min(from);
         }
+    }
+
+    /// A reply that waited for a piece is over. A queued job that no other reply waits for is not
+    /// done, unless a chain that is still read has it queued: then it is ahead of need again.
+    pub(super) fn withdraw_demand(&mut self, (stream, piece): PieceKey) {
+        let Some(id) = self.queue.covering(stream, piece) else {
+            return;
+        };
+        let Some(job) = self.queue.job(id).copied().filter(|job| job.demanded) else {
+            return;
+        };
+        let pieces = (stream, job.from)..(stream, job.to);
+        let is_waited_for = self.replies.waited(pieces).next().is_some();
+        if is_waited_for {
+            return;
+        }
+        let is_read = |chain: &Chain| {
+            let mut replies = chain.active.iter().filter_map(|id| self.replies.get(*id));
+            replies.any(|reply| !reply.has_ended())
+        };
+        if self.chains.get(job.chain).is_some_and(is_read) {
+            self.queue.update(id, |job| job.demanded = false);
+            return;
+        }
+        self.queue.remove(id);
+        if self.is_job_of(job.chain, id) {
+            self.unlink_job(&job);
+        }
+        self.give_up(&job);
     }
 
     /// Queues a job for every piece in `from..to` that a reply waits for and nothing brings.

@@ -432,8 +432,12 @@ impl Shard {
     }
 
     fn end_request(&mut self, id: RequestId) {
+        let waited_for = self.replies.get(id).and_then(Reply::waited_for);
         if self.replies.end(id) {
             self.remove_request(id);
+        }
+        if let Some(key) = waited_for {
+            self.withdraw_demand(key);
         }
     }
 
