@@ -1,8 +1,8 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test check build web sample clean
+.PHONY: help run test unit check deny bench-smoke build web sample clean
 
 help: ## List the verbs
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 run: ## Build, make a sample library if there is none, serve it, print the address
 	@scripts/run.sh
@@ -10,8 +10,17 @@ run: ## Build, make a sample library if there is none, serve it, print the addre
 test: ## Install what tests need, then run all of them
 	@scripts/test.sh
 
+unit: ## Checks and tests without root, apt or npm; no emulated disks, end-to-end, fuzz or page tests
+	@scripts/unit.sh
+
 check: ## Formatting and lints
 	@scripts/check.sh
+
+deny: ## Licences, sources and advisories of dependencies; installs cargo-deny if needed
+	@scripts/deny.sh
+
+bench-smoke: ## One short bench run on an emulated drive (root), and in virtual time
+	@scripts/bench_smoke.sh
 
 build: web ## The programs, optimised: target/release/headlong and headlong-lab
 	cargo build --release --package headlong --package headlong-lab

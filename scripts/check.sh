@@ -14,5 +14,5 @@ done
 if command -v cargo-deny >/dev/null; then
     cargo deny --log-level error check licenses sources bans
 else
-    echo "check: cargo-deny is not installed; licences and sources were not looked at"
+    echo "check: cargo-deny is not installed; licences and sources were not looked at (make deny does)"
 fi

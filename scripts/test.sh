@@ -1,15 +1,55 @@
 #!/bin/sh
-# Everything that tests need, then all tests. Stops at the first step that fails and names it.
+# Everything that tests need, then all tests. Stops at the first step that fails and names it. At
+# the end it says how long the steps and the slowest packages took, and which tests were skipped.
 set -eu
 cd "$(dirname "$0")/.."
 # Some tests make file systems; the tools for that are not in every user's path.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
+work=$(mktemp -d)
+# Tests that cannot run here add a line to it (testkit/src/skip.rs).
+HEADLONG_SKIPPED=$work/skipped
+export HEADLONG_SKIPPED
+: >"$HEADLONG_SKIPPED"
+: >"$work/steps"
+
 step=
-trap '[ $? -eq 0 ] || echo "test: FAILED in step: $step" >&2' EXIT
+finish() {
+    status=$?
+    [ "$status" -eq 0 ] || echo "test: FAILED in step: $step" >&2
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' HUP INT TERM
+
+# The seconds of the step that ends go to a file.
+end_step() {
+    [ -z "$step" ] || printf '%6d s  %s\n' $(($(date +%s) - began)) "$step" >>"$work/steps"
+}
 begin() {
+    end_step
     step=$1
+    began=$(date +%s)
     printf '\n== %s\n' "$step"
+}
+
+# Runs the tests of the workspace, keeps what is printed too, and has the exit code of cargo: a
+# pipe has that of its last command.
+cargo_test() {
+    { cargo test --workspace 2>&1 || echo $? >"$work/failed"; } | tee "$work/cargo"
+    [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
+}
+
+# The ten packages whose tests took longest: the times of their test programs, summed. Cargo names
+# a program by its file, so its package is found by that name, or by `Doc-tests`.
+slowest() {
+    awk '
+        / Running .*\(/ { name = $NF; sub(/.*\//, "", name); sub(/-[0-9a-f]+\)$/, "", name) }
+        / Running unittests / { package = name }
+        / Doc-tests / { package = $2 }
+        /^test result: .* finished in / { seconds = $NF; sub(/s$/, "", seconds); sum[package] += seconds }
+        END { for (package in sum) printf "%8.1f s  %s\n", sum[package], package }
+    ' "$work/cargo" | sort -rn | head -n 10
 }
 
 begin "setup"
@@ -21,7 +61,7 @@ scripts/check.sh
 begin "sample library"
 scripts/sample.sh
 begin "cargo test"
-cargo test --workspace
+cargo_test
 if [ -f fuzz/Cargo.toml ]; then
     begin "fuzz targets on their corpus"
     cargo test --manifest-path fuzz/Cargo.toml
@@ -32,4 +72,12 @@ if [ -f web/package.json ]; then
     begin "browser tests"
     scripts/browser.sh
 fi
+end_step
+
+printf '\n== Time of the steps\n'
+cat "$work/steps"
+printf '\n== The slowest packages, by the times of their tests\n'
+slowest
+printf '\n== Skipped: %d\n' "$(wc -l <"$HEADLONG_SKIPPED")"
+sort "$HEADLONG_SKIPPED"
 printf '\nAll tests passed.\n'

@@ -4,6 +4,7 @@
 //!   every request; [`block_device`] makes a block device and a file system of it.
 //! - [`pattern`]: content that can be checked at any byte without keeping a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
+//! - [`skip`]: what a test calls that cannot run on this machine.
 //!
 //! Everything that a test leaves outside its process (mounts, loop devices, directories) belongs to
 //! a guard that removes it, in order, also when the test panics. If the test process is killed, a
@@ -15,10 +16,12 @@ pub mod client;
 pub mod pattern;
 pub mod seed;
 pub mod server;
+mod skip;
 pub mod slow_disk;
 
 pub use block_device::BlockDevice;
 pub use headlong_vdisk::scratch::{self, Scratch};
 pub use seed::Seed;
 pub use server::Server;
+pub use skip::skip;
 pub use slow_disk::SlowDisk;

@@ -49,8 +49,9 @@ fn a_kept_disk_is_opened_again_with_its_files_and_takes_next_to_no_space() {
         return;
     }
     for kind in FileSystem::ALL {
-        if !VirtualDisk::missing(Some(kind)).is_empty() {
-            eprintln!("skipped: {kind}: {:?}", VirtualDisk::missing(Some(kind)));
+        let missing = VirtualDisk::missing(Some(kind));
+        if !missing.is_empty() {
+            headlong_testkit::skip(&format!("a_kept_disk with {kind}"), &missing.join("; "));
             continue;
         }
         let store = tempfile::tempdir().expect("a directory");

@@ -24,13 +24,8 @@ fn text(bytes: &[u8]) -> String {
 
 fn can_run(test: &str) -> bool {
     let missing = VirtualDisk::missing(Some(FileSystem::Ext4));
-    let is_ci = std::env::var("CI").as_deref() == Ok("true");
-    assert!(
-        missing.is_empty() || !is_ci,
-        "{test} cannot run in CI: {missing:?}"
-    );
     if !missing.is_empty() {
-        eprintln!("skipped: {test}: {}", missing.join("; "));
+        headlong_testkit::skip(test, &missing.join("; "));
     }
     missing.is_empty()
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::server::binary;
-use headlong_testkit::{Scratch, SlowDisk, scratch};
+use headlong_testkit::{Scratch, SlowDisk, scratch, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn can(test: &str) -> bool {
         .iter()
         .any(|file| Path::new("/sys/fs/cgroup/memory").join(file).exists());
     if !has_memory {
-        eprintln!("skipped: {test}: no control groups for memory");
+        skip(test, "there are no control groups for memory");
     }
     has_memory
         && SlowDisk::available_or_skip(test)

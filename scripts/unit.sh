@@ -1,0 +1,17 @@
+#!/bin/sh
+# Formatting, lints and the tests that run anywhere: no root, no apt-get, no npm. Left out are the
+# packages below, the fuzz targets and the pages; `make test` runs those too.
+set -eu
+cd "$(dirname "$0")/.."
+
+# What needs root, FUSE and loop devices, nginx or the built pages.
+left_out="headlong-vdisk headlong-lab headlong-testkit headlong-e2e-tests"
+
+scripts/check.sh
+excluded=
+for package in $left_out; do
+    excluded="$excluded --exclude $package"
+done
+# shellcheck disable=SC2086 # the options are words
+cargo test --workspace $excluded
+echo "unit: passed; left out: $left_out, fuzz targets, web pages (make test runs them)"
