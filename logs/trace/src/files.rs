@@ -175,13 +175,13 @@ fn columns(header: &[u8]) -> Option<Columns> {
     let header = header.strip_prefix(b"\xef\xbb\xbf").unwrap_or(header);
     let counts = [b',', b'\t', b';'].map(|byte| (memchr::memchr_iter(byte, header).count(), byte));
     let separator = counts.into_iter().max_by_key(|(count, _)| *count)?.1;
-    let places: Vec<Option<usize>> = header
-        .split(|byte| *byte == separator)
-        .map(|name| {
-            let name = name.trim_ascii();
-            COLUMNS.iter().position(|known| known.as_bytes() == name)
-        })
-        .collect();
+    let (mut places, mut rest) = (Vec::new(), Some(header));
+    while let Some(text) = rest {
+        let (name, after) = csv::piece(text, separator)?;
+        let name = name.trim_ascii();
+        places.push(COLUMNS.iter().position(|known| known.as_bytes() == name));
+        rest = after;
+    }
     let has_file = places.contains(&Some(0));
     has_file.then_some(Columns { separator, places })
 }
@@ -477,6 +477,16 @@ mod tests {
                 (8, Some(Kind::Audio), 64, 0.0)
             ]
         );
+    }
+
+    #[test]
+    fn a_table_may_have_quotes_around_the_names_of_its_columns() {
+        let names = Interners::new();
+        let text = b"\"file\",\"title\",\"kind\",\"kbps\"\n\"10\",\"a, b\",\"audio\",\"96\"\n";
+        let read = FilesTable::from_text(text, "files.csv", &names, &mut Dropped::default());
+        let rows = read.expect("its header is one").rows;
+        let told = rows.iter().map(|row| (row.file, row.kind, row.kbps));
+        assert_eq!(told.collect::<Vec<_>>(), [(10, Some(Kind::Audio), 96)]);
     }
 
     #[test]

@@ -322,10 +322,9 @@ fn length_of_item(trees: &[TokenTree]) -> usize {
     {
         attributes += 2;
     }
-    let words = trees[attributes..].iter().map_while(word);
+    let mut words = trees[attributes..].iter().map_while(word);
     let to_semicolon = words
-        .skip_while(|word| word == "pub")
-        .next()
+        .find(|word| word != "pub")
         .is_some_and(|word| TO_SEMICOLON.contains(&word.as_str()));
     let ends = |tree: &TokenTree| match tree {
         TokenTree::Group(group) => !to_semicolon && group.delimiter() == Delimiter::Brace,
