@@ -309,6 +309,10 @@ impl Default for ControlConfig {
     }
 }
 
+/// A job that is late by so many times the patience is taken to be for somebody who has left. In
+/// virtual time, with players that wait for ten seconds, three serve more than one or none.
+const GRACE_PATIENCES: u64 = 3;
+
 impl EngineConfig {
     /// Number of pieces of memory.
     pub const fn slot_count(&self) -> u64 {
@@ -320,9 +324,10 @@ impl EngineConfig {
         self.ahead_horizon > Duration::ZERO
     }
 
-    /// What chooses the next job: the order, and how long a sweep over jobs in danger may be.
-    pub(crate) fn queueing(&self) -> (Order, Duration) {
-        (self.order, self.sweep)
+    /// What chooses the next job: the order, how long a sweep over jobs in danger may be, and how
+    /// late a job may be before others go first.
+    pub(crate) fn queueing(&self) -> (Order, Duration, Duration) {
+        (self.order, self.sweep, self.patience.times(GRACE_PATIENCES))
     }
 
     /// These settings for a device with or without an arm.

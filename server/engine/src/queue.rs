@@ -7,7 +7,8 @@
 //! sweep over all saves a little of each seek and lets those just behind the head wait for all.
 //!
 //! Invariants: the choice depends on the jobs, the head and the order of arrival, on nothing
-//! else; no job is passed over for ever: one that has seen twice the queue it found go by is next.
+//! else; no job is passed over for ever: one that has seen twice the queue it found go by is next,
+//! unless some are so late that their viewers are taken to have left, which then come last.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -145,14 +146,20 @@ impl Queue {
     }
 
     /// The job to do next, for a head at `head` and a device that takes `service` for a job; a sweep
-    /// over jobs in danger holds what the device does within `sweep`.
+    /// over jobs in danger holds what the device does within `sweep`, and jobs late by more than
+    /// `grace` come last.
     pub(crate) fn next(
         &self,
-        (order, sweep): (Order, Duration),
+        (order, sweep, grace): (Order, Duration, Duration),
         now: Instant,
         head: u64,
         service: Duration,
     ) -> Option<JobId> {
+        let lost_before = Instant(now.0.saturating_sub(grace.0));
+        let has_lost = self.by_deadline.first()?.0 < lost_before;
+        if order == Order::DeadlineElevator && has_lost {
+            return self.next_of_overload(lost_before, head, short_sweep_jobs(sweep, service));
+        }
         let (oldest, waiting) = self.jobs.first_key_value()?;
         if order == Order::Fcfs || waiting.next_at <= self.taken {
             return Some(*oldest);
@@ -165,9 +172,25 @@ impl Queue {
             return self.sweep(head);
         }
         let swept = in_danger.min(short_sweep_jobs(sweep, service));
-        let urgent = self.by_deadline.iter().take(swept);
-        let places = urgent.map(|(_, id)| (self.jobs[id].job.physical, *id));
-        // Upwards from the head, then from the bottom.
+        self.first_from(head, self.by_deadline.iter().take(swept))
+    }
+
+    /// With more to do than the device can, every job would be done a little too late, for viewers
+    /// who have just left. So jobs due before `lost_before` wait until all others are done; then
+    /// those due last come first. None waits for ever: its replies fail, and it goes with them.
+    fn next_of_overload(&self, lost_before: Instant, head: u64, swept: usize) -> Option<JobId> {
+        let others = self.by_deadline.range((lost_before, JobId(0))..);
+        self.first_from(head, others.take(swept))
+            .or_else(|| self.first_from(head, self.by_deadline.iter().rev().take(swept)))
+    }
+
+    /// The first of these jobs upwards from the head, then from the bottom.
+    fn first_from<'a>(
+        &self,
+        head: u64,
+        jobs: impl Iterator<Item = &'a (Instant, JobId)>,
+    ) -> Option<JobId> {
+        let places = jobs.map(|(_, id)| (self.jobs[id].job.physical, *id));
         places
             .min_by_key(|place| (place.0 < head, *place))
             .map(|(_, id)| id)
@@ -227,6 +250,7 @@ mod tests {
 
     const SERVICE: Duration = Duration::from_millis(50);
     const SWEEP: Duration = Duration::from_secs(1);
+    const GRACE: Duration = Duration::from_secs(6);
 
     fn job(physical: u64, deadline_millis: u64) -> Job {
         Job {
@@ -249,7 +273,7 @@ mod tests {
             queue.push(*job);
         }
         let (mut now, mut head, mut taken) = (Instant::ZERO, head, Vec::new());
-        while let Some(id) = queue.next((order, SWEEP), now, head, SERVICE) {
+        while let Some(id) = queue.next((order, SWEEP, GRACE), now, head, SERVICE) {
             let job = queue.take(id).expect("it was queued");
             head = job.physical;
             now = now + SERVICE;
@@ -288,6 +312,21 @@ mod tests {
         assert_eq!(order_of(Order::DeadlineElevator, 40, &jobs), [50, 90, 10]);
     }
 
+    #[test]
+    fn who_is_late_beyond_the_grace_comes_last_and_of_those_the_latest_due_first() {
+        let mut queue = Queue::default();
+        for (place, due) in [(10, 0), (20, 2_000), (30, 9_000)] {
+            queue.push(job(place, due));
+        }
+        let now = Instant::ZERO + Duration::from_secs(10);
+        let mut next = || {
+            let order = (Order::DeadlineElevator, SERVICE, GRACE);
+            let id = queue.next(order, now, 0, SERVICE)?;
+            queue.take(id).map(|job| job.physical)
+        };
+        assert_eq!([next(), next(), next()], [Some(30), Some(20), Some(10)]);
+    }
+
     /// Twenty jobs of `SERVICE` fill a short sweep.
     const SWEPT: usize = 20;
 
@@ -312,7 +351,7 @@ mod tests {
         let waited = (0..400).position(|_| {
             let id = queue
                 .next(
-                    (Order::DeadlineElevator, SWEEP),
+                    (Order::DeadlineElevator, SWEEP, GRACE),
                     Instant::ZERO,
                     head,
                     SERVICE,
@@ -340,7 +379,7 @@ mod tests {
             let waited = (0..100).position(|_| {
                 queue.push(job(head + 1, 0));
                 let id = queue
-                    .next((*order, SWEEP), Instant::ZERO, head, SERVICE)
+                    .next((*order, SWEEP, GRACE), Instant::ZERO, head, SERVICE)
                     .expect("jobs wait");
                 head = queue.take(id).expect("queued").physical;
                 head == 5
