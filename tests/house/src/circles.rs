@@ -20,7 +20,6 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/bench/src/servers/nginx.rs",
     ],
     &["lab/fill/src/error.rs", "lab/fill/src/manifest.rs"],
-    &["lab/load/src/chunked.rs", "lab/load/src/reply.rs"],
     &["lab/load/src/play.rs", "lab/load/src/schedule.rs"],
     &[
         "lab/player/src/adaptive/plan.rs",
