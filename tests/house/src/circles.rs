@@ -22,11 +22,6 @@ pub const REMAINING: &[&[&str]] = &[
     &["lab/fill/src/error.rs", "lab/fill/src/manifest.rs"],
     &["lab/load/src/play.rs", "lab/load/src/schedule.rs"],
     &[
-        "lab/player/src/adaptive/plan.rs",
-        "lab/player/src/adaptive/title.rs",
-        "lab/player/src/call.rs",
-    ],
-    &[
         "lab/sim/src/vanilla/elevator.rs",
         "lab/sim/src/vanilla/mod.rs",
         "lab/sim/src/vanilla/setup.rs",
