@@ -22,11 +22,6 @@ pub const REMAINING: &[&[&str]] = &[
     &["lab/fill/src/error.rs", "lab/fill/src/manifest.rs"],
     &["lab/load/src/play.rs", "lab/load/src/schedule.rs"],
     &[
-        "lab/sim/src/vanilla/elevator.rs",
-        "lab/sim/src/vanilla/mod.rs",
-        "lab/sim/src/vanilla/setup.rs",
-    ],
-    &[
         "lab/vdisk/src/control/protocol.rs",
         "lab/vdisk/src/control/server.rs",
         "lab/vdisk/src/device.rs",
