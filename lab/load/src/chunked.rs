@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read in place.
 
-use crate::reply::Malformed;
+use crate::malformed::Malformed;
 
 /// What comes out of a chunked body.
 #[derive(Debug, PartialEq, Eq)]

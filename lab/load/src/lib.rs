@@ -16,6 +16,7 @@ mod connection;
 mod limits;
 mod line;
 mod live;
+mod malformed;
 mod play;
 mod recording;
 mod reply;

@@ -7,6 +7,7 @@
 use headlong_units::ByteRange;
 
 use crate::chunked::{Chunked, Piece};
+use crate::malformed::Malformed;
 
 /// Longest head that is accepted.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -34,10 +35,6 @@ pub(crate) enum Part<'a> {
     /// The reply is complete.
     End,
 }
-
-/// Why this is no reply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed;
 
 /// How the body ends.
 #[derive(Debug)]

@@ -5,10 +5,7 @@ use alloc::vec::Vec;
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use crate::AdaptivePlan;
-
-/// Which URL: a place in the trace's table of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(pub u32);
+use crate::object::ObjectId;
 
 /// One request of a script (one line of a wsesslog, thesis 3.4).
 #[derive(Debug, Clone, PartialEq, Eq)]

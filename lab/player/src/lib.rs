@@ -45,6 +45,7 @@ extern crate std;
 mod adaptive;
 mod call;
 mod calls;
+mod object;
 mod player;
 mod playout;
 mod record;
@@ -54,6 +55,7 @@ pub use adaptive::{
     Act, AdaptivePlan, Estimate, Make, Place, PlanError, Probing, Rendition, Rule, Segments, Shape,
     Title,
 };
-pub use call::{Call, ObjectId, Plan, Playback, Script};
+pub use call::{Call, Plan, Playback, Script};
+pub use object::ObjectId;
 pub use player::Player;
 pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd, TransportEnd};

@@ -16,18 +16,7 @@ pub const REMAINING: &[&[&str]] = &[
         "lab/bench/src/servers/nginx.rs",
     ],
     &["lab/fill/src/error.rs", "lab/fill/src/manifest.rs"],
-    &["lab/load/src/chunked.rs", "lab/load/src/reply.rs"],
     &["lab/load/src/play.rs", "lab/load/src/schedule.rs"],
-    &[
-        "lab/player/src/adaptive/plan.rs",
-        "lab/player/src/adaptive/title.rs",
-        "lab/player/src/call.rs",
-    ],
-    &[
-        "lab/sim/src/vanilla/elevator.rs",
-        "lab/sim/src/vanilla/mod.rs",
-        "lab/sim/src/vanilla/setup.rs",
-    ],
     &[
         "lab/vdisk/src/control/protocol.rs",
         "lab/vdisk/src/control/server.rs",

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration};
 
-use crate::ObjectId;
+use crate::object::ObjectId;
 
 /// Bytes that can be asked for in one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

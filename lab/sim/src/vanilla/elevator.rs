@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
 use headlong_units::{Duration, Instant};
 
-use super::PAGE_BYTES;
+use super::page::PAGE_BYTES;
 use crate::device::Device;
 
 /// Requests of a batch (`fifo_batch`).

@@ -15,6 +15,7 @@
 mod cache;
 mod elevator;
 mod origin;
+mod page;
 mod read_ahead;
 mod setup;
 #[cfg(test)]
@@ -29,14 +30,13 @@ pub use self::cache::CacheKind;
 use self::cache::{FolioId, PageCache};
 pub use self::elevator::Scheduler;
 use self::elevator::{Elevator, ElevatorLimits, Run};
+use self::page::PAGE_BYTES;
 use self::read_ahead::{Limits, ReadAhead, Window};
 pub use self::setup::{Access, VanillaSetup};
 use crate::device::Device;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::origin::{Asker, Outcome, Piece};
-
-const PAGE_BYTES: u64 = 4096;
 
 /// A request in progress: an open file and where its reader is.
 #[derive(Debug)]

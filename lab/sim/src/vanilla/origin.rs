@@ -5,7 +5,8 @@ use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 
 use super::read_ahead::ReadAhead;
-use super::{PAGE_BYTES, Transfer, Vanilla};
+use super::page::PAGE_BYTES;
+use super::{Transfer, Vanilla};
 use crate::device::Device;
 use crate::histogram::Histogram;
 use crate::layout::Place;

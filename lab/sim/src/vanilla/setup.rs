@@ -2,7 +2,8 @@
 
 use headlong_units::{Duration, GIB, KIB};
 
-use super::{CacheKind, Scheduler};
+use super::cache::CacheKind;
+use super::elevator::Scheduler;
 
 /// How a server gets at the bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
