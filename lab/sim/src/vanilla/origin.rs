@@ -4,8 +4,8 @@ use headlong_engine::{Control, ControlView, MemoryUse, QueueUse, RequestId, Slot
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 
-use super::read_ahead::ReadAhead;
 use super::page::PAGE_BYTES;
+use super::read_ahead::ReadAhead;
 use super::{Transfer, Vanilla};
 use crate::device::Device;
 use crate::histogram::Histogram;

@@ -153,16 +153,23 @@ mod tests {
         (Library::open(&paths, options).expect("right"), roots)
     }
 
-    /// Holds all threads of a root until the sender is dropped.
+    /// Holds all threads of a root until the senders are dropped; all are held when it returns.
     fn hang(lookups: &Lookups, root: usize) -> Vec<std::sync::mpsc::Sender<()>> {
+        let (begun, begins) = std::sync::mpsc::channel::<()>();
         let hang_one = |_| {
             let (release, hang) = std::sync::mpsc::channel::<()>();
+            let begun = begun.clone();
             lookups.roots[root].lookups.run(move || {
+                let _ = begun.send(());
                 let _ = hang.recv();
             });
             release
         };
-        (0..THREADS_MAX).map(hang_one).collect()
+        let held = (0..THREADS_MAX).map(hang_one).collect();
+        for _ in 0..THREADS_MAX {
+            begins.recv().expect("a thread is held");
+        }
+        held
     }
 
     #[tokio::test]
