@@ -444,7 +444,7 @@ fn what_adaptive_players_cannot_go_with_is_told_all_at_once() {
     .to_string();
     let expected = "\
 --set catalogue.chunk: adaptive players ask for whole segments; write \"segment\" or \"off\"
---set player.bufer_high: unknown key; did you mean player.buffer_high?
+--set player.bufer_high: unknown key; did you mean `player.buffer_high`?
 --set player.cushion: says something only with rule buffer; remove it, or write that
 --set player.probing_every: says something only with probing, the segments read of each rendition; remove it, or write that
 --set player.rule: `dynamc` is unknown; write fixed or throughput or buffer or bola or dynamic; did you mean dynamic?
@@ -500,7 +500,7 @@ fn renditions_and_sizes_exclude_each_other_and_the_command_line_counts() {
     let expected = "\
 a.toml:4: title.a.renditions: contradicts title.a.segment_bytes; write one of the two
 a.toml:7: title.b.renditions: is empty; write bit rates, upwards, or remove it
-a.toml:10: title.c.renditions: has a number in it; write rates like 235kbps
+a.toml:10: title.c.renditions: `5` has no unit; write a bit rate such as \"2000kbps\"
 a.toml:13: player.low: is of adaptive players; remove it, or write kind = \"adaptive\"";
     assert_eq!(errors.to_string(), expected);
 }
