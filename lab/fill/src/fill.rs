@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
 
 use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, CatalogueFile};
@@ -21,6 +22,11 @@ use crate::{Manifest, Progress};
 
 /// Blocks on their way from the thread that makes them to the one that writes them.
 const BLOCKS: usize = 4;
+
+/// When the files say that they were written, in time since 1970: 1 January 2020. A library of
+/// titles is old; servers treat a file of the last seconds with care (no strong tag, nothing shared
+/// between readers), and its tags are the same wherever it is filled.
+const MODIFIED: Duration = Duration::from_secs(1_577_836_800);
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -298,5 +304,6 @@ fn write_one(
     if is_direct && !bytes.is_multiple_of(block::ALIGNMENT as u64) {
         file.set_len(bytes)?;
     }
+    file.set_modified(UNIX_EPOCH + MODIFIED)?;
     Ok(true)
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use headlong_workload::content::Content;
 use headlong_workload::{Catalogue, Form, Specification};
@@ -80,6 +81,20 @@ fn titles_have_the_same_bytes_in_single_files_and_in_chunks() {
     }
     assert_eq!(check(single.path(), &catalogues[0]).expect("right"), 12);
     assert!(check(chunked.path(), &catalogues[1]).expect("right") > 12);
+}
+
+#[test]
+fn files_say_that_they_are_old_so_that_no_server_takes_them_for_new() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let catalogue = catalogue("512KiB");
+    run(folder.path(), &catalogue).expect("it fits");
+    let files = catalogue.titles.iter();
+    let files = files.flat_map(|title| catalogue.files(title));
+    for file in files {
+        let metadata = fs::metadata(folder.path().join(file.path)).expect("a file");
+        let age = metadata.modified().expect("a time").elapsed();
+        assert!(age.expect("past") > Duration::from_secs(365 * 24 * 3600));
+    }
 }
 
 #[test]
