@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 
-use headlong_library::devices_of;
+use headlong_library::look_at_roots;
 use headlong_serve::config::Config;
 use headlong_units::Bytes;
 
@@ -24,10 +24,11 @@ pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let devices = devices_of(&config.roots).map_err(|errors| {
+    let devices = look_at_roots(&config.roots).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;
+    let devices = devices.devices;
     let named: Vec<(String, bool)> = devices
         .iter()
         .map(|device| (device.name.clone(), device.rotates()))

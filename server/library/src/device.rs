@@ -46,14 +46,26 @@ impl DeviceInfo {
     }
 }
 
-/// The devices that these roots lie on, under the names and in the order that a scan of them has.
-/// Looks at no file below them.
+/// What there is to know of roots without looking at a file below them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootsSeen {
+    /// The devices that they lie on, under the names and in the order that a scan has.
+    pub devices: Vec<DeviceInfo>,
+    /// The roots without links; those whose disks fail or do not answer are left out.
+    pub real_paths: Vec<PathBuf>,
+}
+
+/// Looks at the roots and the devices that they lie on, for a bounded time whatever hangs.
 ///
 /// # Errors
-/// Everything that is wrong with any of the roots.
-pub fn devices_of(roots: &[PathBuf]) -> Result<Vec<DeviceInfo>, Vec<RootError>> {
+/// Everything that is wrong with any of the roots; a disk that fails is no error here.
+pub fn look_at_roots(roots: &[PathBuf]) -> Result<RootsSeen, Vec<RootError>> {
     let roots = open_roots(roots, LibraryOptions::default().open_timeout)?;
-    Ok(Devices::of_roots(Path::new("/sys"), &roots).all())
+    let real = |root: &Arc<Root>| Some(root.place()?.0.to_path_buf());
+    Ok(RootsSeen {
+        devices: Devices::of_roots(Path::new("/sys"), &roots).all(),
+        real_paths: roots.iter().filter_map(real).collect(),
+    })
 }
 
 /// Where a file system lies.

@@ -42,7 +42,7 @@ mod title;
 mod walk;
 mod warning;
 
-pub use device::{DeviceInfo, devices_of};
+pub use device::{DeviceInfo, RootsSeen, look_at_roots};
 pub use entry::FileEntry;
 pub use headlong_engine::Extent;
 pub use identity::Identity;

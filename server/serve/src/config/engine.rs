@@ -106,6 +106,7 @@ impl Config {
     pub fn warnings(&self, devices: &[(String, bool)]) -> Vec<String> {
         let away = self.absent(devices);
         away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
+            .chain(self.memory_warning())
             .collect()
     }
 

@@ -5,11 +5,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use headlong_library::devices_of;
+use headlong_library::{DeviceInfo, RootError, look_at_roots};
 use headlong_settings::{Document, Place};
 use headlong_units::{Bytes, KIB};
 use rustix::fs::{Access, OFlags, access};
 
+use super::memory;
 use super::settings::{Config, LogSink};
 use crate::start;
 
@@ -17,8 +18,22 @@ impl Config {
     /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
     /// folders and files; binds no port, makes no file and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
-        self.check_roots(document);
-        self.check_logs(document);
+        let seen = match look_at_roots(&self.roots) {
+            Ok(seen) => {
+                self.check_devices(&seen.devices, document);
+                seen.real_paths
+            }
+            Err(errors) => {
+                for error in errors
+                    .iter()
+                    .filter(|error| !matches!(error, RootError::None))
+                {
+                    document.wrong("roots", error.to_string());
+                }
+                Vec::new()
+            }
+        };
+        self.check_logs(&seen, document);
         let tls = [
             ("tls.certificate", &self.tls.certificate),
             ("tls.key", &self.tls.key),
@@ -39,38 +54,36 @@ impl Config {
             let text = format!("{name} is not a folder; make it, or remove state");
             document.wrong("state", text);
         }
-        let (memory, machine) = (self.engine.memory_bytes, memory_of_machine());
-        if machine > 0 && memory > machine {
+        if let Some(there) = memory::available()
+            && self.engine.memory_bytes > there.bytes
+        {
             let text = format!(
-                "{} is more than this machine has ({}); lower memory",
-                Bytes(memory),
-                Bytes(machine - machine % (KIB * KIB))
+                "{} is more than {} has ({}); lower memory",
+                Bytes(self.engine.memory_bytes),
+                there.owner,
+                Bytes(there.bytes - there.bytes % (KIB * KIB))
             );
             document.wrong_too("memory", text);
         }
-        self.check_devices(document);
     }
 
-    fn check_roots(&self, document: &mut Document) {
-        let mut seen: Vec<(PathBuf, &PathBuf)> = Vec::new();
-        for root in &self.roots {
-            if let Err(text) = check_root(root) {
-                document.wrong("roots", text);
-                continue;
-            }
-            let Ok(real) = fs::canonicalize(root) else {
-                continue;
-            };
-            if let Some((_, other)) = seen.iter().find(|(there, _)| *there == real) {
-                let (root, other) = (root.display(), other.display());
-                let text = format!("{root} is the same folder as {other}; name it once");
-                document.wrong("roots", text);
-            }
-            seen.push((real, root));
-        }
+    /// A sentence if memory leaves less than a tenth of what there is to connections, the kernel
+    /// and the file system: a process that needs more is ended by the kernel.
+    pub(super) fn memory_warning(&self) -> Option<String> {
+        let (memory, there) = (self.engine.memory_bytes, memory::available()?);
+        (memory > there.bytes - there.bytes / 10).then(|| {
+            format!(
+                "memory: {} of the {} that {} has leave too little for connections and the \
+                 kernel, which may end the server; keep a tenth free",
+                Bytes(memory),
+                Bytes(there.bytes - there.bytes % (KIB * KIB)),
+                there.owner
+            )
+        })
     }
 
-    fn check_logs(&self, document: &mut Document) {
+    /// `roots` are those that could be looked at, without links.
+    fn check_logs(&self, roots: &[PathBuf], document: &mut Document) {
         let mut other = None;
         for (key, sink) in [
             ("log.access", &self.log.access),
@@ -84,10 +97,7 @@ impl Config {
                 continue;
             }
             let real = real_path(path);
-            let mut roots = self.roots.iter();
-            let around =
-                |root: &&PathBuf| fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
-            if let Some(root) = roots.find(around) {
+            if let Some(root) = roots.iter().find(|root| real.starts_with(root)) {
                 let text = format!(
                     "{} lies in {}, which is served: viewers could read it; write it elsewhere",
                     path.display(),
@@ -107,13 +117,9 @@ impl Config {
     }
 
     /// Whether the settings fit the devices that the roots lie on.
-    fn check_devices(&self, document: &mut Document) {
-        let Ok(devices) = devices_of(&self.roots) else {
-            // What is wrong with the roots is said already.
-            return;
-        };
-        if let Err(mistakes) = self.engines_for(&start::names(&devices)) {
-            for mistake in mistakes.iter().filter(|_| !self.roots.is_empty()) {
+    fn check_devices(&self, devices: &[DeviceInfo], document: &mut Document) {
+        if let Err(mistakes) = self.engines_for(&start::names(devices)) {
+            for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {
                     true => document.wrong_too(&mistake.key, &mistake.text),
                     false => document
@@ -123,20 +129,6 @@ impl Config {
             }
         }
     }
-}
-
-fn check_root(root: &Path) -> Result<(), String> {
-    let name = root.display();
-    let metadata = fs::metadata(root)
-        .map_err(|error| format!("{name} cannot be found: {error}; name a folder that exists"))?;
-    if !metadata.is_dir() {
-        return Err(format!(
-            "{name} is not a folder; name the folder that holds the titles"
-        ));
-    }
-    fs::read_dir(root).map(drop).map_err(|error| {
-        format!("{name} cannot be read: {error}; let the server's user read and enter it")
-    })
 }
 
 /// Whether a log could be written there; nothing is made.
@@ -184,10 +176,4 @@ fn real_path(path: &Path) -> PathBuf {
         let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
         folder.join(path.file_name().unwrap_or_default())
     })
-}
-
-/// Bytes of memory, zero if the kernel does not say.
-fn memory_of_machine() -> u64 {
-    let info = rustix::system::sysinfo();
-    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
 }

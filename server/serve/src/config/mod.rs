@@ -17,6 +17,7 @@ mod kinds;
 mod load;
 mod machine;
 mod manual;
+mod memory;
 mod settings;
 #[cfg(test)]
 mod tests;

@@ -76,6 +76,9 @@ enum NoAnswer {
 
 /// A file that changes while it is looked at is looked at again, this often.
 const VERSIONS_TRIED_MAX: u32 = 3;
+/// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
+/// progress, and an open session, hold what is kept.
+const LOGGED_FIELD_BYTES_MAX: usize = 1024;
 
 async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response<ReplyBody> {
     let (head, body) = request.into_parts();
@@ -196,8 +199,9 @@ fn record(
     cmcd: &Cmcd,
 ) -> RequestRecord {
     let field = |name: header::HeaderName| {
-        let value = head.headers.get(name)?;
-        Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+        let value = head.headers.get(name)?.as_bytes();
+        let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
+        Some(String::from_utf8_lossy(kept).into_owned())
     };
     let source = match viewer.found_by {
         FoundBy::Cmcd => SessionSource::Cmcd,
@@ -513,4 +517,27 @@ fn timing_field(
         is_from_ram: info.from_ram,
     };
     timing.header_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_keeps_the_beginning_of_long_fields_only() {
+        let long = "x".repeat(15_000);
+        let request = Request::builder()
+            .header(header::USER_AGENT, &long)
+            .header(header::REFERER, "short");
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let viewer = Viewer {
+            id: 1,
+            found_by: FoundBy::Address,
+            name: None,
+        };
+        let remote = SocketAddr::from(([127, 0, 0, 1], 9));
+        let kept = record(&head, remote, &viewer, &Cmcd::default());
+        assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));
+        assert_eq!(kept.referer.as_deref(), Some("short"));
+    }
 }

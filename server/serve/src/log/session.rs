@@ -20,6 +20,9 @@ use super::record::{RequestRecord, SessionKey};
 /// thousands of sessions.
 const PATHS_MAX: usize = 256;
 
+/// Most of its first path that is kept for a session.
+const PATH_CHARS_MAX: usize = 512;
+
 /// How sessions are told apart and bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionLimits {
@@ -73,7 +76,7 @@ pub struct SessionSummary {
     pub requests: u64,
     /// Requests that failed or got a 4xx or 5xx.
     pub failures: u64,
-    /// First path asked for.
+    /// First path asked for; its first 512 characters.
     pub first_path: String,
     /// Distinct paths; counting stops at 256.
     pub paths: usize,
@@ -214,7 +217,7 @@ impl Open {
                 user_agent: first.user_agent.clone(),
                 requests: 0,
                 failures: 0,
-                first_path: first.path().to_owned(),
+                first_path: first.path().chars().take(PATH_CHARS_MAX).collect(),
                 paths: 0,
                 bytes_sent: 0,
                 bytes_from_ram: 0,

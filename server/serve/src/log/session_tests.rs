@@ -51,6 +51,15 @@ fn requests_of_one_viewer_become_one_line() {
 }
 
 #[test]
+fn an_open_session_holds_little_of_a_long_path() {
+    let mut log = SessionLog::new(SessionLimits::default());
+    let path = format!("/{}", "é".repeat(5000));
+    log.record(at(1), &request("v", 0, &path));
+    let summary = log.finish().expect("open");
+    assert_eq!(summary.first_path.chars().count(), 512);
+}
+
+#[test]
 fn a_later_request_of_the_same_name_is_a_new_session() {
     let mut log = SessionLog::new(SessionLimits::default());
     log.record(at(0), &request("v", 0, "/a"));

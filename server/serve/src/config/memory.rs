@@ -1,0 +1,105 @@
+//! How much memory this process may use: what the machine has, or less where a control group says
+//! so (a container, `MemoryMax=` of a unit), whose limit would end the server without a word.
+
+use std::fs;
+use std::path::Path;
+
+/// Bytes, and whose limit that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Available {
+    pub(super) bytes: u64,
+    /// For a sentence that ends in "than … has".
+    pub(super) owner: &'static str,
+}
+
+/// What this process may use; `None` if the kernel does not say.
+pub(super) fn available() -> Option<Available> {
+    let info = rustix::system::sysinfo();
+    let machine = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit));
+    let machine = Some(machine).filter(|bytes| *bytes > 0);
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    least(
+        machine,
+        limit_of_groups(Path::new("/sys/fs/cgroup"), &groups),
+    )
+}
+
+fn least(machine: Option<u64>, group: Option<u64>) -> Option<Available> {
+    let machine = machine.map(|bytes| (bytes, "this machine"));
+    let group = group.map(|bytes| (bytes, "the control group of this process"));
+    let least = machine
+        .into_iter()
+        .chain(group)
+        .min_by_key(|(bytes, _)| *bytes);
+    least.map(|(bytes, owner)| Available { bytes, owner })
+}
+
+/// The lowest limit of the groups in `text` (as `/proc/self/cgroup` has them, cgroups(7)) and of
+/// those around them; `mounted` is where groups are seen. A container sees its own group as the top.
+fn limit_of_groups(mounted: &Path, text: &str) -> Option<u64> {
+    let limits = text.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let (top, file) = match controllers {
+            "" => (mounted.to_path_buf(), "memory.max"),
+            "memory" => (mounted.join("memory"), "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let own = top.join(path.trim_start_matches('/'));
+        let around = own
+            .ancestors()
+            .take_while(|folder| folder.starts_with(&top));
+        // Without a limit it says `max`, or a number beyond all memory.
+        let limit = |folder: &Path| {
+            fs::read_to_string(folder.join(file))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        around.filter_map(limit).min()
+    });
+    limits.min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        folder
+    }
+
+    #[test]
+    fn a_group_and_those_around_it_limit_memory_under_both_versions() {
+        let second = with(&[
+            ("a.slice/memory.max", "3000000\n"),
+            ("a.slice/b.service/memory.max", "max\n"),
+        ]);
+        let limit = |text: &str| limit_of_groups(second.path(), text);
+        assert_eq!(limit("0::/a.slice/b.service\n"), Some(3_000_000));
+        assert_eq!(limit("0::/c.slice\n"), None);
+        let first = with(&[
+            ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/x/memory.limit_in_bytes", "5000000\n"),
+        ]);
+        let text = "5:devices:/x\n4:memory:/x/y\n0::/\n";
+        assert_eq!(limit_of_groups(first.path(), text), Some(5_000_000));
+    }
+
+    #[test]
+    fn the_lower_of_both_counts_and_says_whose_it_is() {
+        let owner = |machine, group| least(machine, group).map(|least| least.owner);
+        assert_eq!(owner(Some(10), None), Some("this machine"));
+        assert_eq!(owner(Some(10), Some(u64::MAX)), Some("this machine"));
+        let group = Some("the control group of this process");
+        assert_eq!(owner(Some(10), Some(9)), group);
+        assert_eq!(owner(None, None), None);
+    }
+}
