@@ -203,6 +203,8 @@ impl Bare<'_> {
                     }
                     Command::Forget(stream) => self.is_known[stream.0 as usize] = false,
                 }
+            } else if let Some(read) = self.disk.poll_begun() {
+                self.shard.handle_read_begun(now, read);
             } else if let Some(read) = self.disk.poll_done() {
                 self.shard.handle_read_done(now, read, ReadOutcome::Done);
             } else {

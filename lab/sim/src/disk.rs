@@ -54,6 +54,7 @@ pub(crate) struct Disk {
     reads: Few<ReadId, u32>,
     of_request: Few<RequestId, ReadId>,
     done: VecDeque<ReadId>,
+    begun: VecDeque<ReadId>,
     next_id: u64,
 }
 
@@ -66,6 +67,7 @@ impl Disk {
             reads: Few::default(),
             of_request: Few::default(),
             done: VecDeque::new(),
+            begun: VecDeque::new(),
             next_id: 0,
         }
     }
@@ -135,6 +137,11 @@ impl Disk {
         self.device.poll_timeout()
     }
 
+    /// The next read of which the lead has come.
+    pub(crate) fn poll_begun(&mut self) -> Option<ReadId> {
+        self.begun.pop_front()
+    }
+
     /// The next read of which everything is there.
     pub(crate) fn poll_done(&mut self) -> Option<ReadId> {
         self.done.pop_front()
@@ -152,6 +159,7 @@ impl Disk {
         };
         if let Some((from, end)) = self.held.remove(read) {
             self.cut(now, read, from, end);
+            self.begun.push_back(read);
         }
         let Some(left) = self.reads.get_mut(read) else {
             return;

@@ -252,6 +252,8 @@ impl Server {
                 self.obey(now, command);
             } else if let Some(event) = self.shard.poll_event() {
                 self.pass_on(now, event);
+            } else if let Some(read) = self.disk.poll_begun() {
+                self.shard.handle_read_begun(now, read);
             } else if let Some(read) = self.disk.poll_done() {
                 self.shard.handle_read_done(now, read, ReadOutcome::Done);
             } else {

@@ -18,7 +18,7 @@ const LEAD_BYTES: u64 = 4 * KIB;
 /// than one for the rest.
 const SHOWN_BYTES_MAX: u64 = MIB;
 /// And at least, whatever the device's largest request: less would be over before the rest came.
-const SHOWN_BYTES_MIN: u64 = 128 * KIB;
+pub(crate) const SHOWN_BYTES_MIN: u64 = 128 * KIB;
 
 /// The first two parts of a read; the third is given to the device once the lead has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,16 @@ impl Opening {
             lead_bytes: LEAD_BYTES,
             follower_bytes: shown_bytes - LEAD_BYTES,
         })
+    }
+
+    /// The opening of the first read of a run that goes on in another file: it says when the drive
+    /// has begun the run. `None` if the read is no longer than a lead.
+    pub(crate) fn of_run(length: u64, request_bytes_max: u64) -> Option<Self> {
+        let alone = Self {
+            lead_bytes: LEAD_BYTES,
+            follower_bytes: length.saturating_sub(LEAD_BYTES),
+        };
+        Self::of(length, request_bytes_max).or((length > LEAD_BYTES).then_some(alone))
     }
 
     /// Where lead, follower and rest begin and end within a read of `length` bytes.

@@ -12,6 +12,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
 use crate::memory::PieceKey;
+use crate::opening::SHOWN_BYTES_MIN;
 use crate::queue::Job;
 
 /// What a job makes the device do: one read, or several that follow one another.
@@ -30,7 +31,24 @@ pub(crate) struct Run {
     pub(crate) bytes: u64,
     /// Of [`Runs::reads`], those that name this run.
     reads_outstanding: u32,
+    /// Bytes of these.
+    bytes_outstanding: u64,
+    /// Whether the device has brought any of it.
+    is_begun: bool,
 }
+
+impl Run {
+    /// Whether a drive that chooses between reads is given more of it: of one that it has begun,
+    /// until its own queue is full. Of more of another it would begin in the middle, and turn round
+    /// for the beginning.
+    fn may_go_on(&self) -> bool {
+        self.reads_outstanding < RUN_READS_MAX
+            && (self.is_begun || self.bytes_outstanding < SHOWN_BYTES_MIN)
+    }
+}
+
+/// Most reads of one run outstanding: as many as the queue of a SATA drive holds (NCQ).
+const RUN_READS_MAX: u32 = 32;
 
 /// Pieces of a run that are read for one chain.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +83,7 @@ pub(crate) struct OutstandingRead {
     pub(crate) is_elsewhere: bool,
     /// It took too long; nobody waits for it any more, but the memory is still being written.
     pub(crate) abandoned: bool,
-    /// How many reads that were issued later have ended before it.
+    /// How many runs whose last read was issued later have ended before it.
     pub(crate) overtaken: u32,
 }
 
@@ -126,6 +144,8 @@ impl Runs {
             wanted_bytes: job.wanted_bytes,
             bytes: 0,
             reads_outstanding: 0,
+            bytes_outstanding: 0,
+            is_begun: false,
         };
         let id = RunId(self.fresh_id());
         self.by_id.insert(id, run);
@@ -137,13 +157,23 @@ impl Runs {
         self.continuing.push_back((run, rest));
     }
 
-    /// What is next of the runs that have begun.
-    pub(crate) fn next_rest(&mut self) -> Option<(RunId, Job)> {
-        self.continuing.pop_front()
+    /// What is next of the runs that go on: of the first, or of the first that a drive that chooses
+    /// between reads may be given more of.
+    pub(crate) fn next_rest(&mut self, may_choose: bool) -> Option<(RunId, Job)> {
+        let goes_on = |(run, _): &(RunId, Job)| !may_choose || self.by_id[run].may_go_on();
+        let index = self.continuing.iter().position(goes_on)?;
+        self.continuing.remove(index)
     }
 
-    pub(crate) fn has_rest(&self) -> bool {
-        !self.continuing.is_empty()
+    /// Runs that have begun and are not over.
+    pub(crate) fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Pieces that are left of runs that go on.
+    pub(crate) fn pieces_left(&self) -> u64 {
+        let pieces = |(_, job): &(RunId, Job)| u64::from(job.to - job.from);
+        self.continuing.iter().map(pieces).sum()
     }
 
     /// Whether the rest of a run will bring a piece.
@@ -191,32 +221,48 @@ impl Runs {
         let id = ReadId(self.fresh_id());
         if let Some(run) = self.by_id.get_mut(&read.run) {
             run.reads_outstanding += 1;
+            run.bytes_outstanding += read.bytes;
         }
         self.head = head;
         self.reads.insert(id, read);
         id
     }
 
+    /// The device has brought the first of a read.
+    pub(crate) fn begun(&mut self, id: ReadId) {
+        let read = self.reads.get(&id);
+        if let Some(run) = read.and_then(|read| self.by_id.get_mut(&read.run)) {
+            run.is_begun = true;
+        }
+    }
+
+    /// Whether more of a run waits.
+    pub(crate) fn goes_on(&self, id: RunId) -> bool {
+        self.continuing.iter().any(|(run, _)| *run == id)
+    }
+
     /// A read ended. Answers it, and how long it kept the device: of several outstanding, since the
     /// one before it ended. The run stays until [`Self::take_if_over`].
     pub(crate) fn done(&mut self, now: Instant, id: ReadId) -> Option<(OutstandingRead, Duration)> {
         let read = self.reads.remove(&id)?;
-        for (_, before) in self.reads.range_mut(..id) {
-            before.overtaken += 1;
-        }
         let took = now.since(read.issued_at.max(self.last_done_at));
         self.last_done_at = now;
         if let Some(run) = self.by_id.get_mut(&read.run) {
             run.reads_outstanding -= 1;
+            run.bytes_outstanding -= read.bytes;
             run.bytes += read.bytes;
+            run.is_begun = true;
+            if run.reads_outstanding == 0 && !self.goes_on(read.run) {
+                let earlier = self.reads.range_mut(..id).map(|(_, read)| read);
+                earlier.for_each(|read| read.overtaken += 1);
+            }
         }
         Some((read, took))
     }
 
     /// A run, if nothing of it is outstanding or left.
     pub(crate) fn take_if_over(&mut self, id: RunId) -> Option<Run> {
-        let is_continuing = self.continuing.iter().any(|(run, _)| *run == id);
-        if is_continuing || self.by_id.get(&id)?.reads_outstanding > 0 {
+        if self.goes_on(id) || self.by_id.get(&id)?.reads_outstanding > 0 {
             return None;
         }
         self.by_id.remove(&id)
@@ -259,8 +305,7 @@ impl Runs {
         for (id, run) in &self.by_id {
             let reads = self.reads.values().filter(|read| read.run == *id).count();
             assert_eq!(reads, run.reads_outstanding as usize, "reads of {id:?}");
-            let goes_on = self.continuing.iter().any(|(run, _)| run == id);
-            assert!(reads > 0 || goes_on, "{id:?} is over");
+            assert!(reads > 0 || self.goes_on(*id), "{id:?} is over");
         }
         let rests = self.continuing.iter().map(|(run, _)| run);
         let mut named = self.reads.values().map(|read| &read.run).chain(rests);
@@ -335,7 +380,7 @@ mod tests {
             for (now, (what, which)) in (0..).map(Instant).zip(steps) {
                 match what {
                     0 | 1 => {
-                        let (run, rest) = runs.next_rest().unwrap_or_else(|| {
+                        let (run, rest) = runs.next_rest(false).unwrap_or_else(|| {
                             let job = job(next_piece, next_piece + 2);
                             next_piece += 2;
                             (runs.begin(&job, vec![Claim::of(&job)]), job)

@@ -455,6 +455,32 @@ fn several_reads_are_outstanding_but_not_of_more_bytes_than_allowed() {
 }
 
 #[test]
+fn files_of_one_prefetch_are_given_to_the_drive_together_once_it_has_begun_the_first() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        outstanding_reads_max: 2,
+        ..config(256 * MIB)
+    });
+    let titles = [1, 2, 3].map(|id| rig.chunked(id, &[MIB / 2; 100], 2_000));
+    for (viewer, title) in (1..).zip(titles) {
+        rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+    }
+    let parts = |rig: &Rig, title| {
+        let reads = rig.reads.iter().filter(|read| read.stream == title);
+        reads.map(|read| read.part).collect::<Vec<u32>>()
+    };
+    assert_eq!(titles.map(|title| parts(&rig, title).len()), [1, 1, 0]);
+    let second = rig.reads.last().expect("two reads").clone();
+    let opening = second.opening.expect("which says when it has begun");
+    assert!(opening.lead_bytes + opening.follower_bytes >= second.length);
+    rig.shard.handle_read_begun(rig.now, second.id);
+    rig.drain();
+    let whole: Vec<u32> = (0..8).collect();
+    assert_eq!(parts(&rig, second.stream), whole, "4 MiB in files of 0.5");
+    assert_eq!(rig.reads.len(), 9, "the other runs wait as before");
+}
+
+#[test]
 fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
     const DEPTH: u32 = 4;
     let mut rig = Rig::new(EngineConfig {

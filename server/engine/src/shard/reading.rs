@@ -26,6 +26,14 @@ use crate::runs::{Claim, OutstandingRead, RunId};
 const CAREFUL_READS: u8 = 8;
 
 impl Shard {
+    /// The lead of a read's [`Opening`] has come: the device is at the read, and the run that it
+    /// belongs to goes on in the next file. Who cannot tell need not.
+    pub fn handle_read_begun(&mut self, now: Instant, id: ReadId) {
+        self.begin(now);
+        self.runs.begun(id);
+        self.finish();
+    }
+
     /// A read ended. Slots of a failed one may hold anything.
     pub fn handle_read_done(&mut self, now: Instant, id: ReadId, outcome: ReadOutcome) {
         self.begin(now);
@@ -207,16 +215,15 @@ impl Shard {
 
     /// Gives the device work as long as it can take some.
     pub(super) fn issue_reads(&mut self) {
-        let has_work = |shard: &Self| !shard.queue.is_empty() || shard.runs.has_rest();
-        while has_work(self)
-            && self.device_state() != DeviceState::Offline
-            && self.has_room_for_a_read()
-        {
-            if let Some((run, job)) = self.runs.next_rest() {
+        while self.device_state() != DeviceState::Offline {
+            if let Some((run, job)) = self.next_rest() {
                 if !self.issue(run, job) {
                     self.close_run_if_over(run);
                 }
                 continue;
+            }
+            if self.queue.is_empty() || !self.has_room_for_a_run() {
+                return;
             }
             let (order, service) = (self.config.queueing(), self.load.service());
             let Some(id) = self.queue.next(order, self.now, self.runs.head(), service) else {
@@ -237,18 +244,34 @@ impl Shard {
         }
     }
 
-    /// Whether one more read may be issued. None is while the device keeps passing over one, which
+    fn next_rest(&mut self) -> Option<(RunId, Job)> {
+        let may_choose = self.may_choose();
+        let reads_max = self.config.outstanding_reads_max as usize;
+        let has_room = may_choose || self.runs.reads_outstanding() < reads_max;
+        has_room.then(|| self.runs.next_rest(may_choose))?
+    }
+
+    /// Whether one more run may begin. None may while the device keeps passing over a read, which
     /// is the only way to make it turn round.
-    fn has_room_for_a_read(&self) -> bool {
-        let reads_max = self.config.outstanding_reads_max;
-        if self.runs.reads_outstanding() >= reads_max as usize {
+    fn has_room_for_a_run(&self) -> bool {
+        let runs_max = self.config.outstanding_reads_max;
+        let under_way = match self.may_choose() {
+            true => self.runs.count(),
+            false => self.runs.reads_outstanding(),
+        };
+        if under_way >= runs_max as usize {
             return false;
         }
         let bytes: u64 = self.runs.reads().map(|read| read.bytes).sum();
-        let is_left_behind =
-            |read: &OutstandingRead| !read.abandoned && read.overtaken >= reads_max;
+        let bytes = bytes + self.runs.pieces_left() * self.config.piece_bytes;
+        let is_left_behind = |read: &OutstandingRead| !read.abandoned && read.overtaken >= runs_max;
         (bytes < self.config.outstanding_bytes_max || self.runs.is_idle())
             && !self.runs.reads().any(is_left_behind)
+    }
+
+    /// Whether a drive with an arm chooses between several reads.
+    fn may_choose(&self) -> bool {
+        self.config.has_arm && self.config.outstanding_reads_max > 1
     }
 
     fn start_run(&mut self, job: Job) {
@@ -429,7 +452,12 @@ impl Shard {
         self.stats.seeks += u64::from(distance > 0);
         self.stats.reads += 1;
         self.stats.bytes_read += length;
-        let may_choose = self.config.has_arm && self.config.outstanding_reads_max > 1;
+        let request_max = self.config.request_bytes_max;
+        let opening = match (self.may_choose(), self.runs.goes_on(run)) {
+            (false, _) => None,
+            (true, false) => Opening::of(length, request_max),
+            (true, true) => Opening::of_run(length, request_max),
+        };
         if let Some(chain) = self.chains.get_mut(job.chain) {
             chain.prefetched_bytes += length;
             let again = chain.read_once_end.min(end).saturating_sub(start);
@@ -455,7 +483,7 @@ impl Shard {
             offset: first.offset,
             length,
             slots,
-            opening: Opening::of(length, self.config.request_bytes_max).filter(|_| may_choose),
+            opening,
         }));
     }
 

@@ -5,9 +5,11 @@
 //! (`planning`: how much, and needed by when), the device's turn makes a job a run of reads
 //! (`reading`), and each piece read goes to the replies that wait for it (`requests` again).
 //!
-//! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is taken before a read is issued and never exceeds the budget; every reply that waits,
-//! waits for a piece that is being read or that a job covers; at most
-//! [`EngineConfig::outstanding_reads_max`] reads are outstanding; same calls, same answers.
+//! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is
+//! taken before a read is issued and never exceeds the budget; every reply that waits, waits for a
+//! piece that is being read or that a job covers; at most [`EngineConfig::outstanding_reads_max`]
+//! reads are outstanding, those of one run counted once where a drive chooses between them; same
+//! calls, same answers.
 
 use alloc::collections::VecDeque;
 

@@ -314,11 +314,16 @@ impl Rig {
             assert!(!in_flight, "{slot:?} is read into twice");
             self.content.remove(slot);
         }
-        let outstanding = self.in_flight.len() as u32 + 1;
-        assert!(
-            outstanding <= self.shard.config().outstanding_reads_max,
-            "one at a time"
-        );
+        // Reads of one run count once where the drive chooses between runs.
+        let mut outstanding: Vec<StreamId> =
+            self.in_flight.iter().map(|(_, read)| read.stream).collect();
+        outstanding.push(read.stream);
+        let reads_max = self.shard.config().outstanding_reads_max as usize;
+        if reads_max > 1 && self.shard.config().has_arm {
+            outstanding.sort_unstable();
+            outstanding.dedup();
+        }
+        assert!(outstanding.len() <= reads_max, "{outstanding:?}");
         let transfer = self.device.rate.time_for(read.length);
         self.device_free_at =
             self.device_free_at.max(self.now) + self.device.position_time + transfer;

@@ -7,6 +7,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headlong_engine::ReadId;
+
 use super::files::Files;
 use super::mailbox::{Mailbox, Waker};
 use super::transfer::{Completion, Read};
@@ -54,6 +56,10 @@ pub(crate) trait DiskIo: Send {
         timeout: Option<Duration>,
         completions: &mut Vec<Completion>,
     ) -> io::Result<()>;
+
+    /// Adds the reads whose leads ([`Opening`](headlong_engine::Opening)) have come since the last
+    /// call, if reads are put in parts at all.
+    fn take_begun(&mut self, _begun: &mut Vec<ReadId>) {}
 
     /// `io_uring` or `pread`.
     fn mode(&self) -> IoMode;

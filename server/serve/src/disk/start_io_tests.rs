@@ -214,6 +214,24 @@ fn many_reads_at_once_do_not_mix() {
 }
 
 #[test]
+fn it_is_told_that_the_drive_has_begun_a_read_put_to_it_in_parts() {
+    let scratch = Scratch::new();
+    let source = source_of(scratch.file("film", &noise(16 * 4096)));
+    for mode in MODES {
+        let mut rig = Rig::new(mode, 16);
+        let mut begun = Vec::new();
+        assert_eq!(rig.read(&source, (0, 4096), [0]), ReadOutcome::Done);
+        rig.io.take_begun(&mut begun);
+        assert_eq!(begun, [], "a short read is one call");
+        let long = rig.submit(&source, (0, 16 * 4096), 0..16);
+        assert_eq!(rig.outcomes(1)[&long], ReadOutcome::Done);
+        rig.io.take_begun(&mut begun);
+        let in_parts = rig.io.mode() == IoMode::IoUring && rig.files.is_direct();
+        assert_eq!(begun, Vec::from_iter(in_parts.then_some(long)), "{mode:?}");
+    }
+}
+
+#[test]
 fn a_file_that_was_cut_or_written_or_removed_is_changed() {
     for mode in MODES {
         let scratch = Scratch::new();

@@ -131,6 +131,7 @@ impl DeviceThread {
     /// If it can read no more.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut completions = Vec::new();
+        let mut begun = Vec::new();
         let mut messages = Vec::new();
         let mut now = self.now();
         loop {
@@ -138,6 +139,11 @@ impl DeviceThread {
             self.io.wait(timeout, &mut completions)?;
             now = self.now();
             self.mailbox.0.take(&mut messages);
+            self.io.take_begun(&mut begun);
+            for id in begun.drain(..) {
+                self.shard.handle_read_begun(now, id);
+                self.settle(now);
+            }
             for Completion { id, outcome } in completions.drain(..) {
                 self.shard.handle_read_done(now, id, outcome);
                 self.settle(now);

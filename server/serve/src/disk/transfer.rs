@@ -144,6 +144,11 @@ impl Read {
 }
 
 impl Transfer {
+    /// The read it is.
+    pub(crate) fn id(&self) -> ReadId {
+        self.rest.plan.ticket.id
+    }
+
     /// What to ask for.
     pub(crate) fn span(&self) -> Span {
         let Rest {

@@ -13,6 +13,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use headlong_engine::ReadId;
+
 use super::files::Files;
 use super::io::{DiskIo, IoMode, Parts};
 use super::mailbox::{Mailbox, Waker};
@@ -31,7 +33,9 @@ enum Call {
 struct Opened {
     transfer: Transfer,
     under_way: u32,
-    /// What is given to the drive once something has come.
+    /// Whether something has come.
+    is_begun: bool,
+    /// What is given to the drive then.
     held: Option<Span>,
     /// Whether all that was read so far is right.
     is_sound: bool,
@@ -50,6 +54,7 @@ pub(crate) struct UringIo {
     ended_calls: Vec<Ended<Call>>,
     opened_now: Vec<Transfer>,
     ended_reads: Vec<Completion>,
+    begun_reads: Vec<ReadId>,
 }
 
 impl UringIo {
@@ -66,6 +71,7 @@ impl UringIo {
             ended_calls: Vec::new(),
             opened_now: Vec::new(),
             ended_reads: Vec::new(),
+            begun_reads: Vec::new(),
         })
     }
 
@@ -89,6 +95,7 @@ impl UringIo {
         let opened = Opened {
             transfer,
             under_way: 0,
+            is_begun: false,
             held: Some(rest).filter(|rest| rest.length > 0),
             is_sound: true,
         };
@@ -109,6 +116,9 @@ impl UringIo {
     fn part_ended(&mut self, ended: Ended<()>, read: u64, span: Span) -> Option<Opened> {
         let opened = self.opened_reads.get_mut(&read)?;
         opened.under_way -= 1;
+        if !std::mem::replace(&mut opened.is_begun, true) {
+            self.begun_reads.push(opened.transfer.id());
+        }
         let left = ended
             .result
             .map_err(drop)
@@ -231,6 +241,10 @@ impl DiskIo for UringIo {
         self.completions.take(&mut self.ended_reads);
         completions.append(&mut self.ended_reads);
         Ok(())
+    }
+
+    fn take_begun(&mut self, begun: &mut Vec<ReadId>) {
+        begun.append(&mut self.begun_reads);
     }
 
     fn mode(&self) -> IoMode {
