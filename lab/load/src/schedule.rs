@@ -5,10 +5,10 @@ use std::ops::Add;
 
 use headlong_player::{Act, Plan};
 use headlong_units::{Duration, Instant};
-use headlong_workload::specification::Ramp;
+use headlong_workload::Ramp;
 use headlong_workload::{Session, Trace};
 
-use crate::PlayError;
+use crate::play_error::PlayError;
 use crate::settings::Settings;
 use crate::viewer::CONNECTIONS_MAX;
 

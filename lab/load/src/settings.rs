@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use headlong_units::Duration;
-use headlong_workload::specification::Ramp;
+use headlong_workload::Ramp;
 
 use crate::TimeScale;
 

@@ -12,7 +12,7 @@ use alloc::collections::VecDeque;
 use headlong_player::{CallEnd, CallId, Command, ObjectId, Plan, Player, SessionEnd, TransportEnd};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::trace::NetworkClass;
+use crate::NetworkClass;
 
 /// What a line without a limit carries.
 const UNLIMITED: BitRate = BitRate(10_000_000_000);

@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use headlong_player::{AdaptivePlan, Call, ObjectId, Plan, Script};
 use headlong_units::{ByteRange, Duration};
 
+use crate::NetworkClass;
 use crate::catalogue::{Catalogue, locate};
 use crate::ideal::{self, Sent};
-use crate::trace::{NetworkClass, Session, Trace, asked_bytes};
+use crate::trace::{Session, Trace, asked_bytes};
 
 /// The titles of one group, or of all.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -11,8 +11,9 @@ use headlong_load::{
     parse_ramp, play,
 };
 use headlong_units::{BitRate, Bytes, Duration};
+use headlong_workload::Ramp;
 use headlong_workload::Trace;
-use headlong_workload::specification::{Ramp, Rate};
+use headlong_workload::specification::Rate;
 use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::Mistakes;

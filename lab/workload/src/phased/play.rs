@@ -18,7 +18,8 @@ use super::asking::Request;
 use super::catalogue::Catalogue;
 use super::log::Sessions;
 use super::specification::Specification;
-use crate::trace::{About, NetworkClass, Session as Played, Trace};
+use crate::NetworkClass;
+use crate::trace::{About, Session as Played, Trace};
 
 /// Time of a piece of an open-ended transfer, s.
 pub const PIECE_S: f64 = 10.0;

@@ -6,6 +6,7 @@
 //! watches what from [`Viewing`] and the sessions' seed; when, from [`Sessions`].
 
 mod check;
+mod player_kind;
 mod players;
 mod read;
 
@@ -16,10 +17,10 @@ use core::str::FromStr;
 
 use headlong_units::{BitRate, Bytes, Duration};
 
-use crate::{Curve, Form, NetworkClass};
+use crate::{Curve, Form, NetworkClass, Ramp};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
-pub use players::{PlayerKind, player_text};
+pub use player_kind::{PlayerKind, player_text};
 pub(crate) use read::{curve, document, read_only};
 
 /// Most sessions that a trace may have.
@@ -107,16 +108,6 @@ pub struct Storage {
     pub form: Form,
     /// Titles are padded to a multiple of this, so that they take the same space in every form.
     pub pad_bytes: u64,
-}
-
-/// Sessions that are left out of the statistics at one end of a run (thesis 3.6.1): so many, and all
-/// that arrive within `time` of the first or the last arrival. Whichever is more counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ramp {
-    /// In sessions.
-    pub sessions: u64,
-    /// In time.
-    pub time: Duration,
 }
 
 /// When a trace ends.

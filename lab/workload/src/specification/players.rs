@@ -9,38 +9,8 @@ use alloc::vec::Vec;
 use headlong_player::{Make, Shape};
 use headlong_settings::{Document, Value, choice, number};
 
-use super::{Specification, check};
+use super::{PlayerKind, Specification, check};
 use crate::{Form, make};
-
-/// Viewers with one kind of player.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlayerKind {
-    /// Its name: `tv`, `phone`.
-    pub name: String,
-    /// Share of sessions with it; shares add up to 1.
-    pub share: f64,
-    /// How it adapts its bit rate; `None` for the papers' simple player (thesis 3.4), which
-    /// [`super::Requests`] tells what to do.
-    pub make: Option<Arc<Make>>,
-}
-
-impl PlayerKind {
-    /// The papers' simple player, for everybody.
-    pub fn simple() -> Self {
-        Self {
-            name: "simple".to_string(),
-            share: 1.0,
-            make: None,
-        }
-    }
-}
-
-/// How an adaptive player is made, in the words of a specification: `rule=bola low=10s ...`.
-pub fn player_text(make: &Make) -> String {
-    let words = make::words(make).into_iter();
-    let words: Vec<String> = words.map(|(key, value)| format!("{key}={value}")).collect();
-    words.join(" ")
-}
 
 /// Keys of the requests of simple players, of which an adaptive one knows nothing.
 const SIMPLE_KEYS: [&str; 6] = [

@@ -3,50 +3,25 @@
 mod arrivals;
 mod error;
 mod line;
+mod objects;
 mod read;
 mod read_adaptive;
+mod text;
+mod values;
 mod write;
 mod write_adaptive;
 
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use headlong_player::{Call, ObjectId, Plan};
-use headlong_units::{BitRate, ByteRange, Duration};
+use headlong_units::{ByteRange, Duration};
 
 pub use arrivals::{UnknownSizes, with_arrivals, with_classes};
 pub use error::{CannotSay, TraceError, TraceErrors};
 pub use write::Dialect;
 
-use crate::ideal;
-use crate::specification::Ramp;
-#[cfg(test)]
-use crate::specification::Rate;
-
-/// How viewers of one class are connected (thesis Table 3.1).
-#[derive(Debug, Clone, PartialEq)]
-pub struct NetworkClass {
-    /// Its name in results: `high`, `bband`, `medium`.
-    pub name: String,
-    /// Most that such a viewer receives; no limit if `None`.
-    pub bandwidth: Option<BitRate>,
-    /// One way; a request is answered no sooner than twice this (thesis 3.2.3: 50 ms).
-    pub delay: Duration,
-    /// Share of sessions in this class; shares add up to 1.
-    pub share: f64,
-}
-
-impl NetworkClass {
-    /// No limit and no delay: what a trace has that says nothing about networks.
-    pub fn unlimited() -> Self {
-        Self {
-            name: "unlimited".to_string(),
-            bandwidth: None,
-            delay: Duration::ZERO,
-            share: 1.0,
-        }
-    }
-}
+use crate::{NetworkClass, ideal};
 
 /// One viewer's visit.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +71,16 @@ pub struct Warming {
     pub object: ObjectId,
     /// Which bytes; all of them if `None`.
     pub range: Option<ByteRange>,
+}
+
+/// Sessions that are left out of the statistics at one end of a run (thesis 3.6.1): so many, and all
+/// that arrive within `time` of the first or the last arrival. Whichever is more counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ramp {
+    /// In sessions.
+    pub sessions: u64,
+    /// In time.
+    pub time: Duration,
 }
 
 /// Where a trace comes from, and how its results are to be taken.

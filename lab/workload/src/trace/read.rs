@@ -8,17 +8,17 @@
 //! sense, and nothing is returned then; memory is bounded by the size of the text.
 
 use alloc::borrow::ToOwned as _;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
-use core::str::FromStr;
 
-use headlong_player::{AdaptivePlan, Call, ObjectId, Plan, Playback, Script};
+use headlong_player::{AdaptivePlan, Call, Plan, Playback, Script};
 use headlong_units::{BitRate, ByteRange, Duration};
 
 use super::line::{self, Word};
+use super::objects::Objects;
 use super::read_adaptive::Known;
+use super::values::{pairs, parsed, value};
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
 use headlong_units::nearest;
 
@@ -87,16 +87,15 @@ struct Draft {
 }
 
 #[derive(Default)]
-pub(super) struct Reader {
-    pub(super) line: usize,
-    pub(super) errors: TraceErrors,
-    objects: BTreeMap<String, u32>,
-    pub(super) paths: Vec<String>,
+struct Reader {
+    line: usize,
+    errors: TraceErrors,
+    objects: Objects,
     classes: Vec<NetworkClass>,
     about: About,
     sessions: Vec<Session>,
     /// What adaptive sessions have in common.
-    pub(super) known: Known,
+    known: Known,
     draft: Option<Draft>,
     has_version: bool,
     /// How many sessions said when they arrive, and the line of the first that did not.
@@ -105,7 +104,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn wrong(&mut self, column: usize, reason: impl Into<String>) {
+    fn wrong(&mut self, column: usize, reason: impl Into<String>) {
         self.errors.push(self.line, column, reason.into());
     }
 
@@ -178,7 +177,7 @@ impl Reader {
             .unwrap_or(&first.text)
             .to_owned();
         let mut call = Call {
-            object: self.object(path),
+            object: self.objects.named(path),
             range: None,
             expected_bytes: None,
             timeout: None,
@@ -202,15 +201,6 @@ impl Reader {
         }
         draft.calls.push(call);
         self.draft = Some(draft);
-    }
-
-    pub(super) fn object(&mut self, path: String) -> ObjectId {
-        let next = self.paths.len() as u32;
-        let id = *self.objects.entry(path).or_insert_with_key(|path| {
-            self.paths.push(path.clone());
-            next
-        });
-        ObjectId(id)
     }
 
     fn end_session(&mut self) {
@@ -262,15 +252,15 @@ impl Reader {
             self.has_version = true;
         }
         if kind.text != "rendition" {
-            self.close_title();
+            self.known.close_title(&mut self.errors);
         }
         let result = match kind.text.as_str() {
             "trace" => self.read_trace(rest),
             "ramp" => self.read_ramp(rest),
             "class" => self.read_class(rest),
-            "player" => self.read_player(rest),
-            "title" => self.read_title(rest),
-            "rendition" => self.read_rendition(rest),
+            "player" => self.known.read_player(self.line, rest, &mut self.errors),
+            "title" => self.known.read_title(self.line, rest),
+            "rendition" => self.known.read_rendition(rest, &mut self.objects),
             "session" => self.read_session(rest),
             "warm" => self.read_warm(rest),
             other => {
@@ -399,7 +389,7 @@ impl Reader {
                 (word.column, format!("no class is called `{name}`{meant}"))
             })? as u32;
         }
-        draft.adaptive = self.adaptive(&values)?;
+        draft.adaptive = self.known.adaptive(&values)?;
         Ok(())
     }
 
@@ -410,14 +400,14 @@ impl Reader {
         let values = pairs(rest, &["range"])?;
         let range: Option<ByteRange> = value(&values, "range", line::range)?;
         let path = path.text.strip_prefix('/').unwrap_or(&path.text).to_owned();
-        let object = self.object(path);
+        let object = self.objects.named(path);
         self.about.warming.push(Warming { object, range });
         Ok(())
     }
 
     fn finish(mut self) -> Result<Trace, TraceErrors> {
         self.end_session();
-        self.close_title();
+        self.known.close_title(&mut self.errors);
         if self.sessions.is_empty() && self.errors.is_empty() {
             self.line = 1;
             self.wrong(1, "there are no sessions; write one request per line");
@@ -437,7 +427,7 @@ impl Reader {
         }
         self.about.has_arrivals = self.silent_line.is_none();
         Ok(Trace {
-            objects: self.paths,
+            objects: self.objects.paths,
             classes: self.classes,
             sessions: self.sessions,
             about: self.about,
@@ -491,43 +481,4 @@ fn range_field(fields: &str) -> Option<&str> {
         let is_range = name.trim().eq_ignore_ascii_case("range");
         is_range.then(|| value.trim().strip_prefix("bytes=").unwrap_or(value.trim()))
     })
-}
-
-pub(super) type Values<'a> = BTreeMap<&'a str, Word>;
-
-pub(super) fn pairs<'a>(words: &'a [Word], keys: &[&str]) -> Result<Values<'a>, line::Flaw> {
-    let mut values = Values::new();
-    for word in words {
-        let pair = word.pair().filter(|(key, _)| keys.contains(key));
-        let Some((key, value)) = pair else {
-            let key = word.text.split('=').next().unwrap_or_default();
-            let meant = nearest(key, keys.iter().copied())
-                .map_or(String::new(), |meant| format!("; did you mean {meant}=?"));
-            return Err((
-                word.column,
-                format!("`{}` is unknown here{meant}", word.text),
-            ));
-        };
-        values.insert(key, value);
-    }
-    Ok(values)
-}
-
-pub(super) fn value<T>(
-    values: &Values<'_>,
-    key: &str,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, line::Flaw> {
-    let Some(word) = values.get(key) else {
-        return Ok(None);
-    };
-    read(&word.text)
-        .map(Some)
-        .map_err(|reason| (word.column, reason))
-}
-
-pub(super) fn parsed<T: FromStr<Err = headlong_units::ParseError>>(
-    text: &str,
-) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
 }

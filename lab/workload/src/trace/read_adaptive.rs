@@ -12,8 +12,10 @@ use alloc::vec::Vec;
 use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
 use headlong_units::{BitRate, nearest};
 
+use super::TraceErrors;
 use super::line::{self, Flaw, Word};
-use super::read::{Reader, Values, pairs, parsed, value};
+use super::objects::Objects;
+use super::values::{Values, pairs, parsed, value};
 use crate::make;
 
 /// Most segments of a title: it is looked through once, segment by segment.
@@ -32,8 +34,13 @@ pub(super) struct Known {
     is_broken: bool,
 }
 
-impl Reader {
-    pub(super) fn read_player(&mut self, words: &[Word]) -> Result<(), Flaw> {
+impl Known {
+    pub(super) fn read_player(
+        &mut self,
+        line: usize,
+        words: &[Word],
+        errors: &mut TraceErrors,
+    ) -> Result<(), Flaw> {
         let keys: Vec<&str> = core::iter::once("id").chain(make::KEYS).collect();
         let values = pairs(words, &keys)?;
         let id = self.new_id(&values, "player")?;
@@ -43,14 +50,14 @@ impl Reader {
         };
         let make = make::read(&mut source);
         for (column, reason) in source.flaws {
-            self.wrong(column, reason);
+            errors.push(line, column, reason);
         }
-        self.known.makes.insert(id, Arc::new(make));
+        self.makes.insert(id, Arc::new(make));
         Ok(())
     }
 
-    pub(super) fn read_title(&mut self, words: &[Word]) -> Result<(), Flaw> {
-        self.known.is_broken = true;
+    pub(super) fn read_title(&mut self, line: usize, words: &[Word]) -> Result<(), Flaw> {
+        self.is_broken = true;
         let values = pairs(words, &["id", "segment", "segments"])?;
         let id = self.new_id(&values, "title")?;
         let segments = value(&values, "segments", |text| {
@@ -65,8 +72,8 @@ impl Reader {
             segments: segments.unwrap_or(0),
             renditions: Vec::new(),
         };
-        self.known.open = Some((self.line, id, title));
-        self.known.is_broken = false;
+        self.open = Some((line, id, title));
+        self.is_broken = false;
         Ok(())
     }
 
@@ -77,8 +84,8 @@ impl Reader {
         };
         let id = line::whole(&word.text).map_err(|reason| (word.column, reason))?;
         let is_known = match what {
-            "player" => self.known.makes.contains_key(&id),
-            _ => self.known.titles.contains_key(&id),
+            "player" => self.makes.contains_key(&id),
+            _ => self.titles.contains_key(&id),
         };
         match is_known {
             true => Err((word.column, format!("there is a {what} {id} already"))),
@@ -86,9 +93,13 @@ impl Reader {
         }
     }
 
-    pub(super) fn read_rendition(&mut self, words: &[Word]) -> Result<(), Flaw> {
-        if self.known.open.is_none() {
-            if self.known.is_broken {
+    pub(super) fn read_rendition(
+        &mut self,
+        words: &[Word],
+        objects: &mut Objects,
+    ) -> Result<(), Flaw> {
+        if self.open.is_none() {
+            if self.is_broken {
                 return Ok(());
             }
             let text = "belongs to no title; write it behind a line `#headlong title`";
@@ -96,12 +107,12 @@ impl Reader {
         }
         let mut draft = Draft::default();
         for word in words {
-            draft.read(word, self)?;
+            draft.read(word, objects)?;
         }
         let files = draft.file_bytes.map(|_| draft.files.len());
-        let first = self.in_row(&draft.files);
+        let first = objects.in_row(&draft.files);
         let rendition = draft.finish(first);
-        let Some((_, _, title)) = &mut self.known.open else {
+        let Some((_, _, title)) = &mut self.open else {
             return Ok(());
         };
         if title.renditions.len() < RENDITIONS_KEPT {
@@ -117,31 +128,15 @@ impl Reader {
         }
     }
 
-    /// The first of these objects, which are to follow one another in the table. If some were named
-    /// before, in another order, all are named once more.
-    fn in_row(&mut self, objects: &[ObjectId]) -> ObjectId {
-        let first = objects.first().copied().unwrap_or(ObjectId(0));
-        let ones = objects.iter().map(|object| object.0);
-        if ones.zip(first.0..).all(|(object, next)| object == next) {
-            return first;
-        }
-        let again = ObjectId(self.paths.len() as u32);
-        for object in objects {
-            let path = self.paths.get(object.0 as usize).cloned();
-            self.paths.extend(path);
-        }
-        again
-    }
-
     /// The title whose renditions were being read has all of them.
-    pub(super) fn close_title(&mut self) {
-        let Some((line, id, title)) = self.known.open.take() else {
+    pub(super) fn close_title(&mut self, errors: &mut TraceErrors) {
+        let Some((line, id, title)) = self.open.take() else {
             return;
         };
         for error in title.check() {
-            self.errors.push(line, 1, format!("title {id}: {error}"));
+            errors.push(line, 1, format!("title {id}: {error}"));
         }
-        self.known.titles.insert(id, Arc::new(title));
+        self.titles.insert(id, Arc::new(title));
     }
 
     /// The plan of a session that says what it watches, and with what player.
@@ -158,8 +153,8 @@ impl Reader {
             let text = "is of sessions whose calls are listed; this one's player decides";
             return Err((word.column, text.to_string()));
         }
-        let title = find(&self.known.titles, title, "title")?;
-        let make = find(&self.known.makes, player, "player")?;
+        let title = find(&self.titles, title, "title")?;
+        let make = find(&self.makes, player, "player")?;
         let acts = match values.get("acts") {
             Some(word) => acts(word, title.segments)?,
             None => Vec::new(),
@@ -254,9 +249,9 @@ const WORDS: [&str; 8] = [
 ];
 
 impl Draft {
-    fn read(&mut self, word: &Word, reader: &mut Reader) -> Result<(), Flaw> {
+    fn read(&mut self, word: &Word, objects: &mut Objects) -> Result<(), Flaw> {
         if let Some(path) = word.text.strip_prefix('/') {
-            let object = reader.object(path.to_string());
+            let object = objects.named(path.to_string());
             self.object = Some(object);
             if self.file_bytes.is_some() {
                 self.files.push(object);

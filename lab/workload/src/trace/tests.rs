@@ -8,7 +8,9 @@ use headlong_player::{
 use proptest::prelude::*;
 
 use super::*;
+use crate::specification::Rate;
 use alloc::sync::Arc;
+use headlong_units::BitRate;
 
 fn read(text: &str) -> Trace {
     Trace::read(text.as_bytes()).unwrap_or_else(|errors| panic!("{errors}\n{text}"))

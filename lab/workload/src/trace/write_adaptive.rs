@@ -9,7 +9,7 @@ use core::fmt::{self, Write as _};
 use headlong_player::{Act, AdaptivePlan, Make, ObjectId, Place, Rendition, Segments, Title};
 
 use super::Trace;
-use super::write::{Range, Seconds};
+use super::text::{Range, Seconds};
 use crate::make;
 
 /// Players and titles that were told, and the numbers that they were given. Sessions that share one

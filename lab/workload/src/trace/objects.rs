@@ -1,0 +1,42 @@
+//! The objects that a trace names, in order of their first use.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use headlong_player::ObjectId;
+
+/// Paths, and the place of each among them.
+#[derive(Default)]
+pub(super) struct Objects {
+    pub(super) paths: Vec<String>,
+    by_path: BTreeMap<String, u32>,
+}
+
+impl Objects {
+    /// The object of this path.
+    pub(super) fn named(&mut self, path: String) -> ObjectId {
+        let next = self.paths.len() as u32;
+        let id = *self.by_path.entry(path).or_insert_with_key(|path| {
+            self.paths.push(path.clone());
+            next
+        });
+        ObjectId(id)
+    }
+
+    /// The first of these objects, which are to follow one another in the table. If some were named
+    /// before, in another order, all are named once more.
+    pub(super) fn in_row(&mut self, objects: &[ObjectId]) -> ObjectId {
+        let first = objects.first().copied().unwrap_or(ObjectId(0));
+        let ones = objects.iter().map(|object| object.0);
+        if ones.zip(first.0..).all(|(object, next)| object == next) {
+            return first;
+        }
+        let again = ObjectId(self.paths.len() as u32);
+        for object in objects {
+            let path = self.paths.get(object.0 as usize).cloned();
+            self.paths.extend(path);
+        }
+        again
+    }
+}

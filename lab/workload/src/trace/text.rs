@@ -1,0 +1,90 @@
+//! Paths, names, ranges and times, as traces write them.
+
+use alloc::string::String;
+use core::fmt::{self, Write as _};
+
+use headlong_units::{ByteRange, Duration};
+
+use super::Trace;
+
+impl Trace {
+    /// A path as a line's first word, in which a reader resolves nothing, or as one behind it.
+    pub(super) fn write_path(
+        &self,
+        object: u32,
+        has_slash: bool,
+        is_behind: bool,
+        text: &mut String,
+    ) {
+        if has_slash {
+            text.push('/');
+        }
+        let path = self.objects.get(object as usize).map_or("", String::as_str);
+        if !is_behind {
+            return escape(path, false, text);
+        }
+        let mut escaped = String::new();
+        escape(path, false, &mut escaped);
+        for c in escaped.chars() {
+            if matches!(c, '\'' | '"' | '\\') {
+                text.push('\\');
+            }
+            text.push(c);
+        }
+    }
+}
+
+/// `text` with what would end a word percent-encoded; `%` too, if it is to be decoded again.
+fn escape(text: &str, is_word: bool, out: &mut String) {
+    for c in text.chars() {
+        if c.is_whitespace() || c.is_control() || (is_word && c == '%') {
+            let mut buffer = [0; 4];
+            for byte in c.encode_utf8(&mut buffer).bytes() {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+}
+
+/// A name as one word.
+pub(super) struct Word<'a>(pub(super) &'a str);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut word = String::new();
+        escape(self.0, true, &mut word);
+        f.write_str(&word)
+    }
+}
+
+/// `first-last`, both included; `first-` if it is open.
+pub(super) struct Range(pub(super) ByteRange);
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.end {
+            u64::MAX => write!(f, "{}-", self.0.start),
+            end => write!(f, "{}-{}", self.0.start, end.max(1) - 1),
+        }
+    }
+}
+
+/// Seconds, exactly, without zeros at the end.
+pub(super) struct Seconds(pub(super) Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, mut fraction) = (self.0.0 / 1_000_000_000, self.0.0 % 1_000_000_000);
+        write!(f, "{whole}")?;
+        if fraction == 0 {
+            return Ok(());
+        }
+        let mut digits = 9;
+        while fraction % 10 == 0 {
+            (fraction, digits) = (fraction / 10, digits - 1);
+        }
+        write!(f, ".{fraction:0digits$}")
+    }
+}
