@@ -28,6 +28,7 @@ mod lateness;
 mod loop_device;
 mod model_target;
 pub mod mount;
+mod parts;
 #[cfg(test)]
 mod plain_drive;
 mod priority;
@@ -38,7 +39,7 @@ pub mod store;
 mod trace;
 
 pub use counters::{Counters, DirectionCounters, PartCounters, service};
-pub use device::{ControlPlace, Info, Options, VirtualDisk};
+pub use device::{ControlPlace, Options, VirtualDisk};
 pub use disk_file::{DiskFile, FileOptions, StoreOptions};
 pub use error::Error;
 pub use fault::Fault;
@@ -46,5 +47,6 @@ pub use file_system::FileSystem;
 pub use lateness::Lateness;
 pub use loop_device::QueueSettings;
 pub use model_target::ModelTarget;
+pub use parts::Info;
 pub use scratch::Scratch;
 pub use trace::{HEADER as TRACE_HEADER, Record};

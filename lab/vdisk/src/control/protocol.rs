@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stop::StopSignal;
-use crate::device::Parts;
 use crate::error::Error;
 use crate::fault::Fault;
+use crate::parts::Parts;
 
 /// A command, as its JSON says it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ pub(super) fn refusal(error: &str) -> Value {
 }
 
 fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<String, Value>, Error> {
-    let file = parts.file();
+    let file = &parts.file;
     let mut answer = Map::new();
     match command {
         Command::Timing { on } => file.switch_timing(on),

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 
 use super::protocol::{handle_line, refusal};
 use super::stop::StopSignal;
-use crate::device::Parts;
 use crate::error::Error;
+use crate::parts::Parts;
 
 const CONNECTIONS_MAX: usize = 32;
 const LINE_BYTES_MAX: u64 = 64 << 10;
