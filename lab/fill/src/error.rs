@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::Bytes;
 
-use crate::MANIFEST;
-
 /// Why there is no catalogue, or not the one that was expected.
 #[derive(Debug, thiserror::Error)]
 pub enum FillError {
@@ -65,11 +63,11 @@ pub enum FillError {
     /// The folder holds another catalogue.
     #[error(
         "{}: holds the catalogue {found}, not {wanted}; empty the folder, or name another one",
-        folder.join(MANIFEST).display()
+        manifest.display()
     )]
     Other {
-        /// Where.
-        folder: PathBuf,
+        /// The note that says which.
+        manifest: PathBuf,
         /// What is there.
         found: String,
         /// What was to be there.

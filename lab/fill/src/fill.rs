@@ -18,7 +18,7 @@ use rustix::fs::{FallocateFlags, fallocate, statvfs, syncfs};
 
 use crate::block::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, io_error};
-use crate::{Manifest, Progress};
+use crate::{MANIFEST, Manifest, Progress};
 
 /// Blocks on their way from the thread that makes them to the one that writes them.
 const BLOCKS: usize = 4;
@@ -64,7 +64,7 @@ pub fn fill(
     {
         let (found, wanted) = (found.label(), manifest.label());
         return Err(FillError::Other {
-            folder: folder.to_path_buf(),
+            manifest: folder.join(MANIFEST),
             found,
             wanted,
         });

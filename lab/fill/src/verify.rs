@@ -11,7 +11,7 @@ use headlong_workload::{Catalogue, CatalogueFile};
 
 use crate::block::{self, BLOCK_BYTES, Block};
 use crate::error::{FillError, io_error};
-use crate::{Manifest, Progress};
+use crate::{MANIFEST, Manifest, Progress};
 
 /// How much is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn verify(
             let found = found.map_or("of an unfinished run".to_string(), |found| found.label());
             let wanted = wanted.label();
             return Err(FillError::Other {
-                folder: folder.to_path_buf(),
+                manifest: folder.join(MANIFEST),
                 found,
                 wanted,
             });

@@ -18,6 +18,7 @@ mod line;
 mod live;
 mod malformed;
 mod play;
+mod play_error;
 mod recording;
 mod reply;
 mod report;
@@ -33,7 +34,8 @@ mod world;
 
 pub use clock::TimeScale;
 pub use live::Live;
-pub use play::{Glance, PlayError, Watch, play};
+pub use play::{Glance, Watch, play};
+pub use play_error::PlayError;
 pub use recording::{Calls, ClassTally, FailureTold, Interval, RECORDING_SCHEMA, Recording};
 pub use report::{
     ClassTold, REPORT_SCHEMA, Report, SeriesPoint, SessionsTold, StallsTold, WindowTold,

@@ -49,7 +49,7 @@ fn arrows_point_down() {
 fn no_files_name_each_other_in_a_circle() {
     let members = members(&root()).expect("the manifests can be read");
     let folders: Vec<String> = members.into_iter().map(|member| member.folder).collect();
-    pass(circles::circles(&folders, &sources(), circles::REMAINING));
+    pass(circles::circles(&folders, &sources()));
 }
 
 #[test]

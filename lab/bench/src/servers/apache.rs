@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Launch, Place, scaled_ms, text};
+use super::launch::{Launch, Place, scaled_ms, text};
 use crate::experiment::Apache;
 
 /// Where Debian keeps them.

@@ -2,7 +2,7 @@
 
 use headlong_units::{Bytes, MIB};
 
-use super::{Launch, Place, text};
+use super::launch::{Launch, Place, text};
 
 /// Of a limit on memory, one part in so many is for the process itself: connections, sockets,
 /// tables, and what the allocator keeps.
