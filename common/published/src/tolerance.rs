@@ -27,7 +27,8 @@ pub enum Tolerance {
 }
 
 /// A text that is no tolerance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3")]
 pub struct ToleranceError(String);
 
 impl Tolerance {
@@ -99,18 +100,6 @@ impl Serialize for Tolerance {
         serializer.collect_str(self)
     }
 }
-
-impl fmt::Display for ToleranceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is no tolerance; write nothing, about, more than, less than, 5 % or 0.7 to 1.3",
-            self.0
-        )
-    }
-}
-
-impl core::error::Error for ToleranceError {}
 
 #[cfg(test)]
 mod tests {

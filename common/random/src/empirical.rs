@@ -1,7 +1,6 @@
 //! Distributions known as a curve read off a figure: straight lines between points.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::Generator;
 
@@ -12,46 +11,27 @@ pub struct Empirical {
 }
 
 /// Why points are not a distribution function. `point` counts from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EmpiricalError {
     /// Fewer than two points.
+    #[error("a curve needs at least two points")]
     TooFew,
     /// A number that is not finite, or a share outside 0 to 1.
+    #[error("point {point} is not a value with a share between 0 and 1")]
     Outside {
         /// Which point.
         point: usize,
     },
     /// A value or a share smaller than the one before.
+    #[error("point {point} is below the one before; sort by value, shares never fall")]
     Falls {
         /// Which point.
         point: usize,
     },
     /// The first share is not 0 or the last is not 1.
+    #[error("the first share must be 0 and the last 1")]
     Open,
 }
-
-impl fmt::Display for EmpiricalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooFew => f.write_str("a curve needs at least two points"),
-            Self::Outside { point } => {
-                write!(
-                    f,
-                    "point {point} is not a value with a share between 0 and 1"
-                )
-            }
-            Self::Falls { point } => {
-                write!(
-                    f,
-                    "point {point} is below the one before; sort by value, shares never fall"
-                )
-            }
-            Self::Open => f.write_str("the first share must be 0 and the last 1"),
-        }
-    }
-}
-
-impl core::error::Error for EmpiricalError {}
 
 impl Empirical {
     /// The curve through `points`. Two points with one value are a step.

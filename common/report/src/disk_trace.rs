@@ -28,13 +28,19 @@ impl DiskAccess {
 }
 
 /// What is wrong with a trace. Lines count from 1.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DiskTraceError {
     /// It cannot be read.
-    Unreadable(io::Error),
+    #[error("the disk trace cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
     /// The first line does not name a column that is needed.
+    #[error(
+        "line 1: no column `{0}`; a disk trace begins with a line of names that has {needed}",
+        needed = NEEDED.join(", ")
+    )]
     NoColumn(&'static str),
     /// A line without a field, or with one that is not what it must be.
+    #[error("line {line}: `{found}` is no {column}; numbers are whole, the direction is R or W")]
     Field {
         /// Which line.
         line: usize,
@@ -43,36 +49,6 @@ pub enum DiskTraceError {
         /// What stands there.
         found: String,
     },
-}
-
-impl std::fmt::Display for DiskTraceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "the disk trace cannot be read: {error}"),
-            Self::NoColumn(column) => write!(
-                f,
-                "line 1: no column `{column}`; a disk trace begins with a line of names that has {}",
-                NEEDED.join(", ")
-            ),
-            Self::Field {
-                line,
-                column,
-                found,
-            } => write!(
-                f,
-                "line {line}: `{found}` is no {column}; numbers are whole, the direction is R or W"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for DiskTraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 /// Reads a trace as `headlong disk emulate` writes it, in the order in which the drive worked:

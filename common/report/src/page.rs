@@ -13,28 +13,15 @@ const PAGE_STYLE: &str = include_str!("page.css");
 const PAGE_SCRIPT: &str = include_str!("page.js");
 
 /// A file that could not be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: the page could not be written: {source}; name a file in a folder that exists and can be \
+     written to",
+    path.display()
+)]
 pub struct WriteError {
     path: PathBuf,
     source: io::Error,
-}
-
-impl std::fmt::Display for WriteError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}: the page could not be written: {}; name a file in a folder that exists and can be \
-             written to",
-            self.path.display(),
-            self.source
-        )
-    }
-}
-
-impl std::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 /// What stands below one another in a section.

@@ -5,7 +5,6 @@ mod hard;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::spec::DriveSpec;
 use headlong_units::nearest_three;
@@ -28,25 +27,14 @@ impl Preset {
 }
 
 /// A name that no preset has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no drive \"{name}\"; the nearest names are {}", nearest.join(", "))]
 pub struct UnknownPreset {
     /// What was asked for.
     pub name: String,
     /// What may have been meant, the likeliest first.
     pub nearest: Vec<&'static str>,
 }
-
-impl fmt::Display for UnknownPreset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, nearest) = (&self.name, self.nearest.join(", "));
-        write!(
-            f,
-            "there is no drive \"{name}\"; the nearest names are {nearest}"
-        )
-    }
-}
-
-impl core::error::Error for UnknownPreset {}
 
 /// All presets.
 pub fn presets() -> &'static [Preset] {

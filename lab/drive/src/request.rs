@@ -44,24 +44,15 @@ pub struct Completion {
 }
 
 /// Why a request was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The native queue is full; ask again after a completion.
+    #[error("the drive's queue is full; wait for a completion")]
     QueueFull,
     /// Beyond the capacity, or no sectors at all.
+    #[error("the request lies beyond the drive's capacity or is empty")]
     OutOfRange,
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::QueueFull => "the drive's queue is full; wait for a completion",
-            Self::OutOfRange => "the request lies beyond the drive's capacity or is empty",
-        })
-    }
-}
-
-impl core::error::Error for Refusal {}
 
 /// A drive of whatever kind.
 ///

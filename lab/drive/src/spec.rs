@@ -4,7 +4,6 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,21 +25,14 @@ pub enum DriveSpec {
 }
 
 /// What is wrong with a specification.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("drive \"{name}\": {}", problems.join("; "))]
 pub struct InvalidSpec {
     /// Which drive.
     pub name: String,
     /// Every figure that makes no sense, and what would.
     pub problems: Vec<String>,
 }
-
-impl fmt::Display for InvalidSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "drive \"{}\": {}", self.name, self.problems.join("; "))
-    }
-}
-
-impl core::error::Error for InvalidSpec {}
 
 impl DriveSpec {
     /// What it is called.

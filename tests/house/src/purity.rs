@@ -66,6 +66,14 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "part of serde_derive; runs in the compiler",
     },
     Allowed {
+        name: "thiserror",
+        reason: "the text of an error beside each of its cases; no_std without its std feature",
+    },
+    Allowed {
+        name: "thiserror-impl",
+        reason: "thiserror's macro; runs in the compiler, nothing of it is in the program",
+    },
+    Allowed {
         name: "toml",
         reason: "specifications of workloads are texts that pure code reads; no_std without its \
                  default features, from text to values and nothing else",

@@ -3,7 +3,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::fmt;
 
 use headlong_units::Duration;
 
@@ -181,15 +180,21 @@ impl Default for Make {
 
 /// Why a plan makes no sense. A [`Player`](crate::Player) of such a plan still ends, but not as
 /// anybody meant.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// There is nothing to watch.
+    #[error("a title needs at least one segment of some length")]
     NoSegments,
     /// None, or more than 64.
+    #[error("{0} renditions; a title has 1 to 64")]
     Renditions(usize),
     /// This rendition, from 0, has no higher bit rate than the one before it, or none at all.
+    #[error("rendition {0} is to have a higher bit rate than the one before it")]
     BitRate(usize),
     /// This segment of this rendition is nowhere.
+    #[error(
+        "segment {segment} of rendition {rendition} has no bytes; its file or table is too short"
+    )]
     NoPlace {
         /// From 0.
         rendition: usize,
@@ -197,40 +202,21 @@ pub enum PlanError {
         segment: u32,
     },
     /// More is wanted before the picture moves than the buffer holds.
+    #[error("start_buffer is more than buffer_high")]
     StartBuffer,
     /// The same after a standstill.
+    #[error("resume_buffer is more than buffer_high")]
     ResumeBuffer,
     /// Not a number above 0.
+    #[error("safety is to be a number above 0")]
     Safety,
     /// Not between 1 and 20.
+    #[error("{0} samples; a harmonic mean is of 1 to 20")]
     Samples(u8),
     /// A skip to a segment that is not there.
+    #[error("a skip to segment {0}, which is not there")]
     Skip(u32),
 }
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSegments => write!(f, "a title needs at least one segment of some length"),
-            Self::Renditions(count) => write!(f, "{count} renditions; a title has 1 to 64"),
-            Self::BitRate(rendition) => write!(
-                f,
-                "rendition {rendition} is to have a higher bit rate than the one before it"
-            ),
-            Self::NoPlace { rendition, segment } => write!(
-                f,
-                "segment {segment} of rendition {rendition} has no bytes; its file or table is too short"
-            ),
-            Self::StartBuffer => write!(f, "start_buffer is more than buffer_high"),
-            Self::ResumeBuffer => write!(f, "resume_buffer is more than buffer_high"),
-            Self::Safety => write!(f, "safety is to be a number above 0"),
-            Self::Samples(count) => write!(f, "{count} samples; a harmonic mean is of 1 to 20"),
-            Self::Skip(segment) => write!(f, "a skip to segment {segment}, which is not there"),
-        }
-    }
-}
-
-impl core::error::Error for PlanError {}
 
 impl AdaptivePlan {
     /// Everything that is wrong with it.

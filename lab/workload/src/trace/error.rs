@@ -78,13 +78,22 @@ impl fmt::Display for TraceErrors {
 impl core::error::Error for TraceErrors {}
 
 /// What a dialect has no words for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotSay {
     /// A session that adapts its bit rate has no calls until it is played.
+    #[error(
+        "a session adapts its bit rate, and this dialect holds calls that are known before; write the \
+         trace in the dialect headlong"
+    )]
     Adaptive,
     /// httperf 0.9.1 asks for whole files only.
+    #[error("this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB")]
     Ranges,
     /// httperf keeps the sessions of a file in a table.
+    #[error(
+        "this dialect's reader takes no more than {max} sessions of {count}; generate with --sessions \
+         {max}"
+    )]
     Sessions {
         /// How many there are.
         count: usize,
@@ -92,24 +101,3 @@ pub enum CannotSay {
         max: usize,
     },
 }
-
-impl fmt::Display for CannotSay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Adaptive => f.write_str(
-                "a session adapts its bit rate, and this dialect holds calls that are known before; \
-                 write the trace in the dialect headlong",
-            ),
-            Self::Ranges => f.write_str(
-                "this dialect cannot ask for ranges; generate with --set catalogue.chunk=512KiB",
-            ),
-            Self::Sessions { count, max } => write!(
-                f,
-                "this dialect's reader takes no more than {max} sessions of {count}; generate with \
-                 --sessions {max}"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for CannotSay {}
