@@ -13,6 +13,7 @@
 
 pub mod block_device;
 pub mod client;
+pub mod leftovers;
 pub mod pattern;
 pub mod seed;
 pub mod server;

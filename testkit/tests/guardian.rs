@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headlong_testkit::slow_disk::{DriveModel, SlowDisk};
-use headlong_testkit::{BlockDevice, Scratch, pattern, scratch};
+use headlong_testkit::{BlockDevice, Scratch, leftovers, pattern, scratch};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 const MIB: u64 = 1 << 20;
@@ -104,8 +104,8 @@ impl Made {
             below: below.canonicalize().expect("it is there"),
         };
         // Or everything below would be gone for another reason.
-        assert_eq!(scratch::mounts_below(&made.disk).len(), 2);
-        assert_eq!(scratch::loop_devices_below(&made.disk).len(), 1);
+        assert_eq!(leftovers::mounts_below(&made.disk).len(), 2);
+        assert_eq!(leftovers::loop_devices_below(&made.disk).len(), 1);
         assert!(made.folder.exists() && runs(&made.program) && made.guardians().len() == 2);
         made
     }
@@ -143,7 +143,7 @@ impl Made {
         }
         eventually("its program is ended", || !runs(&self.program));
         eventually("its mounts are gone", || {
-            scratch::mounts_below(&self.below).is_empty()
+            leftovers::mounts_below(&self.below).is_empty()
         });
         // The file's path means nothing once what it lies on is unmounted.
         let file = format!("/sys/block/{}/loop/backing_file", self.device);

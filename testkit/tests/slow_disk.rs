@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headlong_testkit::slow_disk::{DriveModel, SlowDisk};
-use headlong_testkit::{BlockDevice, pattern, scratch};
+use headlong_testkit::{BlockDevice, leftovers, pattern};
 
 const MIB: u64 = 1 << 20;
 /// Fast enough for a test, slow enough to be seen in the trace.
@@ -217,9 +217,9 @@ fn nothing_is_left_behind_even_by_a_panic() {
     .join();
     assert!(outcome.is_err());
     let directory = receiver.recv().expect("a directory");
-    assert_eq!(scratch::mounts_below(&directory), []);
+    assert_eq!(leftovers::mounts_below(&directory), []);
     assert_eq!(
-        scratch::loop_devices_below(&directory),
+        leftovers::loop_devices_below(&directory),
         Vec::<std::path::PathBuf>::new()
     );
     assert!(!directory.exists());

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use headlong_report::{
     Axis, Bar, Cell, Chart, DiskAccess, Page, Point, Section, Series, Table, disk_layout,
-    divergence_by_size, failures_over_rate, latency_cdf, lba_over_transactions, maximum_rates,
-    response_over_order, sequentiality_cdf, throughput_over_rate,
+    divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
 };
 use headlong_stats::{Access, Cdf, ConfidenceInterval, Sequences, Summary};
 
@@ -185,4 +184,48 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .footer("headlong, gallery of charts")
         .write(&path)?;
     Ok(())
+}
+
+/// Throughput over the target request rate (thesis Figures 3.9 to 3.15). Points: requests/s, MB/s.
+fn throughput_over_rate(title: impl Into<String>) -> Chart {
+    let x = Axis::new("Target request rate", "requests/s").from(0.0);
+    Chart::lines(title, x, Axis::new("Throughput", "MB/s").from(0.0))
+}
+
+/// Failed sessions over the target request rate (thesis Figure 3.11b). Points: requests/s, per cent.
+fn failures_over_rate(title: impl Into<String>) -> Chart {
+    let x = Axis::new("Target request rate", "requests/s").from(0.0);
+    Chart::lines(title, x, Axis::new("Failed sessions", "%").from(0.0))
+}
+
+/// The share of bytes in sequences of adjacent requests no longer than so much (libception
+/// Figure 6), one curve for each named trace; a trace without requests has none.
+fn sequentiality_cdf<'a>(
+    title: impl Into<String>,
+    traces: impl IntoIterator<Item = (&'a str, &'a Sequences)>,
+) -> Chart {
+    let x = Axis::new("Length of sequence", "KiB").log2();
+    let mut chart = Chart::steps(title, x, "Bytes");
+    for (name, sequences) in traces {
+        if let Ok(cdf) = sequences.cdf() {
+            chart = chart.series(Series::of_cdf(name, &cdf, 1.0 / 1024.0));
+        }
+    }
+    chart
+}
+
+/// Response times in seconds, in the order in which the requests were made (thesis Figure 3.7: how
+/// warm the cache is, and whether a steady state was reached).
+fn response_over_order<'a>(
+    title: impl Into<String>,
+    runs: impl IntoIterator<Item = (&'a str, &'a [f64])>,
+) -> Chart {
+    let x = Axis::new("Requests so far", "").from(0.0);
+    let mut chart = Chart::scatter(title, x, Axis::new("Response time", "ms").from(0.0));
+    for (name, seconds) in runs {
+        let times = seconds.iter().enumerate();
+        let points = times.map(|(index, seconds)| (index as f64, seconds * 1e3));
+        chart = chart.series(Series::new(name, points));
+    }
+    chart
 }

@@ -1,25 +1,11 @@
 //! The charts of the papers, with their axes, so that ours can be laid beside theirs.
 
-use headlong_stats::{Cdf, Sequences};
+use headlong_stats::Cdf;
 
 use crate::chart::{Axis, Bars, Chart, Series};
 use crate::disk_trace::DiskAccess;
 
-/// Nanoseconds, bytes and the like are told in the unit that people think in.
 const MS_PER_SECOND: f64 = 1e3;
-const KIB_PER_BYTE: f64 = 1.0 / 1024.0;
-
-/// Throughput over the target request rate (thesis Figures 3.9 to 3.15). Points: requests/s, MB/s.
-pub fn throughput_over_rate(title: impl Into<String>) -> Chart {
-    let x = Axis::new("Target request rate", "requests/s").from(0.0);
-    Chart::lines(title, x, Axis::new("Throughput", "MB/s").from(0.0))
-}
-
-/// Failed sessions over the target request rate (thesis Figure 3.11b). Points: requests/s, per cent.
-pub fn failures_over_rate(title: impl Into<String>) -> Chart {
-    let x = Axis::new("Target request rate", "requests/s").from(0.0);
-    Chart::lines(title, x, Axis::new("Failed sessions", "%").from(0.0))
-}
 
 /// The maximum failure-free rate of each configuration in MB/s, measured here and, where it is
 /// known, published.
@@ -39,22 +25,6 @@ pub fn lba_over_transactions(title: impl Into<String>, accesses: &[DiskAccess]) 
     Chart::scatter(title, x, y).series(Series::new("requests", points))
 }
 
-/// The share of bytes in sequences of adjacent requests no longer than so much (libception
-/// Figure 6), one curve for each named trace; a trace without requests has none.
-pub fn sequentiality_cdf<'a>(
-    title: impl Into<String>,
-    traces: impl IntoIterator<Item = (&'a str, &'a Sequences)>,
-) -> Chart {
-    let x = Axis::new("Length of sequence", "KiB").log2();
-    let mut chart = Chart::steps(title, x, "Bytes");
-    for (name, sequences) in traces {
-        if let Ok(cdf) = sequences.cdf() {
-            chart = chart.series(Series::of_cdf(name, &cdf, KIB_PER_BYTE));
-        }
-    }
-    chart
-}
-
 /// Distributions of latencies that were measured in seconds, told in milliseconds. A logarithmic
 /// axis shows the tail and the bulk at once.
 pub fn latency_cdf<'a>(
@@ -65,22 +35,6 @@ pub fn latency_cdf<'a>(
     let mut chart = Chart::steps(title, Axis::new("Latency", "ms").log(), what);
     for (name, cdf) in latencies {
         chart = chart.series(Series::of_cdf(name, cdf, MS_PER_SECOND));
-    }
-    chart
-}
-
-/// Response times in seconds, in the order in which the requests were made (thesis Figure 3.7: how
-/// warm the cache is, and whether a steady state was reached).
-pub fn response_over_order<'a>(
-    title: impl Into<String>,
-    runs: impl IntoIterator<Item = (&'a str, &'a [f64])>,
-) -> Chart {
-    let x = Axis::new("Requests so far", "").from(0.0);
-    let mut chart = Chart::scatter(title, x, Axis::new("Response time", "ms").from(0.0));
-    for (name, seconds) in runs {
-        let times = seconds.iter().enumerate();
-        let points = times.map(|(index, seconds)| (index as f64, seconds * MS_PER_SECOND));
-        chart = chart.series(Series::new(name, points));
     }
     chart
 }

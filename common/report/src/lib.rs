@@ -18,8 +18,7 @@ mod table;
 pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
 pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
 pub use figures::{
-    disk_layout, divergence_by_size, failures_over_rate, latency_cdf, lba_over_transactions,
-    maximum_rates, response_over_order, sequentiality_cdf, throughput_over_rate,
+    disk_layout, divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,
 };
 pub use page::{Page, Section, WriteError};
 pub use table::{Cell, Table};

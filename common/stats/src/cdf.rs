@@ -138,11 +138,6 @@ impl Cdf {
         }
         kept
     }
-
-    /// Different values with the weight at or below each.
-    pub(crate) fn steps(&self) -> &[(f64, f64)] {
-        &self.steps
-    }
 }
 
 #[cfg(test)]

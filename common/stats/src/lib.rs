@@ -1,9 +1,8 @@
 //! Distributions, confidence intervals, and the comparison of two of them.
 //!
 //! The one idea: a figure without its spread is not a result. What is measured several times is told
-//! as a mean with a confidence interval ([`Summary`]), a share of failures with one of its own kind
-//! ([`Proportion`]), what has a distribution as one ([`Cdf`]), and two sets of measurements as a
-//! ratio with an interval ([`Comparison`]).
+//! as a mean with a confidence interval ([`Summary`]), what has a distribution as one ([`Cdf`]), and
+//! two sets of measurements as a ratio with an interval ([`Comparison`]).
 //!
 //! Invariants: no answer is made of numbers that are not finite (they are refused, or counted as
 //! rejected); same samples, same answer, on every machine; what cannot be said from so few samples
@@ -21,24 +20,18 @@ mod cdf;
 mod comparison;
 mod interval;
 mod kl;
-mod ks;
 mod normal;
 mod order;
-mod proportion;
 mod samples;
 mod sequence;
 mod student;
 mod summary;
 
 pub use cdf::Cdf;
-pub use comparison::{Comparison, Method, Verdict};
+pub use comparison::Comparison;
 pub use interval::{ConfidenceInterval, USUAL_CONFIDENCE};
 pub use kl::{BINS, RESOLUTION, kl_divergence, kl_of_shares};
-pub use ks::{ks_critical_of_one, ks_critical_of_two, ks_distance, ks_distance_to};
-pub use normal::normal_quantile;
 pub use order::out_of_order;
-pub use proportion::Proportion;
 pub use samples::SampleError;
 pub use sequence::{Access, Sequences};
-pub use student::{student_t_quantile, student_t_tail};
 pub use summary::Summary;

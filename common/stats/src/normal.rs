@@ -7,7 +7,7 @@ use core::f64::consts::{PI, SQRT_2};
 /// Hastings' rational approximation (Abramowitz and Stegun 26.2.23, error below 4.5e-4), then
 /// Halley's steps on the distribution function itself, each of which triples the digits. Not a
 /// number unless `0 < share < 1`.
-pub fn normal_quantile(share: f64) -> f64 {
+pub(crate) fn normal_quantile(share: f64) -> f64 {
     if !(share > 0.0 && share < 1.0) {
         return f64::NAN;
     }

@@ -13,7 +13,7 @@ const HALVINGS: usize = 128;
 ///
 /// `I_x(v/2, 1/2) / 2` with `x = v / (v + t^2)`: Abramowitz and Stegun 26.7.1. Not a number unless
 /// `freedom > 0` and `t >= 0`.
-pub fn student_t_tail(t: f64, freedom: f64) -> f64 {
+pub(crate) fn student_t_tail(t: f64, freedom: f64) -> f64 {
     if !(freedom > 0.0 && t >= 0.0) {
         return f64::NAN;
     }
@@ -24,7 +24,7 @@ pub fn student_t_tail(t: f64, freedom: f64) -> f64 {
 /// The value below which a variable with `freedom` degrees of freedom lies with probability
 /// `share`. Degrees of freedom need not be whole (Welch). Not a number unless `0 < share < 1` and
 /// `freedom > 0`.
-pub fn student_t_quantile(share: f64, freedom: f64) -> f64 {
+pub(crate) fn student_t_quantile(share: f64, freedom: f64) -> f64 {
     if !(share > 0.0 && share < 1.0 && freedom > 0.0) {
         return f64::NAN;
     }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use headlong_vdisk::{FileSystem, VirtualDisk, scratch};
+use headlong_testkit::leftovers;
+use headlong_vdisk::{FileSystem, VirtualDisk};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
@@ -106,7 +107,7 @@ impl Emulator {
         let name = device.file_name().expect("a name").to_string_lossy();
         let backing = format!("/sys/block/{name}/loop/backing_file");
         eventually("its mounts are gone", || {
-            scratch::mounts_below(&below).is_empty()
+            leftovers::mounts_below(&below).is_empty()
         });
         eventually("its loop device is free", || {
             // The file's path means nothing once what it lies on is unmounted.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use headlong_e2e_tests::{eventually, have_or_skip};
 use headlong_testkit::server::binary;
-use headlong_testkit::{Scratch, SlowDisk, scratch, skip};
+use headlong_testkit::{Scratch, SlowDisk, leftovers, skip};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -97,8 +97,8 @@ impl Place {
     /// Nothing of a bench: no mount, loop device, process, control group or file.
     fn expect_nothing_left(&self, groups: &[PathBuf]) {
         let below = &self.below;
-        eventually("mounts", || scratch::mounts_below(below), Vec::is_empty);
-        let devices = || scratch::loop_devices_below(below);
+        eventually("mounts", || leftovers::mounts_below(below), Vec::is_empty);
+        let devices = || leftovers::loop_devices_below(below);
         eventually("loop devices", devices, Vec::is_empty);
         eventually("processes", || processes_naming(below), Vec::is_empty);
         let left = || -> Vec<PathBuf> {
@@ -267,7 +267,7 @@ fn watching(place: &Place) -> Child {
         || processes_naming(&place.below),
         |lines| lines.iter().any(|line| line.contains(" load ")),
     );
-    assert_eq!(scratch::mounts_below(&place.below).len(), 2);
+    assert_eq!(leftovers::mounts_below(&place.below).len(), 2);
     bench
 }
 

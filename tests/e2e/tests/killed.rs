@@ -11,7 +11,7 @@ use headlong_e2e_tests::{Nginx, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, request_text};
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
-use headlong_testkit::{BlockDevice, Scratch, SlowDisk, scratch};
+use headlong_testkit::{BlockDevice, Scratch, SlowDisk, leftovers};
 
 const MIB: u64 = 1 << 20;
 /// Where the child process tells what it made; set for the child only.
@@ -67,7 +67,7 @@ fn a_killed_test_leaves_no_server_no_mount_and_no_file() {
     let lines = text.lines().filter_map(|line| line.parse().ok());
     let addresses: Vec<SocketAddr> = lines.collect();
     assert_eq!(addresses.len(), 2);
-    assert_eq!(scratch::mounts_below(&below).len(), 2);
+    assert_eq!(leftovers::mounts_below(&below).len(), 2);
 
     child.kill().expect("kill");
     child.wait().expect("wait");
@@ -79,8 +79,8 @@ fn a_killed_test_leaves_no_server_no_mount_and_no_file() {
         );
     }
     eventually("processes", || processes_naming(&below), Vec::is_empty);
-    eventually("mounts", || scratch::mounts_below(&below), Vec::is_empty);
-    let devices = || scratch::loop_devices_below(&below);
+    eventually("mounts", || leftovers::mounts_below(&below), Vec::is_empty);
+    let devices = || leftovers::loop_devices_below(&below);
     eventually("loop devices", devices, Vec::is_empty);
     let files = || fs::read_dir(&below).expect("ours").count();
     eventually("files", files, |files| *files == 0);

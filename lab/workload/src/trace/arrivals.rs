@@ -1,11 +1,9 @@
-//! Arrivals and networks for traces that name none.
-
-use alloc::vec::Vec;
+//! Arrivals for traces that name none.
 
 use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::{NetworkClass, Session, Trace, session_bytes};
+use super::{Session, Trace, session_bytes};
 use crate::specification::Rate;
 
 /// The trace with Poisson arrivals at `rate`, instead of those it had, if any. A rate in bytes is
@@ -38,36 +36,9 @@ pub fn with_arrivals(mut trace: Trace, rate: Rate, seed: u64) -> Result<Trace, U
     Ok(trace)
 }
 
-/// The trace with its sessions on these networks, drawn by their shares, instead of those it had.
-pub fn with_classes(mut trace: Trace, classes: Vec<NetworkClass>, seed: u64) -> Trace {
-    let sum: f64 = classes.iter().map(|class| class.share).sum();
-    if classes.is_empty() || sum.is_nan() || sum <= 0.0 {
-        return trace;
-    }
-    let mut generator = Generator::new(seed).fork("classes");
-    for session in &mut trace.sessions {
-        let mut left = generator.unit() * sum;
-        let chosen = classes.iter().position(|class| {
-            left -= class.share;
-            left < 0.0
-        });
-        session.class = chosen.unwrap_or(classes.len() - 1) as u32;
-    }
-    trace.classes = classes;
-    trace
-}
-
 /// No call of the trace says how many bytes it asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the trace does not say how many bytes its calls ask for; give the rate in sessions, like 2.5/s"
+)]
 pub struct UnknownSizes;
-
-impl core::fmt::Display for UnknownSizes {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(
-            "the trace does not say how many bytes its calls ask for; give the rate in sessions, \
-             like 2.5/s",
-        )
-    }
-}
-
-impl core::error::Error for UnknownSizes {}

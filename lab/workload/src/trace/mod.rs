@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use headlong_player::{Call, ObjectId, Plan};
 use headlong_units::{ByteRange, Duration};
 
-pub use arrivals::{UnknownSizes, with_arrivals, with_classes};
+pub use arrivals::{UnknownSizes, with_arrivals};
 pub use error::{CannotSay, TraceError, TraceErrors};
 pub use write::Dialect;
 
