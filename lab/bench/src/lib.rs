@@ -16,7 +16,7 @@ mod disk_trace;
 mod experiment;
 mod facts;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 pub mod grid;
 mod load_result;
 mod parallel;

@@ -29,8 +29,6 @@ mod loop_device;
 mod model_target;
 pub mod mount;
 mod parts;
-#[cfg(test)]
-mod plain_drive;
 mod priority;
 mod queue;
 mod rehearsal;

@@ -178,5 +178,5 @@ fn all_mistakes_are_told_at_once_with_line_and_remedy() {
         let error = read(text).expect_err(name);
         shown += &format!("== {name}\n{text}--\n{error}\n\n");
     }
-    crate::golden::compare("mistakes.txt", &shown);
+    crate::golden_tests::compare("mistakes.txt", &shown);
 }

@@ -124,7 +124,7 @@ mod tests {
             }
             shown.push('\n');
         }
-        crate::golden::compare("servers.txt", &shown);
+        crate::golden_tests::compare("servers.txt", &shown);
     }
 
     #[test]
