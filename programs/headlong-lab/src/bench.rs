@@ -86,17 +86,24 @@ pub(crate) struct Output {
     json: bool,
 }
 
+/// Part of an experiment.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Names {
+    /// Only this server; one run or search takes it, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+    /// Only this workload; one run or search takes it, if the experiment has several
+    #[arg(long, value_name = "NAME")]
+    workload: Option<String>,
+}
+
 /// What `bench run` takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
     common: Common,
-    /// Which server, if the experiment has several
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Which workload, if the experiment has several
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    #[command(flatten)]
+    names: Names,
     /// What viewers ask for together, such as 25MiB/s [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
@@ -110,12 +117,8 @@ pub(crate) struct Run {
 pub(crate) struct Search {
     #[command(flatten)]
     common: Common,
-    /// Which server, if the experiment has several
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Which workload, if the experiment has several
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    #[command(flatten)]
+    names: Names,
     /// The first guess [default: the experiment's]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate_start: Option<f64>,
@@ -145,12 +148,8 @@ pub(crate) struct Compare {
 pub(crate) struct Agree {
     #[command(flatten)]
     common: Common,
-    /// Only this server
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Only this workload
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    #[command(flatten)]
+    names: Names,
     /// One run of each at this rate, in both worlds, instead of looking for limits
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
@@ -209,11 +208,7 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
 
 fn run(arguments: &Run) -> anyhow::Result<Ending> {
     let (experiment, options) = arguments.common.load()?;
-    let cell = cell(
-        &experiment,
-        arguments.server.as_deref(),
-        arguments.workload.as_deref(),
-    )?;
+    let cell = arguments.names.one(&experiment)?;
     if arguments.common.output.plan {
         return show_plan(&experiment, &[cell], false, &options);
     }
@@ -228,11 +223,7 @@ fn search(arguments: &Search) -> anyhow::Result<Ending> {
     rules.failures_max = arguments.failures.unwrap_or(rules.failures_max);
     rules.resolution = arguments.resolution.unwrap_or(rules.resolution);
     rules.confirm = arguments.confirm.unwrap_or(rules.confirm);
-    let cell = cell(
-        &experiment,
-        arguments.server.as_deref(),
-        arguments.workload.as_deref(),
-    )?;
+    let cell = arguments.names.one(&experiment)?;
     if arguments.common.output.plan {
         return show_plan(&experiment, &[cell], true, &options);
     }
@@ -251,8 +242,7 @@ fn compare(arguments: &Compare) -> anyhow::Result<Ending> {
 
 fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
     let (experiment, options) = arguments.common.load()?;
-    let names = (arguments.server.as_deref(), arguments.workload.as_deref());
-    let cells = chosen(&experiment, names)?;
+    let cells = arguments.names.all(&experiment)?;
     if arguments.common.output.plan {
         let searches = arguments.rate.is_none();
         return show_plan(&experiment, &cells, searches, &options);
@@ -280,13 +270,28 @@ fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
     )?)
 }
 
-pub(crate) fn cell(
-    experiment: &Experiment,
-    server: Option<&str>,
-    workload: Option<&str>,
-) -> anyhow::Result<Cell> {
-    let cell = experiment.cell(server, workload);
-    cell.map_err(|mistake| Mistakes(vec![mistake]).into())
+impl Names {
+    /// The one pair of these names.
+    pub(crate) fn one(&self, experiment: &Experiment) -> anyhow::Result<Cell> {
+        let cell = experiment.cell(self.server.as_deref(), self.workload.as_deref());
+        cell.map_err(|mistake| Mistakes(vec![mistake]).into())
+    }
+
+    /// The pairs of these names, all if there is none.
+    pub(crate) fn all(&self, experiment: &Experiment) -> anyhow::Result<Vec<Cell>> {
+        let is_wanted =
+            |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|w| w == name);
+        let mut cells = experiment.cells();
+        cells.retain(|cell| {
+            is_wanted(&cell.server_name, &self.server)
+                && is_wanted(&cell.workload_name, &self.workload)
+        });
+        if cells.is_empty() {
+            // One of the names is not there: say which, with those that are.
+            cells.push(self.one(experiment)?);
+        }
+        Ok(cells)
+    }
 }
 
 /// Prints what would be done.
@@ -311,23 +316,6 @@ pub(crate) fn show_plan(
 pub(crate) fn threads(said: Option<NonZeroUsize>) -> NonZeroUsize {
     let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     said.unwrap_or_else(all)
-}
-
-/// The pairs of these names, all if there is none.
-pub(crate) fn chosen(
-    experiment: &Experiment,
-    (server, workload): (Option<&str>, Option<&str>),
-) -> anyhow::Result<Vec<Cell>> {
-    let is_chosen = |name: &str, wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == name);
-    let mut cells = experiment.cells();
-    cells.retain(|cell| {
-        is_chosen(&cell.server_name, server) && is_chosen(&cell.workload_name, workload)
-    });
-    if cells.is_empty() {
-        // One of the names is not there: say which, with those that are.
-        cells.push(cell(experiment, server, workload)?);
-    }
-    Ok(cells)
 }
 
 /// Reads and checks an experiment's file.

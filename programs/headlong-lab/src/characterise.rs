@@ -11,6 +11,7 @@ use headlong_trace::{
 use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bench::command_line;
 use crate::request_logs::{Bar, Joining, Logs, mistake, taking_in};
 
 /// Tell what viewers did: tables and figures of a log
@@ -83,7 +84,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         threads: intake.threads,
         tables: arguments.tables.clone(),
         title: arguments.title.clone(),
-        command: command(),
+        command: command_line(std::env::args().skip(1)),
     };
     let bar = counting(taken.requests);
     let mut result = characterise_log(&taken, &settings, |done| bar.set_position(done))?;
@@ -108,20 +109,6 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         eprintln!("headlong: the specification is {}", path.display());
     }
     print(&result, arguments.json)
-}
-
-/// The command as it was given, so that a report can be made again.
-fn command() -> String {
-    let words = std::env::args()
-        .enumerate()
-        .map(|(place, word)| match place {
-            0 => "headlong".to_string(),
-            _ if word.contains([' ', '"', '$', '\'']) => {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-            _ => word,
-        });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {

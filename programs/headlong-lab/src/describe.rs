@@ -1,5 +1,6 @@
 //! `headlong workload describe`: thesis Tables 3.2 and 3.3 for any workload, ours beside the paper's.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use headlong_workload::specification::{
 use headlong_workload::summary::{
     CatalogueSummary, TraceSummary, figures, published, published_sessions,
 };
-use headlong_workload::{Curve, Trace, generate, preset};
+use headlong_workload::{Curve, generate, preset};
 use serde_json::json;
 
 use crate::mistake::Mistakes;
@@ -18,6 +19,7 @@ use crate::output::print;
 use crate::phased;
 use crate::plot::plot;
 use crate::spec_args::Changes;
+use crate::trace_file::read_trace;
 
 /// What `workload describe` takes.
 #[derive(Debug, clap::Args)]
@@ -96,7 +98,7 @@ impl Subject {
         let is_trace =
             preset::text(name).is_none() && !name.ends_with(".toml") && Path::new(name).exists();
         if is_trace {
-            let trace = read_trace(Path::new(name))?;
+            let trace = read_trace(Path::new(name)).map_err(Mistakes)?;
             return Ok(Self {
                 name: trace.about.name.clone(),
                 specification: None,
@@ -136,31 +138,15 @@ impl Subject {
     }
 
     fn json(&self) -> String {
-        let ours: serde_json::Map<_, _> = self
-            .figures()
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), json!(value)))
-            .collect();
+        let ours: BTreeMap<&str, f64> = self.figures().into_iter().collect();
         let papers = published(&self.name).iter().map(|figure| {
             let value = json!({ "value": figure.value, "source": figure.source });
             (figure.figure.to_string(), value)
         });
-        let papers: serde_json::Map<_, _> = papers.collect();
-        let parameters = self
-            .specification
-            .as_ref()
-            .map(parameters)
-            .unwrap_or_default();
-        let parameters: serde_json::Map<_, _> = parameters
-            .into_iter()
-            .map(|(name, value)| (name, json!(value)))
-            .collect();
-        let classes: serde_json::Map<_, _> = self
-            .trace
-            .classes
-            .iter()
-            .map(|(name, count)| (name.clone(), json!(count)))
-            .collect();
+        let papers: BTreeMap<_, _> = papers.collect();
+        let parameters = self.specification.as_ref().map(parameters);
+        let parameters: BTreeMap<_, _> = parameters.into_iter().flatten().collect();
+        let classes: BTreeMap<_, _> = self.trace.classes.iter().map(|(n, c)| (n, c)).collect();
         let value = json!({
             "version": 1,
             "name": self.name,
@@ -269,23 +255,6 @@ impl Subject {
             &requests.collect::<Vec<_>>(),
         );
     }
-}
-
-/// Reads a trace; mistakes in it are the operator's.
-pub(crate) fn read_trace(path: &Path) -> anyhow::Result<Trace> {
-    let name = path.display();
-    let text = std::fs::read(path)
-        .map_err(|error| Mistakes(vec![format!("{name}: cannot be read: {error}")]))?;
-    Trace::read(&text).map_err(|errors| {
-        let mut lines: Vec<String> = errors
-            .iter()
-            .map(|error| format!("{name}:{error}"))
-            .collect();
-        if errors.untold() > 0 {
-            lines.push(format!("{name}: and {} mistakes more", errors.untold()));
-        }
-        Mistakes(lines).into()
-    })
 }
 
 fn number(value: f64) -> String {

@@ -9,7 +9,7 @@ mod probe;
 use clap::Subcommand;
 use headlong_survey::{LayingOut, Probing};
 
-use answer::{mistake, print, told};
+use answer::{mistake, told};
 
 /// What to do with a disk.
 #[derive(Debug, Subcommand)]

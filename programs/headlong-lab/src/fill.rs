@@ -2,19 +2,17 @@
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use headlong_fill::{Extent, Progress};
 use headlong_workload::Catalogue;
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::mistake::Mistakes;
 use crate::output::print;
 use crate::phased;
 use crate::spec_args::Changes;
+use crate::stop::stop_on_signals;
 
 /// Files of a sample.
 const SAMPLE_FILES: u64 = 200;
@@ -47,12 +45,7 @@ pub(crate) struct Fill {
 /// Does it.
 pub(crate) fn fill(arguments: &Fill) -> anyhow::Result<()> {
     let (name, catalogue) = arguments.catalogue()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The first asks to stop, a second one does not ask.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = stop_on_signals()?;
     let mut teller = Teller::new(if arguments.verify.is_some() {
         "read"
     } else {

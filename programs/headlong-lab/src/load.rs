@@ -1,10 +1,8 @@
 //! `headlong load`: a trace, played against a server; and the results of several put together.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read as _, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use headlong_load::{
     Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold, TimeScale,
@@ -17,6 +15,9 @@ use headlong_workload::specification::Rate;
 use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::Mistakes;
+use crate::output::print;
+use crate::stop::stop_on_signals;
+use crate::trace_file::read_trace;
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
 
 /// Play a trace of viewers against any HTTP server
@@ -156,8 +157,8 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     if let Err(error @ TargetError::Url { .. }) = &target {
         mistakes.push(error.to_string());
     }
-    let trace = read_trace(file, &mut mistakes);
-    let trace = trace.and_then(|trace| {
+    let trace = read_trace(file).map_err(|wrong| mistakes.extend(wrong));
+    let trace = trace.ok().and_then(|trace| {
         let applied = overrides.apply(trace, &mut settings);
         applied.map_err(|mistake| mistakes.push(mistake)).ok()
     });
@@ -210,32 +211,6 @@ fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
     check_thresholds(&thresholds, &classes)?;
     merge.output.create()?.write(&sum)?;
     judge(&sum, &thresholds)
-}
-
-fn read_trace(file: &Path, mistakes: &mut Vec<String>) -> Option<Trace> {
-    let mut text = Vec::new();
-    let name = match file.to_str() {
-        Some("-") => "standard input".into(),
-        _ => file.display().to_string(),
-    };
-    let read = match file.to_str() {
-        Some("-") => std::io::stdin().read_to_end(&mut text),
-        _ => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
-    };
-    if let Err(error) = read {
-        mistakes.push(format!("{name}: cannot be read: {error}"));
-        return None;
-    }
-    match Trace::read(&text) {
-        Ok(trace) => Some(trace),
-        Err(errors) => {
-            mistakes.extend(errors.iter().map(|error| format!("{name}:{error}")));
-            if errors.untold() > 0 {
-                mistakes.push(format!("{name}: and {} more mistakes", errors.untold()));
-            }
-            None
-        }
-    }
 }
 
 /// What a flag says, or nothing and a mistake.
@@ -392,11 +367,7 @@ impl Files {
             true => report.to_json() + "\n",
             false => report.to_string(),
         };
-        match std::io::stdout().write_all(page.as_bytes()) {
-            // Whoever reads had enough: not a failure of ours.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-            other => Ok(other?),
-        }
+        print(&page)
     }
 }
 
@@ -411,33 +382,22 @@ fn check_thresholds(thresholds: &[Threshold], classes: &[String]) -> anyhow::Res
 
 fn judge(recording: &Recording, thresholds: &[Threshold]) -> anyhow::Result<()> {
     let report = recording.report();
-    if !report.valid {
-        let reasons = report.invalid_because.iter();
-        let reasons = reasons.map(|reason| format!("the result is invalid: {reason}"));
-        return Err(Verdict {
-            code: EXIT_INVALID,
-            reasons: reasons.collect(),
-        }
-        .into());
-    }
+    let invalid = report.invalid_because.iter();
     let missed = thresholds.iter().filter_map(|t| t.missed(&report));
-    let reasons: Vec<String> = missed.map(|missed| missed.to_string()).collect();
-    match reasons.is_empty() {
+    let (code, reasons): (u8, Vec<String>) = match report.valid {
+        false => (
+            EXIT_INVALID,
+            invalid
+                .map(|reason| format!("the result is invalid: {reason}"))
+                .collect(),
+        ),
+        true => (
+            EXIT_MISSED,
+            missed.map(|missed| missed.to_string()).collect(),
+        ),
+    };
+    match report.valid && reasons.is_empty() {
         true => Ok(()),
-        false => Err(Verdict {
-            code: EXIT_MISSED,
-            reasons,
-        }
-        .into()),
+        false => Err(Verdict { code, reasons }.into()),
     }
-}
-
-/// A flag that the first signal to stop sets; the second one ends the program.
-fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_default(signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
 }

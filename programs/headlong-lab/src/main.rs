@@ -26,8 +26,10 @@ mod simulate_chains;
 mod simulate_plan;
 mod simulated;
 mod spec_args;
+mod stop;
 mod sweep;
 mod trace;
+mod trace_file;
 mod vanilla;
 mod verdict;
 mod workload;
@@ -68,26 +70,24 @@ fn main() -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
+    let (code, lines) = told(&error);
     let mut stderr = std::io::stderr().lock();
-    // As above: an error that cannot be printed changes the exit code all the same.
+    for line in lines {
+        // As above: an error that cannot be printed changes the exit code all the same.
+        let _ = writeln!(stderr, "headlong: {line}");
+    }
+    ExitCode::from(code)
+}
+
+/// The exit code of an error, and its lines.
+fn told(error: &anyhow::Error) -> (u8, Vec<String>) {
     if let Some(headlong_vdisk::Error::Invalid(mistakes)) = error.downcast_ref() {
-        for mistake in mistakes {
-            let _ = writeln!(stderr, "headlong: {mistake}");
-        }
-        return ExitCode::from(EXIT_USAGE);
+        (EXIT_USAGE, mistakes.clone())
+    } else if let Some(Mistakes(mistakes)) = error.downcast_ref() {
+        (EXIT_USAGE, mistakes.clone())
+    } else if let Some(Verdict { code, reasons }) = error.downcast_ref() {
+        (*code, reasons.clone())
+    } else {
+        (EXIT_FAILURE, vec![error.to_string()])
     }
-    if let Some(Mistakes(mistakes)) = error.downcast_ref() {
-        for mistake in mistakes {
-            let _ = writeln!(stderr, "headlong: {mistake}");
-        }
-        return ExitCode::from(EXIT_USAGE);
-    }
-    if let Some(verdict) = error.downcast_ref::<Verdict>() {
-        for reason in &verdict.reasons {
-            let _ = writeln!(stderr, "headlong: {reason}");
-        }
-        return ExitCode::from(verdict.code);
-    }
-    let _ = writeln!(stderr, "headlong: {error}");
-    ExitCode::from(EXIT_FAILURE)
 }

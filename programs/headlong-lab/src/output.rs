@@ -9,3 +9,8 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         other => Ok(other?),
     }
 }
+
+/// Prints a line.
+pub(crate) fn print_line(line: &str) -> anyhow::Result<()> {
+    print(&format!("{line}\n"))
+}

@@ -183,7 +183,7 @@ fn write_log(
 }
 
 /// Opens `path` (`-` is standard output) and has it written; a reader that had enough is no failure.
-fn written(
+pub(crate) fn written(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> anyhow::Result<()> {

@@ -1,6 +1,5 @@
 //! `headlong reproduce`: the papers' experiments again.
 
-use std::io::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -15,6 +14,7 @@ use headlong_reproduce::{
 use headlong_units::Duration;
 
 use crate::bench::{Output, judge, show_plan, threads};
+use crate::output::print_line;
 
 /// Make published experiments again, with our figures beside the published ones.
 #[derive(Debug, clap::Subcommand)]
@@ -140,8 +140,7 @@ impl NetflixAgain {
             true => serde_json::to_string_pretty(&made)?,
             false => made.text(),
         };
-        writeln!(std::io::stdout(), "{}", told.trim_end())?;
-        Ok(())
+        print_line(told.trim_end())
     }
 }
 

@@ -9,11 +9,12 @@ use headlong_sim::{Record, Viewed};
 use headlong_units::MIB;
 
 use crate::bench::{command_line, mib_rate as rate};
+use crate::output::print_line;
 use crate::simulate_chains::{self, SimulatingChains};
 use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
-use crate::world_args::{WorldArgs, print};
+use crate::world_args::WorldArgs;
 
 /// Runs the server's own engine, or its rules alone, in virtual time or on what was logged
 ///
@@ -45,40 +46,10 @@ enum What {
     /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.
     /// Of players that adapt, below it, what they saw: a line for each network.
     #[command(after_help = RUN_EXAMPLES)]
-    Run {
-        #[command(flatten)]
-        world: WorldArgs,
-        /// Rate that viewers ask for in all, such as 70MiB/s; may be given several times
-        #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
-        rate: Vec<f64>,
-        /// How many seeds, from --seed on
-        #[arg(long, value_name = "N", default_value_t = 1)]
-        seeds: u64,
-        /// Write a page with charts of how each run went
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
-    },
+    Run(Running),
     /// Find the highest rate at which no call fails in steady state
     #[command(after_help = SEARCH_EXAMPLES)]
-    Search {
-        #[command(flatten)]
-        world: WorldArgs,
-        /// Rate to begin with
-        #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
-        rate: f64,
-        /// How many seeds must pass, from --seed on
-        #[arg(long, value_name = "N", default_value_t = 3)]
-        seeds: u32,
-        /// How exactly to find the rate
-        #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
-        resolution: f64,
-        /// Simulations run at once
-        #[arg(long, value_name = "N", default_value = "2")]
-        threads: NonZeroUsize,
-        /// Print only the result, one line
-        #[arg(long)]
-        brief: bool,
-    },
+    Search(Searching),
     /// Go through every combination of some values, at given rates or at the highest without failure
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(Sweeping),
@@ -87,6 +58,42 @@ enum What {
     Bound(Bounding),
     Chains(SimulatingChains),
     Plan(Planning),
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Running {
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Rate that viewers ask for in all, such as 70MiB/s; may be given several times
+    #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
+    rate: Vec<f64>,
+    /// How many seeds, from --seed on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u64,
+    /// Write a page with charts of how each run went
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Searching {
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Rate to begin with
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
+    rate: f64,
+    /// How many seeds must pass, from --seed on
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: u32,
+    /// How exactly to find the rate
+    #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
+    resolution: f64,
+    /// Simulations run at once
+    #[arg(long, value_name = "N", default_value = "2")]
+    threads: NonZeroUsize,
+    /// Print only the result, one line
+    #[arg(long)]
+    brief: bool,
 }
 
 const RUN_EXAMPLES: &str = "Examples:
@@ -113,29 +120,8 @@ impl Simulating {
 pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
     match &simulating.what {
         None => simulate_experiment(&simulating.experiment),
-        Some(What::Run {
-            world,
-            rate,
-            seeds,
-            html,
-        }) => run_each(world, rate, *seeds, html.as_deref()),
-        Some(What::Search {
-            world,
-            rate,
-            seeds,
-            resolution,
-            threads,
-            brief,
-        }) => {
-            let wanted = WantedRate {
-                start: rate * MIB as f64,
-                resolution: resolution * MIB as f64,
-                seed: world.seed,
-                seeds: *seeds,
-                threads: *threads,
-            };
-            find(world, &wanted, *brief)
-        }
+        Some(What::Run(running)) => run(running),
+        Some(What::Search(searching)) => search(searching),
         Some(What::Sweep(sweeping)) => crate::sweep::sweep(sweeping),
         Some(What::Bound(bounding)) => crate::sweep::bound(bounding),
         Some(What::Chains(simulating)) => simulate_chains::simulate(simulating),
@@ -143,19 +129,15 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
     }
 }
 
-fn run_each(
-    world: &WorldArgs,
-    rates: &[f64],
-    seeds: u64,
-    html: Option<&std::path::Path>,
-) -> anyhow::Result<()> {
+fn run(running: &Running) -> anyhow::Result<()> {
+    let world = &running.world;
     let cell = world.cell()?;
     let mut records = Vec::new();
     if !world.json {
-        print(Record::heading())?;
+        print_line(Record::heading())?;
     }
-    for rate in rates {
-        for seed in world.seed..world.seed + seeds.max(1) {
+    for rate in &running.rate {
+        for seed in world.seed..world.seed + running.seeds.max(1) {
             let record = cell.run(rate * MIB as f64, seed, false)?;
             if !world.json {
                 print_figures(&record, world)?;
@@ -163,12 +145,12 @@ fn run_each(
             records.push(record);
         }
     }
-    if let Some(file) = html {
+    if let Some(file) = &running.html {
         let command = command_line(std::env::args().skip(1));
         run_page(&records, &command).write(file)?;
     }
     if world.json {
-        print(&serde_json::to_string_pretty(&records)?)?;
+        print_line(&serde_json::to_string_pretty(&records)?)?;
     }
     Ok(())
 }
@@ -178,24 +160,32 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     let Some(figures) = record.figures() else {
         return Ok(());
     };
-    print(&figures.line())?;
+    print_line(&figures.line())?;
     if world.has_adaptive_players()? {
-        print(Viewed::heading())?;
+        print_line(Viewed::heading())?;
         for seen in &figures.viewing {
-            print(&seen.line())?;
+            print_line(&seen.line())?;
         }
     }
     Ok(())
 }
 
-fn find(world: &WorldArgs, wanted: &WantedRate, brief: bool) -> anyhow::Result<()> {
+fn search(searching: &Searching) -> anyhow::Result<()> {
+    let world = &searching.world;
+    let wanted = WantedRate {
+        start: searching.rate * MIB as f64,
+        resolution: searching.resolution * MIB as f64,
+        seed: world.seed,
+        seeds: searching.seeds,
+        threads: searching.threads,
+    };
     let cell = world.cell()?;
-    let shows_probes = !world.json && !brief;
+    let shows_probes = !world.json && !searching.brief;
     if shows_probes {
-        print(Record::heading())?;
+        print_line(Record::heading())?;
     }
     let mut again = None;
-    let mut searched = cell.search(wanted, |record| {
+    let mut searched = cell.search(&wanted, |record| {
         let Some(figures) = record.figures() else {
             return;
         };
@@ -204,11 +194,11 @@ fn find(world: &WorldArgs, wanted: &WantedRate, brief: bool) -> anyhow::Result<(
         }
         if shows_probes {
             // Whoever reads had enough; the end of the search says so.
-            let _ = print(&figures.line());
+            let _ = print_line(&figures.line());
         }
     })?;
     match world.json {
-        false => print(&search_line(&searched))?,
+        false => print_line(&search_line(&searched))?,
         true => {
             searched.passed = without_series(searched.passed);
             let mib_s = |rate: Option<f64>| rate.map(|rate| rate / MIB as f64);
@@ -218,7 +208,7 @@ fn find(world: &WorldArgs, wanted: &WantedRate, brief: bool) -> anyhow::Result<(
                 "records": searched.passed,
                 "worlds": searched.found.probes,
             });
-            print(&serde_json::to_string_pretty(&json)?)?;
+            print_line(&serde_json::to_string_pretty(&json)?)?;
         }
     }
     if let Some(again) = again {
@@ -241,7 +231,7 @@ mod tests {
             panic!("another command");
         };
         match simulating.what {
-            Some(What::Run { world, .. } | What::Search { world, .. }) => world,
+            Some(What::Run(running)) => running.world,
             _ => panic!("another command"),
         }
     }

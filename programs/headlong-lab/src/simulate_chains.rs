@@ -1,6 +1,5 @@
 //! `headlong simulate chains`: what a rule for prefetch sizes costs on chains that were logged.
 
-use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -13,6 +12,7 @@ use headlong_trace::Intake;
 use headlong_units::{ByteRate, Duration, nearest_three};
 
 use crate::mistake::Mistakes;
+use crate::output::print_line;
 use crate::request_logs::taken_in;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
@@ -217,7 +217,7 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
         true => serde_json::to_string_pretty(&report)?,
         false => text(&report),
     };
-    writeln!(io::stdout(), "{}", told.trim_end())?;
+    print_line(told.trim_end())?;
     if report.source.dropped.lines > 0 && !simulating.json {
         let (lines, samples) = (report.source.dropped.lines, &report.source.dropped.samples);
         eprintln!(

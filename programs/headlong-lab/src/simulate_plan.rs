@@ -1,6 +1,5 @@
 //! `headlong simulate plan`: how many drives and how much memory a demand takes.
 
-use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -10,6 +9,7 @@ use headlong_plan::{Demand, Offer, Prices, TryOut, plan, text};
 use headlong_units::{ByteRate, Bytes};
 
 use crate::mistake::Mistakes;
+use crate::output::print_line;
 use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
 
 /// Plan how many drives, how much memory and flash a peak demand takes, and what they cost
@@ -144,6 +144,5 @@ pub(crate) fn simulate(planning: &Planning) -> anyhow::Result<()> {
         true => serde_json::to_string_pretty(&plan)?,
         false => text(&plan),
     };
-    writeln!(std::io::stdout(), "{}", told.trim_end())?;
-    Ok(())
+    print_line(told.trim_end())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use headlong_bench::{Options, Virtual, default_store, simulate, simulate_run};
 use headlong_units::Duration;
 
-use crate::bench::{cell, chosen, command_line, judge, load, rate, threads};
+use crate::bench::{Names, command_line, judge, load, rate, threads};
 
 /// What `headlong simulate EXPERIMENT` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -18,12 +18,8 @@ pub(crate) struct Simulated {
     /// Take what its table [quick] says
     #[arg(long)]
     quick: bool,
-    /// Only this server
-    #[arg(long, value_name = "NAME")]
-    server: Option<String>,
-    /// Only this workload
-    #[arg(long, value_name = "NAME")]
-    workload: Option<String>,
+    #[command(flatten)]
+    names: Names,
     /// One run at this rate, such as 25MiB/s, instead of looking for the highest without failures
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
@@ -66,15 +62,14 @@ pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
         threads: threads(arguments.threads),
     };
     let options = arguments.options(&experiment.name);
-    let names = (arguments.server.as_deref(), arguments.workload.as_deref());
     if let Some(rate) = arguments.rate {
-        let cell = cell(&experiment, names.0, names.1)?;
+        let cell = arguments.names.one(&experiment)?;
         let seed = arguments.seed.unwrap_or(experiment.seed);
         let ending = simulate_run(&experiment, &cell, (rate, seed), &how, &options)?;
         return judge(ending);
     }
     experiment.seed = arguments.seed.unwrap_or(experiment.seed);
-    let cells = chosen(&experiment, names)?;
+    let cells = arguments.names.all(&experiment)?;
     judge(simulate(&experiment, &cells, &how, &options)?)
 }
 

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use headlong_bench::grid::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
 use headlong_bench::{VirtualCell, grid_table, sweep_page};
 use headlong_sim::{Bound, settings};
+use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::{command_line, mib_rate as rate};
+use crate::bench::{command_line, mib_rate as rate, threads};
 use crate::mistake::Mistakes;
-use crate::world_args::{WorldArgs, pair, print};
+use crate::output::print_line;
+use crate::world_args::{WorldArgs, pair};
 
 /// What `simulate sweep` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -92,25 +94,21 @@ fn axis(text: &str) -> Result<Axis, String> {
 /// The same world with another value of something.
 fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
     let of = |error: String| format!("--grid {name}={value}: {error}");
+    let bytes = || {
+        value
+            .parse::<Bytes>()
+            .map_err(|error| of(error.to_string()))
+    };
     match name {
         "workload" => value.clone_into(&mut world.workload),
         "drive" => {
             let drive = headlong_drive::preset(value);
             world.drive = drive.map_err(|error| of(error.to_string()))?;
         }
-        "memory" => {
-            let memory = value.parse::<headlong_units::Bytes>();
-            world.memory = memory.map_err(|error| of(error.to_string()))?;
-        }
-        "socket" => {
-            let socket = value.parse::<headlong_units::Bytes>();
-            world.socket = socket.map_err(|error| of(error.to_string()))?;
-        }
+        "memory" => world.memory = bytes()?,
+        "socket" => world.socket = bytes()?,
         "server" => value.clone_into(&mut world.vanilla.server),
-        "read-ahead" => {
-            let read_ahead = value.parse::<headlong_units::Bytes>();
-            world.vanilla.read_ahead = read_ahead.map_err(|error| of(error.to_string()))?;
-        }
+        "read-ahead" => world.vanilla.read_ahead = bytes()?,
         key if key.contains('.') => world.set.push((key.to_owned(), value.to_owned())),
         setting => {
             let setting = setting.replace('-', "_");
@@ -165,12 +163,11 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
         },
         false => Aim::Rates(arguments.rate.clone()),
     };
-    let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let sweep = Sweep {
         aim,
         seed: arguments.world.seed,
         seeds: arguments.seeds,
-        threads: arguments.threads.unwrap_or_else(all),
+        threads: threads(arguments.threads),
     };
     let mut journal = arguments
         .journal
@@ -196,9 +193,9 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
     match arguments.world.json {
         true => {
             let json = serde_json::json!({ "axes": arguments.grid, "rows": rows });
-            print(&serde_json::to_string_pretty(&json)?)?;
+            print_line(&serde_json::to_string_pretty(&json)?)?;
         }
-        false => print(grid_table(&arguments.grid, &rows).to_markdown().trim_end())?,
+        false => print_line(grid_table(&arguments.grid, &rows).to_markdown().trim_end())?,
     }
     Ok(())
 }
@@ -218,14 +215,14 @@ pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
         bounds = found;
         if !arguments.world.json {
             let words = "above it the drive's heads would need more time than there is";
-            print(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
+            print_line(&format!("possible up to {rate:.1} MiB/s; {words}"))?;
         }
     }
     if arguments.world.json {
-        return Ok(print(&serde_json::to_string_pretty(&bounds)?)?);
+        return print_line(&serde_json::to_string_pretty(&bounds)?);
     }
     for bound in &bounds {
-        print(&bound.line())?;
+        print_line(&bound.line())?;
     }
     Ok(())
 }

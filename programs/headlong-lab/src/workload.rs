@@ -1,15 +1,12 @@
 //! `headlong workload`: traces, what they are like, and the files they ask for.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use headlong_workload::{Dialect, Trace, generate};
 
 use crate::describe::{Describe, describe};
 use crate::fill::{Fill, fill};
 use crate::mistake::Mistakes;
-use crate::output::print;
 use crate::phased::{self, LogFiles};
 use crate::spec_args::Spec;
 
@@ -193,13 +190,5 @@ fn write_trace(arguments: &Generate) -> anyhow::Result<()> {
     let text = trace.to_text(dialect);
     let text =
         text.map_err(|error| Mistakes(vec![format!("--dialect {}: {error}", arguments.dialect)]))?;
-    let output = &arguments.output;
-    if output == Path::new("-") {
-        return print(&text);
-    }
-    let failed = |error| anyhow::anyhow!("{}: cannot be written: {error}", output.display());
-    let mut file = BufWriter::new(File::create(output).map_err(failed)?);
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.flush())
-        .map_err(failed)
+    phased::written(&arguments.output, |out| out.write_all(text.as_bytes()))
 }

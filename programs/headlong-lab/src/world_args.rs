@@ -1,7 +1,5 @@
 //! The options that describe a world of `headlong simulate run`, `search`, `sweep` and `bound`.
 
-use std::io::Write as _;
-
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
 use headlong_sim::{Experiment, Placement, Setup, Window, settings};
@@ -196,10 +194,6 @@ fn replay(words: impl Iterator<Item = String>) -> String {
         skips = is_of_search && !word.contains('=');
     }
     kept.join(" ")
-}
-
-pub(crate) fn print(text: &str) -> std::io::Result<()> {
-    writeln!(std::io::stdout(), "{text}")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use headlong_units::{Bytes, ParseError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -11,76 +12,90 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::parts::Parts;
 
-/// A command, as its JSON says it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A command, as its JSON and the command line say it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// From now on requests take as long as the model says, or no time.
+    /// Requests take as long as the model says (on), or no time (off, for filling)
     Timing {
-        /// Whether they do.
+        /// on or off
+        #[arg(value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::Set)]
         on: bool,
     },
-    /// Answers with the sums since they were last reset.
+    /// Requests, bytes, seeks, busy time and more, in model time; and how late answers were
     Counters {},
-    /// Begins all sums anew.
+    /// Begin all sums anew
     CountersReset {},
-    /// Counts anew how late answers are; the other counters go on.
+    /// Count anew how late answers are; the other counters go on
+    #[command(skip)]
     LatenessReset {},
-    /// Writes a line for every request into a file.
+    /// Write a line for every request into a file
     TraceStart {
-        /// The file, replaced if it is there; relative to where the disk was started.
+        /// Replaced if it is there
+        // Relative to where the disk was started.
+        #[arg(value_name = "FILE")]
         path: PathBuf,
     },
-    /// Ends the trace and answers with the number of requests in it.
+    /// End the trace
+    // Answers with the number of requests in it.
     TraceStop {},
-    /// Something goes wrong from now on.
+    /// Let something go wrong from now on
+    #[command(subcommand)]
     Fault(FaultCommand),
-    /// Ends a hang; other faults stay.
+    /// End a hang; other faults stay
     Release {},
-    /// Ends all faults.
+    /// End all faults
     FaultsClear {},
-    /// Writes everything out and makes the store one that can be opened again.
+    /// Write everything out, so that the store can be opened again whatever happens
     Sync {},
-    /// Mounts the file system anew, so that nothing of it is cached.
+    /// Mount the file system anew, so that nothing of it is cached
     Remount {},
-    /// Remembers a text with the content.
+    /// Remember a text with the content
     Label {
-        /// The text.
+        /// Any text
         text: String,
     },
-    /// Answers with device, mount, size, label and what is kept of the content.
+    /// Device, mount, size, label and what is kept of the content
     Info {},
-    /// Ends the disk after the answer.
+    /// End the disk
     Stop {},
 }
 
-/// A fault, as its JSON says it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A fault, as its JSON and the command line say it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, clap::Subcommand)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FaultCommand {
-    /// Reads that touch these bytes fail with EIO.
+    /// Reads that touch these bytes fail with EIO
     Error {
-        /// First byte.
+        /// First byte, such as 1GiB
+        #[arg(value_name = "FROM", value_parser = bytes)]
         from_byte: u64,
-        /// First byte behind them.
+        /// First byte behind them
+        #[arg(value_name = "TO", value_parser = bytes)]
         to_byte: u64,
-        /// Whether only the first such read fails.
+        /// Only the first such read fails
+        #[arg(long)]
         #[serde(default)]
         once: bool,
     },
-    /// Nothing is answered.
+    /// Nothing is answered until `release`
     Hang {
-        /// For so long, in wall time; until `release` or `faults_clear` if it is left out.
+        /// Or for so many seconds of the wall's
+        #[arg(long)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
     },
-    /// Everything takes longer.
+    /// Every request takes this many times as long
     Slow {
-        /// So many times as long.
+        /// 1 is as modelled
         factor: f64,
     },
-    /// Every request fails with EIO.
+    /// Every request fails with EIO, as when the cable is pulled
     Vanish {},
+}
+
+fn bytes(text: &str) -> Result<u64, ParseError> {
+    text.parse().map(|Bytes(bytes)| bytes)
 }
 
 impl FaultCommand {

@@ -1,4 +1,4 @@
-//! What every verb of `disk` ends in: a printed result, or an error.
+//! The errors that verbs of `disk` end in.
 
 use headlong_survey::SurveyError;
 
@@ -15,9 +15,4 @@ pub(super) fn told(error: SurveyError) -> anyhow::Error {
         Ok(mistakes) => Mistakes(mistakes).into(),
         Err(error) => error.into(),
     }
-}
-
-/// Prints a result.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    Ok(headlong_survey::print(text)?)
 }

@@ -4,7 +4,8 @@ use std::io::stdin;
 
 use headlong_drive::{DriveSpec, Measurements};
 
-use super::{mistake, print};
+use super::mistake;
+use crate::output::print;
 
 /// What to fit.
 #[derive(Debug, clap::Args)]
