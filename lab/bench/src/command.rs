@@ -9,13 +9,10 @@ use serde_json::json;
 use crate::compare::{Compared, compare};
 use crate::experiment::{Cell, Experiment};
 use crate::record::{OutcomeName, Records, RunRecord};
-use crate::report::{
-    MarkdownError, comparison_page, limits_table, ratios_table, run_page, runs_table,
-    write_markdown,
-};
+use crate::report::{MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown};
 use crate::rig::{RigError, missing};
 use crate::run::Bench;
-use crate::search_driver::{Limit, SearchDriver};
+use crate::search_driver::{Limit, Runner, SearchDriver};
 
 /// How the bench is to be used, apart from the experiment.
 #[derive(Debug, Clone)]
@@ -84,16 +81,24 @@ impl Options {
         if !missing.is_empty() {
             return Err(BenchError::Missing(missing));
         }
-        let failed = |error| BenchError::Result(self.results.display().to_string(), error);
-        let records = Records::open(&self.results).map_err(failed)?;
         let bench = Bench::new(experiment, &self.headlong, &self.store)?;
-        Ok(SearchDriver::new(
-            experiment,
-            bench,
-            Some(records),
-            self.resumes,
-            searches,
-        ))
+        self.driver_of(experiment, bench, searches)
+    }
+
+    /// What runs searches with this runner.
+    ///
+    /// # Errors
+    /// If the results' folder cannot be made.
+    pub(crate) fn driver_of<'e, R: Runner>(
+        &self,
+        experiment: &'e Experiment,
+        runner: R,
+        searches: usize,
+    ) -> Result<SearchDriver<'e, R>, BenchError> {
+        let failed = |error| BenchError::Result(self.results.display().to_string(), error);
+        let records = Some(Records::open(&self.results).map_err(failed)?);
+        let driver = SearchDriver::new(experiment, runner, records, self.resumes, searches);
+        Ok(driver)
     }
 
     /// Where the page goes.
@@ -115,14 +120,14 @@ pub fn run(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
-    let record = driver.run(cell, rate, seed, false)?;
-    run_page(slice::from_ref(&record), &options.command_line).write(&options.report())?;
-    let table = || runs_table([&record]).to_markdown();
-    print(
-        options,
-        &serde_json::to_value(&record).unwrap_or_default(),
-        table,
-    );
+    tell_run(&driver.run(cell, rate, seed, false)?, options)
+}
+
+/// Writes the page of one run and prints its figures.
+pub(crate) fn tell_run(record: &RunRecord, options: &Options) -> Result<Ending, BenchError> {
+    run_page(slice::from_ref(record), &options.command_line).write(&options.report())?;
+    let value = serde_json::to_value(record).unwrap_or_default();
+    print(options, &value, || runs_table([record]).to_markdown());
     Ok(match record.verdict.outcome {
         OutcomeName::Refused => Ending::Refused,
         _ => Ending::Done,
@@ -142,14 +147,11 @@ pub fn search(
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     let limit = driver.search(cell, start, 0)?;
     let has_result = limit.found.rate.is_some() || limit.found.failed.is_some();
-    let compared = Compared {
-        limits: vec![limit],
-    };
-    finish(experiment, &compared, options)?;
-    Ok(if has_result {
-        Ending::Done
-    } else {
-        Ending::Refused
+    let limits = vec![limit];
+    finish(experiment, &Compared { limits }, options)?;
+    Ok(match has_result {
+        true => Ending::Done,
+        false => Ending::Refused,
     })
 }
 
@@ -162,39 +164,29 @@ pub fn compare_all(experiment: &Experiment, options: &Options) -> Result<Ending,
     let searches = cells.len() * experiment.repeats as usize;
     let mut driver = options.driver(experiment, &cells, searches)?;
     let compared = compare(experiment, &mut driver)?;
-    finish(experiment, &compared, options)?;
-    let ratios = compared.ratios(experiment);
-    Ok(match ratios.iter().all(|ratio| ratio.holds()) {
-        true => Ending::Done,
-        false => Ending::Missed,
-    })
+    finish(experiment, &compared, options)
 }
 
-/// Writes what was found everywhere it belongs.
+/// Writes what was found everywhere it belongs, and says whether all ratios hold.
 pub(crate) fn finish(
     experiment: &Experiment,
     compared: &Compared,
     options: &Options,
-) -> Result<(), BenchError> {
+) -> Result<Ending, BenchError> {
     let page = comparison_page(experiment, compared, &options.command_line);
     page.write(&options.report())?;
     if let Some(file) = &options.markdown {
         write_markdown(file, experiment, compared, &options.command_line)?;
     }
-    let tables = || {
-        let ratios = compared.ratios(experiment);
-        let mut text = String::new();
-        if !ratios.is_empty() {
-            text += &format!("{}\n", ratios_table(&ratios).to_markdown());
-        }
-        for workload in compared.workloads(experiment) {
-            let table = limits_table(compared, workload).caption(format!("Workload {workload}:"));
-            text += &format!("{}\n", table.to_markdown());
-        }
-        text + &format!("The page: {}\n", options.report().display())
-    };
-    print(options, &summary(experiment, compared), tables);
-    Ok(())
+    print(options, &summary(experiment, compared), || {
+        let page = options.report();
+        tables(experiment, compared) + &format!("The page: {}\n", page.display())
+    });
+    let ratios = compared.ratios(experiment);
+    Ok(match ratios.iter().all(|ratio| ratio.holds()) {
+        true => Ending::Done,
+        false => Ending::Missed,
+    })
 }
 
 /// What was found, as JSON.

@@ -6,18 +6,14 @@
 //! Invariant: what comes out, records and tables, does not depend on how many threads there are.
 
 use std::num::NonZeroUsize;
-use std::slice;
 
 use headlong_units::Duration;
 
-use crate::command::{BenchError, Ending, Options, finish, print};
+use crate::command::{BenchError, Ending, Options, finish, tell_run};
 use crate::compare::Compared;
 use crate::experiment::{Cell, Experiment};
 use crate::parallel::in_parallel;
-use crate::record::{OutcomeName, Records};
-use crate::report::{run_page, runs_table};
-use crate::rig::RigError;
-use crate::search_driver::{Limit, SearchDriver};
+use crate::search_driver::Limit;
 use crate::virtual_run::VirtualBench;
 
 /// How virtual runs are made.
@@ -32,8 +28,28 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    fn bench(&self, experiment: &Experiment) -> VirtualBench {
+    pub(crate) fn bench(&self, experiment: &Experiment) -> VirtualBench {
         VirtualBench::new(experiment, self.turnaround, &self.replay)
+    }
+
+    /// Those that can be imitated; the others are told of.
+    pub(crate) fn imitable<'c>(
+        &self,
+        experiment: &Experiment,
+        cells: &'c [Cell],
+    ) -> Result<Vec<&'c Cell>, BenchError> {
+        let lacks = self.bench(experiment).lacks(cells);
+        for lack in &lacks {
+            eprintln!("left out: {lack}");
+        }
+        let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
+        let left: Vec<&Cell> = cells.iter().filter(lacking).collect();
+        match left.is_empty() {
+            true => Err(BenchError::Missing(
+                lacks.iter().map(ToString::to_string).collect(),
+            )),
+            false => Ok(left),
+        }
     }
 }
 
@@ -48,18 +64,8 @@ pub fn simulate_run(
     how: &Virtual,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let records = records(options)?;
-    let bench = how.bench(experiment);
-    let mut driver = SearchDriver::new(experiment, bench, Some(records), options.resumes, 1);
-    let record = driver.run(cell, rate, seed, false)?;
-    run_page(slice::from_ref(&record), &options.command_line).write(&options.report())?;
-    let table = || runs_table([&record]).to_markdown();
-    let value = serde_json::to_value(&record).unwrap_or_default();
-    print(options, &value, table);
-    Ok(match record.verdict.outcome {
-        OutcomeName::Refused => Ending::Refused,
-        _ => Ending::Done,
-    })
+    let mut driver = options.driver_of(experiment, how.bench(experiment), 1)?;
+    tell_run(&driver.run(cell, rate, seed, false)?, options)
 }
 
 /// The limits of these servers, and their ratios.
@@ -73,12 +79,7 @@ pub fn simulate(
     options: &Options,
 ) -> Result<Ending, BenchError> {
     let compared = limits(experiment, cells, how, options)?;
-    finish(experiment, &compared, options)?;
-    let ratios = compared.ratios(experiment);
-    Ok(match ratios.iter().all(|ratio| ratio.holds()) {
-        true => Ending::Done,
-        false => Ending::Missed,
-    })
+    finish(experiment, &compared, options)
 }
 
 /// The limits of those that have a virtual form; the others are told of.
@@ -91,18 +92,8 @@ pub fn limits(
     how: &Virtual,
     options: &Options,
 ) -> Result<Compared, BenchError> {
-    let records = records(options)?;
-    let lacks = how.bench(experiment).lacks(cells);
-    for lack in &lacks {
-        eprintln!("left out: {lack}");
-    }
-    let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
-    let cells: Vec<&Cell> = cells.iter().filter(lacking).collect();
-    if cells.is_empty() {
-        let reasons = lacks.iter().map(ToString::to_string).collect();
-        return Err(BenchError::Missing(reasons));
-    }
-    let search = |cell: &&Cell| limits_of(experiment, cell, how, (&records, options));
+    let cells = how.imitable(experiment, cells)?;
+    let search = |cell: &&Cell| limits_of(experiment, cell, how, options);
     let mut limits = Vec::new();
     for of_cell in in_parallel(&cells, how.threads, search, |_, _| {}) {
         limits.extend(of_cell?);
@@ -117,11 +108,9 @@ fn limits_of(
     experiment: &Experiment,
     cell: &Cell,
     how: &Virtual,
-    (records, options): (&Records, &Options),
-) -> Result<Vec<Limit>, RigError> {
-    let bench = how.bench(experiment);
-    let records = Some(records.clone());
-    let driver = SearchDriver::new(experiment, bench, records, options.resumes, 1);
+    options: &Options,
+) -> Result<Vec<Limit>, BenchError> {
+    let driver = options.driver_of(experiment, how.bench(experiment), 1)?;
     let mut driver = driver.in_virtual_time();
     let mut limits: Vec<Limit> = Vec::new();
     for repeat in 0..experiment.repeats {
@@ -130,11 +119,6 @@ fn limits_of(
         limits.push(driver.search(cell, start, repeat)?);
     }
     Ok(limits)
-}
-
-fn records(options: &Options) -> Result<Records, BenchError> {
-    let failed = |error| BenchError::Result(options.results.display().to_string(), error);
-    Records::open(&options.results).map_err(failed)
 }
 
 #[cfg(test)]

@@ -237,18 +237,15 @@ fn first_sizes_table(report: &Report) -> Table {
         "Published size (bytes)",
         "Its cost/benefit here",
     ]);
-    let number = |value: Option<f64>, decimals| {
-        value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
-    };
     for first in &report.first_sizes.classes {
         table.push([
             first.class.into(),
             first.chains.into(),
-            first.best_bytes.map_or(Cell::Missing, Cell::from),
-            number(first.within.map(|share| share * 100.0), 1),
-            number(first.ratio, 3),
+            first.best_bytes.into(),
+            Cell::maybe(first.within.map(|share| share * 100.0), 1),
+            Cell::maybe(first.ratio, 3),
             first.published_bytes.into(),
-            number(first.published_ratio, 3),
+            Cell::maybe(first.published_ratio, 3),
         ]);
     }
     table

@@ -120,7 +120,8 @@ pub fn agree(
     how: &Virtual,
     options: &Options,
 ) -> Result<Ending, BenchError> {
-    let cells = &imitable(experiment, cells, how)?;
+    let cells = how.imitable(experiment, cells)?;
+    let cells: &Vec<Cell> = &cells.into_iter().cloned().collect();
     let with_turnaround = |turnaround: Duration| Virtual {
         turnaround,
         replay: format!("{} --turnaround {turnaround}", how.replay),
@@ -158,7 +159,7 @@ pub fn agree(
         true => first,
         false => imagine(&how)?,
     };
-    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
+    let bench = how.bench(experiment);
     let pairs = cells
         .iter()
         .map(|cell| pair(cell, &real, &imagined, &bench, rate.is_some()))
@@ -174,27 +175,6 @@ pub fn agree(
         true => Ending::Done,
         false => Ending::Missed,
     })
-}
-
-/// Those that have a form in virtual time; the others are told of, before anything is run.
-fn imitable(
-    experiment: &Experiment,
-    cells: &[Cell],
-    how: &Virtual,
-) -> Result<Vec<Cell>, BenchError> {
-    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
-    let lacks = bench.lacks(cells);
-    for lack in &lacks {
-        eprintln!("left out: {lack}");
-    }
-    let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
-    let left: Vec<Cell> = cells.iter().filter(lacking).cloned().collect();
-    match left.is_empty() {
-        true => Err(BenchError::Missing(
-            lacks.iter().map(ToString::to_string).collect(),
-        )),
-        false => Ok(left),
-    }
 }
 
 /// Looks for the limits, from where the same servers' were in virtual time.
@@ -310,7 +290,7 @@ fn both_pass(real: Option<&RunRecord>, imagined: Option<&RunRecord>, tolerance: 
 
 /// Those with one read outstanding at a time.
 fn serial(experiment: &Experiment, cells: &[Cell], how: &Virtual) -> Vec<Cell> {
-    let bench = VirtualBench::new(experiment, how.turnaround, &how.replay);
+    let bench = how.bench(experiment);
     let is_serial = |cell: &&Cell| bench.reads_at_a_time(cell) == Some(1);
     cells.iter().filter(is_serial).cloned().collect()
 }

@@ -20,7 +20,7 @@ impl Agreement {
         ];
         let mut table = Table::new(heads);
         for pair in &self.pairs {
-            let rate = |rate: Option<f64>| number(rate.map(|rate| rate / MIB), 1);
+            let rate = |rate: Option<f64>| Cell::maybe(rate.map(|rate| rate / MIB), 1);
             let agrees = match (pair.agrees, pair.is_machine_limited) {
                 (true, false) => "yes",
                 (true, true) => "as far as the machine can tell",
@@ -31,7 +31,7 @@ impl Agreement {
                 pair.server.as_str().into(),
                 rate(pair.real_rate),
                 rate(pair.virtual_rate),
-                number(pair.ratio, 2),
+                Cell::maybe(pair.ratio, 2),
                 format!("{:.0} %", pair.tolerance * 100.0).into(),
                 agrees.into(),
             ]);
@@ -92,7 +92,3 @@ const FIGURES: &[(&str, Figure, f64, usize)] = &[
     ("Evicted unread (%)", |f| f.evicted_ratio, 100.0, 2),
     ("Sessions failed (%)", |f| Some(f.failure_share), 100.0, 2),
 ];
-
-fn number(value: Option<f64>, decimals: usize) -> Cell {
-    value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
-}

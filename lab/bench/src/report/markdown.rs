@@ -29,7 +29,8 @@ pub fn write_markdown(
     compared: &Compared,
     command: &str,
 ) -> Result<(), MarkdownError> {
-    write_section(file, &experiment.name, &text(experiment, compared, command))
+    let text = format!("    {command}\n\n{}", tables(experiment, compared));
+    write_section(file, &experiment.name, &text)
 }
 
 /// Puts a text between the marks of that name, or behind everything if there are none.
@@ -64,17 +65,15 @@ fn renewed(page: &str, name: &str, text: &str) -> Result<String, (String, String
     }
 }
 
-fn text(experiment: &Experiment, compared: &Compared, command: &str) -> String {
-    let mut text = format!("    {command}\n");
+/// The ratios, and the limits of each workload.
+pub(crate) fn tables(experiment: &Experiment, compared: &Compared) -> String {
     let ratios = compared.ratios(experiment);
-    if !ratios.is_empty() {
-        text += &format!("\n{}", ratios_table(&ratios).to_markdown());
-    }
-    for workload in compared.workloads(experiment) {
-        let table = limits_table(compared, workload).caption(format!("Workload {workload}:"));
-        text += &format!("\n{}", table.to_markdown());
-    }
-    text
+    let ratios = (!ratios.is_empty()).then(|| ratios_table(&ratios));
+    let limits = compared
+        .workloads(experiment)
+        .map(|workload| limits_table(compared, workload).caption(format!("Workload {workload}:")));
+    let tables = ratios.into_iter().chain(limits);
+    tables.map(|table| table.to_markdown() + "\n").collect()
 }
 
 #[cfg(test)]

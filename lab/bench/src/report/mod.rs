@@ -5,6 +5,7 @@ mod page;
 mod tables;
 mod virtual_time;
 
+pub(crate) use markdown::tables;
 pub use markdown::{MarkdownError, write_markdown, write_section};
 pub use page::{comparison_page, run_page};
 pub use tables::{limits_table, ratios_table, runs_table};

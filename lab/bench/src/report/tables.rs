@@ -26,19 +26,16 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
         let limits: Vec<&Limit> = compared.of(workload, server).collect();
         let best = limits.iter().rev().find_map(|limit| limit.best.as_ref());
         let failed = limits.iter().filter_map(|limit| limit.found.failed);
-        let of_best = |value: fn(&RunRecord) -> f64, decimals| {
-            best.map_or(Cell::Missing, |best| Cell::number(value(best), decimals))
-        };
+        let of_best =
+            |value: fn(&RunRecord) -> f64, decimals| Cell::maybe(best.map(value), decimals);
         table.push([
             server.into(),
             rate_cell(compared, workload, server),
-            failed
-                .reduce(f64::min)
-                .map_or(Cell::Missing, |rate| Cell::number(rate / MIB, 1)),
+            Cell::maybe(failed.reduce(f64::min).map(|rate| rate / MIB), 1),
             of_best(|best| best.verdict.delivered / MIB, 1),
             of_best(|best| best.disk.pattern.rate() / MIB, 1),
             of_best(|best| best.disk.pattern.bytes_per_sequence / 1024.0, 0),
-            best.map_or(Cell::Missing, busy),
+            best.map(busy).into(),
             of_best(|best| best.cpu.machine_share * 100.0, 0),
             limits
                 .iter()
@@ -90,7 +87,7 @@ pub(crate) fn scaled(
 
 fn busy(record: &RunRecord) -> Cell {
     let share = record.disk.pattern.busy_share;
-    share.map_or(Cell::Missing, |share| Cell::number(share * 100.0, 0))
+    Cell::maybe(share.map(|share| share * 100.0), 0)
 }
 
 fn note(limits: &[&Limit]) -> String {
@@ -128,8 +125,6 @@ pub fn ratios_table(ratios: &[Ratio]) -> Table {
         let interval = ratio
             .interval
             .map(|(low, high)| format!("{low:.2} to {high:.2}"));
-        let wanted =
-            |value: Option<f64>| value.map_or(Cell::Missing, |value| Cell::number(value, 1));
         let holds = match (ratio.at_least, ratio.holds()) {
             (None, _) => "-",
             (Some(_), true) => "yes",
@@ -139,9 +134,9 @@ pub fn ratios_table(ratios: &[Ratio]) -> Table {
             ratio.workload.as_str().into(),
             of.into(),
             Cell::number(ratio.ratio, 2),
-            interval.map_or(Cell::Missing, Cell::from),
-            wanted(ratio.at_least),
-            wanted(ratio.aim),
+            interval.into(),
+            Cell::maybe(ratio.at_least, 1),
+            Cell::maybe(ratio.aim, 1),
             holds.into(),
         ]);
     }

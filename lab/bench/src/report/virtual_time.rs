@@ -7,8 +7,7 @@ use headlong_units::Bytes;
 
 use headlong_sim::{Record, Sample};
 
-use crate::grid::mean_of;
-use crate::grid::{Aim, Axis, FIGURES, Row};
+use crate::grid::{Aim, Axis, FIGURES, Row, mean_of};
 use crate::record::RunRecord;
 use crate::search::Searched;
 
@@ -255,18 +254,15 @@ pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
     let figures = FIGURES.iter().map(|(name, _)| (*name).to_owned());
     let mut table = Table::new(heads.chain(fixed).chain(figures));
     for row in rows {
-        let number = |value: Option<f64>, decimals| {
-            value.map_or(Cell::Missing, |value| Cell::number(value, decimals))
-        };
         let values = row.values.iter().map(|value| Cell::from(value.as_str()));
         let fixed = [
-            number(row.rate_mib_s, 1),
-            number(row.failed_mib_s, 1),
+            Cell::maybe(row.rate_mib_s, 1),
+            Cell::maybe(row.failed_mib_s, 1),
             row.failures.into(),
         ];
         let figures = FIGURES
             .iter()
-            .map(|(_, figure)| number(row.mean(figure), 3));
+            .map(|(_, figure)| Cell::maybe(row.mean(figure), 3));
         table.push(values.chain(fixed).chain(figures));
     }
     table

@@ -10,8 +10,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use super::RigError;
 
@@ -105,11 +108,7 @@ impl Guard {
         adjust: impl FnOnce(&mut Command),
     ) -> Result<Child, RigError> {
         let name = words.first().map(String::as_str).unwrap_or_default();
-        let guardian = self
-            .0
-            .guardian
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let guardian = self.0.lock();
         if guardian.is_none() {
             return Err(RigError::Stopping);
         }
@@ -119,11 +118,7 @@ impl Guard {
             .args(["-c", LAUNCH, "launch"])
             .arg(&record)
             .arg(std::process::id().to_string())
-            .arg(if start.kind == Kind::Disk {
-                "disk"
-            } else {
-                "other"
-            })
+            .arg(start.kind.name())
             .arg(start.group.unwrap_or(Path::new("")))
             .arg(
                 start
@@ -160,16 +155,7 @@ impl Guard {
 
     /// Ends everything now, and waits for it. What is started afterwards is refused.
     pub(crate) fn finish(&self) {
-        let mut guardian = self
-            .0
-            .guardian
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut child) = guardian.take() {
-            drop(child.stdin.take());
-            // It ends by itself: every wait in it has a bound.
-            let _ = child.wait();
-        }
+        self.0.finish();
     }
 
     /// Does not come back if a signal has asked for the end: what was started is being ended, and
@@ -182,58 +168,49 @@ impl Guard {
 
     /// Cleans up when this process is asked to end, then ends it with the usual code.
     pub(crate) fn watch_signals(&self) -> Result<(), RigError> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let runtime = runtime.map_err(|error| RigError::io("signals", error))?;
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-        ];
-        let context = runtime.enter();
-        let mut streams = Vec::new();
-        for kind in kinds {
-            let stream = signal(kind).map_err(|error| RigError::io("signals", error))?;
-            streams.push((kind, stream));
-        }
-        drop(context);
+        let fail = |error| RigError::io("signals", error);
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(fail)?;
         let guard = self.clone();
         let waiting = move || {
-            let [first, second, third] = &mut streams[..] else {
+            let Some(number) = signals.forever().next() else {
                 return;
             };
-            let number = runtime.block_on(async {
-                tokio::select! {
-                    _ = first.1.recv() => first.0.as_raw_value(),
-                    _ = second.1.recv() => second.0.as_raw_value(),
-                    _ = third.1.recv() => third.0.as_raw_value(),
-                }
-            });
             guard.0.is_stopping.store(true, Ordering::SeqCst);
             eprintln!("headlong: stopping: ending servers and drives, unmounting");
             guard.finish();
             std::process::exit(128 + number);
         };
-        let thread = std::thread::Builder::new()
-            .name("signals".into())
-            .spawn(waiting);
-        thread
-            .map(drop)
-            .map_err(|error| RigError::io("signals", error))
+        let thread = std::thread::Builder::new().name("signals".into());
+        thread.spawn(waiting).map(drop).map_err(fail)
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Option<Child>> {
+        self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self) {
+        if let Some(mut child) = self.lock().take() {
+            drop(child.stdin.take());
+            // It ends by itself: every wait in it has a bound.
+            let _ = child.wait();
+        }
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let guardian = self
-            .guardian
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut child) = guardian.take() {
-            drop(child.stdin.take());
-            let _ = child.wait();
+        self.finish();
+    }
+}
+
+impl Kind {
+    /// As the scripts call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Other => "other",
         }
     }
 }
@@ -246,6 +223,5 @@ fn record_line(child: &Child, kind: Kind) -> String {
         .map(|(_, fields)| fields)
         .unwrap_or_default();
     let start = fields.split(' ').nth(19).unwrap_or("0");
-    let kind = if kind == Kind::Disk { "disk" } else { "other" };
-    format!("{} {start} {kind}", child.id())
+    format!("{} {start} {}", child.id(), kind.name())
 }

@@ -1,7 +1,5 @@
 //! Apache with its event MPM: Debian's defaults for what is not named.
 
-use std::fmt::Write as _;
-
 use super::launch::{Launch, Place, scaled_ms, text};
 use crate::experiment::Apache;
 
@@ -22,54 +20,52 @@ pub(super) fn launch(settings: &Apache, place: &Place) -> Launch {
 fn config(settings: &Apache, place: &Place) -> String {
     let on = |flag| if flag { "On" } else { "Off" };
     let children = settings.workers.div_ceil(THREADS_PER_CHILD).max(1);
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let mut line = |line: &str| {
-        let _ = writeln!(text, "{line}");
-    };
-    for module in ["mpm_event", "authz_core", "mime"] {
-        line(&format!(
-            "LoadModule {module}_module {MODULES}/mod_{module}.so"
-        ));
-    }
-    let folder = place.folder.display();
-    line(&format!("ServerRoot \"{folder}\""));
-    line(&format!("DefaultRuntimeDir \"{folder}\""));
-    line(&format!("PidFile \"{folder}/apache.pid\""));
-    line("ServerName 127.0.0.1");
-    line("User www-data");
-    line("Group www-data");
-    line("ErrorLog /proc/self/fd/2");
-    line("LogLevel warn");
-    line("TypesConfig /etc/mime.types");
-    line(&format!("Listen 127.0.0.1:{}", place.port));
-    line("ListenBacklog 4096");
-    line(&format!("ServerLimit {children}"));
-    line(&format!("StartServers {children}"));
-    line(&format!("ThreadsPerChild {THREADS_PER_CHILD}"));
-    line(&format!("ThreadLimit {THREADS_PER_CHILD}"));
-    line(&format!(
-        "MaxRequestWorkers {}",
-        children * THREADS_PER_CHILD
-    ));
-    line(&format!("MaxSpareThreads {}", children * THREADS_PER_CHILD));
-    // Whole seconds.
-    line(&format!(
-        "Timeout {}",
-        scaled_ms(300.0, place).div_ceil(1000)
-    ));
-    line("KeepAlive On");
-    line("MaxKeepAliveRequests 0");
-    line(&format!("KeepAliveTimeout {}ms", scaled_ms(5.0, place)));
-    line(&format!("EnableMMAP {}", on(settings.mmap)));
-    line(&format!("EnableSendfile {}", on(settings.sendfile)));
-    line(&format!("DocumentRoot \"{}\"", place.root.display()));
-    line(&format!("<Directory \"{}\">", place.root.display()));
-    line("    AllowOverride None");
-    line("    Require all granted");
-    line("</Directory>");
-    for directive in settings.directives.lines() {
-        line(directive);
-    }
-    text
+    let modules = ["mpm_event", "authz_core", "mime"];
+    let modules = modules.map(|name| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n"));
+    let directives = settings.directives.lines();
+    format!(
+        "{modules}\
+ServerRoot \"{folder}\"
+DefaultRuntimeDir \"{folder}\"
+PidFile \"{folder}/apache.pid\"
+ServerName 127.0.0.1
+User www-data
+Group www-data
+ErrorLog /proc/self/fd/2
+LogLevel warn
+TypesConfig /etc/mime.types
+Listen 127.0.0.1:{port}
+ListenBacklog 4096
+ServerLimit {children}
+StartServers {children}
+ThreadsPerChild {THREADS_PER_CHILD}
+ThreadLimit {THREADS_PER_CHILD}
+MaxRequestWorkers {workers}
+MaxSpareThreads {workers}
+Timeout {timeout_s}
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout {keep_alive_ms}ms
+EnableMMAP {mmap}
+EnableSendfile {sendfile}
+DocumentRoot \"{root}\"
+<Directory \"{root}\">
+    AllowOverride None
+    Require all granted
+</Directory>
+{directives}",
+        modules = modules.concat(),
+        folder = place.folder.display(),
+        port = place.port,
+        workers = children * THREADS_PER_CHILD,
+        // Whole seconds.
+        timeout_s = scaled_ms(300.0, place).div_ceil(1000),
+        keep_alive_ms = scaled_ms(5.0, place),
+        mmap = on(settings.mmap),
+        sendfile = on(settings.sendfile),
+        root = place.root.display(),
+        directives = directives
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
 }
