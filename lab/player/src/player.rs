@@ -8,7 +8,7 @@ use core::borrow::Borrow;
 
 use headlong_units::Instant;
 
-use crate::adaptive::{AdaptivePlayer, Moment};
+use crate::adaptive::{AdaptivePlayer, Moment, Turn};
 use crate::calls::Calls;
 use crate::record::Outcome;
 use crate::script::ScriptPlayer;
@@ -117,7 +117,7 @@ impl<P: Borrow<Plan>> Player<P> {
                 None
             }
             Playing::Adaptive(player, plan) => {
-                player.arrive(moment, call, count, plan, &mut self.calls)
+                player.arrive(&mut Turn::new(moment, plan, &mut self.calls), call, count)
             }
             Playing::Nothing => None,
         };
@@ -206,7 +206,9 @@ impl<P: Borrow<Plan>> Player<P> {
             }
             let over = match playing(&self.plan, &mut self.machine) {
                 Playing::Script(player, script) => player.ring(now, script, &mut self.calls),
-                Playing::Adaptive(player, plan) => player.ring(moment, plan, &mut self.calls),
+                Playing::Adaptive(player, plan) => {
+                    player.ring(&mut Turn::new(moment, plan, &mut self.calls))
+                }
                 Playing::Nothing => Some(CallEnd::Abandoned),
             };
             if let Some(end) = over {
@@ -234,7 +236,7 @@ impl<P: Borrow<Plan>> Player<P> {
                 player.call_ended(now, call, end, script, &self.calls)
             }
             Playing::Adaptive(player, plan) => {
-                player.call_ended(moment, call, end, plan, &mut self.calls)
+                player.call_ended(&mut Turn::new(moment, plan, &mut self.calls), call, end)
             }
             Playing::Nothing => Some(end),
         };

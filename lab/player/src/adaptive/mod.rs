@@ -13,4 +13,4 @@ mod window;
 pub use plan::{Act, AdaptivePlan, Estimate, Make, PlanError, Probing, Rule, Shape};
 pub use title::{Place, Rendition, Segments, Title};
 
-pub(crate) use player::{AdaptivePlayer, Moment};
+pub(crate) use player::{AdaptivePlayer, Moment, Turn};

@@ -73,6 +73,26 @@ pub(crate) struct Moment {
     pub(crate) now: Instant,
 }
 
+/// What something is done with, and when.
+pub(crate) struct Turn<'a> {
+    pub(crate) at: Instant,
+    pub(crate) now: Instant,
+    pub(crate) plan: &'a AdaptivePlan,
+    pub(crate) calls: &'a mut Calls,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(moment: Moment, plan: &'a AdaptivePlan, calls: &'a mut Calls) -> Self {
+        let Moment { at, now } = moment;
+        Self {
+            at,
+            now,
+            plan,
+            calls,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptivePlayer {
     /// When the viewer arrives, until it has.
@@ -152,37 +172,29 @@ impl AdaptivePlayer {
     }
 
     /// Does what is due. The end of the session, if that is due.
-    pub(crate) fn ring(
-        &mut self,
-        moment: Moment,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Option<CallEnd> {
-        let Moment { at, .. } = moment;
-        if self.begins.take_if(|begins| *begins <= at).is_some() {
+    pub(crate) fn ring(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+        if self.begins.take_if(|begins| *begins <= turn.at).is_some() {
             self.running = true;
-            self.screen = Screen::new(at);
-            if let Some(end) = self.next_act(moment, plan, calls) {
+            self.screen = Screen::new(turn.at);
+            if let Some(end) = self.next_act(turn) {
                 return Some(end);
             }
         }
-        self.retry_at.take_if(|again| *again <= at);
-        if self.picture_due(plan) <= at
-            && let Some(end) = self.turn_picture(moment, plan, calls)
+        self.retry_at.take_if(|again| *again <= turn.at);
+        if self.picture_due(turn.plan) <= turn.at
+            && let Some(end) = self.turn_picture(turn)
         {
             return Some(end);
         }
-        self.ask(moment, plan, calls)
+        self.ask(turn)
     }
 
     /// Bytes of a call arrived. The end of the session, if this is one.
     pub(crate) fn arrive(
         &mut self,
-        moment: Moment,
+        turn: &mut Turn<'_>,
         call: CallId,
         count: u64,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
     ) -> Option<CallEnd> {
         self.meter.arrive(count);
         let index = self.going.iter().position(|going| going.call == call)?;
@@ -192,25 +204,25 @@ impl AdaptivePlayer {
         run.received = run.received.saturating_add(count);
         let before = run.next;
         // The last segment of a run is here when the reply is whole.
-        while run.next + 1 < run.until && run.has_next(plan) {
-            self.put(run.rendition, run.next, plan);
+        while run.next + 1 < run.until && run.has_next(turn.plan) {
+            self.put(run.rendition, run.next, turn.plan);
             run.next += 1;
         }
         self.going[index].job = Job::Run(run);
         if run.next == before {
             return None;
         }
-        self.meter.sample(moment.at, false);
-        self.roll_if_possible(moment.at, plan);
-        if run.open_ended && self.is_enough(moment.at, run, plan) {
+        self.meter.sample(turn.at, false);
+        self.roll_if_possible(turn.at, turn.plan);
+        if run.open_ended && self.is_enough(turn.at, run, turn.plan) {
             self.going.remove(index);
-            calls.finish(moment.now, call, CallEnd::Abandoned, true);
-            self.meter.set_busy(moment.at, !self.going.is_empty());
-            return self.ask(moment, plan, calls);
+            turn.calls.finish(turn.now, call, CallEnd::Abandoned, true);
+            self.meter.set_busy(turn.at, !self.going.is_empty());
+            return self.ask(turn);
         }
-        if let Some(timeout) = plan.make.timeout.filter(|_| run.open_ended) {
+        if let Some(timeout) = turn.plan.make.timeout.filter(|_| run.open_ended) {
             // How long an open-ended call lasts says nothing; how long its next segment takes does.
-            calls.set_deadline(call, moment.at + timeout);
+            turn.calls.set_deadline(call, turn.at + timeout);
         }
         None
     }
@@ -218,32 +230,30 @@ impl AdaptivePlayer {
     /// A call has ended. The end of the session, if this is one.
     pub(crate) fn call_ended(
         &mut self,
-        moment: Moment,
+        turn: &mut Turn<'_>,
         call: CallId,
         end: CallEnd,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
     ) -> Option<CallEnd> {
         let index = self.going.iter().position(|going| going.call == call)?;
         let job = self.going.remove(index).job;
-        self.meter.sample(moment.at, end != CallEnd::Whole);
-        self.meter.set_busy(moment.at, !self.going.is_empty());
+        self.meter.sample(turn.at, end != CallEnd::Whole);
+        self.meter.set_busy(turn.at, !self.going.is_empty());
         if end == CallEnd::Whole {
             self.failures = 0;
-            self.take(job, plan);
+            self.take(job, turn.plan);
         } else if matches!(job, Job::Probe) {
-            self.settle(moment.at);
+            self.settle(turn.at);
         } else {
             self.failures = self.failures.saturating_add(1);
-            if self.failures > plan.make.retries {
+            if self.failures > turn.plan.make.retries {
                 return Some(end);
             }
-            self.retry_at = Some(moment.at + plan.make.retry_after);
+            self.retry_at = Some(turn.at + turn.plan.make.retry_after);
             self.filling = true;
         }
-        self.roll_if_possible(moment.at, plan);
-        self.retry_at.take_if(|again| *again <= moment.at);
-        self.ask(moment, plan, calls)
+        self.roll_if_possible(turn.at, turn.plan);
+        self.retry_at.take_if(|again| *again <= turn.at);
+        self.ask(turn)
     }
 
     /// The session is over: what the viewer saw.

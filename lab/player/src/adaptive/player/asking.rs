@@ -2,14 +2,14 @@
 
 use headlong_units::{ByteRange, Duration, Instant};
 
-use super::{AdaptivePlayer, Going, Job, Moment, Phase, Run};
+use super::{AdaptivePlayer, Going, Job, Phase, Run, Turn};
 use crate::CallEnd;
 use crate::adaptive::plan::{AdaptivePlan, Shape};
 use crate::adaptive::rule::{self, Sight};
 use crate::adaptive::screen::Picture;
 use crate::adaptive::title::{Place, Segments};
 use crate::adaptive::window::WINDOW;
-use crate::calls::{Ask, Calls};
+use crate::calls::Ask;
 
 /// What came of wanting a segment.
 #[derive(Debug, Clone, Copy)]
@@ -115,31 +115,26 @@ impl AdaptivePlayer {
 
     /// Asks for whatever is wanted and possible. The end of the session, if the title is not where
     /// the plan says.
-    pub(super) fn ask(
-        &mut self,
-        moment: Moment,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Option<CallEnd> {
+    pub(super) fn ask(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         if self.retry_at.is_some() {
             return None;
         }
-        while let Some(segment) = self.wanted(moment.at, plan) {
+        while let Some(segment) = self.wanted(turn.at, turn.plan) {
             let asked = match self.phase {
                 Phase::Transient { rendition, left: 0 } if self.going.is_empty() => {
-                    self.step(moment.at, rendition, plan);
+                    self.step(turn.at, rendition, turn.plan);
                     continue;
                 }
                 Phase::Transient { rendition, left } => {
-                    self.ask_transient(moment, rendition, left, segment, plan, calls)
+                    self.ask_transient(turn, rendition, left, segment)
                 }
                 Phase::Stable { since } => {
-                    let every = plan.make.probing.and_then(|probing| probing.every);
-                    if every.is_some_and(|every| moment.at.since(since) >= every) {
-                        self.probe(plan);
+                    let every = turn.plan.make.probing.and_then(|probing| probing.every);
+                    if every.is_some_and(|every| turn.at.since(since) >= every) {
+                        self.probe(turn.plan);
                         continue;
                     }
-                    self.ask_stable(moment, segment, plan, calls)
+                    self.ask_stable(turn, segment)
                 }
             };
             match asked {
@@ -154,64 +149,55 @@ impl AdaptivePlayer {
     /// One segment, when the one before it is here; and perhaps its twin of the next rendition.
     fn ask_transient(
         &mut self,
-        moment: Moment,
+        turn: &mut Turn<'_>,
         rendition: usize,
         left: u32,
         segment: u32,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
     ) -> Asked {
-        if !self.going.is_empty() || self.is_header_sent(moment, rendition, plan, calls) {
+        if !self.going.is_empty() || self.is_header_sent(turn, rendition) {
             return Asked::NotYet;
         }
-        let duplicate = plan.make.probing.is_some_and(|probing| probing.duplicate);
+        let duplicate = turn
+            .plan
+            .make
+            .probing
+            .is_some_and(|probing| probing.duplicate);
         let above = rendition + 1;
-        let twin = (duplicate && above < plan.title.renditions.len()).then_some(above);
-        if twin.is_some_and(|above| self.is_header_sent(moment, above, plan, calls)) {
+        let twin = (duplicate && above < turn.plan.title.renditions.len()).then_some(above);
+        if twin.is_some_and(|above| self.is_header_sent(turn, above)) {
             return Asked::NotYet;
         }
         let left = left.saturating_sub(1);
         self.phase = Phase::Transient { rendition, left };
-        let asked = self.send_run(moment, rendition, segment, plan, calls);
-        let place = twin.and_then(|above| plan.title.place(above, segment));
+        let asked = self.send_run(turn, rendition, segment);
+        let place = twin.and_then(|above| turn.plan.title.place(above, segment));
         if let (Asked::Sent, Some(place)) = (asked, place) {
-            self.send(moment, place, Job::Probe, plan, calls);
+            self.send(turn, place, Job::Probe);
         }
         asked
     }
 
     /// Segments, if a connection is free, of the rendition that the rule says.
-    fn ask_stable(
-        &mut self,
-        moment: Moment,
-        segment: u32,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Asked {
-        let most = usize::try_from(plan.make.connections).unwrap_or(usize::MAX);
+    fn ask_stable(&mut self, turn: &mut Turn<'_>, segment: u32) -> Asked {
+        let most = usize::try_from(turn.plan.make.connections).unwrap_or(usize::MAX);
         if self.going.len() >= most.max(1) {
             return Asked::NotYet;
         }
-        let rendition = self.choice(moment.at, plan);
-        if self.is_header_sent(moment, rendition, plan, calls) {
+        let rendition = self.choice(turn.at, turn.plan);
+        if self.is_header_sent(turn, rendition) {
             return Asked::NotYet;
         }
         self.rendition = rendition;
-        self.send_run(moment, rendition, segment, plan, calls)
+        self.send_run(turn, rendition, segment)
     }
 
     /// Asks for the header of a rendition if it was not read. Whether it is to be waited for.
-    fn is_header_sent(
-        &mut self,
-        moment: Moment,
-        rendition: usize,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> bool {
+    fn is_header_sent(&mut self, turn: &mut Turn<'_>, rendition: usize) -> bool {
         let read = u32::try_from(rendition)
             .ok()
             .and_then(|bit| 1_u64.checked_shl(bit));
-        let Some(header) = plan
+        let Some(header) = turn
+            .plan
             .title
             .renditions
             .get(rendition)
@@ -225,28 +211,21 @@ impl AdaptivePlayer {
         let coming =
             |going: &Going| matches!(going.job, Job::Header { rendition: of } if of == rendition);
         if !self.going.iter().any(coming) {
-            self.send(moment, header, Job::Header { rendition }, plan, calls);
+            self.send(turn, header, Job::Header { rendition });
         }
         true
     }
 
     /// Asks for segments from `segment` on.
-    fn send_run(
-        &mut self,
-        moment: Moment,
-        rendition: usize,
-        segment: u32,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Asked {
-        let Some((place, run)) = self.plan_run(rendition, segment, plan) else {
+    fn send_run(&mut self, turn: &mut Turn<'_>, rendition: usize, segment: u32) -> Asked {
+        let Some((place, run)) = self.plan_run(rendition, segment, turn.plan) else {
             return Asked::Nowhere;
         };
         if self.asked_of.is_some_and(|before| before != rendition) {
             self.switches = self.switches.saturating_add(1);
         }
         self.asked_of = Some(rendition);
-        self.send(moment, place, Job::Run(run), plan, calls);
+        self.send(turn, place, Job::Run(run));
         Asked::Sent
     }
 
@@ -294,14 +273,7 @@ impl AdaptivePlayer {
         Some((place, run))
     }
 
-    fn send(
-        &mut self,
-        moment: Moment,
-        place: Place,
-        job: Job,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) {
+    fn send(&mut self, turn: &mut Turn<'_>, place: Place, job: Job) {
         let taken = |connection: &u32| self.going.iter().any(|g| g.connection == *connection);
         let connection = (0..u32::MAX)
             .find(|connection| !taken(connection))
@@ -310,15 +282,15 @@ impl AdaptivePlayer {
             object: place.object,
             range: place.range,
             expected_bytes: place.bytes,
-            timeout: plan.make.timeout,
+            timeout: turn.plan.make.timeout,
         };
-        let call = calls.send(moment.now, moment.at, connection, ask);
+        let call = turn.calls.send(turn.now, turn.at, connection, ask);
         self.going.push(Going {
             call,
             connection,
             job,
         });
-        self.meter.set_busy(moment.at, true);
+        self.meter.set_busy(turn.at, true);
     }
 }
 

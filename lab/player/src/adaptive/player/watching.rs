@@ -2,12 +2,11 @@
 
 use headlong_units::{Duration, Instant};
 
-use super::{AdaptivePlayer, Moment};
+use super::{AdaptivePlayer, Turn};
 use crate::CallEnd;
 use crate::adaptive::plan::{Act, AdaptivePlan, Probing};
 use crate::adaptive::screen::Picture;
 use crate::adaptive::window::Window;
-use crate::calls::Calls;
 
 impl AdaptivePlayer {
     /// How much of the title behind the picture's position is here.
@@ -30,83 +29,67 @@ impl AdaptivePlayer {
         }
     }
 
-    pub(super) fn turn_picture(
-        &mut self,
-        moment: Moment,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Option<CallEnd> {
+    pub(super) fn turn_picture(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
         match self.screen.picture() {
             Picture::Filling { .. } => Some(CallEnd::Abandoned),
-            Picture::Moving { .. } if self.screen.position(moment.at) < self.watch_end => {
-                self.screen.fill(moment.at, true);
-                self.threshold = plan.make.resume_buffer;
+            Picture::Moving { .. } if self.screen.position(turn.at) < self.watch_end => {
+                self.screen.fill(turn.at, true);
+                self.threshold = turn.plan.make.resume_buffer;
                 None
             }
-            Picture::Moving { .. } | Picture::Paused { .. } => self.next_act(moment, plan, calls),
+            Picture::Moving { .. } | Picture::Paused { .. } => self.next_act(turn),
         }
     }
 
     /// The viewer does the next thing. The end of the session, if there is none.
-    pub(super) fn next_act(
-        &mut self,
-        moment: Moment,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) -> Option<CallEnd> {
-        let Moment { at, now } = moment;
-        let end = plan.title.length();
-        while let Some(act) = plan.acts.get(self.act) {
+    pub(super) fn next_act(&mut self, turn: &mut Turn<'_>) -> Option<CallEnd> {
+        let end = turn.plan.title.length();
+        while let Some(act) = turn.plan.acts.get(self.act) {
             self.act += 1;
             match *act {
                 Act::Watch(length) => {
-                    let position = self.screen.position(at);
+                    let position = self.screen.position(turn.at);
                     self.watch_end = (position + length).min(end);
                     if self.watch_end > position {
-                        self.screen.fill(at, false);
-                        self.roll_if_possible(at, plan);
+                        self.screen.fill(turn.at, false);
+                        self.roll_if_possible(turn.at, turn.plan);
                         return None;
                     }
                 }
                 Act::Pause(length) => {
                     let again = |probing: &Probing| length >= probing.after_pause;
-                    if plan.make.probing.as_ref().is_some_and(again) && self.asked_of.is_some() {
-                        self.probe(plan);
+                    if turn.plan.make.probing.as_ref().is_some_and(again) && self.asked_of.is_some()
+                    {
+                        self.probe(turn.plan);
                     }
-                    self.screen.pause(at, length);
+                    self.screen.pause(turn.at, length);
                     return None;
                 }
-                Act::Skip(segment) => self.skip(at, now, segment, plan, calls),
+                Act::Skip(segment) => self.skip(turn, segment),
             }
         }
         Some(CallEnd::Whole)
     }
 
-    fn skip(
-        &mut self,
-        at: Instant,
-        now: Instant,
-        segment: u32,
-        plan: &AdaptivePlan,
-        calls: &mut Calls,
-    ) {
-        let target = plan.title.begin(segment.min(plan.title.segments));
-        let kept = target >= self.screen.position(at) && segment < self.here.end();
-        self.screen.jump(at, target);
+    fn skip(&mut self, turn: &mut Turn<'_>, segment: u32) {
+        let target = turn.plan.title.begin(segment.min(turn.plan.title.segments));
+        let kept = target >= self.screen.position(turn.at) && segment < self.here.end();
+        self.screen.jump(turn.at, target);
         if kept {
             return;
         }
         for going in core::mem::take(&mut self.going) {
-            calls.finish(now, going.call, CallEnd::Abandoned, true);
+            turn.calls
+                .finish(turn.now, going.call, CallEnd::Abandoned, true);
         }
-        self.meter.set_busy(at, false);
-        self.here = Window::starting_at(segment.min(plan.title.segments));
+        self.meter.set_busy(turn.at, false);
+        self.here = Window::starting_at(segment.min(turn.plan.title.segments));
         self.filling = true;
         if self.screen.started().is_some() {
-            self.threshold = plan.make.resume_buffer;
+            self.threshold = turn.plan.make.resume_buffer;
         }
         if self.asked_of.is_some() {
-            self.probe(plan);
+            self.probe(turn.plan);
         }
     }
 
