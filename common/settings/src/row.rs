@@ -3,6 +3,7 @@
 use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
@@ -64,23 +65,14 @@ impl<T: 'static> Rows<T> {
         place: fn(&mut T) -> &mut V,
         text: &'static str,
     ) -> &mut Row<T> {
-        let kind = alloc::rc::Rc::new(kind);
-        let shown = alloc::rc::Rc::clone(&kind);
-        let (form, range) = (kind.form().to_owned(), kind.range().to_owned());
-        let set = Box::new(move |owner: &mut T, value: &Value| {
-            *place(owner) = kind.read(value)?;
-            Ok(())
-        });
-        let show = Box::new(move |owner: &mut T| shown.show(place(owner)));
-        self.push(Row {
+        let show = move |kind: &Kind<V>, owner: &mut T| kind.show(place(owner));
+        self.add_kind(
             name,
-            text,
-            needs_restart: false,
-            form,
-            range,
-            set,
+            kind,
             show,
-        })
+            move |owner, new| *place(owner) = new,
+            text,
+        )
     }
 
     /// Adds a setting that is no single field.
@@ -92,22 +84,31 @@ impl<T: 'static> Rows<T> {
         put: fn(&mut T, V),
         text: &'static str,
     ) -> &mut Row<T> {
-        let kind = alloc::rc::Rc::new(kind);
-        let shown = alloc::rc::Rc::clone(&kind);
-        let (form, range) = (kind.form().to_owned(), kind.range().to_owned());
-        let set = Box::new(move |owner: &mut T, value: &Value| {
-            put(owner, kind.read(value)?);
-            Ok(())
-        });
-        let show = Box::new(move |owner: &mut T| shown.show(&get(owner)));
+        let show = move |kind: &Kind<V>, owner: &mut T| kind.show(&get(owner));
+        self.add_kind(name, kind, show, put, text)
+    }
+
+    fn add_kind<V: 'static>(
+        &mut self,
+        name: &'static str,
+        kind: Kind<V>,
+        show: impl Fn(&Kind<V>, &mut T) -> String + 'static,
+        put: impl Fn(&mut T, V) + 'static,
+        text: &'static str,
+    ) -> &mut Row<T> {
+        let kind = Rc::new(kind);
+        let shown = Rc::clone(&kind);
         self.push(Row {
             name,
             text,
             needs_restart: false,
-            form,
-            range,
-            set,
-            show,
+            form: kind.form().to_owned(),
+            range: kind.range().to_owned(),
+            set: Box::new(move |owner, value| {
+                put(owner, kind.read(value)?);
+                Ok(())
+            }),
+            show: Box::new(move |owner| show(&shown, owner)),
         })
     }
 

@@ -206,7 +206,7 @@ pub struct FailureTold {
 }
 
 /// All that a run has seen.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Recording {
     /// Always [`RECORDING_SCHEMA`].
     pub schema: String,
@@ -271,30 +271,14 @@ impl Recording {
         };
         Self {
             schema: RECORDING_SCHEMA.into(),
-            url: String::new(),
             generators: 1,
-            invalid_because: Vec::new(),
-            stopped_early: false,
             time_scale: 1.0,
             window_from: from.0,
             window_to: to.0,
             interval: interval.0.max(1),
-            arrived: 0,
-            failed: 0,
-            active_max: 0,
-            bytes_per_second: 0.0,
-            window_bytes: 0,
-            wrong_bytes: 0,
-            checked_bytes: 0,
-            resent: 0,
-            refusals: std::collections::BTreeMap::new(),
             classes: classes.iter().map(class).collect(),
-            schedule_error: Times::default(),
             late_max_ms: 1.0,
-            cpu_share: 0.0,
-            cpu_share_max: 0.0,
-            series: Vec::new(),
-            failures_told: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -7,23 +7,16 @@ use serde_json::Value;
 
 use crate::report::Report;
 
-/// How a figure is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    LessOrEqual,
-    More,
-    MoreOrEqual,
-    Equal,
-}
+/// Whether the first figure is to the second as the name says.
+type Holds = fn(&f64, &f64) -> bool;
 
 /// Longer ones first, so that `<=` is not read as `<`.
-const COMPARISONS: [(&str, Comparison); 5] = [
-    ("<=", Comparison::LessOrEqual),
-    (">=", Comparison::MoreOrEqual),
-    ("==", Comparison::Equal),
-    ("<", Comparison::Less),
-    (">", Comparison::More),
+const COMPARISONS: [(&str, Holds); 5] = [
+    ("<=", f64::le),
+    (">=", f64::ge),
+    ("==", f64::eq),
+    ("<", f64::lt),
+    (">", f64::gt),
 ];
 
 /// A demand on one figure of a result.
@@ -31,7 +24,8 @@ const COMPARISONS: [(&str, Comparison); 5] = [
 pub struct Threshold {
     /// Names of fields, and of network classes, joined by dots.
     figure: String,
-    comparison: Comparison,
+    /// A name among [`COMPARISONS`].
+    comparison: &'static str,
     bound: f64,
 }
 
@@ -46,10 +40,7 @@ pub struct Missed {
 
 impl fmt::Display for Threshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = COMPARISONS.iter();
-        let name = names.find(|(_, comparison)| *comparison == self.comparison);
-        let name = name.map_or("", |(name, _)| name);
-        write!(f, "{}{name}{}", self.figure, self.bound)
+        write!(f, "{}{}{}", self.figure, self.comparison, self.bound)
     }
 }
 
@@ -69,8 +60,8 @@ impl FromStr for Threshold {
     fn from_str(text: &str) -> Result<Self, String> {
         let example = "write it like failure_share<=0.003";
         let mut found = COMPARISONS.iter();
-        let found = found.find_map(|(name, comparison)| {
-            let (figure, bound) = text.split_once(name)?;
+        let found = found.find_map(|(comparison, _)| {
+            let (figure, bound) = text.split_once(comparison)?;
             Some((figure.trim(), *comparison, bound.trim()))
         });
         let Some((figure, comparison, bound)) = found else {
@@ -115,12 +106,9 @@ impl Threshold {
     pub fn missed(&self, report: &Report) -> Option<Missed> {
         let value = serde_json::to_value(report).unwrap_or_default();
         let found = figure(&value, &self.figure);
-        let met = found.is_some_and(|found| match self.comparison {
-            Comparison::Less => found < self.bound,
-            Comparison::LessOrEqual => found <= self.bound,
-            Comparison::More => found > self.bound,
-            Comparison::MoreOrEqual => found >= self.bound,
-            Comparison::Equal => found == self.bound,
+        let met = found.is_some_and(|found| {
+            let mut comparisons = COMPARISONS.iter();
+            comparisons.any(|(name, holds)| *name == self.comparison && holds(&found, &self.bound))
         });
         (!met).then(|| Missed {
             threshold: self.clone(),

@@ -258,11 +258,11 @@ pub(crate) fn in_parts<T: Send>(
 fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl Sizes) {
     let plan = sizes.plan(table, chain);
     let course = Course {
+        disk: table.disks[chain],
         length: table.lengths[chain],
         start_ms: table.starts_ms[chain],
         lasts_ms: table.ends_ms[chain] - table.starts_ms[chain],
     };
-    let disk = table.disks[chain];
     let mut position = 0;
     let mut held = 0;
     for size in plan.growing {
@@ -270,13 +270,13 @@ fn book(accounts: &mut Accounts, table: &ChainTable, chain: usize, sizes: &impl 
             break;
         }
         let ms = course.at(position);
-        accounts.issue(ms / 60_000, disk, *size, 1);
+        accounts.issue(ms / 60_000, course.disk, *size, 1);
         hold(accounts, ms, &mut held, *size);
         position += size;
     }
     if position < course.length {
         hold(accounts, course.at(position), &mut held, plan.last);
-        course.issue_rest(accounts, disk, position, plan.last);
+        course.issue_rest(accounts, position, plan.last);
     }
     let freed_ms = course.start_ms + course.lasts_ms + sizes.hold_ms();
     accounts.resize(freed_ms, -(held as i64));
@@ -300,6 +300,7 @@ fn hold(accounts: &mut Accounts, ms: u64, held: &mut u64, size: u64) {
 
 /// How a chain is consumed: evenly.
 struct Course {
+    disk: u16,
     length: u64,
     start_ms: u64,
     lasts_ms: u64,
@@ -322,13 +323,13 @@ impl Course {
 
     /// All prefetches from a position on, of one size.
     #[inline]
-    fn issue_rest(&self, accounts: &mut Accounts, disk: u16, from: u64, size: u64) {
+    fn issue_rest(&self, accounts: &mut Accounts, from: u64, size: u64) {
         let count = (self.length - from).div_ceil(size);
         let minutes = self.lasts_ms / 60_000 + 1;
         if count <= minutes * ONE_BY_ONE {
-            self.issue_one_by_one(accounts, disk, from, size, count);
+            self.issue_one_by_one(accounts, from, size, count);
         } else {
-            self.issue_by_minute(accounts, disk, from, size, count);
+            self.issue_by_minute(accounts, from, size, count);
         }
     }
 
@@ -336,14 +337,7 @@ impl Course {
     /// found by multiplying, and divided for only where it would be too near to call: minutes are
     /// counted from the table's first, of a year at most, so fractions are right to 10^-9.
     #[inline]
-    fn issue_one_by_one(
-        &self,
-        accounts: &mut Accounts,
-        disk: u16,
-        from: u64,
-        size: u64,
-        count: u64,
-    ) {
+    fn issue_one_by_one(&self, accounts: &mut Accounts, from: u64, size: u64, count: u64) {
         let base = accounts.first_minute();
         let per_byte = self.lasts_ms as f64 / self.length as f64 / 60_000.0;
         let start = (self.start_ms - base * 60_000) as f64 / 60_000.0;
@@ -357,25 +351,18 @@ impl Course {
             } else {
                 self.at(from + index * size) / 60_000
             };
-            accounts.issue(minute, disk, size, 1);
+            accounts.issue(minute, self.disk, size, 1);
         }
     }
 
     /// The same where many fall into a minute: they are counted, not gone through.
-    fn issue_by_minute(
-        &self,
-        accounts: &mut Accounts,
-        disk: u16,
-        from: u64,
-        size: u64,
-        count: u64,
-    ) {
+    fn issue_by_minute(&self, accounts: &mut Accounts, from: u64, size: u64, count: u64) {
         let mut issued = 0;
         let mut minute = self.at(from) / 60_000;
         while issued < count {
             let until_ms = (minute + 1) * 60_000 - self.start_ms;
             let by_then = self.positions_before(until_ms, from, size).min(count);
-            accounts.issue(minute, disk, size, by_then - issued);
+            accounts.issue(minute, self.disk, size, by_then - issued);
             issued = by_then;
             minute += 1;
         }

@@ -93,48 +93,31 @@ impl Extents {
     }
 
     /// What `pages` pages from `first` on hold, piece by piece in order, zeroes included.
-    pub fn pieces(&self, first: u64, pages: u64) -> Pieces<'_> {
-        Pieces {
-            extents: self,
-            at: first,
-            end: first + pages,
-        }
+    pub fn pieces(&self, first: u64, pages: u64) -> impl Iterator<Item = (u64, Run)> {
+        let (mut at, end) = (first, first + pages);
+        std::iter::from_fn(move || {
+            let first = at;
+            let piece = (first < end).then(|| self.piece(first, end))?;
+            at += piece.pages;
+            Some((first, piece))
+        })
     }
-}
 
-/// See [`Extents::pieces`].
-#[derive(Debug)]
-pub struct Pieces<'a> {
-    extents: &'a Extents,
-    at: u64,
-    end: u64,
-}
-
-impl Iterator for Pieces<'_> {
-    type Item = (u64, Run);
-
-    fn next(&mut self) -> Option<(u64, Run)> {
-        if self.at >= self.end {
-            return None;
-        }
-        let first = self.at;
-        let runs = &self.extents.runs;
-        let covering = runs.range(..=first).next_back();
-        let piece = match covering {
+    /// What is at `first`, as far as it goes on alike, but not beyond `end`.
+    fn piece(&self, first: u64, end: u64) -> Run {
+        match self.runs.range(..=first).next_back() {
             Some((&start, run)) if start + run.pages > first => Run {
-                pages: (start + run.pages).min(self.end) - first,
+                pages: (start + run.pages).min(end) - first,
                 content: run.content.skip(first - start),
             },
             _ => {
-                let next = runs.range(first..self.end).next();
+                let next = self.runs.range(first..end).next();
                 Run {
-                    pages: next.map_or(self.end, |(&start, _)| start) - first,
+                    pages: next.map_or(end, |(&start, _)| start) - first,
                     content: Content::Zero,
                 }
             }
-        };
-        self.at = first + piece.pages;
-        Some((first, piece))
+        }
     }
 }
 

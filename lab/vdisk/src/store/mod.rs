@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-pub use extents::{Extents, Pieces, Run};
+pub use extents::{Extents, Run};
 pub use keeper::Manifest;
 pub use sequence::{Content, PAGE_BYTES, Sequence};
 
