@@ -8,7 +8,7 @@
 //! Invariant: same calls, same drive, same figures.
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Extent, Hints, PartSpec, ReadOutcome, Request, RequestId, Shard,
+    Command, EngineConfig, Event, Extent, Hints, Identity, PartSpec, ReadOutcome, Request, RequestId, Shard,
     Stats, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, ByteRange, Instant};
@@ -175,7 +175,7 @@ impl Bare<'_> {
             self.is_known[call.file as usize] = self.shard.handle_stream(call.at, spec).is_ok();
         }
         let request = Request {
-            viewer: ViewerId(u64::from(call.viewer)),
+            viewer: Identity::Named(ViewerId(u64::from(call.viewer))),
             stream,
             part: 0,
             offset: call.range.start,

@@ -3,12 +3,11 @@
 //! The one idea (thesis 5.3): successive requests whose ranges touch are one reader, whatever
 //! connections they come on and in whatever order, if they are at most 40 s apart. Off line one
 //! can look ahead; here a request joins the chain that it continues, precedes, reads again, or
-//! runs ahead of by no more than what has been prefetched for it; and two chains become one when
-//! a request bridges them.
+//! runs ahead of by no more than what has been prefetched for it ([`crate::joining`]); and two
+//! chains of a viewer with a name become one when a request bridges them.
 //!
-//! Invariants: a viewer has at most [`CHAINS_PER_VIEWER`] chains without a request on one
-//! stream; a chain that
-//! ended is gone from every index.
+//! Invariants: a viewer with a name has at most [`CHAINS_PER_VIEWER`] chains without a request on
+//! one stream; a chain that ended is gone from every index.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -17,17 +16,13 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
-use crate::ids::{ChainId, JobId, RequestId, StreamId, ViewerId};
+use crate::ids::{ChainId, ConnectionId, JobId, RequestId, StreamId, ViewerId};
+use crate::joining::{CHAINS_PER_VIEWER, REREAD_BYTES, Unnamed, Whereabouts};
 use crate::pace::Pace;
 use crate::readers::Readers;
-use crate::request::Hints;
+use crate::request::{Hints, Identity};
 use crate::sizing::ChainShape;
 use crate::unread::Unread;
-
-/// Live chains of one viewer on one stream: the present position, and those it jumped from.
-const CHAINS_PER_VIEWER: usize = 4;
-/// How far behind its end a chain may be read again and still be the same chain.
-const REREAD_BYTES: u64 = 4 << 20;
 
 /// A hinted bit rate is believed up to so many times what is known or usual, and down to such a
 /// part of it: renditions beside one another differ by a factor of two at most (Apple's HLS
@@ -37,12 +32,18 @@ const BELIEVED_TIMES: u64 = 4;
 /// One live chain. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug)]
 pub(crate) struct Chain {
+    /// Who reads it, or where it comes from.
     pub(crate) viewer: ViewerId,
+    is_named: bool,
+    /// Of its last request, if it has no name.
+    connection: Option<ConnectionId>,
     pub(crate) stream: StreamId,
     /// Where it began.
     pub(crate) start: u64,
     /// End of what was asked for (chunk requests) or sent (open-ended ones).
     pub(crate) end: u64,
+    /// Before `end`, and its reader without a name has not received it.
+    owed: ByteRange,
     /// Where the reader is: end of the last bytes handed to it.
     pub(crate) position: u64,
     /// End of what was read, or is queued to be read, for it.
@@ -141,16 +142,34 @@ impl Chain {
         said - now.since(self.hinted_at)
     }
 
-    /// Whether a request continues the chain, reads its last part again, or runs ahead within
-    /// what is prefetched.
-    fn continues_with(&self, range: ByteRange) -> bool {
-        let again = self.end.saturating_sub(REREAD_BYTES).max(self.start);
-        (again..=self.end.max(self.fetched_end)).contains(&range.start)
+    fn whereabouts(&self) -> Whereabouts {
+        Whereabouts {
+            start: self.start,
+            end: self.end,
+            fetched_end: self.fetched_end,
+            owed: self.owed,
+            last_request_bytes: self.last_request_bytes,
+            is_idle: self.is_idle(),
+            open_ended: self.open_ended,
+            connection: self.connection,
+            last_seen: self.last_seen,
+        }
     }
 
-    /// Whether a request ends in the chain's beginning.
-    fn is_preceded_by(&self, range: ByteRange) -> bool {
-        (range.start + 1..=range.end).contains(&self.start)
+    /// Notes what of a request's way lies between it and the chain's end so far, or that something
+    /// owed is on its way.
+    fn owe_before(&mut self, asked: ByteRange) {
+        if asked.start > self.end {
+            let first = match self.owed.is_empty() {
+                true => self.end,
+                false => self.owed.start,
+            };
+            self.owed = ByteRange::new(first, asked.start);
+        } else if self.owed.contains(asked.end) && asked.start <= self.owed.start {
+            self.owed = ByteRange::new(asked.end, self.owed.end);
+        } else if asked.start <= self.owed.start && asked.end >= self.owed.end {
+            self.owed = ByteRange::default();
+        }
     }
 }
 
@@ -172,7 +191,9 @@ const LOOKED_AT_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     chains: IdMap<ChainId, Chain>,
+    /// Of viewers with a name.
     by_reader: IdMap<(ViewerId, StreamId), Vec<ChainId>>,
+    unnamed: Unnamed,
     /// The chains of each viewer, whatever they read.
     by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
@@ -196,7 +217,7 @@ impl Chains {
         ids.filter_map(|(_, id)| Some((*id, self.get(*id)?)))
     }
 
-    /// For changes other than of `position`: see [`Self::move_to`].
+    /// For changes other than of `position` ([`Self::move_to`]) and `end` ([`Self::extend`]).
     pub(crate) fn get_mut(&mut self, id: ChainId) -> Option<&mut Chain> {
         self.chains.get_mut(&id)
     }
@@ -206,11 +227,23 @@ impl Chains {
         self.chains.iter().map(|(id, chain)| (*id, chain))
     }
 
-    /// What a viewer may do while new viewers are refused: [`MayBegin`].
-    pub(crate) fn may_begin(&self, viewer: ViewerId) -> MayBegin {
+    /// What a viewer may do while new viewers are refused: [`MayBegin`]. Without a name it may do
+    /// so by the chains of its connection, else by those of where it comes from, if they are few
+    /// enough to be its own.
+    pub(crate) fn may_begin(&self, identity: Identity) -> MayBegin {
+        let viewer = identity.viewer();
         let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
-        let mut ids = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
-        let first: Vec<ChainId> = ids.by_ref().take(LOOKED_AT_MAX).collect();
+        let of_viewer = self.by_viewer.range(of_viewer).map(|(_, id)| *id);
+        let of_viewer = of_viewer.take(LOOKED_AT_MAX);
+        let on_connection = identity.connection().map(|of| self.unnamed.on(of));
+        let mut first: Vec<ChainId> = on_connection.into_iter().flatten().collect();
+        if first.is_empty() {
+            first.extend(of_viewer);
+        }
+        let is_named = matches!(identity, Identity::Named(_));
+        if !is_named && first.len() > CHAINS_PER_VIEWER {
+            return MayBegin::Nothing;
+        }
         let is_idle = |id: &&ChainId| self.chains[*id].is_idle();
         match (first.len(), first.iter().find(is_idle)) {
             (0, _) => MayBegin::Nothing,
@@ -226,28 +259,36 @@ impl Chains {
         &self,
         now: Instant,
         gap: Duration,
-        reader: (ViewerId, StreamId),
+        (identity, stream): (Identity, StreamId),
         range: ByteRange,
     ) -> Option<(ChainId, Option<ChainId>)> {
-        let live = |id: &&ChainId| {
-            let chain = &self.chains[*id];
-            !chain.active.is_empty() || now.since(chain.last_seen) <= gap
+        let whereabouts = |id: ChainId| {
+            let chain = &self.chains[&id];
+            let is_live = !chain.is_idle() || now.since(chain.last_seen) <= gap;
+            is_live.then(|| chain.whereabouts())
         };
+        let reader = (identity.viewer(), stream);
+        if let Identity::Unnamed { connection, .. } = identity {
+            let found = self.unnamed.find(reader, range, connection, whereabouts);
+            return found.map(|id| (id, None));
+        }
         let ids = self.by_reader.get(&reader)?;
         // Nearly always there is one, and one cannot be joined to another.
         if let [id] = ids[..] {
-            let chain = Some(&id).filter(live).map(|id| &self.chains[id])?;
+            let chain = whereabouts(id)?;
             let is_it = chain.continues_with(range) || chain.is_preceded_by(range);
             return is_it.then_some((id, None));
         }
         // Newest first: where the viewer is now, before where it jumped from.
-        let newest = || ids.iter().rev().filter(live);
-        let continued = newest()
-            .find(|id| self.chains[*id].continues_with(range))
-            .copied();
+        let newest = || {
+            let newest = ids.iter().rev().copied();
+            newest.filter_map(|id| Some((id, whereabouts(id)?)))
+        };
+        let continued = newest().find(|(_, chain)| chain.continues_with(range));
+        let continued = continued.map(|(id, _)| id);
         let preceded = newest()
-            .find(|id| Some(**id) != continued && self.chains[*id].is_preceded_by(range))
-            .copied();
+            .find(|(id, chain)| Some(*id) != continued && chain.is_preceded_by(range))
+            .map(|(id, _)| id);
         match (continued, preceded) {
             (Some(chain), bridged) => Some((chain, bridged)),
             (None, Some(chain)) => Some((chain, None)),
@@ -259,17 +300,22 @@ impl Chains {
     pub(crate) fn begin(
         &mut self,
         now: Instant,
-        reader: (ViewerId, StreamId),
+        (identity, stream): (Identity, StreamId),
         start: u64,
         open_ended: bool,
     ) -> (ChainId, Option<ChainId>) {
         let id = ChainId(self.next_id);
         self.next_id += 1;
+        let reader = (identity.viewer(), stream);
+        let is_named = matches!(identity, Identity::Named(_));
         let chain = Chain {
             viewer: reader.0,
-            stream: reader.1,
+            is_named,
+            connection: None,
+            stream,
             start,
             end: start,
+            owed: ByteRange::default(),
             position: start,
             fetched_end: start,
             read_once_end: start,
@@ -286,24 +332,76 @@ impl Chains {
             job: None,
             careful: 0,
         };
-        let siblings = self.by_reader.entry(reader).or_default();
-        let idle = |id: &&ChainId| self.chains[*id].active.is_empty();
-        let surplus = (siblings.len() >= CHAINS_PER_VIEWER)
-            .then(|| siblings.iter().find(idle).copied())
-            .flatten();
-        siblings.push(id);
+        let surplus = match is_named {
+            true => self.add_sibling(reader, id),
+            false => {
+                self.unnamed.add(reader, start, id);
+                None
+            }
+        };
         self.by_viewer.insert((reader.0, id));
         self.readers.add(reader.1, (start, id));
         self.chains.insert(id, chain);
         (id, surplus)
     }
 
+    /// Answers the chain that has to end because its viewer has too many on the stream.
+    fn add_sibling(&mut self, reader: (ViewerId, StreamId), id: ChainId) -> Option<ChainId> {
+        let siblings = self.by_reader.entry(reader).or_default();
+        let idle = |id: &&ChainId| self.chains[*id].is_idle();
+        let surplus = (siblings.len() >= CHAINS_PER_VIEWER)
+            .then(|| siblings.iter().find(idle).copied())
+            .flatten();
+        siblings.push(id);
+        surplus
+    }
+
     /// A request of the chain begins.
-    pub(crate) fn begin_request(&mut self, now: Instant, id: ChainId, request: RequestId) {
+    pub(crate) fn begin_request(
+        &mut self,
+        now: Instant,
+        id: ChainId,
+        request: RequestId,
+        connection: Option<ConnectionId>,
+    ) {
         if let Some(chain) = self.chains.get_mut(&id) {
             chain.last_seen = now;
             chain.active.push(request);
             chain.idle = None;
+            if chain.connection != connection {
+                let moved = (chain.connection, connection);
+                self.unnamed.move_connection(moved, id);
+                chain.connection = connection;
+            }
+        }
+    }
+
+    /// Of the chain, `asked` was asked for or sent. Answers by how many bytes it is longer.
+    pub(crate) fn extend(&mut self, id: ChainId, asked: ByteRange) -> u64 {
+        let Some(chain) = self.chains.get_mut(&id) else {
+            return 0;
+        };
+        let (length_before, end) = (chain.length_bytes(), chain.end.max(asked.end));
+        if !chain.is_named {
+            chain.owe_before(asked);
+            if chain.end != end {
+                let reader = (chain.viewer, chain.stream);
+                self.unnamed.move_end(reader, (chain.end, end), id);
+            }
+        }
+        chain.start = chain.start.min(asked.start);
+        chain.end = end;
+        chain.length_bytes() - length_before
+    }
+
+    /// A reply was cut off before its end: its reader may ask for the rest, and for what was on its
+    /// way.
+    pub(crate) fn cut_off(&mut self, id: ChainId, rest: ByteRange) {
+        if let Some(chain) = self.chains.get_mut(&id)
+            && !chain.is_named
+        {
+            let first = rest.start.saturating_sub(REREAD_BYTES).max(chain.start);
+            chain.owed = ByteRange::new(first, rest.end.min(chain.end));
         }
     }
 
@@ -326,6 +424,10 @@ impl Chains {
         let chain = self.chains.remove(&id)?;
         self.readers.remove(chain.stream, (chain.position, id));
         let reader = (chain.viewer, chain.stream);
+        if !chain.is_named {
+            let last = (chain.end, chain.connection);
+            self.unnamed.remove(reader, last, id);
+        }
         if let Some(siblings) = self.by_reader.get_mut(&reader) {
             siblings.retain(|sibling| *sibling != id);
             if siblings.is_empty() {
@@ -386,11 +488,17 @@ impl Chains {
             assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
             assert!(chain.start <= chain.end, "{chain:?}");
             assert!(self.by_viewer.contains(&(chain.viewer, *id)));
-            let siblings = &self.by_reader[&(chain.viewer, chain.stream)];
-            assert_eq!(siblings.iter().filter(|of| *of == id).count(), 1);
+            let reader = (chain.viewer, chain.stream);
+            let last = (chain.end, chain.connection);
+            let siblings = self.by_reader.get(&reader).into_iter().flatten();
+            let count = siblings.filter(|of| *of == id).count();
+            assert_eq!(count, usize::from(chain.is_named));
+            assert_eq!(self.unnamed.has(reader, last, *id), !chain.is_named);
             assert!(self.readers.has(chain.stream, (chain.position, *id)));
         }
         assert_eq!(self.by_viewer.len(), self.chains.len());
+        let unnamed = self.chains.values().filter(|chain| !chain.is_named);
+        assert_eq!(self.unnamed.len(), unnamed.count());
     }
 }
 
@@ -399,7 +507,7 @@ mod tests {
     use super::*;
 
     const GAP: Duration = Duration::from_secs(40);
-    const READER: (ViewerId, StreamId) = (ViewerId(1), StreamId(1));
+    const READER: (Identity, StreamId) = (Identity::Named(ViewerId(1)), StreamId(1));
 
     fn begin(chains: &mut Chains, start: u64, end: u64) -> ChainId {
         let (id, _) = chains.begin(Instant::ZERO, READER, start, false);
@@ -443,7 +551,7 @@ mod tests {
         let mut chains = Chains::default();
         let id = begin(&mut chains, 0, 100);
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        chains.begin_request(at(5), id, RequestId(1));
+        chains.begin_request(at(5), id, RequestId(1), None);
         assert_eq!(chains.longest_idle(), None);
         assert_eq!(chains.poll_expired(at(100), GAP), None);
         chains.end_request(at(30), id, RequestId(1));
@@ -465,9 +573,24 @@ mod tests {
     #[test]
     fn the_nearest_reader_behind_is_found() {
         let mut chains = Chains::default();
-        let (near, _) = chains.begin(Instant::ZERO, (ViewerId(1), StreamId(1)), 500, false);
-        chains.begin(Instant::ZERO, (ViewerId(2), StreamId(1)), 100, false);
-        chains.begin(Instant::ZERO, (ViewerId(3), StreamId(1)), 900, false);
+        let (near, _) = chains.begin(
+            Instant::ZERO,
+            (Identity::Named(ViewerId(1)), StreamId(1)),
+            500,
+            false,
+        );
+        chains.begin(
+            Instant::ZERO,
+            (Identity::Named(ViewerId(2)), StreamId(1)),
+            100,
+            false,
+        );
+        chains.begin(
+            Instant::ZERO,
+            (Identity::Named(ViewerId(3)), StreamId(1)),
+            900,
+            false,
+        );
         let behind = chains
             .nearest_behind(StreamId(1), 700)
             .expect("two are behind");

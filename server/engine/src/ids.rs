@@ -5,9 +5,13 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
-/// One viewer: a player's session where it says so, else an address and a user agent.
+/// One viewer, by the id of its session; or where viewers without one come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ViewerId(pub u64);
+
+/// One connection of a client, named by the shell; never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
 
 /// One request in progress, named by the shell; never reused while the engine may still speak
 /// of it.

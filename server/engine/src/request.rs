@@ -2,13 +2,46 @@
 
 use headlong_units::{BitRate, Duration};
 
-use crate::ids::{StreamId, ViewerId};
+use crate::ids::{ConnectionId, StreamId, ViewerId};
+
+/// Who asks, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// One player, by the id of its session.
+    Named(ViewerId),
+    /// A player without an id: what it reads tells whose request is whose.
+    Unnamed {
+        /// Where it comes from (an address), which any number of others may come from too.
+        origin: ViewerId,
+        /// The connection, if it is the player's own as far as one can see. It may be a proxy's, so
+        /// it is a hint.
+        connection: Option<ConnectionId>,
+    },
+}
+
+impl Identity {
+    /// The player, or where it comes from.
+    pub(crate) fn viewer(self) -> ViewerId {
+        match self {
+            Self::Named(viewer) => viewer,
+            Self::Unnamed { origin, .. } => origin,
+        }
+    }
+
+    /// The connection of a player without an id.
+    pub(crate) fn connection(self) -> Option<ConnectionId> {
+        match self {
+            Self::Named(_) => None,
+            Self::Unnamed { connection, .. } => connection,
+        }
+    }
+}
 
 /// A viewer wants some bytes of one part of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Who asks.
-    pub viewer: ViewerId,
+    pub viewer: Identity,
     /// The stream.
     pub stream: StreamId,
     /// Index of the part in [`crate::StreamSpec::parts`].

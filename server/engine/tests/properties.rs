@@ -6,8 +6,8 @@
 mod rig;
 
 use headlong_engine::{
-    Admission, EngineConfig, Hints, Order, PartSpec, Policy, Request, RequestId, Retention,
-    SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConnectionId, EngineConfig, Hints, Identity, Order, PartSpec, Policy, Request,
+    RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, Duration, KIB};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let title = 1..=TITLES;
     prop_oneof![
-        8 => (0u64..6, title.clone(), any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u8>>())
+        8 => (0u64..12, title.clone(), any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u8>>())
             .prop_map(|(viewer, title, at, length, open, buffer)| {
                 Step::Ask { viewer, title, at, length, open, buffer }
             }),
@@ -65,6 +65,17 @@ fn step() -> impl Strategy<Value = Step> {
         1 => title.prop_map(|title| Step::Gone { title }),
         1 => (0usize..5, 0usize..3).prop_map(|(policy, order)| Step::Policy { policy, order }),
     ]
+}
+
+/// Half of the viewers have no name; they come from two addresses, over a few connections.
+fn identity(viewer: u64, chance: u64) -> Identity {
+    match viewer {
+        0..6 => Identity::Named(ViewerId(viewer)),
+        _ => Identity::Unnamed {
+            origin: ViewerId(viewer % 2),
+            connection: (viewer > 7).then_some(ConnectionId(chance % 4)),
+        },
+    }
 }
 
 fn settings() -> impl Strategy<Value = EngineConfig> {
@@ -166,7 +177,7 @@ impl World {
                 let offset = u64::from(at) * 5 % (size + 1);
                 let left = size - offset;
                 let request = Request {
-                    viewer: ViewerId(viewer),
+                    viewer: identity(viewer, u64::from(length)),
                     stream: self.stream(title),
                     part: part as u32,
                     offset,

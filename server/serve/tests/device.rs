@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use headlong_engine::{
-    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, PartSpec, Policy, Refusal,
+    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, Identity, PartSpec, Policy, Refusal,
     Request, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_serve::disk::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
@@ -164,7 +164,7 @@ fn device(io: IoMode, engine: EngineConfig) -> Device {
 
 fn request(viewer: u64, stream: u64, offset: u64, length: u64) -> Request {
     Request {
-        viewer: ViewerId(viewer),
+        viewer: Identity::Named(ViewerId(viewer)),
         stream: StreamId(stream),
         part: 0,
         offset,

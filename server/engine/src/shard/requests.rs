@@ -161,14 +161,12 @@ impl Shard {
         asked: ByteRange,
     ) {
         let now = self.now;
-        self.chains.begin_request(now, chain_id, id);
+        let connection = request.viewer.connection();
+        self.chains.begin_request(now, chain_id, id, connection);
+        self.stats.chain_bytes += self.chains.extend(chain_id, asked);
         let Some(chain) = self.chains.get_mut(chain_id) else {
             return;
         };
-        let length_before = chain.length_bytes();
-        chain.start = chain.start.min(asked.start);
-        chain.end = chain.end.max(asked.end);
-        self.stats.chain_bytes += chain.length_bytes() - length_before;
         chain.last_request_bytes = asked.len();
         if request.hints != Hints::default() {
             chain.hints = request.hints;
@@ -202,15 +200,14 @@ impl Shard {
         if let Some(job) = other.job {
             self.queue.update(job, |job| job.chain = into);
         }
+        let whole = ByteRange::new(other.start, other.end);
+        let longer_by = self.chains.extend(into, whole);
+        // Two that overlap have bytes in common, which count twice: a counter does not go back.
+        self.stats.chain_bytes += longer_by.saturating_sub(other.length_bytes());
+        self.stats.chains_joined += 1;
         let Some(chain) = self.chains.get_mut(into) else {
             return;
         };
-        let lengths_before = chain.length_bytes() + other.length_bytes();
-        chain.start = chain.start.min(other.start);
-        chain.end = chain.end.max(other.end);
-        // Two that overlap have bytes in common, which count twice: a counter does not go back.
-        self.stats.chain_bytes += chain.length_bytes().saturating_sub(lengths_before);
-        self.stats.chains_joined += 1;
         chain.fetched_end = chain.fetched_end.max(other.fetched_end);
         chain.prefetched_bytes += other.prefetched_bytes;
         chain.take_requests(other.active);
@@ -332,14 +329,13 @@ impl Shard {
             is_alone = chain.active.len() == 1;
             chain.pace.record(now, end - start);
             chain.last_seen = now;
-            if open_ended {
-                let length_before = chain.length_bytes();
-                chain.end = chain.end.max(place.logical + end);
-                self.stats.chain_bytes += chain.length_bytes() - length_before;
-            }
             if end == place.length && chain.unread.remove(key.1) {
                 self.memory.disown(slot, None);
             }
+        }
+        if open_ended {
+            let sent = ByteRange::new(place.logical + start, place.logical + end);
+            self.stats.chain_bytes += self.chains.extend(chain_id, sent);
         }
         match is_alone {
             // It is where this request is.
@@ -432,7 +428,15 @@ impl Shard {
     }
 
     fn end_request(&mut self, id: RequestId) {
-        let waited_for = self.replies.get(id).and_then(Reply::waited_for);
+        let reply = self.replies.get(id);
+        let waited_for = reply.and_then(Reply::waited_for);
+        if let Some(reply) = reply.filter(|reply| reply.next < reply.end)
+            && let Some(stream) = self.streams.get(reply.stream)
+        {
+            let logical = |offset| stream.layout.logical(reply.part, offset);
+            let rest = ByteRange::new(logical(reply.next), logical(reply.end));
+            self.chains.cut_off(reply.chain, rest);
+        }
         if self.replies.end(id) {
             self.remove_request(id);
         }

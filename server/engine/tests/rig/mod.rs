@@ -14,8 +14,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Failure, Hints, PartSpec, Policy, ReadCommand, ReadOutcome,
-    Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec, ViewerId,
+    Command, EngineConfig, Event, Failure, Hints, Identity, PartSpec, Policy, ReadCommand,
+    ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec,
+    ViewerId,
 };
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
@@ -376,7 +377,7 @@ impl Rig {
 /// A request for a range of a single-file title.
 pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request {
     Request {
-        viewer: ViewerId(viewer),
+        viewer: Identity::Named(ViewerId(viewer)),
         stream,
         part: 0,
         offset,
@@ -426,7 +427,7 @@ pub fn watch(rig: &mut Rig, viewers: u64, chunks: u64, every: Duration) -> u64 {
             if let Some((_, before)) = rig.replies.iter().rev().find(|(_, reply)| {
                 reply
                     .request
-                    .is_some_and(|request| request.viewer.0 == viewer)
+                    .is_some_and(|request| request.viewer == Identity::Named(ViewerId(viewer)))
             }) {
                 late += u64::from(!before.done);
             }
