@@ -8,8 +8,8 @@
 //! Invariant: same calls, same drive, same figures.
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Extent, Hints, Identity, PartSpec, ReadOutcome, Request, RequestId, Shard,
-    Stats, StreamId, StreamSpec, ViewerId,
+    Command, EngineConfig, Event, Extent, Hints, Identity, PartSpec, ReadOutcome, Request,
+    RequestId, Shard, Stats, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, ByteRange, Instant};
 use headlong_workload::{Catalogue, SessionStream};

@@ -9,7 +9,8 @@
 //! 1. [`Method::parse`]; [`Method::Options`] is answered by [`CorsPolicy::options_reply`] and
 //!    [`Method::Other`] by an [`error_reply`] of [`Status::MethodNotAllowed`].
 //! 2. [`RelativePath::parse`] on the path of the target; the query never chooses a file.
-//! 3. [`Cmcd::read`] and [`SessionRule::viewer`] say what the player told and who it is.
+//! 3. [`Cmcd::read`], [`ForwardedField::client`] and [`SessionRule::viewer`] say what the player
+//!    told, where it is and who it is.
 //! 4. [`RequestHead::read`] and [`plan()`] give the reply for the file that was found, and
 //!    [`CorsPolicy::reply_fields`] adds what scripts of other origins need.
 //!
@@ -55,6 +56,7 @@ mod date;
 mod entity_tag;
 mod error_reply;
 mod fields;
+mod forwarded;
 mod hash;
 mod media_type;
 mod multipart;
@@ -73,6 +75,7 @@ pub use date::HttpDate;
 pub use entity_tag::{FileIdentity, entity_tag};
 pub use error_reply::error_reply;
 pub use fields::{FieldList, combined};
+pub use forwarded::ForwardedField;
 pub use media_type::media_type;
 pub use multipart::Boundary;
 pub use path::{PathError, RelativePath};

@@ -15,8 +15,8 @@ use crate::config::{Admin, Config};
 use crate::descriptors::{self, Shares};
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::net::{
-    BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, bind,
-    serve_listener, shutdown, tls_acceptor,
+    BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
+    bind, serve_listener, shutdown, tls_acceptor,
 };
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
@@ -94,9 +94,13 @@ async fn serve(
         })
         .collect();
     let mut serving = tokio::task::JoinSet::new();
-    for listener in listeners {
+    let of_trust = Arc::clone(&state);
+    let trusted = TrustedProxies::new(move |address| of_trust.settings().proxies.trust(address));
+    for (index, listener) in listeners.into_iter().enumerate() {
         let service = MediaService::new(Arc::clone(&state));
-        let (context, signal) = (context.clone(), signal.clone());
+        let (mut context, signal) = (context.clone(), signal.clone());
+        // Those for proxies come last.
+        context.proxies = (index >= config.listen.len()).then(|| trusted.clone());
         serving.spawn(serve_listener(
             listener,
             acceptor.clone(),
@@ -182,5 +186,6 @@ async fn serve(
 const DRAIN_SPARE: std::time::Duration = std::time::Duration::from_secs(5);
 
 fn bind_all(config: &Config) -> Result<Vec<TcpListener>, BindError> {
-    config.listen.iter().map(|address| bind(*address)).collect()
+    let all = config.listen.iter().chain(&config.proxies.listen);
+    all.map(|address| bind(*address)).collect()
 }

@@ -106,6 +106,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             cookie: config.session.cookie.clone(),
             query: config.session.query.clone(),
         },
+        proxies: config.proxies.clone(),
         ranges: RangeLimits {
             ranges_max: config.limits.ranges_max as usize,
         },

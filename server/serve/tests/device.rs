@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use headlong_engine::{
-    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, Identity, PartSpec, Policy, Refusal,
-    Request, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConfigError, DeviceState, EngineConfig, Failure, Hints, Identity, PartSpec, Policy,
+    Refusal, Request, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_serve::disk::{Device, DeviceConfig, IoMode, Reply, StartError, StreamSource};
 use headlong_serve::time_scale::TimeScale;

@@ -97,6 +97,11 @@ impl Collector for ServerCollector {
                 of.tls_failures,
             ),
             (
+                "proxy_refusals",
+                "Connections for proxies without a header of the PROXY protocol, or from strangers",
+                of.proxy_refusals,
+            ),
+            (
                 "log_records_dropped",
                 "Records the access log had no time for",
                 self.log.dropped,

@@ -113,31 +113,42 @@ fn memory(document: &mut Document, config: &Config) {
 
 /// No two listeners can have one port of one address.
 fn addresses(document: &mut Document, config: &Config) {
-    let listen = &config.listen;
-    if listen.is_empty() {
+    let for_proxies = &config.proxies.listen;
+    let keys = [("listen", &config.listen), ("proxies.listen", for_proxies)];
+    if config.listen.is_empty() && for_proxies.is_empty() {
         document.wrong_too(
             "listen",
             "no address for viewers; write at least one, such as 127.0.0.1:8080",
         );
     }
-    for (index, address) in listen.iter().enumerate() {
-        if listen[..index]
-            .iter()
-            .any(|other| collide(*other, *address))
-        {
+    if !for_proxies.is_empty() && config.proxies.trusted.is_empty() {
+        let text = "nobody could connect there: no proxy is trusted; write the proxies' addresses in \
+                    proxies.trusted";
+        document.wrong_too("proxies.listen", text);
+    }
+    let mut seen: Vec<SocketAddr> = Vec::new();
+    for (key, address) in keys
+        .iter()
+        .flat_map(|(key, all)| all.iter().map(move |a| (*key, *a)))
+    {
+        if seen.iter().any(|other| collide(*other, address)) {
             let text = format!("{address} is taken by another address of the list; remove one");
-            document.wrong("listen", text);
+            document.wrong(key, text);
         }
+        seen.push(address);
     }
     let Admin::Address(admin) = config.admin else {
         return;
     };
-    let taken = listen.iter().find(|address| collide(**address, admin));
-    if let Some(address) = taken.filter(|_| !document.mistakes.is_about("listen")) {
-        let text = format!(
-            "{admin} is taken by listen = {address}; give the operator's pages a port of their own"
-        );
-        document.wrong_too("admin", text);
+    for (key, addresses) in keys {
+        let taken = addresses.iter().find(|address| collide(**address, admin));
+        if let Some(address) = taken.filter(|_| !document.mistakes.is_about(key)) {
+            let text = format!(
+                "{admin} is taken by {key} = {address}; give the operator's pages a port of their \
+                 own"
+            );
+            document.wrong_too("admin", text);
+        }
     }
 }
 

@@ -4,11 +4,13 @@
 //! cannot disagree. A default is what [`Config::default`] holds at the row's place.
 
 use headlong_engine::{knobs, policy, prefetch};
+use headlong_http::ForwardedField;
 use headlong_settings::{Rows, flag, named, size, time, whole};
 use headlong_units::{Duration, KIB};
 
 use super::kinds::{
-    address, admin, congestion_control, field_value, host, of_query, origin, path, sink, token,
+    address, admin, congestion_control, field_value, host, network, of_query, origin, path, sink,
+    token,
 };
 use super::settings::{AccessFormat, Config, DeviceOverride, Io, LogLevel, ServerTiming};
 
@@ -200,6 +202,12 @@ pub(super) fn rows() -> Rows<Config> {
         |c| &mut c.session.query,
         "The same for a key of the query.",
     );
+    rows.add("proxies.trusted", network().list(), |c| &mut c.proxies.trusted,
+        "Networks of proxies that are believed when they say for which client they speak: by `proxies.header`, or by the PROXY protocol on `proxies.listen`. Of several in a row, the client is the first from the right that is not one of them. Nobody else is believed.");
+    rows.add("proxies.header", named(ForwardedField::ALL, |field| field.name()), |c| &mut c.proxies.header,
+        "The header in which trusted proxies say it. They must write it themselves, or a client could: a proxy hands on headers that it does not know.");
+    rows.add("proxies.listen", address().list(), |c| &mut c.proxies.listen,
+        "More addresses and ports, for proxies that speak the PROXY protocol (version 1 or 2). A connection that does not begin with it, or comes from an address that is not trusted, is closed.").restart();
     rows.add(
         "log.access",
         sink(),

@@ -1,9 +1,11 @@
 //! Kinds of settings that only a server has: addresses, paths, places of logs, parts of HTTP.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use headlong_settings::{Kind, Value, Wrong, quote, text};
+
+use ipnet::IpNet;
 
 use super::settings::{Admin, LogSink};
 
@@ -19,6 +21,27 @@ pub(super) fn address() -> Kind<SocketAddr> {
     Kind::new(form, read, |address: &SocketAddr| {
         quote(&address.to_string())
     })
+}
+
+/// A network, or one address.
+pub(super) fn network() -> Kind<IpNet> {
+    let read = |value: &Value| {
+        let text = value.text().ok_or(Wrong::Unfit)?;
+        let address = text.parse::<IpAddr>().map(IpNet::from);
+        let network: IpNet = address.or_else(|_| text.parse()).map_err(|_| {
+            let form = "write it like 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1";
+            format!("`{text}` is no network; {form}")
+        })?;
+        match network.trunc() == network {
+            true => Ok(network),
+            false => {
+                let meant = network.trunc();
+                Err(format!("`{text}` has bits behind its length; write {meant}").into())
+            }
+        }
+    };
+    let form = "a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address";
+    Kind::new(form, read, |network: &IpNet| quote(&network.to_string()))
 }
 
 pub(super) fn admin() -> Kind<Admin> {

@@ -27,6 +27,6 @@ pub use headlong_settings::Mistakes;
 pub use load::Flags;
 pub use manual::manual;
 pub use settings::{
-    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink,
+    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Proxies,
     ServerTiming, SessionKeys, Tcp, Tls,
 };

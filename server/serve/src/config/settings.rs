@@ -1,11 +1,13 @@
 //! What a configuration means, once it has been read: one field for each key of the file.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use headlong_engine::{Control, EngineConfig, Policy, Prefetch};
+use headlong_http::ForwardedField;
 use headlong_units::{Duration, KIB};
+use ipnet::IpNet;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -49,6 +51,8 @@ pub struct Config {
     pub cors: Cors,
     /// How a viewing session is recognised when the player does not say it by CMCD.
     pub session: SessionKeys,
+    /// Proxies that speak for clients.
+    pub proxies: Proxies,
     /// Logs.
     pub log: Log,
     /// How many times faster than real the server's clocks run, for experiments.
@@ -140,6 +144,26 @@ pub struct SessionKeys {
     pub cookie: Option<String>,
     /// A key of the query.
     pub query: Option<String>,
+}
+
+/// Proxies in front, which say for whom they speak.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proxies {
+    /// Networks of those that are believed.
+    pub trusted: Vec<IpNet>,
+    /// Where they say it in a request.
+    pub header: ForwardedField,
+    /// Addresses on which they say it by the PROXY protocol, when they connect.
+    pub listen: Vec<SocketAddr>,
+}
+
+impl Proxies {
+    /// Whether who has this address is believed.
+    pub fn trust(&self, address: IpAddr) -> bool {
+        self.trusted
+            .iter()
+            .any(|network| network.contains(&address))
+    }
 }
 
 /// Logs.
@@ -281,6 +305,7 @@ impl Default for Config {
             tls: Tls::default(),
             cors: Cors::default(),
             session: SessionKeys::default(),
+            proxies: Proxies::default(),
             log: Log::default(),
             time_scale: 1,
             device: BTreeMap::new(),

@@ -156,6 +156,18 @@ const WRONG: &[(&str, &str)] = &[
         "names and numbers of sockets",
         "admin_hosts = [\"a.example\", \"b.example:80\"]\nopen_files_max = 0\n[tcp]\ncongestion_control = \"\"\nunsent_max = \"2GiB\"\n",
     ),
+    (
+        "proxies",
+        "[proxies]\ntrusted = [\"10.0.0.1/8\", \"10.0.0.0/33\", \"cdn.example\", \"2001:db8::1/32\", \"192.0.2.1\"]\nheader = \"x-real-ip\"\nlisten = [\":80\"]\n",
+    ),
+    (
+        "a port for proxies and nobody trusted",
+        "[proxies]\nlisten = [\"127.0.0.1:8082\"]\n",
+    ),
+    (
+        "viewers, proxies and operator on one port",
+        "listen = [\"127.0.0.1:8080\"]\nadmin = \"127.0.0.1:8082\"\n[proxies]\ntrusted = [\"127.0.0.0/8\"]\nlisten = [\"0.0.0.0:8080\", \"127.0.0.1:8082\"]\n",
+    ),
     ("a device that is no table", "device.sda = 3\n"),
     ("clocks that stand still", "time_scale = 0\n"),
 ];

@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::disk::mailbox::Waker;
     use crate::disk::rig::{FileSource, Scratch};
-    use headlong_engine::{Hints, Identity, ViewerId};
+    use headlong_engine::{Hints, Identity as Who, ViewerId};
     use std::time::Duration;
     use tokio::sync::oneshot;
 
@@ -527,7 +527,7 @@ mod tests {
         mailbox.post(Message::Request(Box::new(Ask {
             id: RequestId(1),
             request: Request {
-                viewer: Identity::Named(ViewerId(1)),
+                viewer: Who::Named(ViewerId(1)),
                 stream: StreamId(1),
                 part: 0,
                 offset: 0,

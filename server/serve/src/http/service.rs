@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use headlong_engine::{Failure, Hints, Refusal, Request as EngineRequest, StreamId, ViewerId};
+use headlong_engine::{
+    ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
+};
 use headlong_http::{
     Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, RelativePath, ReplyPlan,
     Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
@@ -26,7 +28,7 @@ use super::state::{HttpSettings, MediaState};
 use crate::config;
 use crate::disk::{Piece, PieceInfo, Reply};
 use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
-use crate::net::ConnectionInfo;
+use crate::net::{ConnectionInfo, Remote};
 
 /// The media listener's service. Clones share everything.
 #[derive(Debug, Clone)]
@@ -56,7 +58,7 @@ impl Service<Request<Incoming>> for MediaService {
 struct Asked {
     method: Method,
     cmcd: Cmcd,
-    viewer: Viewer,
+    identity: Identity,
     settings: Arc<HttpSettings>,
     account: Account,
 }
@@ -145,12 +147,31 @@ impl Asked {
         let info = head.extensions.get::<Arc<ConnectionInfo>>();
         let connection = info.cloned();
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let remote = info.map_or(unknown, |info| info.remote());
-        let viewer = match remote.ip() {
+        let remote = info.map_or(unknown.into(), |info| info.remote());
+        let proxies = &settings.proxies;
+        let is_trusted = |address| proxies.trust(address);
+        let client = proxies
+            .header
+            .client(remote.address, fields.clone(), is_trusted);
+        let viewer = match client.ip() {
             IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
             IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
         };
-        let record = record(head, remote, &viewer, &cmcd);
+        let is_own = client == remote.address;
+        let number = info.filter(|_| is_own).map(|info| info.number());
+        let identity = match viewer.found_by {
+            FoundBy::Address => Identity::Unnamed {
+                origin: ViewerId(viewer.id),
+                connection: number.map(ConnectionId),
+            },
+            _ => Identity::Named(ViewerId(viewer.id)),
+        };
+        let ends = Remote {
+            address: client,
+            // The one that is nearest, of several.
+            proxy: remote.proxy.or((!is_own).then_some(remote.address)),
+        };
+        let record = record(head, ends, &viewer, &cmcd);
         state.log.begun(&record.session);
         let account = Account {
             state: Arc::clone(state),
@@ -162,7 +183,7 @@ impl Asked {
         Self {
             method,
             cmcd,
-            viewer,
+            identity,
             settings,
             account,
         }
@@ -194,7 +215,7 @@ fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
 
 fn record(
     head: &http::request::Parts,
-    remote: SocketAddr,
+    remote: Remote,
     viewer: &Viewer,
     cmcd: &Cmcd,
 ) -> RequestRecord {
@@ -221,7 +242,8 @@ fn record(
         start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         service_time: Duration::ZERO,
         first_byte_time: None,
-        remote,
+        remote: remote.address,
+        proxy: remote.proxy,
         method: head.method.as_str().to_owned(),
         target: head
             .uri
@@ -335,7 +357,7 @@ async fn fetch(
         return Ok(Answer { plan, first: None });
     };
     let request = EngineRequest {
-        viewer: ViewerId(asked.viewer.id),
+        viewer: asked.identity,
         stream: StreamId(file.stream.id),
         part: file.part,
         offset: 0,
@@ -391,7 +413,7 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
     let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
     // Keyed with randomness of the system: no content can hold it on purpose.
-    let seed = RandomState::new().hash_one(asked.viewer.id);
+    let seed = RandomState::new().hash_one(file.stream.id);
     let fields = fields_of(head);
     let request = RequestHead::read(
         asked.method,

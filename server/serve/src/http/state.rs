@@ -10,7 +10,7 @@ use headlong_library::{Library, StreamFiles};
 
 use super::lookup::Lookups;
 use crate::admin::RequestMetrics;
-use crate::config::ServerTiming;
+use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
 use crate::log::AccessLog;
 use crate::time_scale::TimeScale;
@@ -25,6 +25,8 @@ pub struct HttpSettings {
     pub cors: CorsPolicy,
     /// How viewers are told apart.
     pub session: SessionRule,
+    /// Who is believed about whom it speaks for.
+    pub proxies: Proxies,
     /// How many ranges are answered.
     pub ranges: RangeLimits,
     /// Sent with every file, if there is one.

@@ -4,7 +4,7 @@
 //! 192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] "GET /a.mp4 HTTP/1.1" 206 1000 "-" "Player/1.0"
 //!   start=784111777.123 service=1.234 first_byte=0.012 range="bytes=0-999" ram=600 disk=400
 //!   queue=0.003 disk_time=0.008 session="6e2f" session_from=cmcd device="sda" br=2000 failure=-
-//!   chain=17
+//!   chain=17 proxy=-
 //! ```
 //! (on one line). What analysers of `combined` read stays where they look for it: the time is that
 //! of the end of the request, as nginx writes it, and the size is that of the body. `start` is in
@@ -80,6 +80,10 @@ fn put_extra_fields(record: &RequestRecord, line: &mut Vec<u8>) {
         Some(chain) => put(line, format_args!(" chain={chain}")),
         None => line.extend_from_slice(b" chain=-"),
     }
+    match record.proxy {
+        Some(proxy) => put(line, format_args!(" proxy={}", proxy.ip())),
+        None => line.extend_from_slice(b" proxy=-"),
+    }
 }
 
 struct Seconds(Duration);
@@ -148,7 +152,7 @@ mod tests {
             \"Player/1.0 (a \\x22b\\x22)\" start=784111777.123 service=1.234 first_byte=0.012 \
             range=\"bytes=0-999\" ram=600 disk=400 queue=0.003 disk_time=0.008 \
             session=\"6e2fb550-c457\" session_from=cmcd device=\"sda\" br=2000 failure=- \
-            chain=17\n";
+            chain=17 proxy=-\n";
         assert_eq!(text(&sample()), expected);
     }
 
@@ -171,7 +175,7 @@ mod tests {
         assert!(line.contains("first_byte=- range=\"-\""), "{line}");
         assert!(
             line.ends_with(
-                "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=-\n"
+                "session=\"-\" session_from=- device=\"-\" br=- failure=client-gone chain=- proxy=-\n"
             ),
             "{line}"
         );

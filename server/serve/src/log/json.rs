@@ -11,6 +11,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     first_byte_seconds: Option<f64>,
     remote: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy: Option<String>,
     method: &'a str,
     target: &'a str,
     version: &'a str,
@@ -47,7 +49,11 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         start_unix_ms: record.start_unix_ms,
         service_seconds: record.service_time.as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
-        remote: record.remote.to_string(),
+        remote: match record.remote.port() {
+            0 => record.remote.ip().to_string(),
+            _ => record.remote.to_string(),
+        },
+        proxy: record.proxy.map(|proxy| proxy.to_string()),
         method: &record.method,
         target: &record.target,
         version: version_name(record.version),
@@ -102,6 +108,20 @@ mod tests {
             "\n",
         );
         assert_eq!(String::from_utf8(line).expect("text"), expected);
+    }
+
+    #[test]
+    fn a_client_behind_a_proxy_is_named_before_it() {
+        let record = RequestRecord {
+            remote: std::net::SocketAddr::from(([192, 0, 2, 7], 0)),
+            proxy: Some(std::net::SocketAddr::from(([10, 0, 0, 1], 9))),
+            ..sample()
+        };
+        let mut line = Vec::new();
+        write(&record, &mut line);
+        let line = String::from_utf8(line).expect("text");
+        let expected = r#""remote":"192.0.2.7","proxy":"10.0.0.1:9","method":"GET""#;
+        assert!(line.contains(expected), "{line}");
     }
 
     proptest! {

@@ -15,8 +15,10 @@ pub struct RequestRecord {
     pub service_time: Duration,
     /// From there until the first byte of the reply was handed over; `None` if none was.
     pub first_byte_time: Option<Duration>,
-    /// The other end.
+    /// The client; its port is 0 if nobody says which.
     pub remote: SocketAddr,
+    /// The proxy at the other end of the connection, if the client is not there itself.
+    pub proxy: Option<SocketAddr>,
     /// `GET`.
     pub method: String,
     /// Path and query as they were sent.
@@ -115,6 +117,7 @@ pub(super) fn sample() -> RequestRecord {
         service_time: Duration::from_millis(1234),
         first_byte_time: Some(Duration::from_micros(12_500)),
         remote: SocketAddr::from(([192, 0, 2, 7], 40_000)),
+        proxy: None,
         method: "GET".to_owned(),
         target: "/films/a.mp4?token=1".to_owned(),
         version: Version::HTTP_11,

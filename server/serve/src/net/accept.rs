@@ -1,7 +1,7 @@
 //! Taking connections from a listener, never more than may be open, and never giving up.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
+use super::remote::read_proxy_header;
 use super::shutdown::Shutdown;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
@@ -41,7 +42,7 @@ pub async fn serve_listener<S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();
-    let mut trouble = AcceptTrouble::default();
+    let trouble = Arc::new(AcceptTrouble::default());
     // Accepted, and without a slot yet.
     let mut waiting = None;
     let signal = shutdown.clone();
@@ -54,7 +55,7 @@ pub async fn serve_listener<S, B>(
                 report_panic(finished);
                 continue;
             }
-            accepted = accept(&listener, &context, &mut waiting, &mut trouble) => accepted,
+            accepted = accept(&listener, &context, &mut waiting, &trouble) => accepted,
         };
         let Ok(remote) = stream.peer_addr() else {
             continue;
@@ -62,9 +63,28 @@ pub async fn serve_listener<S, B>(
         context.tcp.apply(&stream);
         let (tls, service) = (tls.clone(), service.clone());
         let (context, shutdown) = (context.clone(), signal.clone());
+        let trouble = Arc::clone(&trouble);
         connections.spawn(async move {
             let _slot = slot;
-            serve_connection(stream, remote, tls, service, context, shutdown).await
+            let Some(trusted) = context.proxies.clone() else {
+                serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
+                return;
+            };
+            let within = context.limits.header_timeout;
+            let mut stop = shutdown.clone();
+            let header = tokio::select! {
+                header = read_proxy_header(stream, remote, &trusted, within) => header,
+                () = stop.draining() => return,
+            };
+            match header {
+                Ok((stream, remote)) => {
+                    serve_connection(stream, remote, tls, service, context, shutdown).await;
+                }
+                Err(error) => {
+                    add(&context.counters.proxy_refusals);
+                    trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
+                }
+            }
         });
     }
     drop(listener);
@@ -87,7 +107,7 @@ async fn accept(
     listener: &TcpListener,
     context: &ListenerContext,
     waiting: &mut Option<TcpStream>,
-    trouble: &mut AcceptTrouble,
+    trouble: &AcceptTrouble,
 ) -> (TcpStream, OwnedSemaphorePermit) {
     if waiting.is_none() {
         *waiting = Some(accept_one(listener, context, trouble).await);
@@ -132,7 +152,7 @@ async fn slot_for(
 async fn accept_one(
     listener: &TcpListener,
     context: &ListenerContext,
-    trouble: &mut AcceptTrouble,
+    trouble: &AcceptTrouble,
 ) -> TcpStream {
     loop {
         match listener.accept().await {
@@ -167,13 +187,14 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 
 /// Lets one warning a minute through.
 #[derive(Debug, Default)]
-struct AcceptTrouble(Option<Instant>);
+struct AcceptTrouble(Mutex<Option<Instant>>);
 
 impl AcceptTrouble {
-    fn warn(&mut self, say: impl FnOnce()) {
-        let is_due = self.0.is_none_or(|last| last.elapsed() >= WARN_INTERVAL);
-        if is_due {
-            self.0 = Some(Instant::now());
+    fn warn(&self, say: impl FnOnce()) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= WARN_INTERVAL) {
+            *last = Some(Instant::now());
+            drop(last);
             say();
         }
     }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::net::{ConnectionCounters, Limits, TcpOptions};
+use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind, shutdown};
 
 struct Server {
@@ -146,4 +146,33 @@ async fn a_drained_listener_refuses_new_connections_and_returns() {
     TcpStream::connect(server.address)
         .await
         .expect_err("nobody listens");
+}
+
+#[tokio::test]
+async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak() {
+    let listener = bind("127.0.0.1:0".parse().expect("address")).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let counters = Arc::new(ConnectionCounters::default());
+    let limits = Limits::default();
+    let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
+    context.proxies = Some(TrustedProxies::new(|ip| ip.is_loopback()));
+    let (_trigger, signal) = shutdown();
+    let service = service_fn(|request: Request<Incoming>| async move {
+        let info = request.extensions().get::<Arc<ConnectionInfo>>();
+        let text = info.expect("given").remote().address.to_string();
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))
+    });
+    tokio::spawn(serve_listener(listener, None, service, context, signal));
+    let request = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let header = "PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\n";
+    let reply = exchange(address, format!("{header}{request}").as_bytes()).await;
+    assert!(reply.ends_with("\r\n\r\n192.0.2.7:4711"), "{reply}");
+
+    let mut stream = TcpStream::connect(address).await.expect("accepted");
+    stream.write_all(request.as_bytes()).await.expect("taken");
+    let mut heard = Vec::new();
+    // Closed with what it sent unread, which may come as a reset.
+    let _ = stream.read_to_end(&mut heard).await;
+    assert!(heard.is_empty(), "{heard:?}");
+    assert_eq!(counters.counts().proxy_refusals, 1);
 }

@@ -5,7 +5,6 @@
 //! or does not read its reply is cut.
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +23,7 @@ use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
+use super::remote::Remote;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
@@ -54,7 +54,7 @@ pub enum End {
 /// Serves one accepted stream until it ends.
 pub async fn serve_connection<IO, S, B>(
     stream: IO,
-    remote: SocketAddr,
+    remote: Remote,
     tls: Option<TlsAcceptor>,
     service: S,
     context: ListenerContext,
@@ -71,7 +71,8 @@ where
 {
     let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
     let (limits, counters) = (Arc::clone(&context.limits), Arc::clone(&context.counters));
-    let info = ConnectionInfo::new(remote, tls.is_some(), limits, counters);
+    let number = context.open.number();
+    let info = ConnectionInfo::new(number, remote, tls.is_some(), limits, counters);
     let info = Arc::new(info);
     let _listed = context.open.add(&info);
     let tracked = Tracked {
@@ -88,7 +89,7 @@ where
         Ok(Ok(encrypted)) => Box::pin(drive(encrypted, tracked, &info, shutdown)).await,
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
-            tracing::debug!(%remote, error, "TLS handshake failed");
+            tracing::debug!(remote = %remote.address, error, "TLS handshake failed");
             add(&info.counters().tls_failures);
             End::TlsFailed
         }
@@ -170,7 +171,7 @@ where
         loop {
             if let Poll::Ready(outcome) = connection.as_mut().poll(cx) {
                 if let Err(error) = outcome {
-                    tracing::debug!(remote = %info.remote(), %error, "connection failed");
+                    tracing::debug!(remote = %info.remote().address, %error, "connection failed");
                 }
                 return Poll::Ready(overseer.natural_end());
             }

@@ -1,5 +1,5 @@
 use std::convert::Infallible;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -40,7 +40,7 @@ fn serve(limits: Limits) -> Server {
     let context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     let task = tokio::spawn(serve_connection(
         far,
-        remote,
+        remote.into(),
         None,
         service_fn(answer),
         context,
@@ -306,7 +306,7 @@ async fn a_body_that_fails_breaks_the_reply_off() {
     };
     let task = tokio::spawn(serve_connection(
         far,
-        SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 1)).into(),
         None,
         service_fn(broken),
         ListenerContext::new(Limits::default(), TcpOptions::default(), Arc::default()),

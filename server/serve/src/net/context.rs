@@ -10,6 +10,7 @@ use super::counters::ConnectionCounters;
 use super::info::ConnectionInfo;
 use super::limits::Limits;
 use super::listen::TcpOptions;
+use super::remote::TrustedProxies;
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.
 const SHED_PART: usize = 64;
@@ -25,6 +26,8 @@ pub struct ListenerContext {
     pub counters: Arc<ConnectionCounters>,
     /// Set on each socket.
     pub tcp: Arc<TcpOptions>,
+    /// If connections begin with a header of the PROXY protocol: whose are believed.
+    pub proxies: Option<TrustedProxies>,
     pub(super) open: Arc<OpenConnections>,
 }
 
@@ -37,6 +40,7 @@ impl ListenerContext {
             slots: Arc::new(Semaphore::new(slots)),
             counters,
             tcp: Arc::new(tcp),
+            proxies: None,
             open: Arc::default(),
         }
     }
@@ -57,11 +61,15 @@ pub(super) struct Listed {
 }
 
 impl OpenConnections {
+    /// A number that no other connection has.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Relaxed)
+    }
+
     pub(super) fn add(self: &Arc<Self>, info: &Arc<ConnectionInfo>) -> Listed {
-        let number = self.next.fetch_add(1, Relaxed);
-        self.lock().insert(number, Arc::downgrade(info));
+        self.lock().insert(info.number(), Arc::downgrade(info));
         Listed {
-            number,
+            number: info.number(),
             list: Arc::clone(self),
         }
     }

@@ -14,6 +14,7 @@ pub struct ConnectionCounters {
     pub(super) idle_timeouts: AtomicU64,
     pub(super) send_timeouts: AtomicU64,
     pub(super) tls_failures: AtomicU64,
+    pub(super) proxy_refusals: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
 }
 
@@ -38,6 +39,9 @@ pub struct ConnectionCounts {
     pub send_timeouts: u64,
     /// TLS handshakes that failed or took too long.
     pub tls_failures: u64,
+    /// Connections on a listener for proxies that sent no header of the PROXY protocol, or came from
+    /// an address that is not trusted.
+    pub proxy_refusals: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
 }
@@ -55,6 +59,7 @@ impl ConnectionCounters {
             idle_timeouts: self.idle_timeouts.load(Relaxed),
             send_timeouts: self.send_timeouts.load(Relaxed),
             tls_failures: self.tls_failures.load(Relaxed),
+            proxy_refusals: self.proxy_refusals.load(Relaxed),
             drain_aborts: self.drain_aborts.load(Relaxed),
         }
     }

@@ -3,7 +3,6 @@
 //! Shared by the layers below hyper, the service above it and the task that watches the timeouts.
 //! Times are kept as nanoseconds since the connection opened, so that they fit in atomics.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Waker;
@@ -13,13 +12,15 @@ use tokio::time::{Duration, Instant};
 use super::counters::{ConnectionCounters, add};
 use super::limits::Limits;
 use super::progress::ReplyProgress;
+use super::remote::Remote;
 
 const NEVER: u64 = u64::MAX;
 
 /// One connection, as the service finds it in a request's extensions.
 #[derive(Debug)]
 pub struct ConnectionInfo {
-    remote: SocketAddr,
+    number: u64,
+    remote: Remote,
     tls: bool,
     opened: Instant,
     limits: Arc<Limits>,
@@ -52,12 +53,14 @@ pub(super) enum Verdict {
 
 impl ConnectionInfo {
     pub(super) fn new(
-        remote: SocketAddr,
+        number: u64,
+        remote: Remote,
         tls: bool,
         limits: Arc<Limits>,
         counters: Arc<ConnectionCounters>,
     ) -> Self {
         Self {
+            number,
             remote,
             tls,
             opened: Instant::now(),
@@ -76,8 +79,13 @@ impl ConnectionInfo {
         }
     }
 
+    /// Tells it from all other connections of this server, open or closed.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The other end.
-    pub fn remote(&self) -> SocketAddr {
+    pub fn remote(&self) -> Remote {
         self.remote
     }
 

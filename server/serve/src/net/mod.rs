@@ -8,6 +8,8 @@
 //! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> hyper -> Tracked -> service
 //! ```
 //!
+//! On listeners for proxies the header of the PROXY protocol is read from the socket before.
+//!
 //! Invariants:
 //! - a connection counts as open in [`ConnectionCounters`] exactly as long as its future lives;
 //! - memory lent to a reply is given back within `send_timeout` after its reader stops taking
@@ -25,6 +27,7 @@ mod info;
 mod limits;
 mod listen;
 mod progress;
+mod remote;
 mod shutdown;
 mod sniff;
 mod timed;
@@ -38,6 +41,7 @@ pub use counters::{ConnectionCounters, ConnectionCounts};
 pub use info::ConnectionInfo;
 pub use limits::Limits;
 pub use listen::{BindError, TcpOptions, bind};
+pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use timed::TimedStream;
 pub use tls::{ReloadingCertificates, TlsError, tls_acceptor};

@@ -16,7 +16,7 @@ fn pair(
     let counters = Arc::new(ConnectionCounters::default());
     let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let limits = Arc::new(Limits::default());
-    let info = ConnectionInfo::new(remote, false, limits, Arc::clone(&counters));
+    let info = ConnectionInfo::new(0, remote.into(), false, limits, Arc::clone(&counters));
     (TimedStream::new(server, Arc::new(info)), client, counters)
 }
 

@@ -184,7 +184,7 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
         let acceptor = Some(acceptor.clone());
         tokio::spawn(serve_connection(
             far,
-            remote,
+            remote.into(),
             acceptor,
             service,
             context,

@@ -1,0 +1,238 @@
+//! Who sent a request that came through proxies: `X-Forwarded-For`, and `Forwarded` (RFC 7239).
+//!
+//! The one idea: each proxy adds on the right whom it got the request from, so the list is read
+//! from the right, and an entry is believed only if who wrote it is trusted: the first entry is the
+//! word of the other end of the connection, the next the word of whom the first names, and so on.
+//! What lies left of the first address that is not trusted anybody may have written.
+//!
+//! Invariant: who is not trusted cannot make itself pass for another.
+
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::fields::{combined, trim_ows};
+
+/// In which field trusted proxies say whom they speak for. It is one only: a proxy that writes one
+/// of them hands on the other as the client sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum ForwardedField {
+    /// `X-Forwarded-For`: addresses.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239): pairs, of which `for` counts.
+    Forwarded,
+}
+
+impl ForwardedField {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::XForwardedFor, Self::Forwarded];
+
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::Forwarded => "forwarded",
+        }
+    }
+
+    /// The client of a request that came from `peer` with these fields: the rightmost address that
+    /// is not trusted, or the last that is known. Its port is 0 if nobody says which.
+    pub fn client<'a, F>(
+        self,
+        peer: SocketAddr,
+        fields: F,
+        is_trusted: impl Fn(IpAddr) -> bool,
+    ) -> SocketAddr
+    where
+        F: IntoIterator<Item = (&'a str, &'a [u8])>,
+    {
+        let mut client = peer;
+        if !is_trusted(peer.ip().to_canonical()) {
+            return client;
+        }
+        let Some(list) = combined(fields, self.name()) else {
+            return client;
+        };
+        for entry in list.rsplit(',') {
+            // What is no address ends the way back: who it stands for is unknown.
+            let Some(named) = self.named(entry) else {
+                break;
+            };
+            client = named;
+            if !is_trusted(named.ip()) {
+                break;
+            }
+        }
+        client
+    }
+
+    fn named(self, entry: &str) -> Option<SocketAddr> {
+        match self {
+            Self::XForwardedFor => node(trim_ows(entry)),
+            Self::Forwarded => {
+                let pairs = entry.split(';').filter_map(|pair| pair.split_once('='));
+                let mut of = pairs.filter(|(key, _)| trim_ows(key).eq_ignore_ascii_case("for"));
+                let value = trim_ows(of.next()?.1);
+                let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
+                node(inner.unwrap_or(value))
+            }
+        }
+    }
+}
+
+/// An address with or without a port; one of IPv6 may stand in brackets.
+fn node(text: &str) -> Option<SocketAddr> {
+    let address = text.parse::<SocketAddr>().ok();
+    let address = address.or_else(|| {
+        let bracketed = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        let ip = match bracketed {
+            Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+            None => text.parse::<IpAddr>().ok(),
+        };
+        Some(SocketAddr::new(ip?, 0))
+    })?;
+    Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn is_trusted(ip: IpAddr) -> bool {
+        match ip {
+            IpAddr::V4(ip) => ip.octets()[0] == 10,
+            IpAddr::V6(ip) => ip.segments()[0] == 0xfd00,
+        }
+    }
+
+    fn client(field: ForwardedField, peer: &str, lines: &[&str]) -> String {
+        let fields = lines.iter().map(|line| (field.name(), line.as_bytes()));
+        let peer = peer.parse().expect("an address");
+        field.client(peer, fields, is_trusted).to_string()
+    }
+
+    #[test]
+    fn the_rightmost_address_that_is_not_trusted_is_the_client() {
+        for (peer, lines, expected) in [
+            ("10.0.0.1:9", &["192.0.2.7"][..], "192.0.2.7:0"),
+            ("10.0.0.1:9", &["198.51.100.1, 192.0.2.7"], "192.0.2.7:0"),
+            ("10.0.0.1:9", &["192.0.2.7, 10.0.0.2"], "192.0.2.7:0"),
+            ("10.0.0.1:9", &["192.0.2.7", "10.0.0.2"], "192.0.2.7:0"),
+            ("10.0.0.1:9", &["10.0.0.3,10.0.0.2"], "10.0.0.3:0"),
+            ("10.0.0.1:9", &["192.0.2.7:4711"], "192.0.2.7:4711"),
+            ("10.0.0.1:9", &["2001:db8::1"], "[2001:db8::1]:0"),
+            ("10.0.0.1:9", &["[2001:db8::1]:80"], "[2001:db8::1]:80"),
+            ("10.0.0.1:9", &["::ffff:192.0.2.7"], "192.0.2.7:0"),
+            ("[::ffff:10.0.0.1]:9", &["192.0.2.7"], "192.0.2.7:0"),
+            ("[fd00::1]:9", &["192.0.2.7"], "192.0.2.7:0"),
+            ("10.0.0.1:9", &[], "10.0.0.1:9"),
+        ] {
+            let found = client(ForwardedField::XForwardedFor, peer, lines);
+            assert_eq!(found, expected, "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_trusted_is_not_believed() {
+        for lines in [&["192.0.2.7"][..], &["10.0.0.1"], &["192.0.2.7, 10.0.0.1"]] {
+            let found = client(ForwardedField::XForwardedFor, "203.0.113.5:9", lines);
+            assert_eq!(found, "203.0.113.5:9");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_says_nothing() {
+        for line in [
+            "",
+            ",",
+            "unknown",
+            "_hidden",
+            "192.0.2",
+            "192.0.2.7.1",
+            "[192.0.2.7]",
+            "[::1",
+            "::1]",
+            "192.0.2.7:99999",
+            "192.0.2.7 1",
+            "\u{fffd}",
+            "for=192.0.2.7",
+        ] {
+            let found = client(ForwardedField::XForwardedFor, "10.0.0.1:9", &[line]);
+            assert_eq!(found, "10.0.0.1:9", "{line}");
+        }
+        let halfway = client(
+            ForwardedField::XForwardedFor,
+            "10.0.0.1:9",
+            &["192.0.2.7, unknown, 10.0.0.2"],
+        );
+        assert_eq!(halfway, "10.0.0.2:0");
+    }
+
+    #[test]
+    fn forwarded_has_its_own_form() {
+        for (line, expected) in [
+            ("for=192.0.2.7", "192.0.2.7:0"),
+            (
+                "For=\"192.0.2.7:4711\";proto=https;by=10.0.0.9",
+                "192.0.2.7:4711",
+            ),
+            ("proto=http; for = \"[2001:db8::1]\"", "[2001:db8::1]:0"),
+            ("for=\"[2001:db8::1]:80\"", "[2001:db8::1]:80"),
+            (
+                "for=198.51.100.1, for=192.0.2.7, for=10.0.0.2",
+                "192.0.2.7:0",
+            ),
+            ("for=unknown", "10.0.0.1:9"),
+            ("for=_gazonk", "10.0.0.1:9"),
+            ("by=192.0.2.7", "10.0.0.1:9"),
+            ("192.0.2.7", "10.0.0.1:9"),
+            ("for=\"", "10.0.0.1:9"),
+        ] {
+            let found = client(ForwardedField::Forwarded, "10.0.0.1:9", &[line]);
+            assert_eq!(found, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_field_that_was_not_chosen_says_nothing() {
+        let fields: [(&str, &[u8]); 1] = [("forwarded", b"for=192.0.2.7")];
+        let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+        let found = ForwardedField::XForwardedFor.client(peer, fields, is_trusted);
+        assert_eq!(found, peer);
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_client_writes_changes_nothing(
+            written in prop::collection::vec(any::<u8>(), 0..60),
+            field in prop::sample::select(ForwardedField::ALL),
+        ) {
+            let prefix = match field {
+                ForwardedField::XForwardedFor => "",
+                ForwardedField::Forwarded => "for=",
+            };
+            let added = format!(", {prefix}192.0.2.7, {prefix}10.0.0.2");
+            let line: Vec<u8> = [&written[..], added.as_bytes()].concat();
+            let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+            let fields = [(field.name(), &line[..])];
+            let found = field.client(peer, fields, is_trusted);
+            prop_assert_eq!(found.to_string(), "192.0.2.7:0");
+            // From elsewhere the whole of it says nothing.
+            let peer: SocketAddr = "203.0.113.5:9".parse().expect("an address");
+            prop_assert_eq!(field.client(peer, fields, is_trusted), peer);
+        }
+
+        #[test]
+        fn any_field_has_an_answer(line in prop::collection::vec(any::<u8>(), 0..200)) {
+            let peer: SocketAddr = "10.0.0.1:9".parse().expect("an address");
+            for field in ForwardedField::ALL {
+                let found = field.client(peer, [(field.name(), &line[..])], |_| true);
+                prop_assert!(found == peer || found.ip().to_canonical() == found.ip());
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Who is at the other end of a connection: a client, or a proxy that speaks for one.
+//!
+//! The one idea: on some listeners a connection begins with a header of the PROXY protocol (1 or 2),
+//! in which a proxy says whom the connection is from, before TLS and HTTP. It is read to its end
+//! before anything else, from proxies that are trusted, and who sends none is not served: otherwise
+//! a client could write its own.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proxy_header::ParseConfig;
+use proxy_header::io::ProxiedStream;
+use tokio::io::AsyncRead;
+use tokio::time::timeout;
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// The client, or a proxy that says by request for whom it speaks, or not at all.
+    pub address: SocketAddr,
+    /// The proxy that said so when it connected.
+    pub proxy: Option<SocketAddr>,
+}
+
+impl From<SocketAddr> for Remote {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            proxy: None,
+        }
+    }
+}
+
+/// Whose word is believed.
+#[derive(Clone)]
+pub struct TrustedProxies(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl TrustedProxies {
+    /// Those for whose address `is_trusted` holds.
+    pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(is_trusted))
+    }
+}
+
+impl fmt::Debug for TrustedProxies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TrustedProxies")
+    }
+}
+
+/// Why a connection is not served.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProxyError {
+    /// Anybody could say anything.
+    #[error("its address is not one of proxies.trusted")]
+    NotTrusted,
+    /// It sent something else, or nothing to the end.
+    #[error(
+        "it sent no header of the PROXY protocol ({0}); let the proxy send one, or use a port of `listen`"
+    )]
+    NoHeader(io::Error),
+    /// It did not send it within [`crate::net::Limits::header_timeout`].
+    #[error("the header of the PROXY protocol did not come in time")]
+    Late,
+}
+
+/// Reads the header that a connection from `peer` must begin with. The proxy itself is the other end
+/// if it says that the connection is its own (a health check).
+pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
+    stream: IO,
+    peer: SocketAddr,
+    trusted: &TrustedProxies,
+    within: Duration,
+) -> Result<(ProxiedStream<IO>, Remote), ProxyError> {
+    if !(trusted.0)(peer.ip().to_canonical()) {
+        return Err(ProxyError::NotTrusted);
+    }
+    let config = ParseConfig {
+        include_tlvs: false,
+        ..ParseConfig::default()
+    };
+    let header = timeout(within, ProxiedStream::create_from_tokio(stream, config));
+    let header = header.await.map_err(|_| ProxyError::Late)?;
+    let stream = header.map_err(ProxyError::NoHeader)?;
+    let client = stream.proxy_header().proxied_address();
+    let remote = client.map_or(Remote::from(peer), |client| Remote {
+        address: SocketAddr::new(client.source.ip().to_canonical(), client.source.port()),
+        proxy: Some(peer),
+    });
+    Ok((stream, remote))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tokio::io::AsyncReadExt as _;
+
+    const PEER: ([u8; 4], u16) = ([10, 0, 0, 1], 9);
+    const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+    fn trusted() -> TrustedProxies {
+        TrustedProxies::new(|ip| ip == IpAddr::from([10, 0, 0, 1]))
+    }
+
+    /// Who is there if a connection begins with these bytes, and what is left of them for HTTP.
+    async fn read(bytes: &[u8], peer: SocketAddr) -> Result<(Remote, Vec<u8>), ProxyError> {
+        let within = Duration::from_secs(10);
+        let (mut stream, remote) = read_proxy_header(bytes, peer, &trusted(), within).await?;
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.expect("memory");
+        Ok((remote, rest))
+    }
+
+    /// Version 2 with a command, a kind of address and what follows.
+    fn version_2(command: u8, kind: u8, rest: &[u8]) -> Vec<u8> {
+        let length = (rest.len() as u16).to_be_bytes();
+        [V2, &[command, kind], &length, rest, b"GET"].concat()
+    }
+
+    #[tokio::test]
+    async fn both_versions_name_the_client_and_leave_the_rest() {
+        let v4 = [192, 0, 2, 7, 10, 0, 0, 9, 0x12, 0x67, 0, 80];
+        let with_more = [&v4[..], &[4, 0, 2, 0, 0]].concat();
+        let v6: Vec<u8> = [
+            &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..],
+            &[0; 16],
+            &[0x12, 0x67, 0, 80],
+        ]
+        .concat();
+        for (bytes, client) in [
+            (
+                b"PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\nGET".to_vec(),
+                "192.0.2.7:4711",
+            ),
+            (
+                b"PROXY TCP6 2001:db8::1 fd00::9 4711 80\r\nGET".to_vec(),
+                "[2001:db8::1]:4711",
+            ),
+            (version_2(0x21, 0x11, &v4), "192.0.2.7:4711"),
+            (version_2(0x21, 0x11, &with_more), "192.0.2.7:4711"),
+            (version_2(0x21, 0x21, &v6), "[2001:db8::1]:4711"),
+        ] {
+            let (remote, rest) = read(&bytes, PEER.into()).await.expect("a header");
+            assert_eq!(remote.address.to_string(), client);
+            assert_eq!(remote.proxy, Some(PEER.into()));
+            assert_eq!(rest, b"GET");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_the_proxys_own_is_from_the_proxy() {
+        for bytes in [
+            b"PROXY UNKNOWN\r\nGET".to_vec(),
+            version_2(0x20, 0, &[]),
+            version_2(0x20, 0x11, &[0; 12]),
+        ] {
+            let (remote, rest) = read(&bytes, PEER.into()).await.expect("a header");
+            assert_eq!(remote, Remote::from(SocketAddr::from(PEER)));
+            assert_eq!(rest, b"GET");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_not_trusted_is_refused_unread() {
+        let stranger = SocketAddr::from(([203, 0, 113, 5], 9));
+        let bytes = b"PROXY TCP4 192.0.2.7 10.0.0.9 4711 80\r\nGET";
+        let error = read(bytes, stranger).await.expect_err("a stranger");
+        assert!(matches!(error, ProxyError::NotTrusted), "{error}");
+        assert!(error.to_string().contains("proxies.trusted"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_header_is_refused() {
+        let endless = [b"PROXY TCP4 ".to_vec(), vec![b'1'; 4096]].concat();
+        for bytes in [
+            &b""[..],
+            b"PROXY",
+            b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"PROXY TCP4 192.0.2.7 10.0.0.9 4711\r\nGET",
+            b"PROXY TCP4 host 10.0.0.9 4711 80\r\nGET",
+            b"PROXY TCP4 192.0.2.7 10.0.0.9 4711 99999\r\nGET",
+            &version_2(0x31, 0x11, &[0; 12]),
+            &version_2(0x21, 0x11, &[0; 4]),
+            &endless,
+        ] {
+            let error = read(bytes, PEER.into()).await.expect_err("no header");
+            assert!(matches!(error, ProxyError::NoHeader(_)), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_header_that_does_not_come_is_not_waited_for() {
+        let (_client, server) = tokio::io::duplex(64);
+        let within = Duration::from_secs(10);
+        let read = read_proxy_header(server, PEER.into(), &trusted(), within).await;
+        assert!(matches!(read, Err(ProxyError::Late)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_an_answer(
+            kind in 0..3_usize,
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+        ) {
+            let begin: [&[u8]; 3] = [b"", V2, b"PROXY TCP4 "];
+            let bytes = [begin[kind], &bytes].concat();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let outcome = runtime.expect("a runtime").block_on(read(&bytes, PEER.into()));
+            if let Ok((_, rest)) = outcome {
+                prop_assert!(bytes.ends_with(&rest));
+            }
+        }
+    }
+}
