@@ -45,7 +45,8 @@ impl Experiment {
         let catalogue = Catalogue::of(&specification);
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let sessions = sessions.with_steps(self.steps.iter().copied());
-        let (setup, drive) = (self.setup.clone(), self.drive.build());
+        let (mut setup, drive) = (self.setup.clone(), self.drive.build());
+        setup.identity = specification.requests.identity;
         let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drive)?;
         Ok(world.run())
     }

@@ -7,11 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, Event, Extent, Failure, Hints, PartSpec, ReadOutcome, Refusal, Request, RequestId,
-    Shard, Slot, StreamId, StreamSpec, ViewerId,
+    Command, ConnectionId, Event, Extent, Failure, Hints, Identity as Who, PartSpec, ReadOutcome,
+    Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec, ViewerId,
 };
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
+use headlong_workload::Identity;
 
 use crate::device::Device;
 use crate::disk::Disk;
@@ -39,6 +40,7 @@ pub(crate) struct Server {
     disk: Disk,
     layout: Layout,
     socket_bytes: u64,
+    identity: Identity,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
     /// Streams that the shard knows, and where each of their files begins.
@@ -81,6 +83,7 @@ impl Server {
             disk,
             layout,
             socket_bytes: setup.socket_bytes,
+            identity: setup.identity,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeMap::new(),
@@ -130,7 +133,7 @@ impl Origin for Server {
             self.settle(now);
         }
         let request = Request {
-            viewer: ViewerId(u64::from(asker.session)),
+            viewer: self.who(asker),
             stream,
             part,
             offset: wanted.start,
@@ -264,6 +267,18 @@ impl Server {
         self.next_at = timeouts.into_iter().flatten().min();
         if self.checked {
             self.shard.check_invariants();
+        }
+    }
+
+    /// What the shard sees of who asks; without a session id, all come from one address.
+    fn who(&self, asker: Asker) -> Who {
+        let number = u64::from(asker.session);
+        match self.identity {
+            Identity::Sid => Who::Named(ViewerId(number)),
+            Identity::Connection | Identity::None => Who::Unnamed {
+                origin: ViewerId(0),
+                connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
+            },
         }
     }
 

@@ -3,6 +3,8 @@
 use headlong_engine::{ConfigError, EngineConfig};
 use headlong_units::{BitRate, Duration, KIB};
 
+use headlong_workload::Identity;
+
 use crate::layout::Placement;
 use crate::measure::Window;
 use crate::vanilla::VanillaSetup;
@@ -37,6 +39,8 @@ pub struct Setup {
     pub placement: Placement,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
+    /// What players tell about themselves; an experiment's workload and a trace know better.
+    pub identity: Identity,
     /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
     /// another rule than the server has (automated-prefetching 7.4).
     pub bit_rates_told: Vec<(BitRate, BitRate)>,
@@ -64,6 +68,7 @@ impl Default for Setup {
             queue_depth: None,
             placement: Placement::default(),
             bit_rates_known: false,
+            identity: Identity::default(),
             bit_rates_told: Vec::new(),
             window: Window::default(),
             ramp_down: Duration::ZERO,

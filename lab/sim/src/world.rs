@@ -135,6 +135,10 @@ impl<'a> World<'a> {
             }
         }
         let viewers = Viewers::Listed(trace.sessions.iter());
+        let setup = Setup {
+            identity: trace.about.identity,
+            ..setup
+        };
         Self::with(setup, &trace.classes, viewers, layout, drive)
     }
 

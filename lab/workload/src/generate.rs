@@ -192,6 +192,7 @@ impl<'a> Director<'a> {
                 seed: Some(seed),
                 catalogue: Some(self.catalogue.fingerprint()),
                 chunk_bytes: specification.storage.form.chunk_bytes(),
+                identity: specification.requests.identity,
                 has_arrivals: true,
                 ramp_up: specification.sessions.ramp_up,
                 ramp_down: specification.sessions.ramp_down,

@@ -17,7 +17,7 @@ use core::str::FromStr;
 
 use headlong_units::{BitRate, Bytes, Duration};
 
-use crate::{Curve, Form, NetworkClass, Ramp};
+use crate::{Curve, Form, Identity, NetworkClass, Ramp};
 pub(crate) use check::{bit_rate, request_bytes};
 pub use headlong_settings::Mistakes;
 pub use player_kind::{PlayerKind, player_text};
@@ -237,6 +237,8 @@ pub struct Requests {
     pub timeout: Option<Duration>,
     /// Connections that a viewer asks over at once.
     pub connections: u32,
+    /// What players of every kind tell about themselves.
+    pub identity: Identity,
     /// Whether a session is one request from where it starts to the end of the file, wherever that
     /// is: progressive download (thesis 3.6.3). It is not paced, and nobody leaves early.
     pub open_ended: bool,

@@ -19,7 +19,7 @@ use super::{
     Arrivals, Extent, Ramp, Rate, RequestSize, Requests, Sessions, Specification, Start, Storage,
     TITLES_MAX, TitleGroup, Viewing, check,
 };
-use crate::{Curve, Form, NetworkClass, preset};
+use crate::{Curve, Form, Identity, NetworkClass, preset};
 use headlong_units::nearest;
 
 /// Most bytes that a table of offsets may have for each segment.
@@ -221,6 +221,9 @@ fn requests(table: &mut Document) -> Requests {
         connections: table
             .get("requests.connections", &whole::<u64>().at_most(64))
             .unwrap_or(1) as u32,
+        identity: table
+            .get("requests.identity", &choice(&Identity::ALL))
+            .unwrap_or_default(),
         open_ended: table.get("requests.open_ended", &flag()).unwrap_or(false),
     }
 }

@@ -21,7 +21,7 @@ pub use arrivals::{UnknownSizes, with_arrivals};
 pub use error::{CannotSay, TraceError, TraceErrors};
 pub use write::Dialect;
 
-use crate::{NetworkClass, ideal};
+use crate::{Identity, NetworkClass, ideal};
 
 /// One viewer's visit.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,6 +95,8 @@ pub struct About {
     /// Bytes of a chunk file, which [`crate::locate`] needs; `None` if titles are single files, and
     /// for foreign traces.
     pub chunk_bytes: Option<u64>,
+    /// What players tell about themselves.
+    pub identity: Identity,
     /// Whether sessions say when they arrive. If not, all arrivals are zero, and [`with_arrivals`]
     /// draws them.
     pub has_arrivals: bool,

@@ -20,6 +20,7 @@ use super::objects::Objects;
 use super::read_adaptive::Known;
 use super::values::{pairs, parsed, value};
 use super::{About, NetworkClass, Session, Trace, TraceErrors, Warming};
+use crate::Identity;
 use headlong_units::nearest;
 
 /// Words that a call may be followed by.
@@ -276,7 +277,7 @@ impl Reader {
 
     fn read_trace(&mut self, words: &[Word]) -> Result<(), line::Flaw> {
         self.has_version = true;
-        let keys = ["version", "name", "seed", "catalogue", "chunk"];
+        let keys = ["version", "name", "seed", "catalogue", "chunk", "identity"];
         let values = pairs(words, &keys)?;
         match values.get("version") {
             Some(version) if version.text == "1" => {}
@@ -296,6 +297,12 @@ impl Reader {
         self.about.catalogue = value(&values, "catalogue", |text| {
             u64::from_str_radix(text, 16).map_err(|_| format!("`{text}` is no fingerprint"))
         })?;
+        let identity = value(&values, "identity", |text| {
+            let mut all = Identity::ALL.into_iter();
+            let known = all.find(|(name, _)| *name == text);
+            known.ok_or_else(|| format!("`{text}` is unknown; write sid, connection or none"))
+        })?;
+        self.about.identity = identity.map_or_else(Identity::default, |(_, identity)| identity);
         self.about.chunk_bytes = value(&values, "chunk", |text| match line::whole(text)? {
             0 => Err("chunk files have more than 0 bytes".to_string()),
             bytes => Ok(bytes),

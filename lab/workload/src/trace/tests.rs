@@ -668,6 +668,7 @@ prop_compose! {
         name in "[a-z %]{0,8}",
         seed in proptest::option::of(any::<u64>()),
         chunk_bytes in proptest::option::of(1u64..),
+        identity in proptest::sample::select(&Identity::ALL[..]),
         has_arrivals in any::<bool>(),
         share in 0.0f64..1.0,
         ramp in 0u64..1000,
@@ -686,7 +687,7 @@ prop_compose! {
             ],
             sessions,
             about: About {
-                name, seed, catalogue: seed, chunk_bytes, has_arrivals,
+                name, seed, catalogue: seed, chunk_bytes, identity: identity.1, has_arrivals,
                 ramp_up: Ramp { sessions: ramp, time: Duration(ramp) },
                 ramp_down: Ramp { sessions: 0, time: Duration(ramp) },
                 warming: warm.into_iter().map(|object| Warming { object: ObjectId(object), range: None }).collect(),

@@ -12,6 +12,7 @@ use headlong_player::{Call, Plan, Script};
 use super::text::{Range, Seconds, Word};
 use super::write_adaptive::{Told, write_session};
 use super::{CannotSay, Session, Trace};
+use crate::Identity;
 
 /// Whose wsesslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +161,9 @@ impl Trace {
         }
         if let Some(chunk_bytes) = about.chunk_bytes {
             write!(text, " chunk={chunk_bytes}")?;
+        }
+        if about.identity != Identity::default() {
+            write!(text, " identity={}", about.identity.name())?;
         }
         text.push('\n');
         for (end, ramp) in [("up", about.ramp_up), ("down", about.ramp_down)] {
