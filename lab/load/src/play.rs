@@ -10,7 +10,7 @@ use std::time::Duration as WallDuration;
 
 use headlong_units::{Duration, Instant};
 use headlong_workload::content::Content;
-use headlong_workload::{Session, Trace};
+use headlong_workload::{Identity, Session, Trace};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll;
@@ -20,7 +20,7 @@ use crate::line::LineKind;
 use crate::play_error::PlayError;
 use crate::recording::Recording;
 use crate::self_check::CpuMeter;
-use crate::settings::Settings;
+use crate::settings::{Settings, Sources};
 use crate::target::Target;
 use crate::viewer::Viewer;
 use crate::world::{Object, World};
@@ -106,7 +106,11 @@ impl Run {
         }
         let sessions = &trace.sessions;
         let window = schedule::window(sessions, settings)?;
-        check_limits(sessions, target, settings)?;
+        let sources = match trace.about.identity {
+            Identity::Sid => settings.sources.clone(),
+            Identity::Connection | Identity::None => settings.sources.shared(),
+        };
+        check_limits(sessions, target, &sources)?;
         let ends = sessions
             .iter()
             .map(|session| session.arrival + schedule::longest(&session.plan));
@@ -124,7 +128,8 @@ impl Run {
         let steady_to_come = steady.filter(|at| recording.is_steady(*at)).count() as u64;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let clock = Clock::start(settings.time_scale);
-        let mut world = World::new(clock, epoll, target, settings.sources.clone(), recording);
+        let mut world = World::new(clock, epoll, target, sources, recording);
+        world.identity = trace.about.identity;
         let lead = trace.classes.iter().map(|class| class.delay).max();
         let lead = lead.unwrap_or_default();
         let line = |class: &headlong_workload::NetworkClass| {
@@ -329,11 +334,7 @@ impl Run {
 }
 
 /// Refuses what is sure not to fit.
-fn check_limits(
-    sessions: &[Session],
-    target: &Target,
-    settings: &Settings,
-) -> Result<(), PlayError> {
+fn check_limits(sessions: &[Session], target: &Target, sources: &Sources) -> Result<(), PlayError> {
     let needed = schedule::connections_min(sessions);
     let descriptors = limits::raise_descriptors().saturating_sub(limits::DESCRIPTORS_OTHER);
     if needed > descriptors {
@@ -345,7 +346,7 @@ fn check_limits(
                      generators and merge them",
         });
     }
-    let sources = settings.sources.count(target.is_loopback_v4());
+    let sources = sources.count(target.is_loopback_v4());
     let ports = limits::ports().saturating_mul(sources);
     if needed > ports {
         return Err(PlayError::TooMany {

@@ -96,6 +96,14 @@ pub enum Sources {
 }
 
 impl Sources {
+    /// The same for players that are not to be told apart by it.
+    pub(crate) fn shared(&self) -> Self {
+        match self {
+            Self::PerSession => Self::Kernel,
+            chosen => chosen.clone(),
+        }
+    }
+
     /// The address of a session.
     pub(crate) fn of(&self, session: u64, server_is_loopback: bool) -> Option<Ipv4Addr> {
         match self {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use headlong_units::ByteRange;
+use headlong_workload::Identity;
 
 /// How long the server may take to accept the one connection that is tried beforehand.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -126,8 +127,15 @@ impl Target {
         path
     }
 
-    /// Writes a request for `path` to the end of `out`.
-    pub(crate) fn write_request(&self, path: &str, range: Option<ByteRange>, out: &mut Vec<u8>) {
+    /// Writes a request for `path` to the end of `out`, with what a player of that session tells
+    /// about itself.
+    pub(crate) fn write_request(
+        &self,
+        path: &str,
+        range: Option<ByteRange>,
+        (identity, session): (Identity, u64),
+        out: &mut Vec<u8>,
+    ) {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
         let authority = &self.authority;
@@ -143,6 +151,15 @@ impl Target {
                 _ => write!(out, "Range: bytes={}-{last}\r\n", range.start),
             };
         }
+        let _ = match identity {
+            // Others may play the same trace.
+            Identity::Sid => {
+                let run = std::process::id();
+                write!(out, "CMCD-Session: sid=\"{run}-{session}\"\r\n")
+            }
+            Identity::Connection => Ok(()),
+            Identity::None => write!(out, "Connection: close\r\n"),
+        };
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -180,12 +197,21 @@ mod tests {
 
     #[test]
     fn a_request_is_http() {
-        let mut out = Vec::new();
         let target = target("http://127.0.0.1:8080/");
-        target.write_request("/a", Some(ByteRange::new(5, 10)), &mut out);
-        let text = String::from_utf8(out).expect("text");
-        assert!(text.starts_with("GET /a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"));
-        assert!(text.ends_with("Range: bytes=5-9\r\n\r\n"), "{text}");
+        let session = format!("CMCD-Session: sid=\"{}-7\"\r\n", std::process::id());
+        for (identity, told) in [
+            (Identity::Sid, session.as_str()),
+            (Identity::Connection, ""),
+            (Identity::None, "Connection: close\r\n"),
+        ] {
+            let mut out = Vec::new();
+            let range = Some(ByteRange::new(5, 10));
+            target.write_request("/a", range, (identity, 7), &mut out);
+            let text = String::from_utf8(out).expect("text");
+            assert!(text.starts_with("GET /a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"));
+            let end = format!("Range: bytes=5-9\r\n{told}\r\n");
+            assert!(text.ends_with(&end), "{text}");
+        }
     }
 
     #[test]

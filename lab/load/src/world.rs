@@ -5,6 +5,7 @@ use std::io;
 
 use headlong_player::{CallRecord, ObjectId, SessionEnd};
 use headlong_units::{ByteRange, Duration, Instant};
+use headlong_workload::Identity;
 use headlong_workload::content::Content;
 use rustix::fd::OwnedFd;
 
@@ -37,6 +38,8 @@ pub(crate) struct World {
     pub(crate) timers: Timers,
     pub(crate) target: Target,
     pub(crate) sources: Sources,
+    /// What players tell about themselves.
+    pub(crate) identity: Identity,
     pub(crate) objects: Vec<Object>,
     /// By network class.
     pub(crate) lines: Vec<LineKind>,
@@ -73,6 +76,7 @@ impl World {
             timers: Timers::default(),
             target: target.clone(),
             sources,
+            identity: Identity::default(),
             objects: Vec::new(),
             lines: Vec::new(),
             recording,
@@ -90,13 +94,19 @@ impl World {
     }
 
     /// Puts the request for an object into `request`; `false` if there is no such object.
-    pub(crate) fn write_request(&mut self, object: ObjectId, range: Option<ByteRange>) -> bool {
+    pub(crate) fn write_request(
+        &mut self,
+        session: u64,
+        object: ObjectId,
+        range: Option<ByteRange>,
+    ) -> bool {
         self.request.clear();
         let Some(object) = self.objects.get(object.0 as usize) else {
             return false;
         };
         let out = &mut self.request;
-        self.target.write_request(&object.path, range, out);
+        let who = (self.identity, session);
+        self.target.write_request(&object.path, range, who, out);
         true
     }
 

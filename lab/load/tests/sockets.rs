@@ -14,7 +14,7 @@ use headlong_player::{
     Act, AdaptivePlan, Call, Make, ObjectId, Plan, Rendition, Script, Segments, Title,
 };
 use headlong_units::{BitRate, ByteRange, Duration};
-use headlong_workload::{NetworkClass, Session, Trace};
+use headlong_workload::{Identity, NetworkClass, Session, Trace};
 use toy::{Stalls, TITLE_BYTES, Toy, WRONG_AT};
 
 /// A server that is always in time.
@@ -194,6 +194,27 @@ fn an_idle_connection_that_the_server_closed_is_opened_again() {
     );
     let report = played(&toy(), trace, &settings());
     assert_eq!((report.requests.whole, report.resent), (3, 2), "{report}");
+}
+
+#[test]
+fn a_player_that_tells_nothing_about_itself_has_a_connection_for_each_request() {
+    for (identity, expected) in [
+        (Identity::Sid, 2),
+        (Identity::Connection, 2),
+        (Identity::None, 0),
+    ] {
+        let pause = Call {
+            think: Some(Duration::from_millis(200)),
+            ..range(0, 0, 1000)
+        };
+        let calls = vec![range(0, 0, 1000), pause.clone(), pause];
+        // It closes each connection after a reply, unseen: who uses one again has to ask again.
+        let mut trace = trace(&["stale/000001.bin"], vec![calls]);
+        trace.about.identity = identity;
+        let report = played(&toy(), trace, &settings());
+        let seen = (report.requests.whole, report.resent);
+        assert_eq!(seen, (3, expected), "{identity:?}: {report}");
+    }
 }
 
 #[test]

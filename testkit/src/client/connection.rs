@@ -1,8 +1,10 @@
 //! One blocking HTTP/1.1 connection on which a test may write any bytes it likes.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
+
+use rustix::net;
 
 use super::ClientError;
 use super::head::{Framing, Head, Response};
@@ -41,8 +43,23 @@ pub fn request_text(method: &str, target: &str, fields: &[(&str, &str)]) -> Stri
 impl Connection {
     /// Connects; gives up after a minute of silence, here and later.
     pub fn open(address: SocketAddr) -> Result<Self, ClientError> {
-        let stream =
-            TcpStream::connect_timeout(&address, PATIENCE).map_err(ClientError::Connect)?;
+        let stream = TcpStream::connect_timeout(&address, PATIENCE);
+        Self::over(stream.map_err(ClientError::Connect)?)
+    }
+
+    /// The same from an address of this machine, such as any of 127.0.0.0/8.
+    pub fn open_from(source: Ipv4Addr, address: SocketAddr) -> Result<Self, ClientError> {
+        let connect = || {
+            let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None)?;
+            net::bind(&socket, &SocketAddr::from((source, 0)))?;
+            net::connect(&socket, &address)?;
+            Ok(TcpStream::from(socket))
+        };
+        let stream = connect().map_err(|error: rustix::io::Errno| error.into());
+        Self::over(stream.map_err(ClientError::Connect)?)
+    }
+
+    fn over(stream: TcpStream) -> Result<Self, ClientError> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_read_timeout(Some(PATIENCE))?;

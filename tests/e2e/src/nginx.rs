@@ -1,18 +1,14 @@
-//! nginx over the same folder, as a second opinion on what HTTP says.
+//! nginx: over the same folder, as a second opinion on what HTTP says; or in front.
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use headlong_testkit::{Scratch, server::free_address};
 
+use crate::program::Program;
+
 /// A running nginx; ended when dropped.
-pub struct Nginx {
-    child: Child,
-    address: SocketAddr,
-    _scratch: Scratch,
-}
+pub struct Nginx(Program);
 
 impl Nginx {
     /// Serves `root` as nginx does unless told otherwise.
@@ -22,6 +18,14 @@ impl Nginx {
 
     /// Serves `root` with further directives for the server.
     pub fn start_with(root: &Path, directives: &str) -> std::io::Result<Self> {
+        let root = root.display();
+        Self::start_http(|address| {
+            format!("server {{ listen {address}; root '{root}'; {directives} }}")
+        })
+    }
+
+    /// Serves what `http` says for the address it is given.
+    pub fn start_http(http: impl FnOnce(SocketAddr) -> String) -> std::io::Result<Self> {
         let scratch = Scratch::new("nginx")?;
         let address = free_address();
         let folder = scratch.path().display();
@@ -34,46 +38,19 @@ impl Nginx {
                  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
                  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi;
                  scgi_temp_path {folder}/scgi;
-                 server {{ listen {address}; root '{}'; {directives} }}
+                 {}
              }}",
-            root.display()
+            http(address)
         );
         let file = scratch.path().join("nginx.conf");
         std::fs::write(&file, config)?;
-        let child = scratch
-            .command("/usr/sbin/nginx")
-            .arg("-c")
-            .arg(&file)
-            .arg("-p")
-            .arg(scratch.path())
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut nginx = Self {
-            child,
-            address,
-            _scratch: scratch,
-        };
-        let end = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(address).is_err() {
-            let has_ended = nginx.child.try_wait()?.is_some();
-            if has_ended || Instant::now() > end {
-                return Err(std::io::Error::other("nginx does not listen"));
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(nginx)
+        let mut command = scratch.command("/usr/sbin/nginx");
+        command.arg("-c").arg(&file).arg("-p").arg(scratch.path());
+        Program::start(scratch, &mut command, address).map(Self)
     }
 
     /// Where it serves.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.0.address
     }
 }

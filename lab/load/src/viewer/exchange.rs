@@ -4,6 +4,7 @@ use std::io;
 
 use headlong_player::{CallId, CallRecord, Command, ObjectId, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
+use headlong_workload::Identity;
 
 use super::{CONNECTIONS_MAX, Held, Viewer};
 use crate::connection::{Asked, Connection, Opening, Stage};
@@ -151,7 +152,7 @@ impl Viewer {
         let Some(asked) = connection.asked else {
             return;
         };
-        if !world.write_request(asked.object, asked.range) {
+        if !world.write_request(self.session, asked.object, asked.range) {
             self.wrong = Some("the plan names an object that is not in the trace".into());
             self.end_call(world, index, now, TransportEnd::Broken);
             return;
@@ -364,7 +365,8 @@ impl Viewer {
     /// Tells the player, and leaves the connection as it may be used again.
     fn end_call(&mut self, world: &mut World, index: usize, at: Instant, end: TransportEnd) {
         let connection = &mut self.connections[index];
-        if end == TransportEnd::Whole && connection.reply.keeps_alive() {
+        let keeps = connection.reply.keeps_alive() && world.identity != Identity::None;
+        if end == TransportEnd::Whole && keeps {
             connection.stage = Stage::Idle;
             connection.used = true;
         } else {
