@@ -293,7 +293,9 @@ fn a_port_for_proxies_is_closed_to_others_and_to_what_is_no_header() {
         metrics.contains("headlong_proxy_refusals_total 3"),
         "{metrics}"
     );
-    assert!(served.server.output().contains("refused a connection"));
+    let output = || served.server.output();
+    let is_told = |output: &String| output.contains("refused a connection");
+    eventually("the daemon's log", output, is_told);
 
     let mut connection =
         Connection::open_from(Ipv4Addr::LOCALHOST, served.for_proxies).expect("connects");
