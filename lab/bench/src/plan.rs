@@ -97,12 +97,14 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         memory: experiment.memory,
         time_scale: experiment.time_scale,
         headlong: headlong.to_path_buf(),
+        front: cell.server.front,
     };
-    let launch = servers::launch(&cell.server.kind, &place);
-    for (path, file) in &launch.files {
-        let _ = writeln!(text, "-- {}\n{}", path.display(), file.trim_end());
+    for launch in servers::launches(&cell.server.kind, &place) {
+        for (path, file) in &launch.files {
+            let _ = writeln!(text, "-- {}\n{}", path.display(), file.trim_end());
+        }
+        let _ = writeln!(text, "$ {}", launch.command.join(" "));
     }
-    let _ = writeln!(text, "$ {}", launch.command.join(" "));
     let words = load_words(
         experiment,
         headlong,

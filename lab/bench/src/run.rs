@@ -20,7 +20,7 @@ use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
     Start, set_words, with_path,
 };
-use crate::servers::{self, Place};
+use crate::servers::{self, Launch, Place};
 
 /// Of the server, in a network of its own.
 pub(crate) const PORT: u16 = 8080;
@@ -311,6 +311,9 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if experiment.search.quality != Quality::default() {
         settings["quality"] = json!(experiment.search.quality);
     }
+    if let Some(front) = cell.server.front {
+        settings["front"] = json!(front.name());
+    }
     settings
 }
 
@@ -321,6 +324,21 @@ struct Seen {
     server: ServerFacts,
     disk: DiskFacts,
     cpu: CpuUse,
+}
+
+/// A server, and what is in front of it.
+struct Serving {
+    server: Process,
+    front: Option<Process>,
+    status_path: Option<&'static str>,
+}
+
+impl Serving {
+    /// How one of them ended, if it has.
+    fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        let front = self.front.as_mut().and_then(Process::ended);
+        self.server.ended().or(front)
+    }
 }
 
 /// One run on its way.
@@ -344,7 +362,7 @@ impl Attempt<'_> {
         ends_at_failure: bool,
     ) -> Result<Seen, RigError> {
         let group = Group::make(self.guard, group_name, self.experiment.memory)?;
-        let (mut server, status_path) = self.start_server(cell, &group)?;
+        let mut serving = self.start_server(cell, &group)?;
         let disk_trace = self.folder.join("disk-trace");
         self.disk.begin(&disk_trace)?;
         let result = self.folder.join("load.json");
@@ -362,11 +380,12 @@ impl Attempt<'_> {
         };
         let mut load = Process::start(self.guard, start, &words, Output::Kept)?;
         load.drain();
-        let (cpu, died) = self.watch(&mut load, &mut server, &group)?;
+        let (cpu, died) = self.watch(&mut load, &mut serving, &group)?;
         let memory = group.memory();
-        let told = status_path.filter(|_| died.is_none());
+        let told = serving.status_path.filter(|_| died.is_none());
         let told = told.map(|path| status(self.network.process(), ADMIN_PORT, path));
         let counters = self.disk.end()?;
+        let mut server = serving.server;
         server.stop();
         let phases = &self.experiment.phases;
         let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
@@ -394,11 +413,7 @@ impl Attempt<'_> {
         })
     }
 
-    fn start_server(
-        &mut self,
-        cell: &Cell,
-        group: &Group,
-    ) -> Result<(Process, Option<&'static str>), RigError> {
+    fn start_server(&mut self, cell: &Cell, group: &Group) -> Result<Serving, RigError> {
         let place = Place {
             root: self.disk.root().to_path_buf(),
             folder: self.folder.to_path_buf(),
@@ -407,8 +422,29 @@ impl Attempt<'_> {
             memory: self.experiment.memory,
             time_scale: self.experiment.time_scale,
             headlong: self.headlong.to_path_buf(),
+            front: cell.server.front,
         };
-        let launch = servers::launch(&cell.server.kind, &place);
+        let mut launches = servers::launches(&cell.server.kind, &place).into_iter();
+        let mut start = |group| match launches.next() {
+            Some(launch) => {
+                let status_path = launch.status_path;
+                Ok(Some((self.start(launch, group)?, status_path)))
+            }
+            None => Ok(None),
+        };
+        let server = start(Some(group))?;
+        // A proxy has memory of its own.
+        let front = start(None)?.map(|(front, _)| front);
+        let (server, status_path) = server.ok_or(RigError::Stopping)?;
+        Ok(Serving {
+            server,
+            front,
+            status_path,
+        })
+    }
+
+    /// Starts a program and waits until it listens.
+    fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
             std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -417,33 +453,33 @@ impl Attempt<'_> {
         let words = with_path(launch.command);
         self.commands.push(words.join(" "));
         let start = Start {
-            group: Some(group.folder()),
+            group: group.map(Group::folder),
             network: Some(self.network.process()),
             ..Start::PLAIN
         };
-        let mut server = Process::start(self.guard, start, &words, Output::Kept)?;
-        server.drain();
+        let mut program = Process::start(self.guard, start, &words, Output::Kept)?;
+        program.drain();
         let deadline = Instant::now() + START_PATIENCE;
-        while !self.network.is_listening(PORT) {
-            let ended = server.ended();
+        while !self.network.is_listening(launch.port) {
+            let ended = program.ended();
             if ended.is_some() || Instant::now() > deadline {
-                server.stop();
+                program.stop();
                 let how = ended.map_or("does not listen".into(), |status| status.to_string());
                 return Err(RigError::Failed {
                     what: format!("{}: {how}:", words.join(" ")),
-                    words: server.last_words(),
+                    words: program.last_words(),
                 });
             }
             std::thread::sleep(POLL);
         }
-        Ok((server, launch.status_path))
+        Ok(program)
     }
 
     /// Until the viewers have left; what the CPU did, and how the server died if it did.
     fn watch(
         &mut self,
         load: &mut Process,
-        server: &mut Process,
+        serving: &mut Serving,
         group: &Group,
     ) -> Result<(CpuUse, Option<String>), RigError> {
         let wall = |model: headlong_units::Duration| {
@@ -457,7 +493,7 @@ impl Attempt<'_> {
         let mut ramp_end = Some(Instant::now() + wall(phases.ramp_up));
         let mut died = None;
         while load.ended().is_none() {
-            if let Some(status) = server.ended() {
+            if let Some(status) = serving.ended() {
                 load.stop();
                 died = Some(status.to_string());
                 break;

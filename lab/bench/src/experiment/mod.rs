@@ -183,11 +183,32 @@ pub struct Workload {
     pub form: Option<Form>,
 }
 
+/// A proxy in front of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// nginx.
+    Nginx,
+    /// HAProxy.
+    HaProxy,
+}
+
+impl Front {
+    /// Its name in an experiment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::HaProxy => "haproxy",
+        }
+    }
+}
+
 /// A server to measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
     /// What it is and how it is set up.
     pub kind: ServerKind,
+    /// What viewers ask in its place.
+    pub front: Option<Front>,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.

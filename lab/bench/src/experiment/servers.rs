@@ -7,7 +7,7 @@ use headlong_serve::config::{Config, Flags};
 use headlong_settings::{Document, Rows, choice, flag, key_part, rate, size, text};
 
 use super::parts::{by_name, kernel_rows, known, some};
-use super::{Apache, KernelChange, Nginx, Server, ServerKind, Workload};
+use super::{Apache, Front, KernelChange, Nginx, Server, ServerKind, Workload};
 
 #[derive(Clone, Copy, PartialEq)]
 enum KindName {
@@ -22,6 +22,11 @@ const KINDS: [(&str, KindName); 4] = [
     ("nginx", KindName::Nginx),
     ("apache", KindName::Apache),
     ("command", KindName::Command),
+];
+
+const FRONTS: [(&str, Front); 2] = [
+    (Front::Nginx.name(), Front::Nginx),
+    (Front::HaProxy.name(), Front::HaProxy),
 ];
 
 fn nginx_rows() -> Rows<Nginx> {
@@ -59,6 +64,7 @@ pub(super) fn servers(
         let rate_start = by_name(document, &starts, &rate());
         known(document, &starts, rate_start.keys(), workloads);
         let about = document.get(&format!("{table}.about"), &text());
+        let front = document.get(&format!("{table}.front"), &choice(&FRONTS));
         let Some(kind) = server_kind(document, &table) else {
             // What goes with which kind is unknown.
             document.below(&table);
@@ -66,6 +72,7 @@ pub(super) fn servers(
         };
         let server = Server {
             kind,
+            front,
             kernel,
             rate_start,
             about: about.unwrap_or_default(),

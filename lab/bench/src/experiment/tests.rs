@@ -35,6 +35,20 @@ fn a_small_file_has_defaults_for_the_rest() {
 }
 
 #[test]
+fn a_server_may_have_a_proxy_in_front() {
+    let with = |front: &str| read(&format!("{SMALL}front = \"{front}\"\n"));
+    let front = |experiment: Experiment| experiment.cell(None, None).expect("one").server.front;
+    assert_eq!(front(read(SMALL).expect("right")), None);
+    assert_eq!(front(with("haproxy").expect("right")), Some(Front::HaProxy));
+    assert_eq!(front(with("nginx").expect("right")), Some(Front::Nginx));
+    let mistakes = with("squid").expect_err("unknown").to_string();
+    assert!(
+        mistakes.contains("server.nginx.front: `squid`"),
+        "{mistakes}"
+    );
+}
+
+#[test]
 fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
     let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
     assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));

@@ -71,6 +71,9 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
     let of_servers = cells
         .iter()
         .filter_map(|cell| servers::program(&cell.server.kind));
+    let fronts = cells.iter().filter_map(|cell| cell.server.front);
+    let fronts = fronts.map(|front| -> (&str, &str) { servers::front_program(front) });
+    let of_servers = of_servers.chain(fronts);
     let own = PROGRAMS
         .iter()
         .copied()

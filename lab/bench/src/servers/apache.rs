@@ -14,6 +14,7 @@ pub(super) fn launch(settings: &Apache, place: &Place) -> Launch {
         command: command.map(str::to_owned).to_vec(),
         files: vec![(file, config(settings, place))],
         status_path: None,
+        port: place.port,
     }
 }
 

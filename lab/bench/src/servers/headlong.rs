@@ -30,6 +30,7 @@ pub(super) fn launch(config: &str, place: &Place) -> Launch {
         command,
         files: vec![(file, whole(config, place))],
         status_path: Some("/status"),
+        port: place.port,
     }
 }
 
@@ -43,6 +44,11 @@ fn whole(config: &str, place: &Place) -> String {
     set("roots", vec![text(&place.root)].into());
     set("listen", vec![address(place.port)].into());
     set("admin", address(place.admin_port));
+    if place.front.is_some() {
+        let trusted = vec![toml::Value::from("127.0.0.1")];
+        let proxies = toml::Table::from_iter([("trusted".to_owned(), trusted.into())]);
+        table.entry("proxies").or_insert(proxies.into());
+    }
     if let Some(limit) = place.memory {
         let memory = toml::Value::from(pool_memory(limit).to_string());
         table.entry("memory").or_insert(memory);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::experiment::Front;
+
 /// Where a server is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Place {
@@ -19,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) time_scale: u32,
     /// The program `headlong`.
     pub(crate) headlong: PathBuf,
+    /// What viewers ask in the server's place, which then listens behind it.
+    pub(crate) front: Option<Front>,
 }
 
 /// How to start a server.
@@ -30,6 +34,8 @@ pub(crate) struct Launch {
     pub(crate) files: Vec<(PathBuf, String)>,
     /// Where it tells about itself in JSON, at its admin port.
     pub(crate) status_path: Option<&'static str>,
+    /// Where it listens.
+    pub(crate) port: u16,
 }
 
 pub(super) fn text(path: &Path) -> String {

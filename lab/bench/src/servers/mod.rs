@@ -7,6 +7,7 @@
 //! Invariants: nothing is started or written here; same settings and place, same text.
 
 mod apache;
+mod front;
 mod headlong;
 mod launch;
 mod nginx;
@@ -15,10 +16,27 @@ pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
 pub(crate) use self::launch::{Launch, Place};
 
-use crate::experiment::ServerKind;
+use crate::experiment::{Front, ServerKind};
 
-/// How to start a server of this kind there.
-pub(crate) fn launch(kind: &ServerKind, place: &Place) -> Launch {
+/// The port of a server with a proxy in front.
+const BEHIND_PORT: u16 = 8082;
+
+/// How to start a server of this kind there, and then, if there is one, the proxy in front of it.
+pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Vec<Launch> {
+    let Some(front) = place.front else {
+        return vec![launch(kind, place)];
+    };
+    let behind = Place {
+        port: BEHIND_PORT,
+        ..place.clone()
+    };
+    vec![
+        launch(kind, &behind),
+        front::launch(front, place, BEHIND_PORT),
+    ]
+}
+
+fn launch(kind: &ServerKind, place: &Place) -> Launch {
     match kind {
         ServerKind::Headlong { config } => headlong::launch(config, place),
         ServerKind::Nginx(settings) => nginx::launch(settings, place),
@@ -27,7 +45,16 @@ pub(crate) fn launch(kind: &ServerKind, place: &Place) -> Launch {
             command: words.iter().map(|word| filled(word, place)).collect(),
             files: Vec::new(),
             status_path: None,
+            port: place.port,
         },
+    }
+}
+
+/// The same of a proxy.
+pub(crate) fn front_program(front: Front) -> (&'static str, &'static str) {
+    match front {
+        Front::Nginx => ("nginx", "nginx-light"),
+        Front::HaProxy => ("haproxy", "haproxy"),
     }
 }
 
@@ -66,6 +93,7 @@ mod tests {
             memory: Some(4 << 30),
             time_scale: 5,
             headlong: "/usr/bin/headlong".into(),
+            front: None,
         }
     }
 
@@ -115,12 +143,19 @@ mod tests {
                 },
             ),
         ];
+        let plain = kinds.iter().map(|(name, kind)| (*name, kind, None));
+        let fronts = [
+            ("headlong behind nginx", &kinds[0].1, Some(Front::Nginx)),
+            ("headlong behind HAProxy", &kinds[0].1, Some(Front::HaProxy)),
+        ];
         let mut shown = String::new();
-        for (name, kind) in kinds {
-            let launch = launch(&kind, &place());
-            shown += &format!("== {name}\n$ {}\n", launch.command.join(" "));
-            for (path, text) in launch.files {
-                shown += &format!("-- {}\n{text}", path.display());
+        for (name, kind, front) in plain.chain(fronts) {
+            shown += &format!("== {name}\n");
+            for launch in launches(kind, &Place { front, ..place() }) {
+                shown += &format!("$ {}\n", launch.command.join(" "));
+                for (path, text) in launch.files {
+                    shown += &format!("-- {}\n{text}", path.display());
+                }
             }
             shown.push('\n');
         }

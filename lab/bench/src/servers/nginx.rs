@@ -13,6 +13,7 @@ pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
         command: command.map(str::to_owned).to_vec(),
         files: vec![(file, config(settings, place))],
         status_path: None,
+        port: place.port,
     }
 }
 

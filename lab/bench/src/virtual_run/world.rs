@@ -67,6 +67,9 @@ impl VirtualBench {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a link of {link} that all share is not imitated"));
         }
+        if let Some(front) = cell.server.front {
+            return Err(format!("{} in front is not imitated", front.name()));
+        }
         let phases = &self.experiment.phases;
         let from = Instant::ZERO + phases.ramp_up;
         let request_kb = cell.kernel.max_sectors_kb.unwrap_or(LOOP_REQUEST_KB);

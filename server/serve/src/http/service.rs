@@ -157,7 +157,8 @@ impl Asked {
             IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
             IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
         };
-        let is_own = client == remote.address;
+        // A proxy's connection is many clients', also if it does not say whose.
+        let is_own = !is_trusted(remote.address.ip().to_canonical());
         let number = info.filter(|_| is_own).map(|info| info.number());
         let identity = match viewer.found_by {
             FoundBy::Address => Identity::Unnamed {
@@ -169,7 +170,9 @@ impl Asked {
         let ends = Remote {
             address: client,
             // The one that is nearest, of several.
-            proxy: remote.proxy.or((!is_own).then_some(remote.address)),
+            proxy: remote
+                .proxy
+                .or((client != remote.address).then_some(remote.address)),
         };
         let record = record(head, ends, &viewer, &cmcd);
         state.log.begun(&record.session);
