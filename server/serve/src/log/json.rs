@@ -49,10 +49,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         start_unix_ms: record.start_unix_ms,
         service_seconds: record.service_time.as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
-        remote: match record.remote.port() {
-            0 => record.remote.ip().to_string(),
-            _ => record.remote.to_string(),
-        },
+        remote: record.client(),
         proxy: record.proxy.map(|proxy| proxy.to_string()),
         method: &record.method,
         target: &record.target,

@@ -93,6 +93,14 @@ impl SessionSource {
 }
 
 impl RequestRecord {
+    /// Address and port of the client, as far as they are known.
+    pub fn client(&self) -> String {
+        match self.remote.port() {
+            0 => self.remote.ip().to_string(),
+            _ => self.remote.to_string(),
+        }
+    }
+
     /// The target without its query.
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
