@@ -561,7 +561,7 @@ mod tests {
             name: None,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
-        let kept = record(&head, remote, &viewer, &Cmcd::default());
+        let kept = record(&head, remote.into(), &viewer, &Cmcd::default());
         assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));
         assert_eq!(kept.referer.as_deref(), Some("short"));
     }
