@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use headlong_serve::config::{Config, Flags, Mistakes};
 
-use headlong_survey::{LayingOut, Probing};
+use headlong_survey::{LayingOut, Probing, Tuning};
 
 use crate::lab;
 
@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Check the arguments and the configuration of `serve` and print the settings; start nothing
     Check(Serving),
+    /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
+    Tune(Tuning),
     /// Look at disks and measure them; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),

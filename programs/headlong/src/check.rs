@@ -59,6 +59,12 @@ fn report(config: &Config) -> anyhow::Result<String> {
             roots.join(", ")
         );
     }
+    page.push_str("# Set by the kernel (docs/operate/tune.md):\n");
+    for device in &devices {
+        for line in headlong_survey::kernel_settings(&device.name).lines() {
+            let _ = writeln!(page, "#   {line}");
+        }
+    }
     for warning in config.warnings(&named) {
         let _ = writeln!(page, "# {warning}");
     }

@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)
         }

@@ -48,6 +48,7 @@ pub use headlong_engine::Extent;
 pub use identity::Identity;
 pub use library::Library;
 pub use look::{Look, ResolveError};
+pub use mounts::{Mount, mounts};
 pub use mp4::{Mp4Error, Mp4Header, Mp4Track, TrackKind, read_mp4_header};
 pub use options::LibraryOptions;
 pub use places::{FilePlace, Places};

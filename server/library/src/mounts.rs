@@ -28,10 +28,15 @@ const WITHOUT_FILMS: [&str; 18] = [
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// As files on it have it in `st_dev`, but on btrfs.
-    pub(crate) dev: u64,
-    point: PathBuf,
+    pub dev: u64,
+    /// Where it is.
+    pub point: PathBuf,
+    /// Its own options, separated by commas: `rw,relatime`.
+    pub options: String,
+    /// What is mounted, a device node if it has one.
+    pub source: PathBuf,
     kind: String,
 }
 
@@ -49,7 +54,7 @@ impl Mount {
 }
 
 /// The mounts of `/proc/self/mountinfo`, the last of each place on top.
-pub(crate) fn mounts(mountinfo: &str) -> Vec<Mount> {
+pub fn mounts(mountinfo: &str) -> Vec<Mount> {
     mountinfo.lines().filter_map(mount).collect()
 }
 
@@ -57,10 +62,15 @@ fn mount(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut fields = left.split(' ').skip(2);
     let (major, minor) = fields.next()?.split_once(':')?;
+    let (point, options) = (fields.nth(1)?, fields.next()?);
+    let mut right = right.split(' ');
+    let (kind, source) = (right.next()?, right.next()?);
     Some(Mount {
         dev: makedev(major.parse().ok()?, minor.parse().ok()?),
-        point: unescaped(fields.nth(1)?).into(),
-        kind: right.split(' ').next()?.to_owned(),
+        point: unescaped(point).into(),
+        options: options.to_owned(),
+        source: unescaped(source).into(),
+        kind: kind.to_owned(),
     })
 }
 
@@ -104,6 +114,14 @@ mod tests {
         assert_eq!(dev("/home"), makedev(8, 1));
         assert_eq!(dev("/srv/my films"), makedev(8, 17));
         assert_eq!(dev("/srv/my films/far/a"), makedev(0, 44));
+    }
+
+    #[test]
+    fn a_mount_has_options_and_a_source() {
+        let mounts = mounts(TABLE);
+        let mount = &mounts[2];
+        let found = (mount.options.as_str(), mount.source.as_path());
+        assert_eq!(found, ("rw", Path::new("/dev/sdb1")));
     }
 
     #[test]

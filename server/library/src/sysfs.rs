@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{major, makedev, minor};
+use rustix::fs::{major, minor};
+
+use crate::mounts::mounts;
 
 /// Most layers followed; volumes on encryption on a RAID on partitions are five.
 const LAYERS_MAX: usize = 16;
@@ -79,13 +81,11 @@ fn block_directory(sys: &Path, dev: u64) -> Option<PathBuf> {
 }
 
 /// The device named as the source of the mount with this `st_dev`.
-fn mount_source(mountinfo: &str, st_dev: u64) -> Option<&str> {
-    mountinfo.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let (major, minor) = left.split(' ').nth(2)?.split_once(':')?;
-        let dev = makedev(major.parse().ok()?, minor.parse().ok()?);
-        let source = right.split(' ').nth(1)?;
-        (dev == st_dev && source.starts_with("/dev/")).then_some(source)
+fn mount_source(mountinfo: &str, st_dev: u64) -> Option<PathBuf> {
+    let mut mounts = mounts(mountinfo).into_iter();
+    mounts.find_map(|mount| {
+        let is_it = mount.dev == st_dev && mount.source.starts_with("/dev");
+        is_it.then_some(mount.source)
     })
 }
 
@@ -101,6 +101,7 @@ fn sectors(path: &Path) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use rustix::fs::makedev;
     use std::os::unix::fs::symlink;
 
     /// A sysfs of two disks, `sdy` and `sdz`, with two partitions each, and what is set up on them.
@@ -221,7 +222,10 @@ pub(crate) mod tests {
     #[test]
     fn the_table_of_mounts_names_the_source() {
         let mountinfo = "30 1 0:27 / /data rw,relatime shared:1 - btrfs /dev/sdz1 rw\n";
-        assert_eq!(mount_source(mountinfo, makedev(0, 27)), Some("/dev/sdz1"));
+        assert_eq!(
+            mount_source(mountinfo, makedev(0, 27)),
+            Some("/dev/sdz1".into())
+        );
         assert_eq!(mount_source(mountinfo, makedev(0, 28)), None);
     }
 }

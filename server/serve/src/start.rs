@@ -36,6 +36,7 @@ pub(crate) fn devices(
     for warning in config.warnings(&names) {
         tracing::warn!("{warning}");
     }
+    warn_of_kernel(&names);
     let sizes = Sizes::new(config.state.clone());
     let mut devices = Vec::new();
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
@@ -69,6 +70,18 @@ pub(crate) fn devices(
         })?);
     }
     Ok(devices)
+}
+
+/// Says which devices the kernel has set badly; the start does not wait for it.
+fn warn_of_kernel(devices: &[(String, bool)]) {
+    let names: Vec<String> = devices.iter().map(|(name, _)| name.clone()).collect();
+    std::thread::spawn(move || {
+        for device in names {
+            if let Some(warning) = headlong_survey::kernel_warning(&device) {
+                tracing::warn!(device, "{warning}");
+            }
+        }
+    });
 }
 
 /// Settings of every device's shard: as configured, and as the device is.

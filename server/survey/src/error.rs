@@ -4,6 +4,7 @@ use std::io;
 
 use crate::layout::LayoutError;
 use crate::probe::ProbeError;
+use crate::tune::TuneError;
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum SurveyError {
     /// Titles cannot be found.
     #[error(transparent)]
     Layout(#[from] LayoutError),
+    /// The kernel's settings cannot be read or written.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
     /// The result cannot be printed.
     #[error(transparent)]
     Print(#[from] io::Error),
@@ -37,6 +41,7 @@ impl SurveyError {
             Self::Mistakes(mistakes) => Ok(mistakes),
             Self::Probe(error) if error.is_mistake() => Ok(vec![error.to_string()]),
             Self::Layout(error) if error.is_mistake() => Ok(vec![error.to_string()]),
+            Self::Tune(error) if error.is_mistake() => Ok(vec![error.to_string()]),
             other => Err(other),
         }
     }

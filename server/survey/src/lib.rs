@@ -2,7 +2,7 @@
 //!
 //! The one idea: an operator looks at the disks that are there, before and while they serve.
 //! [`probe`] measures one as FreeBSD's `diskinfo -t` does; [`layout`] says where files and titles
-//! lie. Drive models are not known here: whoever has them passes a target to be measured, and a
+//! lie; [`tune`] says what the kernel has set for one and what serves best. Drive models are not known here: whoever has them passes a target to be measured, and a
 //! function that fits a model.
 #![forbid(unsafe_code)]
 
@@ -16,9 +16,12 @@ mod output;
 pub mod probe;
 mod probe_page;
 mod probe_report;
+pub mod tune;
+mod tune_report;
 
 pub use error::SurveyError;
 pub use layout_report::{LayingOut, layout};
 pub use output::{check_folder, print};
 pub use probe_page::page as probe_page;
 pub use probe_report::{Fit, Probe, Probing, Subject, probe};
+pub use tune_report::{Tuning, kernel_settings, kernel_warning, tune};

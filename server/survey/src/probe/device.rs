@@ -186,18 +186,19 @@ fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError
 
 /// Where a device, or a partition of it, is mounted.
 fn mounts(device: u64) -> Vec<String> {
-    let within = |number: &str| -> bool {
-        let link = |number: &str| Path::new("/sys/dev/block").join(number).canonicalize();
-        let whole = link(&format!("{}:{}", major(device), minor(device)));
-        whole.is_ok_and(|whole| link(number).is_ok_and(|part| part.starts_with(&whole)))
+    let link = |dev| {
+        let number = format!("{}:{}", major(dev), minor(dev));
+        Path::new("/sys/dev/block").join(number).canonicalize()
+    };
+    let Ok(whole) = link(device) else {
+        return Vec::new();
     };
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let lines = table.lines().filter_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        let (number, point) = (fields.next()?, fields.nth(1)?);
-        within(number).then(|| point.to_string())
-    });
-    lines.collect()
+    let all = headlong_library::mounts(&table).into_iter();
+    let within = all.filter(|mount| link(mount.dev).is_ok_and(|part| part.starts_with(&whole)));
+    within
+        .map(|mount| mount.point.display().to_string())
+        .collect()
 }
 
 impl Target for DeviceTarget {

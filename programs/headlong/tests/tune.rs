@@ -1,0 +1,151 @@
+//! `headlong tune` on a real block device: a loop device, which root may make and set.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+/// A loop device that goes away with this.
+struct Loop {
+    name: String,
+    folder: tempfile::TempDir,
+}
+
+impl Loop {
+    fn new() -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let file = folder.path().join("disk");
+        fs::write(&file, vec![0; 1 << 20]).map_err(|error| error.to_string())?;
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(&file)
+            .output()
+            .map_err(|error| format!("losetup: {error}"))?;
+        let path = text(&output.stdout);
+        match path.trim().strip_prefix("/dev/") {
+            Some(name) if output.status.success() => Ok(Self {
+                name: name.to_owned(),
+                folder,
+            }),
+            _ => Err(text(&output.stderr)),
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/sys/block/{}/queue/{name}", self.name))
+    }
+
+    fn get(&self, name: &str) -> String {
+        let text = fs::read_to_string(self.file(name)).expect("a setting");
+        let inside = text
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        inside.map_or(text.trim(), |(name, _)| name).to_owned()
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        fs::write(self.file(name), value).expect("a setting that root may change");
+    }
+
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong"));
+        command
+            .args(["tune", &format!("/dev/{}", self.name), "--state"])
+            .arg(self.folder.path())
+            .args(flags)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn tune(&self, flags: &[&str]) -> Output {
+        self.command(flags).output().expect("the binary starts")
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let path = format!("/dev/{}", self.name);
+        let _ = Command::new("losetup").args(["--detach", &path]).status();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_settings_of_a_device_are_told_set_and_set_back() {
+    let device = match Loop::new() {
+        Ok(device) => device,
+        Err(error) => {
+            let name = "the_settings_of_a_device_are_told_set_and_set_back";
+            headlong_testkit::skip(name, &error);
+            return;
+        }
+    };
+    let settings = [
+        "scheduler",
+        "max_sectors_kb",
+        "nr_requests",
+        "read_ahead_kb",
+    ];
+    let all = || settings.map(|name| device.get(name));
+    // A scheduler that this kernel may not have.
+    let _ = fs::write(device.file("scheduler"), "bfq");
+    device.set("max_sectors_kb", "64");
+    device.set("read_ahead_kb", "192");
+    let before = all();
+
+    let told = device.tune(&[]);
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    assert!(
+        text(&told.stdout).contains("\n! max_sectors_kb "),
+        "{told:?}"
+    );
+    assert_eq!(all(), before, "telling changes nothing");
+
+    let applied = device.tune(&["--apply"]);
+    assert_eq!(applied.status.code(), Some(0), "{}", text(&applied.stderr));
+    let [scheduler, request_kb, _, read_ahead_kb] = all();
+    assert_ne!(scheduler, "bfq");
+    let most: u64 = device.get("max_hw_sectors_kb").parse().expect("a number");
+    assert_eq!(request_kb, most.min(4096).to_string());
+    assert_eq!(read_ahead_kb, "192", "no business of ours");
+
+    let rule = text(&device.tune(&["--udev"]).stdout);
+    let wanted = format!("ATTR{{queue/max_sectors_kb}}=\"{request_kb}\"");
+    assert!(rule.contains(&wanted), "{rule}");
+
+    // Nobody else may.
+    device.set("max_sectors_kb", "64");
+    let mut nobody = device.command(&["--apply"]);
+    // The build may lie where only its owner can go.
+    if let Ok(output) = nobody.uid(65534).output() {
+        assert_eq!(output.status.code(), Some(64), "{output:?}");
+        assert!(
+            text(&output.stderr).contains("run the command as root"),
+            "{output:?}"
+        );
+    }
+    assert_eq!(device.get("max_sectors_kb"), "64");
+
+    let undone = device.tune(&["--undo", "--json"]);
+    assert_eq!(undone.status.code(), Some(0), "{}", text(&undone.stderr));
+    assert_eq!(all(), before);
+    assert_eq!(device.tune(&["--undo"]).status.code(), Some(64));
+}
+
+#[test]
+fn a_name_that_is_no_device_is_a_mistake_of_the_command_line() {
+    let output = Command::new(env!("CARGO_BIN_EXE_headlong"))
+        .args(["tune", "no-such-disk"])
+        .output()
+        .expect("the binary starts");
+    assert_eq!(output.status.code(), Some(64));
+    let error = text(&output.stderr);
+    assert!(
+        error.contains("no-such-disk: no such block device"),
+        "{error}"
+    );
+    assert!(output.stdout.is_empty());
+}

@@ -1,0 +1,448 @@
+//! What the settings of a disk should be: facts in, advice out.
+//!
+//! Headlong reads directly, in long reads that it orders itself, several outstanding at once. So it
+//! wants the kernel to pass them on as they are: in few requests, enough of them, not reordered by
+//! rules of fairness between programs. The figures of cost are those of docs/lab/results.md.
+
+use headlong_engine::EngineConfig;
+use serde::Serialize;
+
+use super::facts::{Facts, Mounted};
+
+/// Requests of this size and more are as good as any (the matrix of drives in results.md), KiB.
+const REQUEST_KB_ENOUGH: u64 = 1024;
+/// What is set where requests are smaller: the default of newer kernels, KiB.
+const REQUEST_KB: u64 = 4096;
+/// What SATA drives take with every kernel.
+const QUEUE_DEPTH: u64 = 31;
+/// Where there was no measurement.
+const NOT_MEASURED: &str = "not measured";
+
+/// How well what is set serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be, or of no matter.
+    Good,
+    /// Could be a little better.
+    Minor,
+    /// Costs viewers.
+    Bad,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// How a setting is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Remedy {
+    /// A value for a file below the device's folder in `/sys`.
+    Write {
+        /// Which file, such as `queue/scheduler`.
+        file: &'static str,
+        /// What it should hold; what it holds, if that is good.
+        value: String,
+    },
+    /// A command for people: it is about more than this device.
+    ByHand(String),
+}
+
+/// What is told of one setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Its name, as the kernel has it.
+    pub setting: &'static str,
+    /// What is set.
+    pub set: String,
+    /// What would be best.
+    pub advised: String,
+    /// How the two compare.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub why: &'static str,
+    /// What another value costs, as far as it was measured.
+    pub cost: &'static str,
+    /// How to change it; `None` if it is of no matter or cannot be changed.
+    pub remedy: Option<Remedy>,
+}
+
+/// The advice for one device, a row for each setting that the kernel tells of.
+pub fn advise(facts: &Facts) -> Vec<Row> {
+    let rows: Vec<Option<Row>> = match facts.members.is_empty() {
+        true => vec![
+            Some(rotational(facts)),
+            scheduler(facts),
+            max_sectors(facts),
+            nr_requests(facts),
+            queue_depth(facts),
+            read_ahead(facts),
+            write_cache(facts),
+            numa(facts),
+        ],
+        // Requests go to the members, each through a queue of its own.
+        false => vec![max_sectors(facts), read_ahead(facts)],
+    };
+    let mounts = facts.mounts.iter().map(|mounted| Some(mount(mounted)));
+    let rows = rows.into_iter().chain(mounts).chain([huge_pages(facts)]);
+    rows.flatten().collect()
+}
+
+/// A command that a setting's remedy comes to.
+impl Row {
+    /// The command for a shell that changes it, on the device of this name.
+    pub fn command(&self, device: &str) -> Option<String> {
+        match self.remedy.as_ref()? {
+            Remedy::Write { file, value } => {
+                Some(format!("echo {value} > /sys/block/{device}/{file}"))
+            }
+            Remedy::ByHand(command) => Some(command.clone()),
+        }
+    }
+
+    /// Whether it should be changed.
+    pub fn is_off(&self) -> bool {
+        matches!(self.verdict, Verdict::Minor | Verdict::Bad)
+    }
+}
+
+fn write(file: &'static str, value: impl ToString) -> Option<Remedy> {
+    let value = value.to_string();
+    Some(Remedy::Write { file, value })
+}
+
+fn rotational(facts: &Facts) -> Row {
+    let (set, verdict) = match facts.rotational {
+        Some(true) => ("1", Verdict::Good),
+        Some(false) => ("0", Verdict::Good),
+        None => ("unknown", Verdict::Unknown),
+    };
+    Row {
+        setting: "rotational",
+        set: set.to_owned(),
+        advised: "as the drive is".to_owned(),
+        verdict,
+        why: "1 gives long reads in the order of the disk, 0 many at once; if it is wrong, as behind \
+              some RAID controllers, set `rotational` in [device.NAME]",
+        cost: NOT_MEASURED,
+        remedy: None,
+    }
+}
+
+fn scheduler(facts: &Facts) -> Option<Row> {
+    let set = facts.scheduler.clone()?;
+    let (best, good): (_, &[&str]) = match facts.rotational {
+        Some(false) => ("none", &["none", "mq-deadline", "kyber"]),
+        _ => ("mq-deadline", &["none", "mq-deadline"]),
+    };
+    let is_good = good.contains(&set.as_str());
+    let offered = |name: &&str| facts.schedulers.iter().any(|one| one == name);
+    let best = Some(best).filter(offered).unwrap_or("none");
+    let advised = if is_good { set.as_str() } else { best };
+    Some(Row {
+        setting: "scheduler",
+        advised: advised.to_owned(),
+        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        why: "reads come in a good order already; bfq and kyber hold them back to be fair to other \
+              programs",
+        cost: NOT_MEASURED,
+        remedy: write("queue/scheduler", advised),
+        set,
+    })
+}
+
+fn max_sectors(facts: &Facts) -> Option<Row> {
+    let set = facts.max_sectors_kb?;
+    let most = facts.max_hw_sectors_kb.unwrap_or(set);
+    let is_good = set >= REQUEST_KB_ENOUGH.min(most);
+    let advised = if is_good { set } else { REQUEST_KB.min(most) };
+    Some(Row {
+        setting: "max_sectors_kb",
+        set: format!("{set} (the device takes {most})"),
+        advised: match is_good {
+            true => set.to_string(),
+            false => advised.to_string(),
+        },
+        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        why: "a long read is cut into requests of this size, and a drive may serve others between \
+              them",
+        cost: NOT_MEASURED,
+        remedy: write("queue/max_sectors_kb", advised),
+    })
+}
+
+fn nr_requests(facts: &Facts) -> Option<Row> {
+    let set = facts.nr_requests?;
+    let request_kb = facts.max_sectors_kb.unwrap_or(REQUEST_KB_ENOUGH).max(1);
+    let outstanding_kb = EngineConfig::default().outstanding_bytes_max / 1024;
+    let needed = outstanding_kb.div_ceil(request_kb);
+    // Without a scheduler there are as many as the device takes at once.
+    let is_good = set >= needed || facts.scheduler.as_deref() == Some("none");
+    let advised = if is_good { set } else { needed };
+    Some(Row {
+        setting: "nr_requests",
+        set: set.to_string(),
+        advised: advised.to_string(),
+        verdict: if is_good {
+            Verdict::Good
+        } else {
+            Verdict::Minor
+        },
+        why: "fewer requests than outstanding reads are cut into make the reads wait before the \
+              scheduler sees them",
+        cost: NOT_MEASURED,
+        remedy: write("queue/nr_requests", advised),
+    })
+}
+
+fn queue_depth(facts: &Facts) -> Option<Row> {
+    let set = facts.queue_depth?;
+    let is_good = set > 1;
+    let advised = if is_good { set } else { QUEUE_DEPTH };
+    Some(Row {
+        setting: "queue_depth",
+        set: set.to_string(),
+        advised: advised.to_string(),
+        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        why: "with one command at a time the drive cannot choose among the reads that are waiting",
+        cost: NOT_MEASURED,
+        remedy: write("device/queue_depth", advised),
+    })
+}
+
+fn read_ahead(facts: &Facts) -> Option<Row> {
+    let set = facts.read_ahead_kb?;
+    Some(Row {
+        setting: "read_ahead_kb",
+        set: set.to_string(),
+        advised: "any".to_owned(),
+        verdict: Verdict::Good,
+        why: "Headlong reads past the page cache; it matters to programs that do not, such as nginx",
+        cost: "nothing; nginx alone: SD 21.5 MiB/s with 128, 48.2 with 512; HD 17.9 with 128, 48.6 \
+               with 1024",
+        remedy: write("queue/read_ahead_kb", set),
+    })
+}
+
+fn write_cache(facts: &Facts) -> Option<Row> {
+    Some(Row {
+        setting: "write_cache",
+        set: facts.write_cache.clone()?,
+        advised: "any".to_owned(),
+        verdict: Verdict::Good,
+        why: "serving only reads; do not write `write through` here, it makes the kernel stop \
+              flushing and loses data when the power fails",
+        cost: "nothing",
+        remedy: None,
+    })
+}
+
+fn numa(facts: &Facts) -> Option<Row> {
+    let numa = facts.numa.filter(|numa| numa.nodes > 1)?;
+    let node = numa.node;
+    Some(Row {
+        setting: "NUMA node",
+        set: format!("{node} of {}", numa.nodes),
+        advised: format!("processors of node {node}"),
+        verdict: if numa.is_near {
+            Verdict::Good
+        } else {
+            Verdict::Minor
+        },
+        why: "bytes cross from one node to the other if no processor of the disk's own node serves",
+        cost: NOT_MEASURED,
+        remedy: Some(Remedy::ByHand(format!(
+            "numactl --cpunodebind={node} --preferred={node} headlong serve ..."
+        ))),
+    })
+}
+
+fn mount(mounted: &Mounted) -> Row {
+    let has = |name: &str| mounted.options.split(',').any(|option| option == name);
+    let verdict = match () {
+        () if has("noatime") || has("ro") => Verdict::Good,
+        () if has("relatime") => Verdict::Minor,
+        () => Verdict::Bad,
+    };
+    let point = mounted.point.display();
+    Row {
+        setting: "mount options",
+        set: format!("{} on {point}", mounted.options),
+        advised: "noatime".to_owned(),
+        verdict,
+        why: "otherwise reading writes: relatime once a day for each file, strictatime at every read",
+        cost: NOT_MEASURED,
+        remedy: Some(Remedy::ByHand(format!(
+            "mount -o remount,noatime '{point}'    # and noatime in /etc/fstab"
+        ))),
+    }
+}
+
+fn huge_pages(facts: &Facts) -> Option<Row> {
+    let set = facts.huge_pages.clone()?;
+    Some(Row {
+        setting: "huge pages",
+        advised: "madvise".to_owned(),
+        verdict: match set.as_str() {
+            "never" => Verdict::Minor,
+            _ => Verdict::Good,
+        },
+        why: "memory for titles asks for pages of 2 MiB, so that the kernel pins few for each read",
+        cost: NOT_MEASURED,
+        remedy: Some(Remedy::ByHand(
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled".to_owned(),
+        )),
+        set,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> Facts {
+        Facts {
+            name: "sdz".into(),
+            rotational: Some(true),
+            scheduler: Some("mq-deadline".into()),
+            schedulers: ["none", "mq-deadline", "kyber", "bfq"]
+                .map(Into::into)
+                .to_vec(),
+            max_sectors_kb: Some(1280),
+            max_hw_sectors_kb: Some(32767),
+            nr_requests: Some(64),
+            queue_depth: Some(32),
+            read_ahead_kb: Some(128),
+            write_cache: Some("write back".into()),
+            mounts: vec![mounted("rw,noatime")],
+            huge_pages: Some("madvise".into()),
+            ..Facts::default()
+        }
+    }
+
+    fn mounted(options: &str) -> Mounted {
+        Mounted {
+            point: "/srv/videos".into(),
+            options: options.into(),
+        }
+    }
+
+    /// What is off: its setting, what is advised, how bad it is, and the command.
+    fn off(facts: &Facts) -> Vec<(&'static str, String, Verdict, String)> {
+        let rows = advise(facts).into_iter().filter(Row::is_off);
+        let told = rows.map(|row| {
+            let command = row.command("sdz").unwrap_or_default();
+            (row.setting, row.advised, row.verdict, command)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_disk_as_most_kernels_set_it_is_left_alone() {
+        assert_eq!(off(&disk()), []);
+        let settings: Vec<&str> = advise(&disk()).iter().map(|row| row.setting).collect();
+        let all = "rotational scheduler max_sectors_kb nr_requests queue_depth read_ahead_kb \
+                   write_cache mount options huge pages";
+        assert_eq!(settings.join(" "), all);
+    }
+
+    #[test]
+    fn every_setting_that_costs_is_told_with_its_command() {
+        let facts = Facts {
+            scheduler: Some("bfq".into()),
+            max_sectors_kb: Some(128),
+            queue_depth: Some(1),
+            mounts: vec![mounted("rw,relatime"), mounted("rw"), mounted("ro")],
+            numa: Some(Numa {
+                node: 1,
+                nodes: 2,
+                is_near: false,
+            }),
+            huge_pages: Some("never".into()),
+            ..disk()
+        };
+        let found = off(&facts);
+        let short: Vec<_> = found
+            .iter()
+            .map(|(setting, advised, verdict, _)| (*setting, advised.as_str(), *verdict))
+            .collect();
+        assert_eq!(
+            short,
+            [
+                ("scheduler", "mq-deadline", Verdict::Bad),
+                ("max_sectors_kb", "4096", Verdict::Bad),
+                // 24 MiB in requests of 128 KiB.
+                ("nr_requests", "192", Verdict::Minor),
+                ("queue_depth", "31", Verdict::Bad),
+                ("NUMA node", "processors of node 1", Verdict::Minor),
+                ("mount options", "noatime", Verdict::Minor),
+                ("mount options", "noatime", Verdict::Bad),
+                ("huge pages", "madvise", Verdict::Minor),
+            ]
+        );
+        assert_eq!(
+            found[0].3,
+            "echo mq-deadline > /sys/block/sdz/queue/scheduler"
+        );
+        assert!(
+            found[5]
+                .3
+                .starts_with("mount -o remount,noatime '/srv/videos'")
+        );
+    }
+
+    #[test]
+    fn a_device_that_takes_only_small_requests_is_not_asked_for_larger_ones() {
+        let facts = |set| Facts {
+            max_sectors_kb: Some(set),
+            max_hw_sectors_kb: Some(512),
+            ..disk()
+        };
+        assert_eq!(off(&facts(512)), []);
+        assert_eq!(off(&facts(256))[0].1, "512");
+    }
+
+    #[test]
+    fn flash_may_have_kyber_and_is_told_none_instead_of_bfq() {
+        let facts = |scheduler: &str| Facts {
+            rotational: Some(false),
+            scheduler: Some(scheduler.into()),
+            ..disk()
+        };
+        assert_eq!(off(&facts("kyber")), []);
+        assert_eq!(off(&facts("bfq"))[0].1, "none");
+    }
+
+    #[test]
+    fn a_scheduler_that_the_kernel_does_not_have_is_not_advised() {
+        let facts = Facts {
+            scheduler: Some("bfq".into()),
+            schedulers: vec!["none".into(), "bfq".into()],
+            ..disk()
+        };
+        assert_eq!(off(&facts)[0].1, "none");
+    }
+
+    #[test]
+    fn of_what_is_made_of_several_disks_only_its_own_limits_are_judged() {
+        let facts = Facts {
+            members: vec!["sdy".into(), "sdz".into()],
+            scheduler: Some("bfq".into()),
+            max_sectors_kb: Some(128),
+            ..disk()
+        };
+        let settings: Vec<&str> = off(&facts).iter().map(|(setting, ..)| *setting).collect();
+        assert_eq!(settings, ["max_sectors_kb"]);
+    }
+
+    #[test]
+    fn nothing_is_advised_where_nothing_is_known() {
+        let rows = advise(&Facts::default());
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (rows[0].setting, rows[0].verdict),
+            ("rotational", Verdict::Unknown)
+        );
+    }
+
+    use super::super::facts::Numa;
+}

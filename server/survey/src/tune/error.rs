@@ -1,0 +1,77 @@
+//! What can be wrong when settings of the kernel are read or written.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a disk's settings were not read, changed or set back.
+#[derive(Debug, thiserror::Error)]
+pub enum TuneError {
+    /// Nothing of that name.
+    #[error(
+        "{0}: no such block device; `lsblk` lists them, and `headlong check` those that roots lie on"
+    )]
+    NoDevice(String),
+    /// A folder or file that lies on no disk.
+    #[error(
+        "{0}: lies on no disk of this machine (memory, network or an overlay), so there is nothing \
+         to set; name a block device"
+    )]
+    NoDisk(String),
+    /// The kernel has no settings for it.
+    #[error(
+        "{}: no such folder, so the kernel has no settings for this device; is /sys mounted?",
+        .0.display()
+    )]
+    NoQueue(PathBuf),
+    /// Only root may.
+    #[error("{}: no permission to write; run the command as root", .0.display())]
+    NotRoot(PathBuf),
+    /// `/sys` may not be written to at all, as in containers.
+    #[error(
+        "{}: /sys cannot be written to here; in a container, run the command on its host",
+        .0.display()
+    )]
+    ReadOnly(PathBuf),
+    /// The kernel did not take a value.
+    #[error(
+        "{}: the kernel refused `{value}` ({reason}); {rest}", file.display()
+    )]
+    Refused {
+        /// The setting.
+        file: PathBuf,
+        /// What it was to be.
+        value: String,
+        /// What the kernel said or did.
+        reason: String,
+        /// What became of everything else.
+        rest: String,
+    },
+    /// The file of former values cannot be used.
+    #[error(
+        "{}: {source}; former values are kept there, so nothing was changed; name another folder \
+         with --state", path.display()
+    )]
+    State {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No change is known.
+    #[error("{}: no such file, so nothing of {device} was changed from here; {hint}", path.display())]
+    NothingToUndo {
+        /// Of which device.
+        device: String,
+        /// Where its former values would be.
+        path: PathBuf,
+        /// Where else to look.
+        hint: String,
+    },
+}
+
+impl TuneError {
+    /// Whether the arguments are at fault, and not the machine.
+    pub fn is_mistake(&self) -> bool {
+        !matches!(self, Self::Refused { .. })
+    }
+}

@@ -1,0 +1,307 @@
+//! What the kernel has set for a disk, read from a tree like `/sys` and one like `/proc`.
+//!
+//! A partition has no queue: its disk has. What is made of several disks (md, LVM) has limits of
+//! its own, but heads move in its members, so those come first.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use headlong_library::{devices_of, mounts};
+use rustix::fs::{major, minor};
+use serde::Serialize;
+
+use super::error::TuneError;
+
+/// Most layers followed; volumes on encryption on a RAID on partitions are five.
+const LAYERS_MAX: usize = 16;
+
+/// What is known of one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Facts {
+    /// Kernel name, such as `sda`.
+    pub name: String,
+    /// Devices that it is made of; empty for a disk.
+    pub members: Vec<String>,
+    /// Whether it turns; `None` if the kernel does not say, here and below.
+    pub rotational: Option<bool>,
+    /// The scheduler in force.
+    pub scheduler: Option<String>,
+    /// All schedulers that can be chosen.
+    pub schedulers: Vec<String>,
+    /// Largest request that the kernel gives it, KiB.
+    pub max_sectors_kb: Option<u64>,
+    /// Largest that it takes, KiB.
+    pub max_hw_sectors_kb: Option<u64>,
+    /// Requests that the kernel keeps for it.
+    pub nr_requests: Option<u64>,
+    /// Commands that the drive is given at once (SCSI and SATA).
+    pub queue_depth: Option<u64>,
+    /// What the page cache reads ahead, KiB.
+    pub read_ahead_kb: Option<u64>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Where it, a part of it, or something made of it is mounted.
+    pub mounts: Vec<Mounted>,
+    /// Its place among the processors, on machines with several nodes of memory.
+    pub numa: Option<Numa>,
+    /// Transparent huge pages of the machine: `always`, `madvise` or `never`.
+    pub huge_pages: Option<String>,
+    /// An attribute and its value that udev knows the device by, whatever its name.
+    pub identity: Option<(&'static str, String)>,
+}
+
+/// A mount on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mounted {
+    /// Where.
+    pub point: PathBuf,
+    /// Its options, separated by commas.
+    pub options: String,
+}
+
+/// Where a device is among several nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Numa {
+    /// The node that its controller is attached to.
+    pub node: usize,
+    /// Nodes of the machine.
+    pub nodes: usize,
+    /// Whether this process may run on a processor of that node.
+    pub is_near: bool,
+}
+
+/// The two trees that the kernel tells in.
+#[derive(Debug, Clone)]
+pub struct System {
+    sys: PathBuf,
+    proc: PathBuf,
+}
+
+impl Default for System {
+    /// Of this machine.
+    fn default() -> Self {
+        Self::at("/sys".into(), "/proc".into())
+    }
+}
+
+impl System {
+    /// With trees of another place, such as a test's.
+    pub fn at(sys: PathBuf, proc: PathBuf) -> Self {
+        Self { sys, proc }
+    }
+
+    /// The facts of all disks below a device, and then of what is made of them.
+    ///
+    /// `device` is a kernel name, a device node, or a folder on one.
+    ///
+    /// # Errors
+    /// If there is no such device, or the kernel has no settings for it.
+    pub fn facts(&self, device: &str) -> Result<Vec<Facts>, TuneError> {
+        let mut directories = Vec::new();
+        add_with_members(&self.directory(device)?, LAYERS_MAX, &mut directories);
+        let facts = directories.iter().map(|directory| self.facts_of(directory));
+        let mut facts = facts.collect::<Result<Vec<Facts>, TuneError>>()?;
+        // What is about the whole is told once.
+        for member in facts.iter_mut().rev().skip(1) {
+            member.mounts.clear();
+            member.huge_pages = None;
+        }
+        Ok(facts)
+    }
+
+    /// The name of the whole device that an argument means.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    pub fn name(&self, device: &str) -> Result<String, TuneError> {
+        Ok(name_of(&whole(&self.directory(device)?)))
+    }
+
+    /// The folder of a whole device's settings.
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
+        let link = self.sys.join("class/block").join(name);
+        link.canonicalize().unwrap_or(link)
+    }
+
+    /// What tells one run of the kernel from another: settings do not outlive it.
+    pub(super) fn boot(&self) -> String {
+        text(&self.proc.join("sys/kernel/random/boot_id")).unwrap_or_default()
+    }
+
+    fn directory(&self, device: &str) -> Result<PathBuf, TuneError> {
+        let none = || TuneError::NoDevice(device.to_owned());
+        let of_name = |name: &str| {
+            let is_name = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
+            let link = self.sys.join("class/block").join(name);
+            link.canonicalize().ok().filter(|_| is_name)
+        };
+        if let Some(directory) = of_name(device) {
+            return Ok(directory);
+        }
+        let path = Path::new(device);
+        let metadata = fs::metadata(path).map_err(|_| none())?;
+        if metadata.file_type().is_block_device() {
+            return self.of_number(metadata.rdev()).ok_or_else(none);
+        }
+        if !metadata.is_dir() {
+            return Err(none());
+        }
+        let no_disk = || TuneError::NoDisk(device.to_owned());
+        let found = devices_of(&[path.to_path_buf()]).map_err(|_| none())?;
+        let found = found.iter().find(|info| !info.roots.is_empty());
+        of_name(&found.ok_or_else(no_disk)?.name).ok_or_else(no_disk)
+    }
+
+    fn of_number(&self, dev: u64) -> Option<PathBuf> {
+        let number = format!("{}:{}", major(dev), minor(dev));
+        self.sys.join("dev/block").join(number).canonicalize().ok()
+    }
+
+    fn facts_of(&self, directory: &Path) -> Result<Facts, TuneError> {
+        let queue = directory.join("queue");
+        if !queue.is_dir() {
+            return Err(TuneError::NoQueue(queue));
+        }
+        let number = |file: &str| text(&directory.join(file))?.parse().ok();
+        let schedulers = text(&queue.join("scheduler")).unwrap_or_default();
+        let names = schedulers.split_whitespace();
+        let names = names.map(|name| name.trim_matches(['[', ']']).to_owned());
+        let huge_pages = text(&self.sys.join("kernel/mm/transparent_hugepage/enabled"));
+        Ok(Facts {
+            name: name_of(directory),
+            members: members(directory).iter().map(|one| name_of(one)).collect(),
+            rotational: number("queue/rotational").map(|flag: u64| flag != 0),
+            scheduler: chosen(&schedulers),
+            schedulers: names.collect(),
+            max_sectors_kb: number("queue/max_sectors_kb"),
+            max_hw_sectors_kb: number("queue/max_hw_sectors_kb"),
+            nr_requests: number("queue/nr_requests"),
+            queue_depth: number("device/queue_depth"),
+            read_ahead_kb: number("queue/read_ahead_kb"),
+            write_cache: text(&queue.join("write_cache")),
+            mounts: self.mounts_on(directory),
+            numa: self.numa(directory),
+            huge_pages: huge_pages.and_then(|text| chosen(&text)),
+            identity: identity(directory),
+        })
+    }
+
+    fn mounts_on(&self, directory: &Path) -> Vec<Mounted> {
+        let table = text(&self.proc.join("self/mountinfo")).unwrap_or_default();
+        let lies_on = |mount: &headlong_library::Mount| {
+            let by_source = || self.of_number(fs::metadata(&mount.source).ok()?.rdev());
+            let device = self.of_number(mount.dev).or_else(by_source);
+            let mut below = Vec::new();
+            if let Some(device) = device {
+                add_with_members(&device, LAYERS_MAX, &mut below);
+            }
+            below.iter().any(|one| one == directory)
+        };
+        let found = mounts(&table).into_iter().filter(lies_on);
+        let found = found.map(|mount| Mounted {
+            point: mount.point,
+            options: mount.options,
+        });
+        found.collect()
+    }
+
+    fn numa(&self, directory: &Path) -> Option<Numa> {
+        let node = directory
+            .ancestors()
+            .find_map(|folder| text(&folder.join("numa_node")))?;
+        // The kernel says -1 if it does not know.
+        let node: usize = node.parse().ok()?;
+        let nodes = self.sys.join("devices/system/node");
+        let there = list(&text(&nodes.join("online"))?);
+        let processors = list(&text(&nodes.join(format!("node{node}/cpulist")))?);
+        let status = text(&self.proc.join("self/status")).unwrap_or_default();
+        let allowed = status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        let allowed = list(allowed?.trim());
+        Some(Numa {
+            node,
+            nodes: there.len(),
+            is_near: processors.iter().any(|one| allowed.contains(one)),
+        })
+    }
+}
+
+/// The members of a device, each before what is made of it; every device once.
+fn add_with_members(directory: &Path, layers_max: usize, into: &mut Vec<PathBuf>) {
+    let directory = whole(directory);
+    let Some(layers_max) = layers_max.checked_sub(1) else {
+        return;
+    };
+    for member in members(&directory) {
+        add_with_members(&member, layers_max, into);
+    }
+    if !into.contains(&directory) {
+        into.push(directory);
+    }
+}
+
+/// A partition's disk is one directory up.
+fn whole(directory: &Path) -> PathBuf {
+    match (directory.join("partition").exists(), directory.parent()) {
+        (true, Some(disk)) => disk.to_path_buf(),
+        _ => directory.to_path_buf(),
+    }
+}
+
+fn members(directory: &Path) -> Vec<PathBuf> {
+    let slaves = fs::read_dir(directory.join("slaves")).into_iter().flatten();
+    let slaves = slaves.filter_map(|slave| slave.ok()?.path().canonicalize().ok());
+    let mut members: Vec<PathBuf> = slaves.map(|slave| whole(&slave)).collect();
+    members.sort();
+    members.dedup();
+    members
+}
+
+fn identity(directory: &Path) -> Option<(&'static str, String)> {
+    let attributes = [
+        ("ATTRS{wwid}", "wwid"),
+        ("ATTRS{wwid}", "device/wwid"),
+        ("ATTR{dm/uuid}", "dm/uuid"),
+    ];
+    attributes.into_iter().find_map(|(attribute, file)| {
+        let value = text(&directory.join(file))?;
+        // Anything else would mean something in a rule.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " .-_:".contains(c);
+        (!value.is_empty() && value.chars().all(is_plain)).then_some((attribute, value))
+    })
+}
+
+fn name_of(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// The name in brackets, or the only one.
+pub(super) fn chosen(text: &str) -> Option<String> {
+    let inside = text
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    let name = inside.map_or(text.trim(), |(name, _)| name);
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// The numbers of a list such as `0-3,8`.
+fn list(text: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+fn text(path: &Path) -> Option<String> {
+    let read: io::Result<String> = fs::read_to_string(path);
+    Some(read.ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+#[path = "facts_tests.rs"]
+pub(super) mod tests;

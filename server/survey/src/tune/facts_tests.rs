@@ -1,0 +1,204 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A `/sys` and a `/proc` in a folder.
+pub(in crate::tune) struct Tree(tempfile::TempDir);
+
+impl Tree {
+    pub(in crate::tune) fn new() -> Self {
+        let tree = Self(tempfile::tempdir().expect("a folder"));
+        for folder in ["sys/class/block", "sys/dev/block", "proc/self"] {
+            fs::create_dir_all(tree.path(folder)).expect("a folder");
+        }
+        tree.write("proc/sys/kernel/random/boot_id", "one");
+        tree
+    }
+
+    pub(in crate::tune) fn path(&self, below: &str) -> PathBuf {
+        self.0.path().join(below)
+    }
+
+    pub(in crate::tune) fn system(&self) -> System {
+        System::at(self.path("sys"), self.path("proc"))
+    }
+
+    pub(in crate::tune) fn write(&self, below: &str, value: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, format!("{value}\n")).expect("written");
+    }
+
+    /// A setting of a device.
+    pub(in crate::tune) fn put(&self, device: &str, file: &str, value: &str) {
+        self.write(&format!("sys/devices/ata1/block/{device}/{file}"), value);
+    }
+
+    pub(in crate::tune) fn get(&self, device: &str, file: &str) -> String {
+        let path = self.path(&format!("sys/devices/ata1/block/{device}/{file}"));
+        fs::read_to_string(path).expect("there").trim().to_owned()
+    }
+
+    /// A disk as kernels set most, but for these settings.
+    pub(in crate::tune) fn disk(&self, name: &str, settings: &[(&str, &str)]) {
+        let usual = [
+            ("queue/rotational", "1"),
+            ("queue/scheduler", "none [mq-deadline] bfq"),
+            ("queue/max_sectors_kb", "1280"),
+            ("queue/max_hw_sectors_kb", "32767"),
+            ("queue/nr_requests", "64"),
+            ("queue/read_ahead_kb", "128"),
+            ("queue/write_cache", "write back"),
+            ("device/queue_depth", "32"),
+        ];
+        for (file, value) in usual.iter().chain(settings) {
+            self.put(name, file, value);
+        }
+        self.link(name, name, None);
+    }
+
+    /// A partition, as device `8:minor`.
+    fn partition(&self, disk: &str, name: &str, minor: u32) {
+        self.put(&format!("{disk}/{name}"), "partition", "1");
+        self.link(&format!("{disk}/{name}"), name, Some(minor));
+    }
+
+    fn link(&self, device: &str, name: &str, minor: Option<u32>) {
+        let target = self.path(&format!("sys/devices/ata1/block/{device}"));
+        symlink(&target, self.path(&format!("sys/class/block/{name}"))).expect("a link");
+        if let Some(minor) = minor {
+            symlink(target, self.path(&format!("sys/dev/block/8:{minor}"))).expect("a link");
+        }
+    }
+
+    /// Makes a device of others.
+    fn stack(&self, device: &str, on: &[&str]) {
+        for below in on {
+            let link = self.path(&format!("sys/devices/ata1/block/{device}/slaves/{below}"));
+            fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
+            let target = self.path(&format!("sys/class/block/{below}"));
+            symlink(target.canonicalize().expect("there"), link).expect("a link");
+        }
+    }
+}
+
+fn names(facts: &[Facts]) -> Vec<&str> {
+    facts.iter().map(|facts| facts.name.as_str()).collect()
+}
+
+#[test]
+fn all_that_the_kernel_tells_of_a_disk_is_read() {
+    let tree = Tree::new();
+    tree.disk("sdz", &[("device/wwid", "naa.5")]);
+    tree.partition("sdz", "sdz1", 33);
+    tree.write(
+        "proc/self/mountinfo",
+        "24 22 8:33 / /srv/my\\040films rw,relatime - xfs /dev/sdz1 rw\n\
+         25 22 8:49 / /other rw - xfs /dev/no/such rw",
+    );
+    tree.write(
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        "always madvise [never]",
+    );
+    let facts = tree.system().facts("sdz1").expect("there");
+    assert_eq!(
+        facts,
+        [Facts {
+            name: "sdz".into(),
+            members: Vec::new(),
+            rotational: Some(true),
+            scheduler: Some("mq-deadline".into()),
+            schedulers: ["none", "mq-deadline", "bfq"].map(Into::into).to_vec(),
+            max_sectors_kb: Some(1280),
+            max_hw_sectors_kb: Some(32767),
+            nr_requests: Some(64),
+            queue_depth: Some(32),
+            read_ahead_kb: Some(128),
+            write_cache: Some("write back".into()),
+            mounts: vec![Mounted {
+                point: "/srv/my films".into(),
+                options: "rw,relatime".into(),
+            }],
+            numa: None,
+            huge_pages: Some("never".into()),
+            identity: Some(("ATTRS{wwid}", "naa.5".into())),
+        }]
+    );
+}
+
+#[test]
+fn members_come_before_what_is_made_of_them_and_mounts_are_told_once() {
+    let tree = Tree::new();
+    for disk in ["sdx", "sdy"] {
+        tree.disk(disk, &[]);
+        tree.partition(disk, &format!("{disk}1"), if disk == "sdx" { 1 } else { 2 });
+    }
+    tree.disk("md0", &[]);
+    tree.stack("md0", &["sdy1", "sdx1"]);
+    tree.disk("dm-0", &[]);
+    tree.stack("dm-0", &["md0"]);
+    tree.partition("dm-0", "dm-0p", 3);
+    tree.write("proc/self/mountinfo", "24 22 8:3 / /srv rw - xfs /dev/x rw");
+    let system = tree.system();
+    let facts = system.facts("dm-0").expect("there");
+    assert_eq!(names(&facts), ["sdx", "sdy", "md0", "dm-0"]);
+    assert_eq!(facts[2].members, ["sdx", "sdy"]);
+    let mounts: Vec<usize> = facts.iter().map(|facts| facts.mounts.len()).collect();
+    assert_eq!(mounts, [0, 0, 0, 1]);
+    let disk = system.facts("sdx").expect("there");
+    assert_eq!((names(&disk), disk[0].mounts.len()), (vec!["sdx"], 1));
+    assert_eq!(system.name("sdx1").expect("there"), "sdx");
+}
+
+#[test]
+fn devices_that_lie_on_each_other_come_to_an_end() {
+    let tree = Tree::new();
+    tree.disk("dm-0", &[]);
+    tree.disk("dm-1", &[]);
+    tree.stack("dm-0", &["dm-1"]);
+    tree.stack("dm-1", &["dm-0"]);
+    assert!(tree.system().facts("dm-0").is_ok());
+}
+
+#[test]
+fn a_disk_on_another_node_than_the_processors_is_far() {
+    let tree = Tree::new();
+    tree.disk("sdz", &[]);
+    tree.write("sys/devices/ata1/numa_node", "1");
+    tree.write("sys/devices/system/node/online", "0-1");
+    tree.write("sys/devices/system/node/node1/cpulist", "4-7,12");
+    let is_near = |allowed: &str| {
+        let line = format!("Name:\tx\nCpus_allowed_list:\t{allowed}");
+        tree.write("proc/self/status", &line);
+        let facts = tree.system().facts("sdz").expect("there");
+        facts[0]
+            .numa
+            .map(|numa| (numa.node, numa.nodes, numa.is_near))
+    };
+    assert_eq!(is_near("0-3"), Some((1, 2, false)));
+    assert_eq!(is_near("0-3,12"), Some((1, 2, true)));
+    tree.write("sys/devices/ata1/numa_node", "-1");
+    assert_eq!(is_near("0-3"), None);
+}
+
+#[test]
+fn what_is_no_disk_is_refused_by_what_it_is() {
+    let tree = Tree::new();
+    fs::create_dir_all(tree.path("sys/devices/ata1/block/sdz")).expect("a folder");
+    tree.link("sdz", "sdz", None);
+    let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let memory = memory.path().display().to_string();
+    for (device, words) in [
+        ("sdq", "sdq: no such block device; `lsblk`"),
+        ("/dev/null", "/dev/null: no such block device"),
+        ("sdz", "sdz/queue: no such folder, so the kernel"),
+        (memory.as_str(), "lies on no disk of this machine"),
+    ] {
+        let error = tree.system().facts(device).expect_err("no disk");
+        let text = error.to_string();
+        assert!(
+            error.is_mistake() && text.contains(words),
+            "{device}: {text}"
+        );
+    }
+}

@@ -1,0 +1,235 @@
+//! `headlong tune`: what the kernel has set for a disk, beside what is advised; set and set back.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::error::SurveyError;
+use crate::output::print;
+use crate::tune::{Change, Changed, Facts, Row, System, Verdict, advise, udev_rule};
+
+/// Which device, and what to do with it.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Without --apply, --undo or --udev nothing is changed: the settings are told, and the commands that
+change them.
+
+Examples:
+  headlong tune sdb
+  headlong tune /srv/videos --apply
+  headlong tune sdb --undo
+  headlong tune sdb --udev > /etc/udev/rules.d/99-headlong-sdb.rules")]
+pub struct Tuning {
+    /// Block device, such as sdb or /dev/md0, or a folder on one
+    #[arg(value_name = "DEV")]
+    device: String,
+    /// Set what is advised, until the next start of the machine; former values are kept in a file
+    #[arg(long, group = "action")]
+    apply: bool,
+    /// Set everything back to what it was before --apply
+    #[arg(long, group = "action")]
+    undo: bool,
+    /// Print a rule for udev that sets the same at every start of the machine
+    #[arg(long, group = "action")]
+    udev: bool,
+    /// Folder for the file of former values; the server's setting `state` may name the same
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/headlong")]
+    state: PathBuf,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Tells, or does, what was asked.
+///
+/// # Errors
+/// If there is no such device, it cannot be changed, or the result cannot be printed.
+pub fn tune(tuning: &Tuning) -> Result<(), SurveyError> {
+    let system = System::default();
+    let facts = system.facts(&tuning.device)?;
+    let name = system.name(&tuning.device)?;
+    let change = Change::new(&system, &name, &tuning.state);
+    let changed = match (tuning.apply, tuning.undo) {
+        (true, _) => change.apply(&facts)?,
+        (_, true) => change.undo()?,
+        _ => Vec::new(),
+    };
+    let facts = match changed.is_empty() {
+        true => facts,
+        false => system.facts(&tuning.device)?,
+    };
+    let text = if tuning.json {
+        let devices: Vec<_> = facts.iter().map(as_json).collect();
+        let rule = tuning.udev.then(|| udev_rule(&name, &facts));
+        let all = json!({ "device": name, "devices": devices, "changed": changed, "udev": rule });
+        format!("{all}\n")
+    } else if tuning.udev {
+        udev_rule(&name, &facts)
+    } else if tuning.apply || tuning.undo {
+        let mut text = told_changes(&changed);
+        if tuning.apply {
+            if !changed.is_empty() {
+                let path = change.path().display();
+                let _ = writeln!(text, "former values: {path}; set them back with --undo");
+            }
+            text.push_str(&by_hand(&facts));
+        }
+        text
+    } else {
+        facts.iter().map(table).collect()
+    };
+    Ok(print(&text)?)
+}
+
+/// The kernel's settings of a device as lines of text, or why there are none.
+pub fn kernel_settings(device: &str) -> String {
+    match System::default().facts(device) {
+        Ok(facts) => facts.iter().map(table).collect(),
+        Err(error) => format!("{device}: the kernel's settings are not known: {error}\n"),
+    }
+}
+
+/// One line on a device of which something is set badly; `None` if nothing is, or nothing is known.
+pub fn kernel_warning(device: &str) -> Option<String> {
+    warning(device, &System::default().facts(device).ok()?)
+}
+
+fn warning(device: &str, facts: &[Facts]) -> Option<String> {
+    let bad = facts.iter().flat_map(|facts| {
+        let rows = advise(facts).into_iter();
+        let bad = rows.filter(|row| row.verdict == Verdict::Bad);
+        bad.map(|row| {
+            let Row {
+                setting,
+                set,
+                advised,
+                ..
+            } = row;
+            format!("{} {setting} is {set}, better {advised}", facts.name)
+        })
+    });
+    let bad: Vec<String> = bad.collect();
+    (!bad.is_empty()).then(|| {
+        let bad = bad.join("; ");
+        format!("the kernel's settings cost viewers: {bad}; see `headlong tune {device}`")
+    })
+}
+
+fn as_json(facts: &Facts) -> serde_json::Value {
+    let rows: Vec<_> = advise(facts)
+        .into_iter()
+        .map(|row| json!({ "row": row, "command": row.command(&facts.name) }))
+        .collect();
+    json!({ "facts": facts, "advice": rows })
+}
+
+fn told_changes(changed: &[Changed]) -> String {
+    if changed.is_empty() {
+        return "nothing was changed: all that can be set here is as advised\n".to_owned();
+    }
+    let told = changed.iter().map(|change| {
+        let Changed {
+            device,
+            file,
+            from,
+            to,
+        } = change;
+        format!("{device} {file}: {from} -> {to}\n")
+    });
+    told.collect()
+}
+
+/// What is left for people.
+fn by_hand(facts: &[Facts]) -> String {
+    let left = facts.iter().flat_map(|facts| {
+        let rows = advise(facts).into_iter().filter(Row::is_off);
+        rows.filter_map(|row| Some(format!("by hand: {}\n", row.command(&facts.name)?)))
+    });
+    left.collect()
+}
+
+/// All settings of a device: what is set and advised; below what is off, why and the command.
+fn table(facts: &Facts) -> String {
+    let kind = match (facts.members.as_slice(), facts.rotational) {
+        ([], Some(true)) => "turns".to_owned(),
+        ([], Some(false)) => "flash".to_owned(),
+        ([], None) => "taken for a disk that turns".to_owned(),
+        (members, _) => format!("made of {}", members.join(", ")),
+    };
+    let mut text = format!("{}: {kind}\n", facts.name);
+    let rows = advise(facts);
+    let width = |of: fn(&Row) -> &str| {
+        let widths = rows.iter().map(|row| of(row).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (names, sets) = (width(|row| row.setting), width(|row| &row.set));
+    for row in &rows {
+        let mark = match row.verdict {
+            Verdict::Good => ' ',
+            Verdict::Minor => '-',
+            Verdict::Bad => '!',
+            Verdict::Unknown => '?',
+        };
+        let Row {
+            setting,
+            set,
+            advised,
+            why,
+            cost,
+            ..
+        } = row;
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "{mark} {setting:names$}  {set:sets$}  advised: {advised}\n    {why}. Cost: {cost}."
+        );
+        if let Some(command) = row.command(&facts.name).filter(|_| row.is_off()) {
+            let _ = writeln!(text, "    {command}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk() -> Facts {
+        Facts {
+            name: "sdz".into(),
+            rotational: Some(true),
+            scheduler: Some("bfq".into()),
+            schedulers: vec!["mq-deadline".into(), "bfq".into()],
+            max_sectors_kb: Some(1280),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn one_line_names_what_is_bad_and_where_to_look() {
+        let line = warning("sdz", &[disk()]).expect("something is bad");
+        assert_eq!(
+            line,
+            "the kernel's settings cost viewers: sdz scheduler is bfq, better mq-deadline; see \
+             `headlong tune sdz`"
+        );
+        let good = Facts {
+            scheduler: Some("none".into()),
+            ..disk()
+        };
+        assert_eq!(warning("sdz", &[good]), None);
+    }
+
+    #[test]
+    fn the_table_has_the_command_below_what_is_off_only() {
+        let text = table(&disk());
+        let commands: Vec<&str> = text.lines().filter(|line| line.contains("echo")).collect();
+        assert_eq!(
+            commands,
+            ["    echo mq-deadline > /sys/block/sdz/queue/scheduler"]
+        );
+        assert!(text.starts_with("sdz: turns\n  rotational "), "{text}");
+        assert!(text.contains("\n! scheduler       bfq "), "{text}");
+    }
+}
