@@ -56,7 +56,7 @@ fn disk(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path
     let folder = Path::new(FOLDER);
     let setup = DiskSetup {
         headlong,
-        drive: &experiment.drive,
+        drive: &cell.workload.drive,
         files: &cell.files,
         store_root: store,
         time_scale: experiment.time_scale,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admin::status;
 use crate::disk_trace::DiskPattern;
-use crate::experiment::{Cell, Experiment, FileSet};
+use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
 use crate::load_result::LoadResult;
 use crate::punctual::Punctuality;
@@ -44,7 +44,7 @@ pub struct Bench {
     version: String,
     machine: Machine,
     /// The drive that is there, with what it holds and how many times faster than life it is.
-    disk: Option<((FileSet, u32), Disk)>,
+    disk: Option<((DriveSpec, FileSet, u32), Disk)>,
     network: PrivateNetwork,
     traces: BTreeMap<String, PathBuf>,
     runs: u32,
@@ -102,7 +102,7 @@ impl Bench {
         let started_unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.runs += 1;
         let trace = self.trace(cell, rate, seed)?;
-        self.start_disk(&cell.files, self.experiment.time_scale)?;
+        self.start_disk(cell, self.experiment.time_scale)?;
         let disk = self.disk.as_mut().map(|(_, disk)| disk);
         let disk = disk.ok_or(RigError::Stopping)?;
         let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
@@ -164,7 +164,7 @@ impl Bench {
         cell: &Cell,
         read: impl FnOnce(&Path) -> std::io::Result<f64>,
     ) -> Result<f64, RigError> {
-        self.start_disk(&cell.files, 1)?;
+        self.start_disk(cell, 1)?;
         let disk = self.disk.as_mut().map(|(_, disk)| disk);
         let disk = disk.ok_or(RigError::Stopping)?;
         disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
@@ -175,8 +175,9 @@ impl Bench {
         rate.map_err(|error| RigError::io(disk.root().display(), error))
     }
 
-    fn start_disk(&mut self, files: &FileSet, time_scale: u32) -> Result<(), RigError> {
-        let wanted = (files.clone(), time_scale);
+    fn start_disk(&mut self, cell: &Cell, time_scale: u32) -> Result<(), RigError> {
+        let (drive, files) = (&cell.workload.drive, &cell.files);
+        let wanted = (drive.clone(), files.clone(), time_scale);
         if self
             .disk
             .as_ref()
@@ -188,7 +189,7 @@ impl Bench {
         self.disk = None;
         let setup = DiskSetup {
             headlong: &self.headlong,
-            drive: &self.experiment.drive,
+            drive,
             files,
             store_root: &self.store,
             time_scale,
@@ -293,7 +294,7 @@ pub(crate) fn load_words(
 /// Everything that decides a run but its rate and seed, as it stands in records.
 pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     let mut settings = json!({
-        "drive": experiment.drive,
+        "drive": cell.workload.drive,
         "files": cell.files,
         "kernel": cell.kernel,
         "network": experiment.network,

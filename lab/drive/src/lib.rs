@@ -16,6 +16,7 @@ extern crate std;
 
 mod bound;
 mod dual;
+mod firmware;
 mod fit;
 mod flash;
 mod hard;
@@ -26,6 +27,7 @@ mod spec;
 
 pub use bound::Medium;
 pub use dual::{DualActuator, DualActuatorSpec};
+pub use firmware::Firmware;
 pub use fit::fit;
 pub use flash::{FlashReadSpec, FlashWriteSpec, Mapping, SolidState, SolidStateSpec, WriteTier};
 pub use hard::{

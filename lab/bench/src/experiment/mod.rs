@@ -6,6 +6,7 @@
 //! Invariants: every mistake is reported, not the first; nothing but the file is opened; a default
 //! exists once; what is read here decides a run, together with the seed, and nothing else does.
 
+mod drive;
 mod parts;
 mod read;
 mod servers;
@@ -13,6 +14,7 @@ mod servers;
 mod tests;
 mod workloads;
 
+pub use drive::DriveSpec;
 pub use headlong_settings::Mistakes;
 
 use std::collections::BTreeMap;
@@ -39,7 +41,7 @@ pub struct Experiment {
     pub repeats: u32,
     /// Memory of the server, page cache included; unlimited if `None`.
     pub memory: Option<u64>,
-    /// The emulated drive.
+    /// The emulated drive, where a workload has none of its own.
     pub drive: DriveSpec,
     /// What is on it.
     pub files: FileSet,
@@ -62,17 +64,6 @@ pub struct Experiment {
     pub pairs: BTreeMap<String, Vec<String>>,
     /// What ratios are told of.
     pub baselines: Vec<Baseline>,
-}
-
-/// The drive that is emulated.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct DriveSpec {
-    /// Name of a preset of `headlong disk`.
-    pub preset: String,
-    /// Capacity; the preset's own if `None`.
-    pub size_bytes: Option<u64>,
-    /// Requests in its own queue; the preset's own if `None`.
-    pub queue_depth: Option<u32>,
 }
 
 /// The files on the drive.
@@ -181,6 +172,8 @@ pub struct Workload {
     pub rate: Option<f64>,
     /// In how many files each title lies, for this workload alone.
     pub form: Option<Form>,
+    /// The drive that its titles are read from.
+    pub drive: DriveSpec,
 }
 
 /// A proxy in front of a server.
@@ -321,11 +314,7 @@ impl Default for Experiment {
             seed: 1,
             repeats: 1,
             memory: None,
-            drive: DriveSpec {
-                preset: String::new(),
-                size_bytes: None,
-                queue_depth: None,
-            },
+            drive: DriveSpec::default(),
             files: FileSet {
                 catalogue: String::new(),
                 set: Vec::new(),
@@ -444,7 +433,7 @@ impl Experiment {
         Cell {
             workload_name: workload_name.to_owned(),
             server_name: server_name.to_owned(),
-            kernel: self.kernel.with(&server.kernel),
+            kernel: workload.drive.limit(self.kernel.with(&server.kernel)),
             files: FileSet {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()

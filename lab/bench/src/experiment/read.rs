@@ -10,6 +10,7 @@ use headlong_settings::{
 use headlong_units::{BitRate, Duration};
 use headlong_workload::{Form, preset};
 
+use super::drive::drive_rows;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::{Baseline, Experiment, Kernel, KernelChange, SearchRules, Workload};
@@ -57,19 +58,6 @@ fn rows() -> Rows<Experiment> {
     rows.add("seed", whole(), |e| &mut e.seed, "");
     rows.add("memory", size().optional(), |e| &mut e.memory, "");
     rows.add("warm_metadata", flag(), |e| &mut e.warm_metadata, "");
-    rows.add("drive.preset", text(), |e| &mut e.drive.preset, "");
-    rows.add(
-        "drive.size",
-        size().optional(),
-        |e| &mut e.drive.size_bytes,
-        "",
-    );
-    rows.add(
-        "drive.queue_depth",
-        some().optional(),
-        |e| &mut e.drive.queue_depth,
-        "",
-    );
     rows.add("files.catalogue", text(), |e| &mut e.files.catalogue, "");
     rows.add("files.chunk", form(), |e| &mut e.files.form, "");
     rows.add(
@@ -184,6 +172,7 @@ fn form() -> Kind<Form> {
 fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     let mut experiment = Experiment::default();
     rows().read(document, "", &mut experiment);
+    drive_rows().read(document, "drive", &mut experiment.drive);
     let kernel = &mut KernelChange::default();
     kernel_rows().read(document, "kernel", kernel);
     experiment.kernel = Kernel::default().with(kernel);
@@ -194,6 +183,12 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
         let table = format!("workload.{name}");
         let mut workload = Workload::default();
         workload_rows().read(document, &table, &mut workload);
+        workload.drive = experiment.drive.clone();
+        let drive = format!("{table}.drive");
+        drive_rows().read(document, &drive, &mut workload.drive);
+        if workload.drive.preset != experiment.drive.preset {
+            check_drive(document, &format!("{drive}.preset"), &workload.drive.preset);
+        }
         workload.set = words(document, &format!("{table}.set"));
         check_workload(document, &format!("{table}.preset"), &workload.preset);
         experiment.workloads.insert(name, workload);
@@ -234,16 +229,18 @@ fn check_named(document: &mut Document, experiment: &Experiment) {
     if experiment.name.is_empty() {
         document.wrong_too("name", "is missing; write what the experiment is called");
     }
+    check_drive(document, "drive.preset", &experiment.drive.preset);
+    check_workload(document, "files.catalogue", &experiment.files.catalogue);
+}
+
+fn check_drive(document: &mut Document, key: &str, preset: &str) {
     let presets = || headlong_drive::presets().iter().map(|preset| preset.name);
-    let preset = &experiment.drive.preset;
     if preset.is_empty() {
-        let text = "is missing; `headlong disk presets` lists them";
-        document.wrong_too("drive.preset", text);
+        document.wrong_too(key, "is missing; `headlong disk presets` lists them");
     } else if !presets().any(|known| known == preset) {
         let hint = suggestion(preset, presets());
-        document.wrong("drive.preset", format!("`{preset}` is no drive; {hint}"));
+        document.wrong(key, format!("`{preset}` is no drive; {hint}"));
     }
-    check_workload(document, "files.catalogue", &experiment.files.catalogue);
 }
 
 /// A workload is named by a preset or by a file; a file is read when everything is.

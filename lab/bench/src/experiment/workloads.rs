@@ -21,7 +21,7 @@ impl Experiment {
             if !seen.iter().any(|(there, _)| there == files) {
                 let stored = files.catalogue();
                 let stored = stored.map_err(|errors| wrong.extend(errors)).ok();
-                if let (Some(stored), Some(size)) = (&stored, self.drive.size_bytes)
+                if let (Some(stored), Some(size)) = (&stored, cell.workload.drive.size_bytes)
                     && stored.file_bytes() > size
                 {
                     wrong.push(format!(

@@ -54,7 +54,7 @@ impl DiskSetup<'_> {
             text(self.headlong),
             "disk".into(),
             "emulate".into(),
-            self.drive.preset.clone(),
+            self.drive.word(&described(socket)).into_owned(),
             "--time-scale".into(),
             self.time_scale.to_string(),
             "--mount".into(),
@@ -73,11 +73,13 @@ impl DiskSetup<'_> {
         if let Some(bytes) = self.drive.size_bytes {
             words.extend(["--size".into(), bytes.to_string()]);
         }
-        if let Some(depth) = self.drive.queue_depth {
-            words.extend(["--queue-depth".into(), depth.to_string()]);
-        }
         words
     }
+}
+
+/// The file of a drive that is no preset, beside its socket.
+fn described(socket: &Path) -> String {
+    socket.with_file_name("drive.toml").display().to_string()
 }
 
 impl Disk {
@@ -87,6 +89,12 @@ impl Disk {
         let point = guard.folder().join("titles");
         let socket = guard.folder().join("drive.sock");
         std::fs::create_dir_all(&point).map_err(|error| RigError::io(point.display(), error))?;
+        if let Some(text) = setup.drive.description() {
+            let written = text
+                .map_err(std::io::Error::other)
+                .and_then(|text| std::fs::write(described(&socket), text));
+            written.map_err(|error| RigError::io(described(&socket), error))?;
+        }
         let command = setup.words(&store.disk(), &point, &socket);
         let start = Start {
             kind: Kind::Disk,

@@ -125,7 +125,7 @@ mod tests {
         DriveSpec {
             preset: "wd-red".into(),
             size_bytes: Some(1 << 30),
-            queue_depth: None,
+            ..DriveSpec::default()
         }
     }
 

@@ -56,6 +56,31 @@ fn cell(server: &str) -> Cell {
 }
 
 #[test]
+fn a_workload_may_have_a_drive_of_its_own() {
+    let other = "[workload.other]\npreset = \"youtube-sd\"\n\
+                 drive = { queue = \"fcfs\", queue_depth = 4, request_max = \"4MiB\" }\n";
+    let text = format!("{TEXT}{other}");
+    let experiment = Experiment::from_text(Path::new("small.toml"), &text, false).expect("right");
+    let bench = VirtualBench::new(&experiment, Duration::ZERO, "again");
+    let world = |workload| {
+        let cell = experiment.cell(Some("headlong"), Some(workload));
+        bench.world(&cell.expect("there is one")).expect("imitable")
+    };
+    let (usual, other) = (world("sd"), world("other"));
+    assert_eq!(usual.setup.request_bytes_max, 1280 * KIB);
+    assert_eq!(other.setup.request_bytes_max, 4096 * KIB);
+    assert_eq!(other.drive.build().queue_depth(), 4);
+    assert_eq!(other.drive.capacity_bytes(), usual.drive.capacity_bytes());
+    let wrong = text.replace("\"fcfs\"", "\"fcsf\"");
+    let mistakes = Experiment::from_text(Path::new("small.toml"), &wrong, false);
+    let mistakes = mistakes.expect_err("a mistake").to_string();
+    assert!(
+        mistakes.contains("workload.other.drive.queue: `fcsf`"),
+        "{mistakes}"
+    );
+}
+
+#[test]
 fn what_decides_a_real_run_decides_a_virtual_one() {
     let world = bench().world(&cell("headlong")).expect("imitable");
     assert_eq!(world.setup.engine.sizing.reference_bytes, 3 << 20);

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use headlong_drive::{DriveSpec as Drive, preset};
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
     Access, Experiment as World, Placement, Scheduler, ServerKind as Origin, Setup as Made,
@@ -30,7 +29,7 @@ impl VirtualBench {
         };
         Ok(World {
             workload: self.workload(cell).map_err(lack)?,
-            drive: self.drive().map_err(lack)?,
+            drive: cell.workload.drive.model().map_err(lack)?,
             setup: self.setup(cell).map_err(lack)?,
             steps: Vec::new(),
         })
@@ -49,15 +48,6 @@ impl VirtualBench {
         read.map_err(|errors| errors.to_string())
     }
 
-    fn drive(&self) -> Result<Drive, String> {
-        let spec = &self.experiment.drive;
-        let drive = preset(&spec.preset).map_err(|error| error.to_string())?;
-        Ok(match spec.size_bytes {
-            Some(bytes) => drive.scaled_to(bytes),
-            None => drive,
-        })
-    }
-
     /// A time on the wall, in the model's time.
     fn on_the_wall(&self, time: Duration) -> Duration {
         time.times(u64::from(self.experiment.time_scale))
@@ -72,16 +62,17 @@ impl VirtualBench {
         }
         let phases = &self.experiment.phases;
         let from = Instant::ZERO + phases.ramp_up;
-        let request_kb = cell.kernel.max_sectors_kb.unwrap_or(LOOP_REQUEST_KB);
-        let request_bytes_max = u64::from(request_kb.min(LOOP_REQUEST_KB)) * KIB;
+        // A drive that says what it takes is not limited by a loop device.
+        let most = cell
+            .workload
+            .drive
+            .request_kb_max()
+            .unwrap_or(LOOP_REQUEST_KB);
+        let request_kb = cell.kernel.max_sectors_kb.unwrap_or(most).min(most);
+        let request_bytes_max = u64::from(request_kb) * KIB;
         let mut made = Made {
             request_bytes_max,
             turnaround: self.on_the_wall(self.turnaround),
-            queue_depth: self
-                .experiment
-                .drive
-                .queue_depth
-                .map(|depth| depth as usize),
             window: Window {
                 from,
                 to: from + phases.measured,
