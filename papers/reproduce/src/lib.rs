@@ -7,10 +7,12 @@
 
 mod automated;
 mod experiments;
+mod hold;
 pub mod netflix;
 mod published;
 mod reading;
 
 pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
+pub use hold::{Holding, hold};
 pub use published::{Figure, Of, Paper, Said, Shape};

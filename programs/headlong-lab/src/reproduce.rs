@@ -1,6 +1,6 @@
 //! `headlong reproduce`: the papers' experiments again.
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -8,8 +8,8 @@ use clap::builder::PossibleValuesParser;
 use headlong_bench::Virtual;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, Paper, experiment, netflix, reproduce, reproduce_imitated, reproduce_virtual,
-    scenario_names,
+    Choice, Holding, Paper, experiment, hold, netflix, reproduce, reproduce_imitated,
+    reproduce_virtual, scenario_names,
 };
 use headlong_units::Duration;
 
@@ -38,6 +38,7 @@ pub(crate) enum Reproduce {
         again: EitherWay,
     },
     Netflix(NetflixAgain),
+    Hold(HoldAgain),
     /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
     ///
     /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
@@ -64,6 +65,50 @@ pub(crate) enum Reproduce {
         #[command(flatten)]
         again: Again,
     },
+}
+
+/// Whether a disk goes on delivering when more viewers come than it can serve
+///
+/// Goodput (bytes of calls answered whole in time) at 1 to 3 times the limit, SD and HD, with both
+/// rules of admission, in virtual time; needs no root. Exit code 4 if less than 97 % of the best of
+/// a row is delivered anywhere. The limit of each workload is looked for first.
+///
+///   headlong reproduce hold --quick
+///   headlong reproduce hold --resume
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct HoldAgain {
+    /// Seed of the first set of viewers
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Sets of viewers: ten if not given, two with --quick
+    #[arg(long, value_name = "N")]
+    seeds: Option<NonZeroU32>,
+    /// Simulations run at once; as many as there are processors if not given
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    again: Again,
+}
+
+impl HoldAgain {
+    fn run(&self) -> anyhow::Result<()> {
+        let options = self.again.output.options("hold", self.again.quick)?;
+        let holding = Holding {
+            is_quick: self.again.quick,
+            seed: self.seed,
+            seeds: self.seeds,
+            threads: self.threads,
+        };
+        // Draws nothing where standard error is no terminal.
+        let bar = indicatif::ProgressBar::new(0);
+        let ending = hold(&holding, &options, |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        judge(ending?)
+    }
 }
 
 /// In which world it is to be done again.
@@ -148,6 +193,7 @@ impl NetflixAgain {
 pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again, is_virtual) = match arguments {
         Reproduce::Netflix(again) => return again.run(),
+        Reproduce::Hold(again) => return again.run(),
         Reproduce::AutomatedPrefetching {
             real: false,
             scenario,

@@ -1,0 +1,269 @@
+//! Whether a disk goes on delivering when more viewers come than it can serve, in virtual time.
+//!
+//! The one idea: goodput, the bytes of calls that were answered whole in time, over the load. The
+//! limit of each workload is looked for first; then viewers who ask for 1 to 3 times as much come,
+//! with either rule of admission. Each load is judged by the best of its row: the same viewers'
+//! seed, workload and rule.
+//!
+//! Invariant: what is run depends on the choice alone, so that a journal can tell what is done.
+
+mod page;
+mod results;
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::time::Instant as Clock;
+
+use headlong_bench::grid::{Aim, Axis, Journal, Point, Row, Sweep, SweepError, combinations};
+use headlong_bench::{BenchError, Ending, Options, VirtualCell};
+use headlong_drive::preset;
+use headlong_sim::{Experiment, Placement, Setup, Window, settings};
+use headlong_units::{Duration, GIB, Instant};
+use headlong_workload::Specification;
+
+use results::{Held, Load, Series};
+
+/// Offered load, by the limit.
+const LOADS: [f64; 6] = [1.0, 1.1, 1.25, 1.5, 2.0, 3.0];
+/// Name, and preset with where its search begins, MiB/s.
+const WORKLOADS: [(&str, &str, f64); 2] = [("SD", "youtube-sd", 92.0), ("HD", "youtube-hd", 104.0)];
+const ADMISSIONS: [&str; 2] = ["refuse", "accept"];
+/// How viewers are told from one another: a name, and keys of the workload's specification.
+const IDENTITIES: [(&str, &[(&str, &str)]); 1] = [("session ids", &[])];
+const DRIVE: &str = "wd-red-wd10efrx";
+/// Of a server with 4 GiB in all.
+const MEMORY_BYTES: u64 = 7 * GIB / 2;
+
+/// How much is done.
+#[derive(Debug, Clone, Copy)]
+struct Effort {
+    seeds: u32,
+    ramp: Duration,
+    measured: Duration,
+    resolution_mib_s: f64,
+}
+
+const FULL: Effort = Effort {
+    seeds: 10,
+    ramp: Duration::from_secs(600),
+    measured: Duration::from_secs(600),
+    resolution_mib_s: 1.0,
+};
+
+const QUICK: Effort = Effort {
+    seeds: 2,
+    ramp: Duration::from_secs(420),
+    measured: Duration::from_secs(300),
+    resolution_mib_s: 2.0,
+};
+
+/// What is to be made, and how.
+#[derive(Debug, Clone)]
+pub struct Holding {
+    /// Fewer sets of viewers, a shorter time.
+    pub is_quick: bool,
+    /// Seed of the first set of viewers.
+    pub seed: u64,
+    /// Sets of viewers; ten if `None`, and two if it is quick.
+    pub seeds: Option<NonZeroU32>,
+    /// Worlds made at once; as many as there are processors if `None`.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// Makes the tables, writes the page and prints them. `tell` hears how much is done, and of how
+/// much.
+///
+/// # Errors
+/// If a result cannot be written.
+pub fn hold(
+    holding: &Holding,
+    options: &Options,
+    tell: impl FnMut(usize, usize),
+) -> Result<Ending, BenchError> {
+    let started = Clock::now();
+    let usual = if holding.is_quick { QUICK } else { FULL };
+    let effort = Effort {
+        seeds: holding.seeds.map_or(usual.seeds, NonZeroU32::get),
+        ..usual
+    };
+    let at = |error| BenchError::Result(options.results.display().to_string(), error);
+    std::fs::create_dir_all(&options.results).map_err(at)?;
+    let file = options.results.join("hold.jsonl");
+    if !options.resumes {
+        remove(&file).map_err(at)?;
+    }
+    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let mut run = Run {
+        journal: Journal::open(&file).map_err(told)?,
+        sweep: Sweep {
+            aim: Aim::Rates(Vec::new()),
+            seed: holding.seed,
+            seeds: effort.seeds,
+            threads: holding.threads.unwrap_or_else(processors),
+        },
+        effort,
+        done: 0,
+        tell,
+    };
+    let mut series = Vec::new();
+    for (name, preset, guess_mib_s) in WORKLOADS {
+        series.extend(run.workload(name, preset, guess_mib_s)?);
+    }
+    let held = Held {
+        schema: "headlong-hold-1",
+        is_quick: holding.is_quick,
+        seeds: (holding.seed..).take(effort.seeds as usize).collect(),
+        seconds: started.elapsed().as_secs_f64(),
+        series,
+    };
+    page::tell(&held, options)
+}
+
+fn remove(file: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Everything that goes on while the tables are made.
+struct Run<T> {
+    journal: Journal,
+    sweep: Sweep,
+    effort: Effort,
+    done: usize,
+    tell: T,
+}
+
+impl<T: FnMut(usize, usize)> Run<T> {
+    /// All rows of one workload: its limit, then every load.
+    fn workload(
+        &mut self,
+        name: &'static str,
+        preset: &str,
+        guess_mib_s: f64,
+    ) -> Result<Vec<Series>, BenchError> {
+        let aim = Aim::Maximum {
+            guess_mib_s,
+            resolution_mib_s: self.effort.resolution_mib_s,
+        };
+        let ends = point(preset, IDENTITIES[0].0, "accept", self.effort);
+        let found = self.rows(&[ends], aim)?;
+        // Without one, the guess is as good as any.
+        let limit = found.iter().find_map(|row| row.rate_mib_s);
+        let limit_mib_s = limit.unwrap_or(guess_mib_s);
+        let axes = [
+            axis("identity", IDENTITIES.map(|(name, _)| name)),
+            axis("admission", ADMISSIONS),
+        ];
+        let combined = combinations(&axes);
+        let points: Vec<Point> = combined
+            .iter()
+            .map(|values| point(preset, &values[0], &values[1], self.effort))
+            .collect();
+        let mut series: Vec<Series> = combined
+            .iter()
+            .map(|values| Series {
+                workload: name,
+                identity: values[0].clone(),
+                admission: values[1].clone(),
+                limit_mib_s,
+                loads: Vec::new(),
+            })
+            .collect();
+        for load in LOADS {
+            let rows = self.rows(&points, Aim::Rates(vec![limit_mib_s * load]))?;
+            for (series, row) in series.iter_mut().zip(&rows) {
+                series.loads.push(Load::of(load, row));
+            }
+        }
+        Ok(series)
+    }
+
+    fn rows(&mut self, points: &[Point], aim: Aim) -> Result<Vec<Row>, BenchError> {
+        let sweep = Sweep {
+            aim,
+            ..self.sweep.clone()
+        };
+        let all = WORKLOADS.len() * (1 + LOADS.len() * IDENTITIES.len() * ADMISSIONS.len());
+        let (before, tell) = (self.done, &mut self.tell);
+        let rows = sweep.run(points, Some(&mut self.journal), |done, _| {
+            tell(before + done, all);
+        });
+        self.done += points.len();
+        rows.map_err(told)
+    }
+}
+
+fn axis<const N: usize>(name: &str, values: [&str; N]) -> Axis {
+    Axis {
+        name: name.to_owned(),
+        values: values.map(str::to_owned).to_vec(),
+    }
+}
+
+/// The world of a preset with an identity and a rule of admission, by their names.
+fn point(preset: &str, identity: &str, admission: &str, effort: Effort) -> Point {
+    let world = world(preset, identity, admission, effort);
+    let replay = format!("headlong simulate run {preset} --spread --engine admission={admission}");
+    Point {
+        values: [preset, identity, admission].map(str::to_owned).to_vec(),
+        cell: VirtualCell::of_options(world, preset, &replay),
+    }
+}
+
+fn world(workload: &str, identity: &str, admission: &str, effort: Effort) -> Experiment {
+    let keys = IDENTITIES.iter().find(|(name, _)| *name == identity);
+    let keys = keys.map_or(&[][..], |(_, keys)| keys);
+    let keys = keys
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let keys: Vec<(String, String)> = keys.collect();
+    let from = Instant::ZERO + effort.ramp;
+    let mut setup = Setup {
+        placement: Placement::Spread,
+        window: Window {
+            from,
+            to: from + effort.measured,
+        },
+        ..Setup::default()
+    };
+    setup.engine.memory_bytes = MEMORY_BYTES;
+    for (key, value) in [("admission", admission), ("prefetch", "auto")] {
+        settings::set(&mut setup.engine, key, value).expect("a setting of the engine");
+    }
+    Experiment {
+        workload: Specification::preset(workload, &keys).expect("a preset of this repository"),
+        drive: preset(DRIVE).expect("a preset of this repository"),
+        setup,
+        steps: Vec::new(),
+    }
+}
+
+/// As an error of the bench.
+fn told(error: SweepError) -> BenchError {
+    match error {
+        SweepError::World(error) => error.into(),
+        SweepError::Journal { path, source } => {
+            BenchError::Result(path.display().to_string(), source)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_a_world_that_can_be() {
+        for (_, preset, _) in WORKLOADS {
+            for (identity, _) in IDENTITIES {
+                for admission in ADMISSIONS {
+                    let world = world(preset, identity, admission, QUICK);
+                    let wrong: Vec<_> = world.setup.engine.check().collect();
+                    assert!(wrong.is_empty(), "{preset}: {wrong:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The tables and the page.
+
+use headlong_bench::command::print;
+use headlong_bench::{BenchError, Ending, Options, write_section};
+use headlong_report::{Axis, Cell, Chart, Page, Section, Series as Line, Table};
+
+use super::results::{Held, Load, SHARE_MIN, Series, Set};
+
+/// What the figures are.
+const WORDS: &str = "Goodput is the bytes of calls that were answered whole in time. Offered is what \
+                     all who come would ask for in the long run, by the limit: the highest rate at \
+                     which no call fails. Shares are of the best of the row, of each set of viewers \
+                     on its own; who got all that was asked for has 100 %.";
+
+/// Writes the page and prints the tables.
+pub(super) fn tell(held: &Held, options: &Options) -> Result<Ending, BenchError> {
+    page(held, options).write(&options.report())?;
+    if let Some(file) = &options.markdown {
+        write_section(file, "hold", &text(held))?;
+    }
+    let json = serde_json::to_value(held).unwrap_or_default();
+    print(options, &json, || {
+        format!("{}\nThe page: {}\n", text(held), options.report().display())
+    });
+    Ok(match held.holds() {
+        true => Ending::Done,
+        false => Ending::Missed,
+    })
+}
+
+fn text(held: &Held) -> String {
+    let seeds: Vec<String> = held.seeds.iter().map(ToString::to_string).collect();
+    let seeds = seeds.join(", ");
+    let tables = [goodput(held), shares(held), failures(held)];
+    let tables = tables.map(|table| table.to_markdown()).join("\n");
+    format!("Sets of viewers, by seed: {seeds}\n\n{tables}")
+}
+
+/// A table with a column for each load.
+fn table(held: &Held, caption: &str, cell: impl Fn(&Series, &Load) -> Cell) -> Table {
+    let loads = held.series.first().map_or(&[][..], |series| &series.loads);
+    let heads = ["Viewers", "Told apart by", "Admission", "Limit (MiB/s)"].map(str::to_owned);
+    let loads = loads.iter().map(|load| format!("{} x", load.load));
+    let mut table = Table::new(heads.into_iter().chain(loads)).caption(caption);
+    for series in &held.series {
+        let first = [
+            series.workload.into(),
+            series.identity.as_str().into(),
+            series.admission.as_str().into(),
+            Cell::number(series.limit_mib_s, 0),
+        ];
+        let cells = series.loads.iter().map(|load| cell(series, load));
+        table.push(first.into_iter().chain(cells));
+    }
+    table
+}
+
+fn goodput(held: &Held) -> Table {
+    table(held, "Goodput, MiB/s, mean of all sets", |_, load| {
+        Cell::number(load.mean(|set| set.goodput_mib_s), 1)
+    })
+}
+
+fn shares(held: &Held) -> Table {
+    let caption = format!(
+        "Share of the best of the row, %, least of all sets; at least {:.0} is wanted",
+        SHARE_MIN * 100.0
+    );
+    table(held, &caption, |series, load| {
+        Cell::number(series.least(load) * 100.0, 1)
+    })
+}
+
+fn failures(held: &Held) -> Table {
+    let share = |set: &Set| {
+        let let_in = set.calls.saturating_sub(set.refused).max(1);
+        100.0 * set.failures as f64 / let_in as f64
+    };
+    let caption = "Calls that failed of those let in, %, mean of all sets";
+    table(held, caption, |_, load| Cell::number(load.mean(share), 2))
+}
+
+fn page(held: &Held, options: &Options) -> Page {
+    let mut section = Section::new("Goodput over the load").text(WORDS);
+    let mut workloads: Vec<&str> = held.series.iter().map(|series| series.workload).collect();
+    workloads.dedup();
+    for workload in workloads {
+        let x = Axis::new("Offered load, by the limit", "").from(0.0);
+        let y = Axis::new("Goodput", "MiB/s").from(0.0);
+        let mut chart = Chart::lines(workload, x, y);
+        for series in held.series.iter().filter(|one| one.workload == workload) {
+            let point = |load: &Load| (load.load, load.mean(|set| set.goodput_mib_s));
+            let points: Vec<(f64, f64)> = series.loads.iter().map(point).collect();
+            let name = format!("{}, {}", series.admission, series.identity);
+            chart = chart.series(Line::new(name, points));
+        }
+        section = section.figure(chart);
+    }
+    let section = section
+        .table(goodput(held))
+        .table(shares(held))
+        .table(failures(held))
+        .command(options.command_line.as_str());
+    let seeds = held.seeds.len();
+    let lead = format!("{seeds} sets of viewers, {:.0} s of work.", held.seconds);
+    Page::new("More viewers than fit")
+        .lead(lead)
+        .section(section)
+        .footer(concat!("headlong ", env!("CARGO_PKG_VERSION")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::results::tests::held;
+
+    #[test]
+    fn the_tables_have_a_row_for_each_rule_and_a_column_for_each_load() {
+        let text = text(&held(&[(88.0, 4), (100.0, 9)]));
+        assert!(text.starts_with("Sets of viewers, by seed: 7\n"), "{text}");
+        let row = |cells: &str| {
+            format!("| SD      | session ids   | accept    |            90 | {cells} |")
+        };
+        for cells in ["88.0 | 100.0", "88.0 | 100.0", "0.40 | 0.90"] {
+            assert!(text.contains(&row(cells)), "{cells} is missing in:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What came of each load, and how it is judged.
+
+use headlong_bench::RunRecord;
+use headlong_bench::grid::Row;
+use headlong_sim::Record;
+use serde::Serialize;
+
+/// At least so much of the best of its row must be delivered at every load.
+pub(super) const SHARE_MIN: f64 = 0.97;
+
+/// One set of viewers at one load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Set {
+    pub(super) seed: u64,
+    /// Bytes of calls that were answered whole in time, MiB/s.
+    pub(super) goodput_mib_s: f64,
+    /// Calls that failed although they were let in.
+    pub(super) failures: u64,
+    /// Calls that were refused.
+    pub(super) refused: u64,
+    /// Calls that ended.
+    pub(super) calls: u64,
+}
+
+impl Set {
+    fn of(record: &Record) -> Self {
+        Self {
+            seed: record.seed,
+            goodput_mib_s: record.served_mib_s,
+            failures: record.failures - record.refused,
+            refused: record.refused,
+            calls: record.calls,
+        }
+    }
+
+    /// Whether nothing more was asked for than was delivered.
+    fn is_all(&self) -> bool {
+        self.failures + self.refused == 0
+    }
+}
+
+/// One load, all sets of viewers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Load {
+    /// By the limit.
+    pub(super) load: f64,
+    pub(super) offered_mib_s: f64,
+    pub(super) sets: Vec<Set>,
+}
+
+impl Load {
+    pub(super) fn of(load: f64, row: &Row) -> Self {
+        let records = row.records.iter().filter_map(RunRecord::figures);
+        Self {
+            load,
+            offered_mib_s: row.rate_mib_s.unwrap_or(0.0),
+            sets: records.map(Set::of).collect(),
+        }
+    }
+
+    pub(super) fn mean(&self, figure: impl Fn(&Set) -> f64) -> f64 {
+        let sum: f64 = self.sets.iter().map(figure).sum();
+        sum / self.sets.len().max(1) as f64
+    }
+}
+
+/// One row of the tables: the loads of a workload with one rule of admission.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Series {
+    pub(super) workload: &'static str,
+    pub(super) identity: String,
+    pub(super) admission: String,
+    pub(super) limit_mib_s: f64,
+    pub(super) loads: Vec<Load>,
+}
+
+impl Series {
+    /// What each set of viewers got at a load, by the most that the same set got at any; all that
+    /// was asked for counts as the most.
+    pub(super) fn shares<'s>(&'s self, load: &'s Load) -> impl Iterator<Item = f64> + 's {
+        load.sets.iter().enumerate().map(|(index, set)| {
+            let same = self.loads.iter().filter_map(|load| load.sets.get(index));
+            let best = same.map(|set| set.goodput_mib_s).fold(0.0, f64::max);
+            match set.is_all() || best == 0.0 {
+                true => 1.0,
+                false => set.goodput_mib_s / best,
+            }
+        })
+    }
+
+    /// The least share of any set at a load.
+    pub(super) fn least(&self, load: &Load) -> f64 {
+        self.shares(load).fold(1.0, f64::min)
+    }
+
+    /// The least share of any set at any load.
+    pub(super) fn worst(&self) -> f64 {
+        let least = self.loads.iter().map(|load| self.least(load));
+        least.fold(1.0, f64::min)
+    }
+}
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Held {
+    pub(super) schema: &'static str,
+    pub(super) is_quick: bool,
+    pub(super) seeds: Vec<u64>,
+    pub(super) seconds: f64,
+    pub(super) series: Vec<Series>,
+}
+
+impl Held {
+    /// Whether every set of viewers got enough at every load.
+    pub(super) fn holds(&self) -> bool {
+        self.series.iter().all(|series| series.worst() >= SHARE_MIN)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Rows of one set of viewers with these goodputs and failures.
+    pub(in crate::hold) fn held(goodputs: &[(f64, u64)]) -> Held {
+        let load = |(index, (goodput_mib_s, failures)): (usize, &(f64, u64))| Load {
+            load: 1.0 + index as f64,
+            offered_mib_s: 90.0 * (1.0 + index as f64),
+            sets: vec![Set {
+                seed: 7,
+                goodput_mib_s: *goodput_mib_s,
+                failures: *failures,
+                refused: 0,
+                calls: 1000,
+            }],
+        };
+        Held {
+            schema: "headlong-hold-1",
+            is_quick: true,
+            seeds: vec![7],
+            seconds: 1.0,
+            series: vec![Series {
+                workload: "SD",
+                identity: "session ids".to_owned(),
+                admission: "accept".to_owned(),
+                limit_mib_s: 90.0,
+                loads: goodputs.iter().enumerate().map(load).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_load_is_judged_by_the_best_of_its_row() {
+        let held = held(&[(88.0, 4), (100.0, 9), (97.5, 9)]);
+        let series = &held.series[0];
+        let least: Vec<f64> = series.loads.iter().map(|load| series.least(load)).collect();
+        assert_eq!(least, [0.88, 1.0, 0.975]);
+        assert!(!held.holds());
+    }
+
+    #[test]
+    fn who_gets_all_that_was_asked_for_has_the_most() {
+        assert!(held(&[(80.0, 0), (100.0, 9), (98.0, 9)]).holds());
+    }
+}
