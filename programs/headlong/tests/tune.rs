@@ -99,7 +99,7 @@ fn the_settings_of_a_device_are_told_set_and_set_back() {
     let told = device.tune(&[]);
     assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
     assert!(
-        text(&told.stdout).contains("\n! max_sectors_kb "),
+        text(&told.stdout).contains("\n- max_sectors_kb "),
         "{told:?}"
     );
     assert_eq!(all(), before, "telling changes nothing");

@@ -82,9 +82,9 @@ pub fn tune(tuning: &Tuning) -> Result<(), SurveyError> {
     Ok(print(&text)?)
 }
 
-/// The kernel's settings of a device as lines of text, or why there are none.
+/// The kernel's settings of a device, by its kernel name, as lines of text, or why there are none.
 pub fn kernel_settings(device: &str) -> String {
-    match System::default().facts(device) {
+    match System::default().facts_by_name(device) {
         Ok(facts) => facts.iter().map(table).collect(),
         Err(error) => format!("{device}: the kernel's settings are not known: {error}\n"),
     }
@@ -92,7 +92,7 @@ pub fn kernel_settings(device: &str) -> String {
 
 /// One line on a device of which something is set badly; `None` if nothing is, or nothing is known.
 pub fn kernel_warning(device: &str) -> Option<String> {
-    warning(device, &System::default().facts(device).ok()?)
+    warning(device, &System::default().facts_by_name(device).ok()?)
 }
 
 fn warning(device: &str, facts: &[Facts]) -> Option<String> {

@@ -15,6 +15,8 @@ const REQUEST_KB_ENOUGH: u64 = 1024;
 const REQUEST_KB: u64 = 4096;
 /// What SATA drives take with every kernel.
 const QUEUE_DEPTH: u64 = 31;
+/// Two requests of each of eight reads, which are outstanding at once.
+const QUEUE_DEPTH_ENOUGH: u64 = 16;
 /// Where there was no measurement.
 const NOT_MEASURED: &str = "not measured";
 
@@ -162,10 +164,15 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
             true => set.to_string(),
             false => advised.to_string(),
         },
-        verdict: if is_good { Verdict::Good } else { Verdict::Bad },
+        verdict: if is_good {
+            Verdict::Good
+        } else {
+            Verdict::Minor
+        },
         why: "a long read is cut into requests of this size, and a drive may serve others between \
               them",
-        cost: NOT_MEASURED,
+        cost: "on a modelled disk none: SD 94 to 96 MiB/s with 128 KiB to 4 MiB; nginx alone with read-ahead \
+               of 1 MiB: 64 with 512 KiB, 68 with 1280",
         remedy: write("queue/max_sectors_kb", advised),
     })
 }
@@ -196,16 +203,21 @@ fn nr_requests(facts: &Facts) -> Option<Row> {
 
 fn queue_depth(facts: &Facts) -> Option<Row> {
     let set = facts.queue_depth?;
-    let is_good = set > 1;
+    let is_good = set >= QUEUE_DEPTH_ENOUGH;
     let advised = if is_good { set } else { QUEUE_DEPTH };
     Some(Row {
         setting: "queue_depth",
         set: set.to_string(),
         advised: advised.to_string(),
         verdict: if is_good { Verdict::Good } else { Verdict::Bad },
-        why: "with one command at a time the drive cannot choose among the reads that are waiting",
-        cost: NOT_MEASURED,
-        remedy: write("device/queue_depth", advised),
+        why: "with few commands at a time the drive cannot choose among the reads that wait; USB disks \
+              often take one",
+        cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4, 86 to 94 with 1",
+        // A drive that takes fewer ignores it, which must not stop other settings.
+        remedy: Some(Remedy::ByHand(format!(
+            "echo {advised} > /sys/block/{}/device/queue_depth",
+            facts.name
+        ))),
     })
 }
 
@@ -369,7 +381,7 @@ mod tests {
             short,
             [
                 ("scheduler", "mq-deadline", Verdict::Bad),
-                ("max_sectors_kb", "4096", Verdict::Bad),
+                ("max_sectors_kb", "4096", Verdict::Minor),
                 // 24 MiB in requests of 128 KiB.
                 ("nr_requests", "192", Verdict::Minor),
                 ("queue_depth", "31", Verdict::Bad),

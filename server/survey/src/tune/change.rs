@@ -17,9 +17,8 @@ use super::error::TuneError;
 use super::facts::{Facts, System, chosen};
 
 /// All files that are written, in an order in which none undoes the one before it.
-const FILES: [&str; 5] = [
+const FILES: [&str; 4] = [
     "queue/scheduler",
-    "device/queue_depth",
     "queue/max_sectors_kb",
     "queue/nr_requests",
     "queue/read_ahead_kb",

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use headlong_library::{devices_of, mounts};
+use headlong_library::{look_at_roots, mounts};
 use rustix::fs::{major, minor};
 use serde::Serialize;
 
@@ -111,6 +111,17 @@ impl System {
         Ok(facts)
     }
 
+    /// The same of a device by its kernel name alone, which asks no file system.
+    ///
+    /// # Errors
+    /// As [`Self::facts`].
+    pub fn facts_by_name(&self, name: &str) -> Result<Vec<Facts>, TuneError> {
+        match name.contains('/') {
+            true => Err(TuneError::NoDisk(name.to_owned())),
+            false => self.facts(name),
+        }
+    }
+
     /// The name of the whole device that an argument means.
     ///
     /// # Errors
@@ -149,8 +160,8 @@ impl System {
             return Err(none());
         }
         let no_disk = || TuneError::NoDisk(device.to_owned());
-        let found = devices_of(&[path.to_path_buf()]).map_err(|_| none())?;
-        let found = found.iter().find(|info| !info.roots.is_empty());
+        let found = look_at_roots(&[path.to_path_buf()]).map_err(|_| none())?;
+        let found = found.devices.iter().find(|info| !info.roots.is_empty());
         of_name(&found.ok_or_else(no_disk)?.name).ok_or_else(no_disk)
     }
 
@@ -191,7 +202,9 @@ impl System {
     fn mounts_on(&self, directory: &Path) -> Vec<Mounted> {
         let table = text(&self.proc.join("self/mountinfo")).unwrap_or_default();
         let lies_on = |mount: &headlong_library::Mount| {
-            let by_source = || self.of_number(fs::metadata(&mount.source).ok()?.rdev());
+            // Nothing else is asked: it may lie on a file system that does not answer.
+            let source = Some(&mount.source).filter(|path| path.starts_with("/dev"));
+            let by_source = || self.of_number(fs::metadata(source?).ok()?.rdev());
             let device = self.of_number(mount.dev).or_else(by_source);
             let mut below = Vec::new();
             if let Some(device) = device {

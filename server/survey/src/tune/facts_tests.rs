@@ -188,6 +188,8 @@ fn what_is_no_disk_is_refused_by_what_it_is() {
     tree.link("sdz", "sdz", None);
     let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");
     let memory = memory.path().display().to_string();
+    let hung = tree.system().facts_by_name(&memory);
+    assert!(matches!(hung, Err(TuneError::NoDisk(_))), "{hung:?}");
     for (device, words) in [
         ("sdq", "sdq: no such block device; `lsblk`"),
         ("/dev/null", "/dev/null: no such block device"),
