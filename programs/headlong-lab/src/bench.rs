@@ -199,7 +199,7 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
         ),
         Ending::Missed => (
             EXIT_MISSED,
-            "a ratio is below its `at_least`; the first table says which (\"Holds\": no)",
+            "something is below what it must reach; the tables say what",
         ),
     };
     let reasons = vec![reason.to_owned()];

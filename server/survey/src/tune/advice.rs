@@ -172,7 +172,7 @@ fn max_sectors(facts: &Facts) -> Option<Row> {
         why: "a long read is cut into requests of this size, and a drive may serve others between \
               them",
         cost: "on a modelled disk none: SD 94 to 96 MiB/s with 128 KiB to 4 MiB; nginx alone with read-ahead \
-               of 1 MiB: 64 with 512 KiB, 68 with 1280",
+               of 1 MiB: 64 MB/s with 512 KiB, 68 with 1280",
         remedy: write("queue/max_sectors_kb", advised),
     })
 }
@@ -212,7 +212,7 @@ fn queue_depth(facts: &Facts) -> Option<Row> {
         verdict: if is_good { Verdict::Good } else { Verdict::Bad },
         why: "with few commands at a time the drive cannot choose among the reads that wait; USB disks \
               often take one",
-        cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4, 86 to 94 with 1",
+        cost: "on a modelled disk, SD: 96 MiB/s with 32, 69 with 4 or 1",
         // A drive that takes fewer ignores it, which must not stop other settings.
         remedy: Some(Remedy::ByHand(format!(
             "echo {advised} > /sys/block/{}/device/queue_depth",
