@@ -7,9 +7,6 @@ use headlong_settings::{Rows, choice, size, text, whole};
 use headlong_units::KIB;
 use serde::Serialize;
 
-use super::Kernel;
-use super::parts::some;
-
 const ORDERS: [(&str, QueueOrder); 3] = [
     ("fcfs", QueueOrder::Fcfs),
     ("nearest", QueueOrder::Nearest),
@@ -47,7 +44,8 @@ pub(super) fn drive_rows() -> Rows<DriveSpec> {
     let mut rows = Rows::<DriveSpec>::default();
     rows.add("preset", text(), |d| &mut d.preset, "");
     rows.add("size", size().optional(), |d| &mut d.size_bytes, "");
-    rows.add("queue_depth", some().optional(), |d| &mut d.queue_depth, "");
+    let depth = whole().at_least(1).optional();
+    rows.add("queue_depth", depth, |d| &mut d.queue_depth, "");
     rows.add("queue", choice(&ORDERS).optional(), |d| &mut d.queue, "");
     let wait = whole().at_least(0).optional();
     rows.add("queue_wait_ms", wait, |d| &mut d.queue_wait_ms, "");
@@ -99,15 +97,6 @@ impl DriveSpec {
         Some(u32::try_from(kb).unwrap_or(u32::MAX))
     }
 
-    /// These settings of the kernel with requests that the drive takes.
-    pub(super) fn limit(&self, kernel: Kernel) -> Kernel {
-        let limits = [kernel.max_sectors_kb, self.request_kb_max()];
-        Kernel {
-            max_sectors_kb: limits.into_iter().flatten().min(),
-            ..kernel
-        }
-    }
-
     /// The preset, or the file that [`Self::description`] was written to.
     pub(crate) fn word<'a>(&'a self, described: &'a str) -> Cow<'a, str> {
         match self.description() {
@@ -140,23 +129,5 @@ mod tests {
         let read: Model = toml::from_str(&text).expect("a drive");
         assert_eq!(Ok(read), other.model());
         assert_ne!(other.model(), red.model());
-    }
-
-    #[test]
-    fn requests_are_no_larger_than_kernel_and_drive_allow() {
-        let limit = |request_bytes_max, max_sectors_kb| {
-            let drive = DriveSpec {
-                request_bytes_max,
-                ..DriveSpec::default()
-            };
-            let kernel = Kernel {
-                max_sectors_kb,
-                ..Kernel::default()
-            };
-            drive.limit(kernel).max_sectors_kb
-        };
-        assert_eq!(limit(None, None), None);
-        assert_eq!(limit(Some(512 * KIB), None), Some(512));
-        assert_eq!(limit(Some(4096 * KIB), Some(1280)), Some(1280));
     }
 }

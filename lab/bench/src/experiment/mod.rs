@@ -369,6 +369,15 @@ impl Kernel {
             max_sectors_kb: change.max_sectors_kb.or(self.max_sectors_kb),
         }
     }
+
+    /// With requests that the drive takes.
+    fn limited_by(self, drive: &DriveSpec) -> Self {
+        let limits = [self.max_sectors_kb, drive.request_kb_max()];
+        Self {
+            max_sectors_kb: limits.into_iter().flatten().min(),
+            ..self
+        }
+    }
 }
 
 impl Default for Nginx {
@@ -433,7 +442,7 @@ impl Experiment {
         Cell {
             workload_name: workload_name.to_owned(),
             server_name: server_name.to_owned(),
-            kernel: workload.drive.limit(self.kernel.with(&server.kernel)),
+            kernel: self.kernel.with(&server.kernel).limited_by(&workload.drive),
             files: FileSet {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()

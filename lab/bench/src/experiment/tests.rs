@@ -194,3 +194,21 @@ fn all_mistakes_are_told_at_once_with_line_and_remedy() {
     }
     crate::golden_tests::compare("mistakes.txt", &shown);
 }
+
+#[test]
+fn requests_are_no_larger_than_kernel_and_drive_allow() {
+    let limit = |request_bytes_max, max_sectors_kb| {
+        let drive = DriveSpec {
+            request_bytes_max,
+            ..DriveSpec::default()
+        };
+        let kernel = Kernel {
+            max_sectors_kb,
+            ..Kernel::default()
+        };
+        kernel.limited_by(&drive).max_sectors_kb
+    };
+    assert_eq!(limit(None, None), None);
+    assert_eq!(limit(Some(512 * 1024), None), Some(512));
+    assert_eq!(limit(Some(4096 * 1024), Some(1280)), Some(1280));
+}
