@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as WallDuration;
 
+use headlong_player::CallSeen;
 use headlong_units::{Duration, Instant};
 use headlong_workload::content::Content;
 use headlong_workload::{Identity, Session, Trace};
@@ -54,6 +55,9 @@ pub struct Glance<'a> {
 pub trait Watch {
     /// Called some ten times a second; must not take long.
     fn look(&mut self, glance: &Glance<'_>);
+
+    /// Told of calls that ended, if the settings say so; must not take long either.
+    fn calls(&mut self, _calls: Vec<CallSeen>) {}
 }
 
 impl Watch for () {
@@ -76,7 +80,7 @@ pub fn play(
 ) -> Result<Recording, PlayError> {
     let mut run = Run::prepare(trace, target, settings)?;
     run.go(stop, watch)?;
-    Ok(run.finish())
+    Ok(run.finish(watch))
 }
 
 struct Run {
@@ -142,6 +146,7 @@ impl Run {
             content: locate(path, settings),
         };
         world.objects = trace.objects.iter().map(object).collect();
+        world.calls = settings.tells_calls.then(Vec::new);
         Ok(Self {
             world,
             sessions: trace.sessions.len() as u64,
@@ -267,6 +272,9 @@ impl Run {
                  answer them"
             ));
         }
+        if let Some(calls) = &mut self.world.calls {
+            watch.calls(std::mem::take(calls));
+        }
         watch.look(&Glance {
             recording: &self.world.recording,
             now,
@@ -304,10 +312,13 @@ impl Run {
         }
     }
 
-    fn finish(mut self) -> Recording {
+    fn finish(mut self, watch: &mut dyn Watch) -> Recording {
         let now = self.world.clock.now();
         for viewer in self.viewers.iter_mut().flatten() {
             viewer.leave();
+        }
+        if let Some(calls) = self.world.calls.take() {
+            watch.calls(calls);
         }
         self.world.close_interval();
         if let Some(reason) = self.world.fatal.take() {

@@ -61,18 +61,6 @@ pub(crate) fn is_failure(end: CallEnd) -> bool {
     !matches!(end, CallEnd::Whole | CallEnd::Abandoned)
 }
 
-/// Stable name of an end in results.
-pub(crate) fn end_name(end: CallEnd) -> &'static str {
-    match end {
-        CallEnd::Whole => "whole",
-        CallEnd::TimedOut => "timed_out",
-        CallEnd::Refused(_) => "refused",
-        CallEnd::Broken => "broken",
-        CallEnd::Wrong => "wrong",
-        CallEnd::Abandoned => "abandoned",
-    }
-}
-
 /// What was seen of one network class, of sessions in the steady state alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClassTally {

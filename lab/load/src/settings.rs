@@ -32,6 +32,8 @@ pub struct Settings {
     pub chunk_bytes: Option<u64>,
     /// Which addresses viewers have.
     pub sources: Sources,
+    /// Whether who watches is told of each call.
+    pub tells_calls: bool,
     /// Length of an interval of the series.
     pub interval: Duration,
     /// How late one request in a hundred may leave, on the wall, before the result is invalid.
@@ -52,6 +54,7 @@ impl Default for Settings {
             sessions_max: None,
             chunk_bytes: None,
             sources: Sources::default(),
+            tells_calls: false,
             interval: Duration::from_secs(5),
             late_max: LATE_MAX,
             overtime: Duration::from_secs(600),

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use headlong_player::{CallRecord, ObjectId, SessionEnd};
+use headlong_player::{CallRecord, CallSeen, ObjectId, SessionEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 use headlong_workload::content::Content;
@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use crate::clock::Clock;
 use crate::connection::Asked;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
-use crate::recording::{FailureTold, Interval, Recording, end_name, is_failure};
+use crate::recording::{FailureTold, Interval, Recording, is_failure};
 use crate::settings::Sources;
 use crate::target::Target;
 use crate::timers::Timers;
@@ -44,6 +44,8 @@ pub(crate) struct World {
     /// By network class.
     pub(crate) lines: Vec<LineKind>,
     pub(crate) recording: Recording,
+    /// Calls that ended and that nobody was told of yet, if somebody wants to know each.
+    pub(crate) calls: Option<Vec<CallSeen>>,
     /// All bytes of all viewers pass through here.
     pub(crate) buffer: Box<[u8]>,
     /// Where requests are put together.
@@ -80,6 +82,7 @@ impl World {
             objects: Vec::new(),
             lines: Vec::new(),
             recording,
+            calls: None,
             buffer: vec![0; SLICE_BYTES_MAX as usize].into_boxed_slice(),
             request: Vec::new(),
             active: 0,
@@ -134,15 +137,13 @@ impl World {
     }
 
     /// Counts what became of a call that left `late`.
-    pub(crate) fn count_call(
-        &mut self,
-        class: u32,
-        steady: bool,
-        record: &CallRecord,
-        late: Duration,
-    ) {
+    pub(crate) fn count_call(&mut self, call: CallSeen, late: Duration) {
+        let CallSeen { class, record, .. } = &call;
         self.recording
-            .count_call(class as usize, steady, record, late);
+            .count_call(*class as usize, call.counts, record, late);
+        if let Some(calls) = &mut self.calls {
+            calls.push(call);
+        }
         if let Some(first_byte) = record.first_byte {
             let waited = first_byte.since(record.intended);
             self.interval_first_byte.record(waited);
@@ -174,7 +175,7 @@ impl World {
             at_s: at.0 as f64 / 1e9,
             session,
             url: format!("http://{address}{}", path.unwrap_or_default()),
-            end: end_name(record.end).into(),
+            end: record.end.name().into(),
             detail: detail.unwrap_or(status),
         });
     }

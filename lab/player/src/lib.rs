@@ -58,4 +58,4 @@ pub use adaptive::{
 pub use call::{Call, Plan, Playback, Script};
 pub use object::ObjectId;
 pub use player::Player;
-pub use record::{CallEnd, CallId, CallRecord, Command, SessionEnd, TransportEnd};
+pub use record::{CallEnd, CallId, CallRecord, CallSeen, Command, SessionEnd, TransportEnd};

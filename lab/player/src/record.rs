@@ -64,6 +64,20 @@ pub enum CallEnd {
     Abandoned,
 }
 
+impl CallEnd {
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::TimedOut => "timed_out",
+            Self::Refused(_) => "refused",
+            Self::Broken => "broken",
+            Self::Wrong => "wrong",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
 /// What became of one call. Latencies are to be taken from `intended`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallRecord {
@@ -81,6 +95,19 @@ pub struct CallRecord {
     pub bytes: u64,
     /// How it ended.
     pub end: CallEnd,
+}
+
+/// A call among all those of a run, as it is written down one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallSeen {
+    /// Whose: a session of the run, from 0 in order of arrival.
+    pub session: u64,
+    /// Its network class.
+    pub class: u32,
+    /// Whether the run's figures count it.
+    pub counts: bool,
+    /// What became of it.
+    pub record: CallRecord,
 }
 
 /// The end of a session and what the viewer saw of it.

@@ -6,7 +6,7 @@
 //! Invariant: what is kept does not grow with the length of a run.
 
 use headlong_engine::{MemoryUse, Stats};
-use headlong_player::{CallEnd, CallRecord, SessionEnd};
+use headlong_player::{CallEnd, CallRecord, CallSeen, SessionEnd};
 use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
@@ -181,6 +181,9 @@ pub struct Measure {
     /// Times from a request's arrival at the server until its first piece was there, within the
     /// window.
     pub waits: Histogram,
+    /// Each call that ended, in order, if the setup says so.
+    pub each_call: Vec<CallSeen>,
+    keeps_calls: bool,
     /// Sums over the looks within the window.
     pub seen: Seen,
     /// The most things that were alive at once, looked at regularly: viewers present, what is
@@ -218,7 +221,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    pub(crate) fn new(window: Window, classes: &[NetworkClass]) -> Self {
+    pub(crate) fn new(window: Window, classes: &[NetworkClass], keeps_calls: bool) -> Self {
         let viewing = classes.iter().map(|class| Viewing {
             class: class.name.clone(),
             ..Viewing::default()
@@ -231,6 +234,8 @@ impl Measure {
             failures_by_class: vec![0; classes.len()],
             response_times: vec![Histogram::default(); classes.len()],
             waits: Histogram::default(),
+            each_call: Vec::new(),
+            keeps_calls,
             seen: Seen::default(),
             live_max: 0,
             events: 0,
@@ -305,7 +310,15 @@ impl Measure {
         }
     }
 
-    pub(crate) fn call_ended(&mut self, class: u32, record: &CallRecord) {
+    pub(crate) fn call_ended(&mut self, session: u64, class: u32, record: &CallRecord) {
+        if self.keeps_calls {
+            self.each_call.push(CallSeen {
+                session,
+                class,
+                counts: self.window.contains(record.ended),
+                record: *record,
+            });
+        }
         if !self.window.contains(record.ended) {
             return self.calls_outside.count(record);
         }

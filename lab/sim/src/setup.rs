@@ -53,6 +53,8 @@ pub struct Setup {
     pub stops_at_failure: bool,
     /// Whether to stop at the first failed session of those that began within the window.
     pub stops_at_failed_session: bool,
+    /// Whether each call is kept, to be written down.
+    pub keeps_calls: bool,
     /// Whether the shard's invariants are checked after every step: slow.
     pub checked: bool,
 }
@@ -74,6 +76,7 @@ impl Default for Setup {
             ramp_down: Duration::ZERO,
             stops_at_failure: false,
             stops_at_failed_session: false,
+            keeps_calls: false,
             checked: false,
         }
     }

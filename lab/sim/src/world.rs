@@ -83,6 +83,8 @@ enum Viewers<'a> {
 /// One viewer in the world.
 #[derive(Debug)]
 struct Visit {
+    /// Which session of the run it is, from 0.
+    number: u64,
     player: Player<Plan>,
     class: u32,
     /// When it was to come.
@@ -176,7 +178,7 @@ impl<'a> World<'a> {
             events: EventQueue::new(),
             visits: Slab::default(),
             server,
-            measure: Measure::new(setup.window, classes),
+            measure: Measure::new(setup.window, classes, setup.keeps_calls),
             is_closed: false,
             stopped: false,
             setup,
@@ -326,6 +328,7 @@ impl<'a> World<'a> {
         let class = &self.classes[session.class as usize];
         let socket_bytes = self.server.socket_bytes(class.bandwidth, class.delay);
         let visit = Visit {
+            number: self.measure.sessions_began(),
             player: Player::new(session.plan, self.now),
             class: session.class,
             arrived: Instant::ZERO + session.arrival,
@@ -395,13 +398,13 @@ impl<'a> World<'a> {
                 }
             }
         }
-        let class = visit.class;
+        let (number, class) = (visit.number, visit.class);
         let mut failed = false;
         while let Some(record) = visit.player.poll_record() {
             visit.open.retain(|call| *call != record.call);
             visit.asked.retain(|(call, _)| *call != record.call);
             failed |= is_failure(record.end);
-            self.measure.call_ended(class, &record);
+            self.measure.call_ended(number, class, &record);
         }
         if is_over {
             let (end, arrived) = (visit.player.end(), visit.arrived);

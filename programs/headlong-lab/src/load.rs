@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread::JoinHandle;
 
 use headlong_load::{
-    Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold, TimeScale,
-    parse_ramp, play,
+    Glance, Live, PlayError, Recording, Settings, Sources, Target, TargetError, Threshold,
+    TimeScale, Watch, parse_ramp, play,
 };
+use headlong_player::CallSeen;
 use headlong_units::{BitRate, Bytes, Duration};
 use headlong_workload::Ramp;
 use headlong_workload::Trace;
@@ -16,6 +19,7 @@ use headlong_workload::trace::with_arrivals;
 
 use crate::mistake::Mistakes;
 use crate::output::print;
+use crate::records::Records;
 use crate::stop::stop_on_signals;
 use crate::trace_file::read_trace;
 use crate::verdict::{EXIT_INVALID, EXIT_MISSED, Verdict};
@@ -47,6 +51,11 @@ pub(crate) struct Load {
     /// Where the objects of the trace lie, such as http://127.0.0.1:8080/
     #[arg(value_name = "URL", required = true)]
     url: Option<String>,
+    /// Write each request as a row: its session, when it should have been sent and was, its first
+    /// byte, its end, bytes, and how it ended; comma-separated values, or Parquet if the name ends
+    /// with .parquet
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
     #[command(flatten)]
     playing: Playing,
     #[command(flatten)]
@@ -168,29 +177,90 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
     let classes: Vec<String> = trace.classes.iter().map(|c| c.name.clone()).collect();
     check_thresholds(&thresholds, &classes)?;
     let mut files = command.output.create()?;
+    let records = command
+        .records
+        .as_deref()
+        .map(Records::create)
+        .transpose()?;
+    settings.tells_calls = records.is_some();
     let target = target?;
     target.probe()?;
 
     let stop = stop_on_signals()?;
-    let mut live = Live::stderr();
-    let watch: &mut dyn headlong_load::Watch = match command.playing.quiet {
-        true => &mut (),
-        false => &mut live,
+    let mut watching = Watching {
+        live: (!command.playing.quiet).then(Live::stderr),
+        records: records.map(RecordsThread::start),
     };
-    let played = play(trace, &target, &settings, &stop, watch);
+    let played = play(trace, &target, &settings, &stop, &mut watching);
     let recording = played.map_err(|error: PlayError| match error.is_usage() {
         true => Mistakes(vec![format!("{}: {error}", file.display())]).into(),
         false => anyhow::Error::from(error),
     })?;
+    if let Some(records) = watching.records {
+        records.finish()?;
+    }
     files.write(&recording)?;
     judge(&recording, &thresholds)
+}
+
+/// Shows how it goes, and hands over what became of each call.
+struct Watching {
+    live: Option<Live<std::io::Stderr>>,
+    records: Option<RecordsThread>,
+}
+
+impl Watch for Watching {
+    fn look(&mut self, glance: &Glance<'_>) {
+        if let Some(live) = &mut self.live {
+            live.look(glance);
+        }
+    }
+
+    fn calls(&mut self, calls: Vec<CallSeen>) {
+        if let Some(records) = &self.records {
+            // A thread that failed tells why when it is waited for.
+            let _ = records.calls.send(calls);
+        }
+    }
+}
+
+/// Writes records on a thread of its own, so that no viewer waits for a disk.
+struct RecordsThread {
+    calls: Sender<Vec<CallSeen>>,
+    thread: JoinHandle<anyhow::Result<()>>,
+}
+
+impl RecordsThread {
+    fn start(mut records: Records) -> Self {
+        let (calls, seen) = std::sync::mpsc::channel::<Vec<CallSeen>>();
+        let thread = std::thread::spawn(move || {
+            seen.iter().try_for_each(|calls| records.add(&calls))?;
+            records.finish()
+        });
+        Self { calls, thread }
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        drop(self.calls);
+        match self.thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
 }
 
 fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
     let mut mistakes = Vec::new();
     let thresholds = merge.output.thresholds(&mut mistakes);
     let mut sum: Option<Recording> = None;
-    for file in &merge.files {
+    let whole = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+    for (place, file) in merge.files.iter().enumerate() {
+        if merge.files[..place]
+            .iter()
+            .any(|other| whole(other) == whole(file))
+        {
+            mistakes.push(format!("{}: named twice", file.display()));
+        }
         let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
         let read = read.and_then(|text| Recording::from_json(&text));
         let merged = read.and_then(|recording| match &mut sum {

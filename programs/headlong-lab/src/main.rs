@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
 //! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
-//! that misses a threshold. Results go to standard output, everything else
+//! that misses a threshold, 5 for a log of which more than a tenth cannot be read. Results go to standard output, everything else
 //! to standard error.
 
 mod args;
@@ -19,6 +19,7 @@ mod mistake;
 mod output;
 mod phased;
 mod plot;
+mod records;
 mod reproduce;
 mod request_logs;
 mod simulate;

@@ -9,7 +9,9 @@ use headlong_sim::{Record, Viewed};
 use headlong_units::MIB;
 
 use crate::bench::{command_line, mib_rate as rate};
+use crate::mistake::Mistakes;
 use crate::output::print_line;
+use crate::records::Records;
 use crate::simulate_chains::{self, SimulatingChains};
 use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
@@ -73,6 +75,10 @@ struct Running {
     /// Write a page with charts of how each run went
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Write each request of the run as a row (one rate and seed only): comma-separated values, or
+    /// Parquet if the name ends with .parquet; docs/lab/load.md has the columns
+    #[arg(long, value_name = "FILE")]
+    records: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -132,18 +138,36 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
 fn run(running: &Running) -> anyhow::Result<()> {
     let world = &running.world;
     let cell = world.cell()?;
+    let mut each_call = match &running.records {
+        Some(_) if running.rate.len() > 1 || running.seeds > 1 => {
+            let mistake = "--records: one file holds one run; give one --rate and no --seeds";
+            return Err(Mistakes(vec![mistake.to_owned()]).into());
+        }
+        path => path.as_deref().map(Records::create).transpose()?,
+    };
     let mut records = Vec::new();
     if !world.json {
         print_line(Record::heading())?;
     }
     for rate in &running.rate {
         for seed in world.seed..world.seed + running.seeds.max(1) {
-            let record = cell.run(rate * MIB as f64, seed, false)?;
+            let rate = rate * MIB as f64;
+            let record = match &mut each_call {
+                Some(file) => {
+                    let (record, calls) = cell.run_with_calls(rate, seed)?;
+                    file.add(&calls)?;
+                    record
+                }
+                None => cell.run(rate, seed, false)?,
+            };
             if !world.json {
                 print_figures(&record, world)?;
             }
             records.push(record);
         }
+    }
+    if let Some(file) = each_call {
+        file.finish()?;
     }
     if let Some(file) = &running.html {
         let command = command_line(std::env::args().skip(1));

@@ -31,6 +31,13 @@ impl Spec {
     }
 }
 
+/// Keys that flags set, and how a mistake in them begins.
+const FLAGS: [(&str, &str); 3] = [
+    ("sessions.rate", "--rate:"),
+    ("sessions.length", "--length:"),
+    ("sessions.count", "--sessions:"),
+];
+
 impl Changes {
     /// What `--set` says, as keys and values.
     pub(crate) fn overrides(&self) -> anyhow::Result<Vec<(String, String)>> {
@@ -72,7 +79,14 @@ impl Changes {
             }
         };
         read.map_err(|errors| {
-            Mistakes(errors.to_string().lines().map(String::from).collect()).into()
+            let mut text = errors.to_string();
+            // What a flag says is called by its name.
+            for (key, flag) in FLAGS {
+                if changes.iter().any(|(changed, _)| *changed == key) {
+                    text = text.replace(&format!("--set {key}:"), flag);
+                }
+            }
+            Mistakes(text.lines().map(String::from).collect()).into()
         })
     }
 }

@@ -175,7 +175,8 @@ impl WorldArgs {
 
 /// The command that makes a run again, up to its rate: the words that say what the world is.
 fn replay(words: impl Iterator<Item = String>) -> String {
-    const OF_SEARCH: [&str; 6] = [
+    const OF_SEARCH: [&str; 7] = [
+        "--records",
         "--rate",
         "--seeds",
         "--seed",

@@ -121,7 +121,12 @@ fn a_result_is_json_on_standard_output_and_can_be_put_together_with_others() {
     assert_eq!(result["checked_bytes"], 20 * REPLY_BYTES);
     assert_eq!(server.requests(), 20);
 
-    let output = load(&["merge", &recording, &recording, "--json", "-"]);
+    let twice = load(&["merge", &recording, &recording]);
+    assert_eq!(twice.status.code(), Some(64));
+    assert!(text(&twice.stderr).contains("named twice"));
+    let other = folder.path().join("two.recording").display().to_string();
+    fs::copy(&recording, &other).expect("copied");
+    let output = load(&["merge", &recording, &other, "--json", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let both = json(&text(&output.stdout));
     assert_eq!(both["generators"], 2);
@@ -282,4 +287,92 @@ fn a_run_that_is_interrupted_says_what_it_saw_and_ends_with_3() {
         reasons.contains(&"it was interrupted".into()),
         "{reasons:?}"
     );
+}
+
+/// The value that this share of the values is at or below.
+fn at_share(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let place = (share * values.len() as f64).ceil() as usize;
+    values[place.max(1) - 1]
+}
+
+/// From the rows of a records file that count and were whole: the time between two columns, in ms.
+fn whole_ms(records: &str, from: &str, to: &str) -> Vec<f64> {
+    let mut lines = records.lines();
+    let names: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let place = |name: &str| {
+        names
+            .iter()
+            .position(|known| *known == name)
+            .expect("a column")
+    };
+    let (from, to) = (place(from), place(to));
+    let (counts, outcome) = (place("counts"), place("outcome"));
+    let rows = lines.map(|line| line.split(',').collect::<Vec<_>>());
+    let rows = rows.filter(|row| row[counts] == "1" && row[outcome] == "whole");
+    let number = |text: &str| text.parse::<f64>().expect("a number");
+    rows.map(|row| (number(row[to]) - number(row[from])) * 1e3)
+        .collect()
+}
+
+#[track_caller]
+fn assert_percentiles(figures: &serde_json::Value, values: Vec<f64>) {
+    assert_eq!(figures["count"], values.len());
+    for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
+        let (told, own) = (
+            figures[name].as_f64().expect("a number"),
+            at_share(values.clone(), share),
+        );
+        // Histograms have three significant digits.
+        assert!(
+            (told - own).abs() <= 0.01 * own + 0.002,
+            "{name}: {told} and {own}"
+        );
+    }
+}
+
+#[test]
+fn percentiles_computed_from_the_records_of_a_run_are_those_it_tells() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Server::start();
+    let records = folder.path().join("run.csv").display().to_string();
+    let file = trace(folder.path(), "/sd/000007.bin", 150);
+    let url = server.url();
+    let mut args = vec![file.as_str(), &url, "--json", "-", "--records", &records];
+    args.extend(PATIENT);
+    let output = load(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = json(&text(&output.stdout));
+    let records = fs::read_to_string(records).expect("it was written");
+    assert_percentiles(
+        &result["whole_ms"],
+        whole_ms(&records, "intended_s", "ended_s"),
+    );
+    assert_percentiles(
+        &result["first_byte_ms"],
+        whole_ms(&records, "intended_s", "first_byte_s"),
+    );
+}
+
+#[test]
+fn so_are_those_of_a_run_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |records: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+        command.args("simulate run youtube-sd --rate 5MiB/s --ramp 20s --measure 60s".split(' '));
+        command.args(["--memory", "64MiB", "--json", "--records", records]);
+        let output = command
+            .current_dir(folder.path())
+            .output()
+            .expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        json(&text(&output.stdout))
+    };
+    let result = run("run.csv");
+    let records = fs::read_to_string(folder.path().join("run.csv")).expect("it was written");
+    let figures = &result[0]["load"]["response_ms"];
+    assert_percentiles(figures, whole_ms(&records, "sent_s", "ended_s"));
+    run("run.parquet");
+    let table = fs::read(folder.path().join("run.parquet")).expect("it was written");
+    assert!(table.starts_with(b"PAR1"));
 }

@@ -58,7 +58,7 @@ fn mistakes_end_with_64_and_are_told_all_at_once() {
             ][..],
             vec![
                 "headlong: --set request.size: request: unknown table; did you mean [requests]?",
-                "headlong: --set sessions.rate: `5` does not fit; write sessions such as \"2.5/s\", or bytes \
+                "headlong: --rate: `5` does not fit; write sessions such as \"2.5/s\", or bytes \
                  that they ask for such as \"60MiB/s\"",
             ],
         ),

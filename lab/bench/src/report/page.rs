@@ -80,20 +80,20 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
 }
 
 fn rates_chart(compared: &Compared, workload: &str) -> Bars {
-    let axis = Axis::new("Maximum failure-free rate", "MiB/s");
-    let mut bars = Bars::new(
-        format!("What {workload} viewers get without a failure"),
-        axis,
-    )
-    .series("failure-free rate");
+    let axis = Axis::new("Throughput", "MiB/s");
+    let title = format!("Highest rate offered to {workload} viewers without a failure");
+    let mut bars = Bars::new(title, axis).series("offered").series("delivered");
+    let best = best_runs(compared, workload);
     for server in servers(compared, workload) {
+        let of_server = best.iter().find(|run| run.server == server);
+        let delivered = of_server.map(|run| Bar::new(run.verdict.delivered / MIB));
         let bar = compared
             .rates(workload, server)
             .map(|rates| match rates.interval {
                 Some(interval) => Bar::from(scaled(interval)),
                 None => Bar::new(rates.mean / MIB),
             });
-        bars = bars.group(server, [bar]);
+        bars = bars.group(server, [bar, delivered]);
     }
     bars
 }

@@ -16,6 +16,7 @@ mod world;
 
 use std::num::NonZeroUsize;
 
+use headlong_player::CallSeen;
 use headlong_sim::{
     Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
 };
@@ -187,7 +188,31 @@ impl VirtualCell {
     /// # Errors
     /// If the world cannot be made.
     pub fn run(&self, rate: f64, seed: u64, ends_at_failure: bool) -> Result<RunRecord, RigError> {
+        self.observe(rate, seed, ends_at_failure, false)
+            .map(|(record, _)| record)
+    }
+
+    /// Makes one run to its end, and tells each of its calls.
+    ///
+    /// # Errors
+    /// If the world cannot be made.
+    pub fn run_with_calls(
+        &self,
+        rate: f64,
+        seed: u64,
+    ) -> Result<(RunRecord, Vec<CallSeen>), RigError> {
+        self.observe(rate, seed, false, true)
+    }
+
+    fn observe(
+        &self,
+        rate: f64,
+        seed: u64,
+        ends_at_failure: bool,
+        keeps_calls: bool,
+    ) -> Result<(RunRecord, Vec<CallSeen>), RigError> {
         let mut world = self.world.clone();
+        world.setup.keeps_calls = keeps_calls;
         match self.rules {
             None => world.setup.stops_at_failure = ends_at_failure,
             Some(rules) => {
@@ -196,11 +221,12 @@ impl VirtualCell {
             }
         }
         let seen = world.observe(rate / MIB, seed);
-        let seen = seen.map_err(|error| RigError::Failed {
+        let mut seen = seen.map_err(|error| RigError::Failed {
             what: replay_line(&self.replay, rate, seed),
             words: error.to_string(),
         })?;
-        Ok(self.record(rate, seed, &world.setup, &seen))
+        let calls = std::mem::take(&mut seen.each_call);
+        Ok((self.record(rate, seed, &world.setup, &seen), calls))
     }
 
     /// Looks for the highest rate at which no seed fails, in whole steps of `resolution` bytes of a

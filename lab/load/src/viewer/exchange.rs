@@ -2,7 +2,7 @@
 
 use std::io;
 
-use headlong_player::{CallId, CallRecord, Command, ObjectId, TransportEnd};
+use headlong_player::{CallId, CallRecord, CallSeen, Command, ObjectId, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 
@@ -54,7 +54,13 @@ impl Viewer {
             (asked.call == record.call).then_some(asked)
         });
         let late = asked.map_or(Duration::ZERO, |asked| asked.late);
-        world.count_call(self.class, self.steady, record, late);
+        let call = CallSeen {
+            session: self.session,
+            class: self.class,
+            counts: self.steady,
+            record: *record,
+        };
+        world.count_call(call, late);
         if let Some(asked) = asked.filter(|_| is_failure(record.end)) {
             let wrong = self.wrong.take();
             world.tell(self.session, asked.object, at, record, wrong);

@@ -1,0 +1,124 @@
+//! Calls of viewers one by one in a file: comma-separated values, or Parquet if its name ends with
+//! `.parquet`. Whatever a result says of calls can be computed again from it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use headlong_player::CallSeen;
+use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
+
+use crate::mistake::Mistakes;
+
+/// A call as a row.
+struct Row(CallSeen);
+
+impl TableRow for Row {
+    const COLUMNS: &'static [Column] = &[
+        Column::new("session", ColumnType::Int),
+        Column::new("request", ColumnType::Int),
+        Column::new("class", ColumnType::Int),
+        Column::new("counts", ColumnType::Flag),
+        Column::new("intended_s", ColumnType::Real),
+        Column::new("sent_s", ColumnType::Real),
+        Column::new("first_byte_s", ColumnType::Real),
+        Column::new("ended_s", ColumnType::Real),
+        Column::new("bytes", ColumnType::Int),
+        Column::new("outcome", ColumnType::Text),
+    ];
+
+    fn write(&self, cells: &mut Cells<'_>) {
+        let CallSeen { record, .. } = &self.0;
+        cells.int(self.0.session);
+        cells.int(record.call.0);
+        cells.int(self.0.class);
+        cells.flag(self.0.counts);
+        cells.real(seconds(record.intended));
+        cells.real(seconds(record.sent));
+        match record.first_byte {
+            Some(at) => cells.real(seconds(at)),
+            None => cells.empty(),
+        }
+        cells.real(seconds(record.ended));
+        cells.int(record.bytes);
+        cells.text(record.end.name());
+    }
+}
+
+fn seconds(at: headlong_units::Instant) -> f64 {
+    at.0 as f64 / 1e9
+}
+
+/// A file that is being written.
+pub(crate) struct Records {
+    path: PathBuf,
+    file: Form,
+}
+
+enum Form {
+    Text(BufWriter<File>),
+    Columns(Box<TableWriter<Row>>),
+}
+
+impl Records {
+    /// Begins one; a file that cannot be made is a mistake.
+    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+        let wrong = |error: String| Mistakes(vec![format!("{}: {error}", path.display())]);
+        let file = match TableForm::of(path) {
+            TableForm::Columns => {
+                let table = TableWriter::create(path).map_err(|error| wrong(error.to_string()))?;
+                Form::Columns(Box::new(table))
+            }
+            TableForm::Text => {
+                let file = File::create(path).map_err(|error| wrong(error.to_string()))?;
+                let mut out = BufWriter::new(file);
+                let names: Vec<_> = Row::COLUMNS.iter().map(|column| column.name).collect();
+                writeln!(out, "{}", names.join(","))?;
+                Form::Text(out)
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// Adds calls.
+    pub(crate) fn add(&mut self, calls: &[CallSeen]) -> anyhow::Result<()> {
+        for call in calls {
+            match &mut self.file {
+                Form::Columns(table) => table.push(&Row(*call))?,
+                Form::Text(out) => {
+                    let CallSeen { record, .. } = call;
+                    let first_byte = record
+                        .first_byte
+                        .map_or(String::new(), |at| format!("{:.9}", seconds(at)));
+                    writeln!(
+                        out,
+                        "{},{},{},{},{:.9},{:.9},{first_byte},{:.9},{},{}",
+                        call.session,
+                        record.call.0,
+                        call.class,
+                        u8::from(call.counts),
+                        seconds(record.intended),
+                        seconds(record.sent),
+                        seconds(record.ended),
+                        record.bytes,
+                        record.end.name()
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        match self.file {
+            Form::Columns(table) => table.finish()?,
+            Form::Text(mut out) => out.flush()?,
+        }
+        eprintln!("headlong: the records are {}", self.path.display());
+        Ok(())
+    }
+}
