@@ -27,6 +27,6 @@ pub use join::{Joiner, NO_CHAIN, chains};
 pub use lengths::Lengths;
 pub use parallel::most_at_once;
 pub use phases::{Phase, PhaseKind, PhaseRules, SessionPhases, phases};
-pub use request::{Chain, FileInfo, Kind, Request};
+pub use request::{Chain, FileInfo, Kind, Request, UNPLACED};
 pub use rules::{Gap, Link, Rules};
 pub use survival::{Fit, FitPoints, GRID_POINTS, PowerLaw, SEGMENT_STARTS, Survival};

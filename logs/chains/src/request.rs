@@ -1,5 +1,9 @@
 //! What a log says, and what becomes of it.
 
+/// The offset of a request of which nothing says where in the file it began. It takes part in no
+/// chain.
+pub const UNPLACED: u64 = u64::MAX;
+
 /// One line of a request log, its names replaced by numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -29,6 +33,11 @@ impl Request {
     /// Where it ended: after the bytes that were sent, asked for or not (A3, A4).
     pub const fn end(&self) -> u64 {
         self.offset.saturating_add(self.sent_bytes)
+    }
+
+    /// Whether it is known where in the file it began.
+    pub const fn is_placed(&self) -> bool {
+        self.offset != UNPLACED
     }
 
     /// Whether it is part of a chain at all: replies without a byte are not (A7), nor are such as

@@ -85,6 +85,10 @@ impl Accumulators {
             return;
         }
         self.catalogue.add(log, view);
+        if !log.has_offsets {
+            self.behaviour.add_length(view);
+            return;
+        }
         self.viewing.add(log, view);
         self.examples.add(log, view);
         self.requests.add(log, view);
@@ -111,6 +115,7 @@ impl Accumulators {
                 changes: self.rates.changes(),
             },
         );
+        let sessions_table = sessions_table(self.behaviour.lengths_ms(), &observed, captions);
         let mut phases = self.phases.finish(captions);
         let rates = self.rates.finish(log, captions);
         phases.tables.extend(rates.tables);
@@ -141,17 +146,24 @@ impl Accumulators {
             ),
             ("phases", "Phases", phases),
         ];
-        let mut sections: Vec<Section> = sections.into_iter().map(Section::new).collect();
-        let parameters = parameters(&sections, &observed, captions);
-        let sessions_table = sessions_table(self.behaviour.lengths_ms(), &observed, captions);
-        let outcome = Outcome {
-            tables: vec![parameters, sessions_table],
-            figures: Vec::new(),
+        let needs_no_offsets = |(key, ..): &(&str, &str, Outcome)| {
+            log.has_offsets || matches!(*key, "volume" | "catalogue")
         };
+        let sections = sections.into_iter().filter(needs_no_offsets);
+        let mut sections: Vec<Section> = sections.map(Section::new).collect();
+        let parameters = parameters(&sections, &observed, captions);
+        let (heading, tables) = match log.has_offsets {
+            true => (
+                "As a workload specification",
+                vec![parameters, sessions_table],
+            ),
+            false => ("Viewing sessions", vec![sessions_table]),
+        };
+        let figures = Vec::new();
         sections.push(Section::new((
             "specification",
-            "As a workload specification",
-            outcome,
+            heading,
+            Outcome { tables, figures },
         )));
         Characterisation {
             schema: SCHEMA.into(),
@@ -184,19 +196,22 @@ fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) ->
     captions.table("table-5.5").filled([
         [
             measured(number("table-5.1", "titles", "value"), "titles"),
-            "Figure 5.4".into(),
+            "Popularity of titles and files".into(),
         ],
-        [measured(middle, "min, median"), "Figure 5.3".into()],
+        [
+            measured(middle, "min, median"),
+            "Lengths of the titles viewed".into(),
+        ],
         [
             measured(Some(observed.renditions.len() as f64), "bit rates"),
-            "Figure 5.2".into(),
+            "Bit rates that viewers chose".into(),
         ],
         [
             measured(
                 number("table-viewing", "video-20", "value"),
                 "% fetch a fifth or less",
             ),
-            "Figures 5.5 and 5.7".into(),
+            "Portions of titles".into(),
         ],
         [
             measured(number("table-5.1", "sessions", "value"), "sessions"),
@@ -204,25 +219,25 @@ fn parameters(sections: &[Section], observed: &Observed, captions: &Captions) ->
         ],
         [
             measured(mean_mb, "MB, mean of chunks"),
-            "Figure 5.10".into(),
+            "Sizes of chunk requests".into(),
         ],
         [
             measured(
                 number("table-phases", "stable", "mean"),
                 "s, mean stable phase",
             ),
-            "Figures 5.14 and 5.19".into(),
+            "Sessions second by second".into(),
         ],
         [
             measured(
                 number("table-changes", "remains", "share"),
                 "% of later searches end at the same rate",
             ),
-            "Figures 5.15, 5.17 and 5.18".into(),
+            "Phases".into(),
         ],
         [
             measured(number("table-5.3", "overlap", "1"), "% of files over one"),
-            "Table 5.3".into(),
+            "Parallel downloads of a file".into(),
         ],
     ])
 }

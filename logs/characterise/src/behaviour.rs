@@ -99,7 +99,7 @@ impl Behaviour {
         let active_ms = view.span.ms().saturating_sub(inactive_ms);
         self.sessions += 1;
         self.active_ms += active_ms;
-        self.lengths_ms.add(view.span.ms());
+        self.add_length(view);
         let is_glance = view.span.ms() as i64 <= LONG_MS;
         if is_glance {
             self.glances += 1;
@@ -139,6 +139,11 @@ impl Behaviour {
         self.add_pauses(view);
         self.devices
             .add(log, view, 1 + skips + phases.inactive.len() as u64);
+    }
+
+    /// How long a session was, which needs no offsets.
+    pub(crate) fn add_length(&mut self, view: &SessionView<'_>) {
+        self.lengths_ms.add(view.span.ms());
     }
 
     /// Counts skips and adaptations; answers how many skips.

@@ -109,7 +109,9 @@ impl CatalogueUse {
 
     /// Figures 5.2, 5.3 and 5.4 with their tables.
     pub(crate) fn finish(&self, log: &Log, captions: &Captions) -> Outcome {
-        let shares = self.rate_shares(log);
+        let mut shares = self.rate_shares(log);
+        // Nothing can be said of a bit rate that nobody told and that could not be estimated.
+        shares.retain(|(class, ..)| class.kbps > 0);
         let mut table = captions.table("table-bit-rates");
         for (class, bytes, time) in &shares {
             let key = format!("{}-{}", class.kind.name(), class.kbps);

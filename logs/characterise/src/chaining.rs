@@ -8,14 +8,12 @@ use headlong_chains::{Chain, Lengths};
 
 use crate::merge::{Merge as _, merge_fields};
 use crate::observed::ChainRow;
-use crate::outcome::{Captions, Figure, Outcome, Series, Table, mean, per_cent};
+use crate::outcome::{Captions, Figure, Outcome, Series, Table, Value, mean, per_cent};
 use crate::survival::{Segment, segments};
 use crate::view::{Log, SessionView, nominal_us};
 
 /// Most points of a distribution that are kept, equally far apart on a logarithmic axis.
 const POINTS_MAX: usize = 700;
-/// 1 MB of Table 5.4 (A17).
-const MEBI: f64 = (1 << 20) as f64;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Sum {
@@ -153,8 +151,12 @@ impl Chaining {
             [
                 per_cent(sum.chains as f64, whole.chains as f64).into(),
                 per_chain(sum.requests as f64),
-                per_chain(sum.bytes as f64 / MEBI),
-                per_chain(sum.us as f64 / 1e6),
+                per_chain(sum.bytes as f64 / 1e6),
+                // Of no bit rate that is known, chains last no time.
+                match sum.us {
+                    0 => Value::None,
+                    us => per_chain(us as f64 / 1e6),
+                },
             ]
         }))
     }

@@ -47,7 +47,7 @@ merge_fields!(Examples { whole, start });
 impl Examples {
     /// One session more.
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
-        if view.requests.len() < 3 {
+        if view.requests.len() < 3 || !view.requests.iter().all(Request::is_placed) {
             return;
         }
         consider(&mut self.whole, view, whole_score(log, view), REQUESTS_MAX);
@@ -190,7 +190,7 @@ fn positions(log: &Log, requests: &[Request], figure: Figure) -> Figure {
                 place(request, request.end()),
             ]
         });
-        Series::of(&format!("{} kbps", rate.name()), boxes)
+        Series::of(&format!("{} kbit/s", rate.name()), boxes)
     };
     let all = log.rates.classes().iter().enumerate().map(of_rate);
     all.filter(|series| !series.points.is_empty())

@@ -71,7 +71,7 @@ impl RequestKinds {
         for (file, requests) in view.files() {
             let info = log.file(file);
             let class = log.rates.of_file(file);
-            for request in requests.clone() {
+            for request in requests.clone().filter(|request| request.is_placed()) {
                 let type_ = usize::from(request.asked_bytes.is_some());
                 types[type_] = true;
                 let sum = &mut self.by_kind[type_][info.kind as usize];
@@ -159,7 +159,7 @@ impl RequestKinds {
                 [
                     sum.requests.into(),
                     per_cent(sum.requests as f64, whole.requests as f64).into(),
-                    (sum.bytes as f64 / (1u64 << 30) as f64).into(),
+                    (sum.bytes as f64 / 1e9).into(),
                     per_cent(sum.bytes as f64, whole.bytes as f64).into(),
                 ]
             }))

@@ -116,6 +116,7 @@ impl Seconds {
     fn add_rates(&mut self, view: &SessionView<'_>) {
         for (place, request) in view.requests.iter().enumerate() {
             let class = match (request.asked_bytes, view.chain(place)) {
+                _ if !request.is_placed() => continue,
                 (None, _) => 2,
                 (Some(_), Some(chain)) if is_long(chain) => 0,
                 (Some(_), Some(_)) => 1,

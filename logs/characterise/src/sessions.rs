@@ -83,12 +83,12 @@ fn split_session(
     let kind_of = |file| log.file(file).kind;
     let found = [false, true].map(|with_audio| phases(chains, kind_of, &rules(with_audio)));
     let span = match &found[0] {
-        Some(found) => Span {
+        Some(found) if requests.iter().all(Request::is_placed) => Span {
             start_ms: found.start_ms,
             end_ms: found.end_ms,
         },
-        // Nothing was ever sent to it.
-        None => Span {
+        // Nothing was ever sent to it, or chains are not all of it.
+        _ => Span {
             start_ms: requests[0].received_ms,
             end_ms: requests
                 .iter()

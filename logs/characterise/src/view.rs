@@ -55,7 +55,10 @@ impl RateClass {
 
     /// As tables name it.
     pub(crate) fn long_name(&self) -> String {
-        format!("{} kbps, {}", self.kbps, self.kind.name())
+        match self.kbps {
+            0 => format!("unknown, {}", self.kind.name()),
+            kbps => format!("{kbps} kbit/s, {}", self.kind.name()),
+        }
     }
 }
 
@@ -141,6 +144,9 @@ pub struct Log {
     pub rates: Rates,
     /// First arrival and last completion, ms.
     pub span_ms: (i64, i64),
+    /// Whether requests say which bytes they were for; if most do not, only what needs no offsets
+    /// is told.
+    pub has_offsets: bool,
     /// Sessions that start here or later are left out of statistics, because the log ends before
     /// they do (A16).
     pub kept_before_ms: i64,
@@ -160,6 +166,7 @@ impl Log {
             rates: Rates::of(&files),
             files,
             devices: Vec::new(),
+            has_offsets: true,
             span_ms,
             kept_before_ms: match is_short {
                 true => i64::MAX,

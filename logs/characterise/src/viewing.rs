@@ -8,7 +8,7 @@ use headlong_chains::{Chain, Kind};
 
 use crate::merge::merge_fields;
 use crate::outcome::{Captions, Figure, Outcome, Series, per_cent};
-use crate::view::{Log, SessionView};
+use crate::view::{Log, SessionView, is_header};
 
 /// Parts of a title that are told apart.
 const PARTS: usize = 100;
@@ -18,10 +18,6 @@ const FRACTION_BINS: usize = 601;
 const FRACTION_BIN_PER_MILLE: u64 = 5;
 /// A gap longer than this between adjacent bytes is a pause (thesis 5.2.2).
 const PAUSE_MS: i64 = 40_000;
-/// A read from offset zero that sends no more than this reads the table of segments, not content
-/// (A18). The thesis finds 768 KB for open-ended ones (5.3.2).
-const HEADER_BYTES_MAX: u64 = 1 << 20;
-
 /// What parts of titles sessions fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Viewing {
@@ -66,10 +62,11 @@ impl Viewing {
     pub(crate) fn add(&mut self, log: &Log, view: &SessionView<'_>) {
         self.sessions += 1;
         self.add_fractions_and_parts(log, view);
-        if let Some((file, at)) = start_of(view) {
-            self.starts[part_of(log, file, at)] += 1;
+        if let Some(first) = start_of(view) {
+            self.starts[part_of(log, first.file, first.start)] += 1;
         }
-        if let Some(last) = view.requests.last() {
+        let mut placed = view.requests.iter().filter(|request| request.is_placed());
+        if let Some(last) = placed.next_back() {
             self.ends[part_of(log, last.file, last.end().saturating_sub(1))] += 1;
         }
         for chain in pauses(view.chains) {
@@ -86,7 +83,7 @@ impl Viewing {
             let size = info.size_bytes.max(1);
             let mut bytes = 0;
             let parts = &mut touched[info.kind as usize];
-            for request in requests.filter(|request| request.sent_bytes > 0) {
+            for request in requests.filter(|request| request.takes_part()) {
                 bytes += request.sent_bytes;
                 let first = part(request.offset, size);
                 *parts |= mask(first, part(request.end() - 1, size).max(first));
@@ -209,14 +206,11 @@ fn mask(first: usize, last: usize) -> u128 {
     (u128::MAX >> (127 - (last - first))) << first
 }
 
-/// File and offset of the first read of content; of the first read if there is no other.
-fn start_of(view: &SessionView<'_>) -> Option<(u32, u64)> {
-    let is_content = |request: &&headlong_chains::Request| {
-        request.offset > 0 || request.sent_bytes > HEADER_BYTES_MAX
-    };
-    let first = view.requests.iter().find(is_content);
-    let start = first.or(view.requests.first())?;
-    Some((start.file, start.offset))
+/// The first reading of content; the first of all if there is no other. A table of segments is read
+/// by itself: a short read at offset zero that goes on is content (A18).
+fn start_of<'a>(view: &SessionView<'a>) -> Option<&'a Chain> {
+    let first = view.chains.iter().find(|chain| !is_header(chain));
+    first.or(view.chains.first())
 }
 
 /// Chains that were taken up again at their end, more than 40 s after it.

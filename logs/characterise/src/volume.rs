@@ -102,7 +102,7 @@ impl Volume {
         let peak = self.bytes.iter().copied().max().unwrap_or(0);
         let seen = |all: &[bool]| all.iter().filter(|seen| **seen).count();
         let table = captions.table("table-5.1").filled([
-            [(bytes as f64 / (1u64 << 40) as f64).into()],
+            [(bytes as f64 / 1e12).into()],
             [gbps(bytes, seconds).into()],
             [gbps(peak, bin_s.min(seconds)).into()],
             [self.sessions.into()],

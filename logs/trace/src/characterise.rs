@@ -11,6 +11,7 @@ use headlong_characterise::{
     About, Accumulators, Characterisation, Dropped, Log, Merge as _, SessionSplitter, SessionView,
 };
 
+use crate::summary::summary;
 use crate::{
     ChainRow, Parts, PartsError, PhaseRow, Reason, RequestRow, SessionRow, TableError, TableWriter,
     TakenIn,
@@ -52,6 +53,7 @@ pub fn characterise_bytes_max(taken: &TakenIn, threads: usize) -> u64 {
 fn log_of(taken: &TakenIn) -> Log {
     let mut log = Log::new(taken.files.clone(), taken.span_ms);
     let devices = 0..taken.devices.len() as u32;
+    log.has_offsets = taken.has_offsets();
     log.devices = devices
         .map(|number| taken.devices.get(number).to_string())
         .collect();
@@ -148,22 +150,9 @@ fn about(taken: &TakenIn, settings: &CharacteriseSettings) -> About {
     let logs: Vec<String> = taken.logs.iter().map(|log| log.name.clone()).collect();
     let dropped = taken.dropped.by_reason().iter();
     let dropped = dropped.filter(|lines| lines.reason != Reason::NotARequest);
-    let mut notes = taken.notes.clone();
-    let of_logs = taken.logs.iter().filter_map(|log| {
-        let note = log.note.as_ref()?;
-        Some(format!("{}: {note}", log.name))
-    });
-    notes.extend(of_logs);
+    let mut notes = summary(taken);
     if taken.requests == 0 {
         notes.push("there is not one request that can be used; every table is empty".into());
-    }
-    if taken.untimed > 0 && taken.requests > 0 {
-        notes.push(format!(
-            "{} of {} requests do not say how long they took: they count as done at once, so the \
-             durations of their chains are too short. Add the time of service to the log \
-             ($request_time, %D, time-taken).",
-            taken.untimed, taken.requests
-        ));
     }
     About {
         title: settings.title.clone(),

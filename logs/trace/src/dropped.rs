@@ -44,13 +44,21 @@ impl Dropped {
         &self.by_reason
     }
 
-    /// All lines dropped; those that are rightly no requests are not among them.
+    /// All lines dropped; those that are rightly none of the requests looked at are not among them.
     pub fn count(&self) -> u64 {
+        self.sum(|reason| !reason.is_other())
+    }
+
+    /// Lines that are rightly none of the requests looked at: other methods and replies, comments,
+    /// what another log tells too.
+    pub fn others(&self) -> u64 {
+        self.sum(Reason::is_other)
+    }
+
+    fn sum(&self, counts: impl Fn(Reason) -> bool) -> u64 {
         let lines = self.by_reason.iter();
-        lines
-            .filter(|lines| lines.reason != Reason::NotARequest)
-            .map(|lines| lines.count)
-            .sum()
+        let lines = lines.filter(|lines| counts(lines.reason));
+        lines.map(|lines| lines.count).sum()
     }
 
     /// Lines dropped for that reason.

@@ -9,7 +9,7 @@ use crate::dropped::Dropped;
 use crate::names::{Interner, Names, QuickMap, Renumber};
 use crate::parquet::TableLines;
 use crate::parts::file_use::FileUse;
-use crate::read::{Reason, csv, number, trimmed};
+use crate::read::{Reason, columns, number, trimmed};
 
 /// Columns of a files table; only `file` must be there.
 const COLUMNS: [&str; 7] = [
@@ -177,7 +177,7 @@ fn columns(header: &[u8]) -> Option<Columns> {
     let separator = counts.into_iter().max_by_key(|(count, _)| *count)?.1;
     let (mut places, mut rest) = (Vec::new(), Some(header));
     while let Some(text) = rest {
-        let (name, after) = csv::piece(text, separator)?;
+        let (name, after) = columns::piece(text, separator)?;
         let name = name.trim_ascii();
         places.push(COLUMNS.iter().position(|known| known.as_bytes() == name));
         rest = after;
@@ -191,7 +191,7 @@ fn row(line: &[u8], columns: &Columns, names: &Interners) -> Result<FileRow, Rea
     let mut rest = Some(line);
     for place in &columns.places {
         let (piece, after) =
-            csv::piece(rest.ok_or(Reason::Shape)?, columns.separator).ok_or(Reason::Shape)?;
+            columns::piece(rest.ok_or(Reason::Shape)?, columns.separator).ok_or(Reason::Shape)?;
         if let Some(place) = place {
             texts[*place] = piece.trim_ascii();
         }
@@ -243,72 +243,15 @@ pub(crate) struct FileFacts {
 }
 
 impl FileFacts {
+    /// The title that its table gives it.
+    pub(crate) fn title(&self) -> Option<u32> {
+        self.row?.title
+    }
+
     /// Whether anything of the file can only be told from how it was used.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.row
             .is_none_or(|row| row.size_bytes == 0 || (row.kbps == 0 && row.duration_s == 0.0))
-    }
-}
-
-/// The title of each file that no table gives one: by its name.
-///
-/// A folder of few files is a title with its renditions. In a folder of many, files that differ
-/// only in words for renditions (`-1080p`, `_audio`, `.2000k`) are one title.
-pub(crate) fn titles_by_name(files: &Names, facts: &[FileFacts], titles: &Interner) -> Vec<u32> {
-    use std::collections::HashMap;
-    const RENDITIONS_MAX: u32 = 32;
-    let folder_of = |name: &[u8]| memchr::memrchr(b'/', name).map(|slash| name[..slash].to_vec());
-    let mut folders: HashMap<Vec<u8>, u32> = HashMap::new();
-    for number in 0..files.len() as u32 {
-        if let Some(folder) = folder_of(&files.bytes(number)) {
-            *folders.entry(folder).or_default() += 1;
-        }
-    }
-    (0..files.len() as u32)
-        .map(|number| {
-            let row = facts.get(number as usize).and_then(|facts| facts.row);
-            if let Some(title) = row.and_then(|row| row.title) {
-                return title;
-            }
-            let name = files.bytes(number);
-            let folder = folder_of(&name).filter(|folder| !folder.is_empty());
-            match folder {
-                Some(folder) if (2..=RENDITIONS_MAX).contains(&folders[&folder]) => {
-                    titles.intern(&folder).0
-                }
-                _ => titles.intern(stem(&name)).0,
-            }
-        })
-        .collect()
-}
-
-/// A file's name without its ending and words for renditions.
-fn stem(name: &[u8]) -> &[u8] {
-    let start = memchr::memrchr(b'/', name).map_or(0, |slash| slash + 1);
-    let cut = |end: usize| {
-        let at = name[start..end]
-            .iter()
-            .rposition(|byte| matches!(byte, b'.' | b'-' | b'_'));
-        at.filter(|at| *at > 0).map(|at| start + at)
-    };
-    let Some(ending) = cut(name.len()).filter(|at| name[*at] == b'.' && name.len() - at <= 6)
-    else {
-        return name;
-    };
-    let mut end = ending;
-    while let Some(at) = cut(end).filter(|at| is_rendition(&name[at + 1..end])) {
-        end = at;
-    }
-    &name[..end]
-}
-
-fn is_rendition(word: &[u8]) -> bool {
-    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let unit = word[digits..].to_ascii_lowercase();
-    match unit.as_slice() {
-        b"p" | b"k" | b"kbps" | b"kbit" => digits > 0,
-        b"audio" | b"video" | b"sd" | b"hd" | b"uhd" => digits == 0,
-        _ => false,
     }
 }
 
@@ -495,32 +438,6 @@ mod tests {
         let outcome = FilesTable::from_text(b"1,2,3\n", "f.csv", &names, &mut Dropped::default());
         let error = outcome.expect_err("no header").to_string();
         assert!(error.contains("f.csv has no column `file`") && error.ends_with("but is: 1,2,3"));
-    }
-
-    #[test]
-    fn a_title_is_a_folder_of_few_files_or_a_name_without_its_rendition() {
-        let given: [&[u8]; 5] = [
-            b"/t/1/audio.mp4",
-            b"/t/1/video.mp4",
-            b"plain",
-            b"/film17-1080p.mp4",
-            b"/film17_audio.m4a",
-        ];
-        let files = Names::from_names(given);
-        let titles = Interner::new(6);
-        let of = titles_by_name(&files, &[], &titles);
-        let (names, renumber) = titles.finish();
-        let told = |file: &str| {
-            let number = files.find(file).expect("a file");
-            names
-                .get(renumber.of(of[number as usize]).expect("a title"))
-                .to_string()
-        };
-        assert_eq!(told("/t/1/audio.mp4"), "/t/1");
-        assert_eq!(told("/t/1/video.mp4"), "/t/1");
-        assert_eq!(told("plain"), "plain");
-        assert_eq!(told("/film17-1080p.mp4"), "/film17");
-        assert_eq!(told("/film17_audio.m4a"), "/film17");
     }
 
     #[test]

@@ -19,6 +19,9 @@ mod page;
 mod parquet;
 mod parts;
 mod read;
+mod spill;
+mod summary;
+mod titles;
 
 pub use chain_table::{
     CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
@@ -44,3 +47,5 @@ pub use read::{
     FieldMap, FieldMapError, Format, FormatError, NotUnderstood, Reason, TemplateError, Understood,
     understand,
 };
+pub use summary::summary;
+pub use titles::TitlesBy;

@@ -26,9 +26,16 @@ pub fn page(told: &Characterisation) -> Page {
     for section in &told.sections {
         page = page.section(part(section, is_beside));
     }
+    let numbers = match is_beside {
+        true => {
+            " Tables and figures have the numbers of their counterparts in chapter 5 of J. Summers' \
+             thesis."
+        }
+        false => "",
+    };
     page.footer(format!(
-        "headlong {}. Tables and figures have the numbers of their counterparts in chapter 5 of J. \
-         Summers' thesis; every chart's data can be saved beneath it.",
+        "headlong {}. KB, MB and GB are 10^3, 10^6 and 10^9 bytes; every chart's data can be saved \
+         beneath it.{numbers}",
         env!("CARGO_PKG_VERSION")
     ))
 }
@@ -51,15 +58,21 @@ fn lead(told: &Characterisation) -> String {
         return "The log has no request that could be used; what was dropped is listed below."
             .into();
     }
-    format!(
-        "{} sessions asked for {} titles in {} requests over {} h. Viewers read in sequence: {:.0} % of \
-         the chains are no longer than 1 MB, but {:.0} % of the bytes are in chains of more than 10 MB. \
-         {:.0} % of viewing time is steady reading of one file, {:.0} % is trying bit rates and {:.0} % is \
-         no reading at all.",
+    let volume = format!(
+        "{} sessions asked for {} titles in {} requests over {} h.",
         shown(of("sessions")),
         shown(of("titles")),
         shown(of("requests")),
         shown(of("hours")),
+    );
+    if !has_chains(told) {
+        return volume;
+    }
+    format!(
+        "{volume} Viewers read in sequence: {:.0} % of \
+         the chains are no longer than 1 MB, but {:.0} % of the bytes are in chains of more than 10 MB. \
+         {:.0} % of viewing time is steady reading of one file, {:.0} % is trying bit rates and {:.0} % is \
+         no reading at all.",
         chain("up-to-1mb"),
         chain("bytes-over-10mb"),
         phase("stable"),
@@ -68,15 +81,23 @@ fn lead(told: &Characterisation) -> String {
     )
 }
 
+/// Whether the log says which bytes were asked for.
+fn has_chains(told: &Characterisation) -> bool {
+    told.number("table-chain-lengths", "chains", "value")
+        .is_some()
+}
+
 fn summary(told: &Characterisation, is_beside: bool) -> Part {
     let about = &told.about;
     let of = |row| number_of(told, "table-5.1", row, "value");
-    let tiles = [
+    let mut tiles = vec![
         ("Sessions", shown(of("sessions"))),
         ("Requests", shown(of("requests"))),
         ("Titles", shown(of("titles"))),
-        ("Sent", format!("{} TB", shown(of("sent")))),
-        ("Peak", format!("{} Gbps", shown(of("peak")))),
+        ("Sent", scaled(of("sent") * 1e12, "B")),
+        ("Peak", scaled(of("peak") * 1e9, "bit/s")),
+    ];
+    let chains = [
         (
             "Chains",
             shown(number_of(told, "table-chain-lengths", "chains", "value")),
@@ -97,6 +118,9 @@ fn summary(told: &Characterisation, is_beside: bool) -> Part {
             ),
         ),
     ];
+    if has_chains(told) {
+        tiles.extend(chains);
+    }
     let mut log = Shown::new(["The log", ""]);
     let mut say = |name: &str, text: String| {
         if !text.is_empty() {
@@ -228,27 +252,36 @@ fn part(section: &Section, is_beside: bool) -> Part {
             .text(table.reading.as_str());
     }
     for figure in &section.figures {
-        part = part.figure(drawn(figure));
+        part = part.figure(drawn(figure, is_beside));
     }
     part
 }
 
 /// `Table 5.4: Chains` for `table-5.4`; the title alone for what the thesis does not have.
-fn titled(id: &str, title: &str) -> String {
+fn titled(id: &str, title: &str, is_numbered: bool) -> String {
     let number = |kind: &str| {
         let rest = id.strip_prefix(kind)?.strip_prefix("-5.")?;
         Some(rest.split('-').next().unwrap_or(rest).to_string())
     };
     match (number("table"), number("figure")) {
+        _ if !is_numbered => title.to_string(),
         (Some(number), _) => format!("Table 5.{number}: {title}"),
         (_, Some(number)) => format!("Figure 5.{number}: {title}"),
         _ => title.to_string(),
     }
 }
 
-/// A number with the digits that were printed.
+/// A number with the digits that were printed, or two if its unit was another one.
 fn as_published(value: f64) -> String {
-    grouped(&format!("{value}"))
+    grouped(&format!("{}", (value * 100.0).round() / 100.0))
+}
+
+/// A number of bytes, or bits a second, in the decimal unit in which people read it.
+fn scaled(value: f64, unit: &str) -> String {
+    const STEPS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let step = STEPS.iter().find(|(size, _)| value >= *size);
+    let (size, prefix) = step.copied().unwrap_or((1.0, ""));
+    format!("{} {prefix}{unit}", shown(value / size))
 }
 
 /// A number with as many digits as say something.
@@ -307,8 +340,14 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
             heads.push("thesis".into());
         }
     }
-    let mut drawn = Shown::new(heads).caption(titled(&table.id, &table.title));
+    let mut drawn = Shown::new(heads).caption(titled(&table.id, &table.title, is_beside));
     for row in &table.rows {
+        if let ([value], false) = (row.values.as_slice(), is_beside)
+            && let Some((name, text)) = in_its_unit(&row.name, value)
+        {
+            drawn.push([name.into(), Cell::Number(text)]);
+            continue;
+        }
         let mut cells = vec![Cell::from(row.name.as_str())];
         for (column, value) in table.columns.iter().zip(&row.values) {
             cells.push(cell(value));
@@ -324,6 +363,15 @@ fn shown_table(table: &Table, is_beside: bool) -> Shown {
     drawn
 }
 
+/// `Sent (TB)` and 0.0012 as `Sent` and `1.2 GB`.
+fn in_its_unit<'n>(name: &'n str, value: &Value) -> Option<(&'n str, String)> {
+    let Value::Number(number) = value else {
+        return None;
+    };
+    let scale = |unit, size, of| Some((name.strip_suffix(unit)?, scaled(number * size, of)));
+    scale(" (TB)", 1e12, "B").or_else(|| scale(" (Gbit/s)", 1e9, "bit/s"))
+}
+
 fn across(axis: &Axis) -> Across {
     let drawn = Across::new(axis.quantity.as_str(), axis.unit.as_str());
     match axis.scale {
@@ -332,8 +380,8 @@ fn across(axis: &Axis) -> Across {
     }
 }
 
-fn drawn(figure: &Figure) -> Drawn {
-    let title = titled(&figure.id, &figure.title);
+fn drawn(figure: &Figure, is_numbered: bool) -> Drawn {
+    let title = titled(&figure.id, &figure.title, is_numbered);
     let reading = figure.reading.as_str();
     match figure.form {
         Form::Bars => bars(figure, title).caption(reading).into(),
@@ -475,8 +523,19 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_told_in_the_unit_in_which_people_read_them() {
+        assert_eq!(scaled(1.234e9, "B"), "1.23 GB");
+        assert_eq!(scaled(12_600.0, "bit/s"), "12.6 kbit/s");
+        let told = in_its_unit("Sent (TB)", &Value::Number(0.0012));
+        assert_eq!(told, Some(("Sent", "1.20 GB".to_owned())));
+    }
+
+    #[test]
     fn titles_name_their_counterparts() {
-        assert_eq!(titled("figure-5.10-time", "Sizes"), "Figure 5.10: Sizes");
-        assert_eq!(titled("table-phases", "Phases"), "Phases");
+        assert_eq!(
+            titled("figure-5.10-time", "Sizes", true),
+            "Figure 5.10: Sizes"
+        );
+        assert_eq!(titled("table-phases", "Phases", true), "Phases");
     }
 }

@@ -6,21 +6,25 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use headlong_characterise::Characterisation;
 use headlong_trace::{
-    CharacteriseSettings, characterise as characterise_log, characterise_bytes_max, page, take_in,
+    CharacteriseSettings, Intake, characterise as characterise_log, characterise_bytes_max, page,
 };
 use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::command_line;
-use crate::request_logs::{Bar, Joining, Logs, mistake, taking_in};
+use crate::mistake::Mistakes;
+use crate::request_logs::{Joining, Logs, mistake};
 
 /// Tell what viewers did: tables and figures of a log
 ///
 /// Reads access logs of any common server (its format is recognised by its first lines), cuts them
 /// into sessions, chains and phases, and tells what operators and planners ask: how popular titles
 /// are, which bit rates viewers choose, how much of a title they fetch, how sequential they read,
-/// how long they stay, where they pause. Tables and figures have the numbers of their counterparts
-/// in chapter 5 of J. Summers' thesis. For example:
+/// how long they stay, where they pause. First comes what was understood of the log, what was
+/// dropped and why, and what it does not tell, with the lines for a server's configuration that
+/// would. For example:
+///
+///   headlong trace characterise access.log --check
 ///
 ///   headlong trace characterise access.log.*.gz --html report.html
 ///   headlong trace characterise requests.csv --files files.csv --json > told.json
@@ -46,8 +50,11 @@ pub(crate) struct Characterise {
     /// simulate plan`
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Published numbers beside those of the log
-    #[arg(long, value_name = "WHOSE", value_parser = ["thesis"])]
+    /// The published figures of J. Summers' thesis beside those of the log
+    #[arg(long)]
+    thesis: bool,
+    /// The same
+    #[arg(long, value_name = "WHOSE", value_parser = ["thesis"], hide = true)]
     beside: Option<String>,
     #[command(flatten)]
     joining: Joining,
@@ -58,12 +65,19 @@ pub(crate) struct Characterise {
 
 /// Does it.
 pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
-    let intake = arguments.logs.intake()?;
+    let intake = Intake {
+        keep_unplaced: true,
+        ..arguments.logs.intake()?
+    };
     let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
     eprintln!("headlong: memory for the log: {bound}");
-    let bar = Bar::new();
-    let taken = take_in(&intake, &bar).map_err(taking_in)?;
-    bar.0.finish_and_clear();
+    let Some(taken) = arguments.logs.take_in(&intake, arguments.json)? else {
+        return Ok(());
+    };
+    if arguments.spec.is_some() && !taken.has_offsets() {
+        let mistake = "--spec: a log that does not say which bytes were asked for gives none";
+        return Err(Mistakes(vec![mistake.to_owned()]).into());
+    }
     let more = characterise_bytes_max(&taken, intake.threads);
     eprintln!(
         "headlong: {} requests of {} sessions; memory for sums: at most {} MiB",
@@ -89,10 +103,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     let bar = counting(taken.requests);
     let mut result = characterise_log(&taken, &settings, |done| bar.set_position(done))?;
     bar.finish_and_clear();
-    for note in &result.about.notes {
-        eprintln!("headlong: {note}");
-    }
-    if arguments.beside.is_some() {
+    if arguments.thesis || arguments.beside.is_some() {
         result = result.beside_thesis();
     }
     if let Some(path) = &arguments.html {
@@ -118,27 +129,11 @@ fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
         writeln!(out)?;
         return Ok(());
     }
+    writeln!(out)?;
     for id in ["table-5.1", "table-5.2", "table-5.4", "table-phases"] {
         for table in result.tables().filter(|table| table.id == id) {
             writeln!(out, "{}", headlong_trace::text(table))?;
         }
-    }
-    let dropped: u64 = result
-        .about
-        .dropped
-        .iter()
-        .map(|dropped| dropped.count)
-        .sum();
-    match dropped {
-        1 => writeln!(out, "1 line was dropped.")?,
-        _ => writeln!(out, "{dropped} lines were dropped.")?,
-    }
-    for dropped in &result.about.dropped {
-        writeln!(
-            out,
-            "  {} {}; such as {}",
-            dropped.count, dropped.reason, dropped.sample
-        )?;
     }
     Ok(())
 }

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use headlong_chains::{Gap, Link, Rules};
 use headlong_trace::{
-    DroppedLines, Format, Intake, IntakeError, Progress, Reason, TakenIn, take_in,
+    DroppedLines, Format, Intake, IntakeError, Progress, Reason, TakenIn, summary, take_in,
 };
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
+use crate::verdict::{EXIT_DROPPED, Verdict};
+
+/// Lines of each log that a check looks at.
+const CHECKED_LINES: u64 = 10_000;
 
 /// Which logs, and how they are read.
 #[derive(Debug, clap::Args)]
@@ -24,13 +28,26 @@ pub(crate) struct Logs {
     /// combined)
     #[arg(long, value_name = "FILES")]
     files: Option<PathBuf>,
-    /// Format of the logs if it is not recognised: a name, or nginx's log_format or Apache's
-    /// LogFormat word for word
-    #[arg(long, value_name = "FORMAT")]
+    /// Format of the logs if it is not recognised, by its name
+    #[arg(long, value_name = "FORMAT", conflicts_with = "log_format")]
     format: Option<String>,
-    /// Column, key or variable that names the session
+    /// Format of the logs as the server is configured: nginx's log_format or Apache's LogFormat,
+    /// word for word
+    #[arg(long, value_name = "TEXT")]
+    log_format: Option<String>,
+    /// What names the session: a column, variable or key, a header, a cookie, or a key of the query
     #[arg(long, value_name = "NAME")]
     session_field: Option<String>,
+    /// What a title is called: a regular expression on names of files, whose one group it is, such
+    /// as '^/([^/]+)/'
+    #[arg(long, value_name = "REGEX")]
+    title_rule: Option<String>,
+    /// Look at the first 10,000 lines of each log, say what is understood of them, and end
+    #[arg(long)]
+    check: bool,
+    /// Go on although more than a tenth of the lines were dropped
+    #[arg(long)]
+    allow_dropped: bool,
     /// A viewer without a session's name begins a new one after so many seconds without a request
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     session_idle: u64,
@@ -80,7 +97,8 @@ impl Joining {
 impl Logs {
     /// What is to be taken in.
     pub(crate) fn intake(&self) -> anyhow::Result<Intake> {
-        let format = self.format.as_ref().map(|text| text.parse::<Format>());
+        let configured = self.log_format.as_deref().map(Format::from_configuration);
+        let format = configured.or(self.format.as_ref().map(|text| text.parse()));
         let usual = Intake::default();
         Ok(Intake {
             logs: self.logs.clone(),
@@ -88,6 +106,8 @@ impl Logs {
             format: format.transpose().map_err(|error| mistake(&error))?,
             session_field: self.session_field.clone(),
             session_idle: Duration::from_secs(self.session_idle),
+            title_rule: self.title_rule.clone(),
+            lines_max: self.check.then_some(CHECKED_LINES),
             memory_bytes_max: self.memory.0,
             threads: self.threads.unwrap_or(usual.threads).max(1),
             spill: self.spill.clone(),
@@ -96,12 +116,44 @@ impl Logs {
     }
 }
 
-/// Takes logs in, and tells what was left out of them.
-pub(crate) fn taken_in(intake: &Intake) -> anyhow::Result<TakenIn> {
+impl Logs {
+    /// Takes logs in, and tells what was understood of them: on standard output, or on standard
+    /// error if that is for something else. `None` if that was all that was asked for.
+    pub(crate) fn take_in(
+        &self,
+        intake: &Intake,
+        is_output_taken: bool,
+    ) -> anyhow::Result<Option<TakenIn>> {
+        let log = taken_in(intake, self.allow_dropped, is_output_taken && !self.check)?;
+        Ok((!self.check).then_some(log))
+    }
+}
+
+/// Takes logs in, and tells what was understood of them.
+pub(crate) fn taken_in(
+    intake: &Intake,
+    allow_dropped: bool,
+    is_output_taken: bool,
+) -> anyhow::Result<TakenIn> {
     let bar = Bar::new();
     let log = take_in(intake, &bar).map_err(taking_in)?;
     bar.0.finish_and_clear();
-    tell_dropped(&log);
+    let is_too_little = log.is_mostly_dropped() && !allow_dropped;
+    for line in summary(&log) {
+        match is_output_taken || is_too_little {
+            true => eprintln!("headlong: {line}"),
+            false => println!("{line}"),
+        }
+    }
+    if is_too_little {
+        let reason = "more than a tenth of the lines were dropped, so nothing is told of the rest; \
+                      --allow-dropped tells it all the same";
+        return Err(Verdict {
+            code: EXIT_DROPPED,
+            reasons: vec![reason.to_owned()],
+        }
+        .into());
+    }
     Ok(log)
 }
 
@@ -111,27 +163,13 @@ pub(crate) fn dropped(log: &TakenIn) -> impl Iterator<Item = &DroppedLines> {
     lines.filter(|lines| lines.reason != Reason::NotARequest)
 }
 
-fn tell_dropped(log: &TakenIn) {
-    for note in &log.notes {
-        eprintln!("headlong: {note}");
-    }
-    for lines in dropped(log) {
-        let noun = if lines.count == 1 { "line" } else { "lines" };
-        eprint!("headlong: {} {noun} dropped: {}", lines.count, lines.reason);
-        match lines.samples.first() {
-            Some(first) => eprintln!("; first {}:{}: {}", first.file, first.line, first.text),
-            None => eprintln!(),
-        }
-    }
-}
-
 /// An error that is a mistake, each of its lines one.
 pub(crate) fn mistake(error: &dyn std::error::Error) -> anyhow::Error {
     Mistakes(error.to_string().lines().map(str::to_owned).collect()).into()
 }
 
 /// What one can do something about before it begins is a mistake, the rest a failure.
-pub(crate) fn taking_in(error: IntakeError) -> anyhow::Error {
+fn taking_in(error: IntakeError) -> anyhow::Error {
     match error {
         IntakeError::Names { .. } | IntakeError::Spill { .. } | IntakeError::Parts(_) => {
             error.into()
@@ -141,10 +179,10 @@ pub(crate) fn taking_in(error: IntakeError) -> anyhow::Error {
 }
 
 /// How far reading is, if somebody is looking.
-pub(crate) struct Bar(pub(crate) ProgressBar);
+struct Bar(ProgressBar);
 
 impl Bar {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(ProgressBar::hidden());
         }

@@ -278,7 +278,7 @@ impl TableArgs {
                 files: self.files.clone(),
                 ..Intake::default()
             };
-            let log = taken_in(&intake)?;
+            let log = taken_in(&intake, false, true)?;
             let read = chains_of(&log, self.leave_out_last, intake.threads);
             read.map(|(read, files)| (read, Some(files)))
         };

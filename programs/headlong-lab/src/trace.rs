@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, TableForm, TakenIn};
 
 use crate::characterise::{Characterise, characterise};
-use crate::request_logs::{Joining, Logs, dropped, mistake, taken_in};
+use crate::request_logs::{Joining, Logs, dropped, mistake};
 
 /// Read request logs of any server and report what viewers did
 #[derive(Debug, clap::Subcommand)]
@@ -66,7 +66,10 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         .then(|| TableFile::begin(&arguments.out))
         .transpose()
         .map_err(|error| mistake(&error))?;
-    let log = taken_in(&intake)?;
+    let is_output_taken = is_stream || arguments.json;
+    let Some(log) = arguments.logs.take_in(&intake, is_output_taken)? else {
+        return Ok(());
+    };
     let settings = ChainSettings {
         rules: arguments.joining.rules(),
         threads: intake.threads,

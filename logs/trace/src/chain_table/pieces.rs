@@ -1,100 +1,62 @@
 //! Rows that wait until all are there: each session's in one piece, each part's pieces in order of
 //! sessions.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
-/// The rows of one session.
+use crate::spill::{Place, Spill, Spilled};
+
+/// Rows of one session of a part.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
+    /// Place of its name in the table's order.
     pub(super) session: u32,
     pub(super) bytes: u64,
 }
 
-/// The rows of one part.
+/// Rows of a part, and where they wait.
 #[derive(Debug)]
 pub(super) struct PartRows {
     pieces: Vec<Piece>,
     place: Place,
 }
 
+/// Takes rows of parts, from any thread.
 #[derive(Debug)]
-enum Place {
-    Memory(Vec<u8>),
-    Spilled { offset: u64 },
-}
-
-/// Takes rows of parts in, from any thread.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    folder: PathBuf,
-    keep_bytes_max: u64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    kept_bytes: u64,
-    spilled_bytes: u64,
-    file: Option<File>,
-}
+pub(super) struct Waiting(Spill);
 
 impl Waiting {
+    /// Keeps so many bytes in memory; further ones go to a file in this folder.
     pub(super) fn new(folder: &Path, keep_bytes_max: u64) -> Self {
-        Self {
-            folder: folder.to_owned(),
-            keep_bytes_max,
-            state: Mutex::default(),
-        }
+        Self(Spill::new(folder.to_owned(), keep_bytes_max))
     }
 
-    /// Keeps the rows of a part: `pieces` are in order of sessions and together all of `rows`.
-    pub(super) fn put(&self, pieces: Vec<Piece>, mut rows: Vec<u8>) -> io::Result<PartRows> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = rows.len() as u64;
-        let place = if state.kept_bytes + bytes <= self.keep_bytes_max {
-            state.kept_bytes += bytes;
-            rows.shrink_to_fit();
-            Place::Memory(rows)
-        } else {
-            let offset = state.spilled_bytes;
-            if state.file.is_none() {
-                state.file = Some(tempfile::tempfile_in(&self.folder)?);
-            }
-            if let Some(file) = &state.file {
-                file.write_all_at(&rows, offset)?;
-            }
-            state.spilled_bytes += bytes;
-            Place::Spilled { offset }
-        };
+    /// Puts the rows of a part where there is room.
+    pub(super) fn put(&self, pieces: Vec<Piece>, rows: Vec<u8>) -> io::Result<PartRows> {
+        let place = self.0.put(rows)?;
         Ok(PartRows { pieces, place })
     }
 
+    /// All parts, in whatever order.
     pub(super) fn finish(self, parts: Vec<PartRows>) -> Pieces {
-        let state = self.state.into_inner();
-        let state = state.unwrap_or_else(PoisonError::into_inner);
         Pieces {
             parts,
-            spilled_bytes: state.spilled_bytes,
-            file: state.file,
+            spilled: self.0.finish(),
         }
     }
 }
 
-/// The rows of all parts.
+/// All rows.
 #[derive(Debug)]
 pub(super) struct Pieces {
     parts: Vec<PartRows>,
-    spilled_bytes: u64,
-    file: Option<File>,
+    spilled: Spilled,
 }
 
 impl Pieces {
+    /// Bytes that are in a file.
     pub(super) const fn spilled_bytes(&self) -> u64 {
-        self.spilled_bytes
+        self.spilled.bytes
     }
 
     /// Hands over all pieces in order of sessions, each as bytes that must be read to their end.
@@ -111,17 +73,11 @@ impl Pieces {
         order.sort_by_key(|(piece, part)| (piece.session, *part));
         let mut readers: Vec<Box<dyn Read + '_>> = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            readers.push(match (&part.place, &self.file) {
-                (Place::Memory(rows), _) => Box::new(rows.as_slice()),
-                (Place::Spilled { offset }, Some(file)) => {
-                    let at = At {
-                        file,
-                        offset: *offset,
-                    };
-                    Box::new(BufReader::with_capacity(1 << 16, at))
-                }
-                (Place::Spilled { .. }, None) => {
-                    return Err(io::Error::from(io::ErrorKind::NotFound).into());
+            readers.push(match &part.place {
+                Place::Memory(rows) => Box::new(rows.as_slice()),
+                Place::Spilled { offset, .. } => {
+                    let (spilled, offset) = (&self.spilled, *offset);
+                    Box::new(BufReader::with_capacity(1 << 16, At { spilled, offset }))
                 }
             });
         }
@@ -136,15 +92,15 @@ impl Pieces {
     }
 }
 
-/// A file from a place on.
+/// What waits in the file, from an offset on.
 struct At<'a> {
-    file: &'a File,
+    spilled: &'a Spilled,
     offset: u64,
 }
 
 impl Read for At<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.file.read_at(buffer, self.offset)?;
+        let bytes = self.spilled.read_at(buffer, self.offset)?;
         self.offset += bytes as u64;
         Ok(bytes)
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::files::FilesError;
 use crate::parts::PartsError;
 use crate::read::FormatError;
-use crate::read::recognise::Tried;
+use crate::read::recognise::{Tried, outcomes};
 
 /// Why logs could not be taken in.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,17 @@ pub enum IntakeError {
     /// The format that was given has a mistake.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The rule for titles is broken.
+    #[error(
+        "--title-rule `{rule}`: {what}; it is a regular expression with one group, such as \
+             '^/([^/]+)/'"
+    )]
+    TitleRule {
+        /// As it was given.
+        rule: String,
+        /// What is wrong.
+        what: String,
+    },
     /// Names take more memory than they may.
     #[error(
         "names of sessions and files take more than the {} MiB of memory they may; allow more in \
@@ -79,14 +90,29 @@ pub enum LogError {
     },
     /// Nobody knows what format it is in.
     #[error(
-        "{log} is in no known format. Tried:\n{}\nName the format with --format, or leave this \
-         log out", tried.iter().map(|tried| format!("  {tried}")).collect::<Vec<_>>().join("\n")
+        "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \
+         log_format (nginx) or LogFormat (Apache) of the server's configuration, or --format NAME; \
+         or leave this log out",
+        outcomes(tried)
     )]
     Unknown {
         /// Which.
         log: String,
         /// What was tried.
         tried: Vec<Tried>,
+    },
+    /// Nothing is called what is said to name the session.
+    #[error(
+        "{log}: nothing in its first lines is called `{wanted}` and names a session; there are {}",
+        there_is.join(", ")
+    )]
+    NoSession {
+        /// Which.
+        log: String,
+        /// What it should be called.
+        wanted: String,
+        /// What there is.
+        there_is: Vec<String>,
     },
     /// Tables of columns are not read from a stream.
     #[error("{log}: Parquet cannot be read from a stream; name a file")]

@@ -14,6 +14,7 @@ use crate::parts::maps::Maps;
 use crate::parts::record::SOURCE_SHIFT;
 use crate::parts::settle::Settled;
 use crate::read::Reason;
+use crate::titles;
 
 /// Makes of what was read what others work on.
 pub(super) fn finish(
@@ -35,7 +36,8 @@ pub(super) fn finish(
     let (devices, device_numbers) = names.devices.finish();
     let (disks, disk_places) = names.disks.finish();
     let facts = facts(&file_names, &file_numbers, &table, &told);
-    let titles = files::titles_by_name(&file_names, &facts, &names.titles);
+    let rule = title_rule(intake)?;
+    let (titles, titles_by) = titles::of_files(&file_names, &facts, rule.as_ref(), &names.titles);
     let (title_names, title_numbers) = names.titles.finish();
     let titles: Vec<u32> = titles
         .into_iter()
@@ -77,6 +79,13 @@ pub(super) fn finish(
     parts.maps.bases = session_names.bases().map(<[u32]>::to_vec);
     let files = files::infos(&file_names, &facts, &settled.files, &titles, &file_disks);
     let files_estimated = files.iter().filter(|file| file.is_estimated).count() as u32;
+    let mut unused: Vec<String> = logs
+        .logs
+        .iter()
+        .flat_map(|log| log.unused.clone())
+        .collect();
+    unused.sort_unstable();
+    unused.dedup();
     let logs = logs_told(logs, &told, &troubles);
     let sessions_by = sessions_by(intake, &told);
     let span_ms = span(&told);
@@ -92,6 +101,9 @@ pub(super) fn finish(
         requests: told.requests,
         bytes: told.bytes,
         untimed: told.untimed,
+        unplaced: told.unplaced,
+        titles_by,
+        unused,
         dropped: told.dropped,
         parts,
         files,
@@ -106,6 +118,18 @@ pub(super) fn finish(
         logs,
         memory,
     })
+}
+
+/// The rule for titles, ready to be used.
+pub(super) fn title_rule(intake: &Intake) -> Result<Option<regex_lite::Regex>, IntakeError> {
+    let rule = intake.title_rule.as_deref();
+    let ready = |rule: &str| {
+        titles::rule(rule).map_err(|what| IntakeError::TitleRule {
+            rule: rule.to_owned(),
+            what,
+        })
+    };
+    rule.map(ready).transpose()
 }
 
 fn facts(names: &Names, numbers: &Renumber, table: &FilesTable, told: &Told) -> Vec<FileFacts> {
@@ -147,6 +171,10 @@ fn note_repeated(told: &mut Told, settled: &Settled, logs: &Logs) {
     }
     told.requests -= settled.repeated;
     told.bytes -= settled.repeated_bytes;
+    // Which of them were repeated is not known.
+    for count in [&mut told.untimed, &mut told.unplaced, &mut told.unnamed] {
+        *count = (*count).min(told.requests);
+    }
     let name = |number: u64| {
         let log = logs.logs.iter().find(|log| u64::from(log.number) == number);
         log.map_or_else(String::new, |log| log.name.clone())
@@ -216,10 +244,6 @@ fn span(told: &Told) -> (i64, i64) {
 fn notes(told: &Told, parts: &Parts, files_estimated: u32, logs: &[LogTold]) -> Vec<String> {
     let mut notes = Vec::new();
     let counted = [
-        (
-            told.untimed,
-            "requests do not say how long they took and count as done at once",
-        ),
         (
             told.clocks_back,
             "times the clock of a log went back by more than a minute",

@@ -26,6 +26,8 @@ pub(super) struct Log {
     pub(super) packing: Packing,
     pub(super) bytes: Option<u64>,
     pub(super) format: String,
+    /// Names in it that nobody needs.
+    pub(super) unused: Vec<String>,
     pub(super) contents: Contents,
     pub(super) is_done: AtomicBool,
 }
@@ -91,13 +93,14 @@ pub(super) fn open(intake: &Intake) -> Result<Logs, IntakeError> {
     for (number, path, head) in heads {
         let name = told(&path);
         match contents(intake, &path, head) {
-            Ok(Some((head, format, contents))) => logs.logs.push(Log {
+            Ok(Some((head, format, unused, contents))) => logs.logs.push(Log {
                 name,
                 path,
                 number,
                 packing: head.packing,
                 bytes: head.packed_bytes,
                 format,
+                unused,
                 contents,
                 is_done: AtomicBool::new(false),
             }),
@@ -131,7 +134,7 @@ fn contents(
     intake: &Intake,
     path: &PathBuf,
     mut head: Head,
-) -> Result<Option<(Head, String, Contents)>, NotRead> {
+) -> Result<Option<(Head, String, Vec<String>, Contents)>, NotRead> {
     let log = told(path);
     match head.packing {
         Packing::Other(by) => return Err(LogError::Packed { log, by }.into()),
@@ -148,7 +151,7 @@ fn contents(
                 table,
                 group_next: AtomicUsize::new(0),
             };
-            return Ok(Some((head, "parquet".to_owned(), contents)));
+            return Ok(Some((head, "parquet".to_owned(), Vec::new(), contents)));
         }
         Packing::Plain | Packing::Gzip | Packing::Zstd => {}
     }
@@ -159,11 +162,17 @@ fn contents(
                 reader: found.reader,
                 state: Mutex::new(State::Waiting(head.input.take())),
             };
-            Ok(Some((head, found.name, contents)))
+            Ok(Some((head, found.name, found.unused, contents)))
         }
         Err(NotFound::Empty) => Ok(None),
         Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
         Err(NotFound::Tried(tried)) => Err(LogError::Unknown { log, tried }.into()),
+        Err(NotFound::NoSession(there_is)) => Err(LogError::NoSession {
+            log,
+            wanted: intake.session_field.clone().unwrap_or_default(),
+            there_is,
+        }
+        .into()),
     }
 }
 

@@ -28,6 +28,7 @@ pub fn take_in(intake: &Intake, progress: &dyn Progress) -> Result<TakenIn, Inta
     if intake.logs.is_empty() {
         return Err(IntakeError::NoLogs);
     }
+    finish::title_rule(intake)?;
     let logs = logs::open(intake)?;
     let read = worker::read_all(intake, &memory, &logs, progress)?;
     finish::finish(intake, memory, logs, read)

@@ -37,6 +37,14 @@ pub struct Intake {
     /// Whether it is taken in on which devices viewers were and from which drives they were served;
     /// chains are the same without.
     pub devices_and_drives: bool,
+    /// Whether requests for a part of a file that nothing places are taken in, for what needs no
+    /// offsets; they are dropped otherwise.
+    pub keep_unplaced: bool,
+    /// What a title is called: a regular expression on names of files whose first group it is;
+    /// `None`, or a name it does not fit: manifests, names and types decide.
+    pub title_rule: Option<String>,
+    /// Lines of each log to look at; `None`: all.
+    pub lines_max: Option<u64>,
     /// Threads that read.
     pub threads: usize,
     /// Folder for what does not fit in memory; `None`: that for temporary files.
@@ -54,6 +62,9 @@ impl Default for Intake {
             memory_bytes_max: 1 << 30,
             estimates: true,
             devices_and_drives: true,
+            keep_unplaced: false,
+            title_rule: None,
+            lines_max: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             spill: None,
         }

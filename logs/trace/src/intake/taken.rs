@@ -9,6 +9,7 @@ use super::options::MemoryBound;
 use crate::dropped::Dropped;
 use crate::names::Names;
 use crate::parts::Parts;
+use crate::titles::TitlesBy;
 
 /// By what sessions were told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,24 @@ pub struct LogTold {
     pub note: Option<String>,
 }
 
+/// Most of a log that may be in no chain for want of its offset, before chains are not told at all.
+const UNPLACED_SHARE_MAX: f64 = 0.1;
+/// Most of a log that may be dropped before what is left of it says little.
+const DROPPED_SHARE_MAX: f64 = 0.1;
+
+impl TakenIn {
+    /// Whether enough requests say which bytes they were for, so that chains can be told of.
+    pub fn has_offsets(&self) -> bool {
+        self.unplaced as f64 <= UNPLACED_SHARE_MAX * self.requests as f64
+    }
+
+    /// Whether so many lines were dropped that what is left says little.
+    pub fn is_mostly_dropped(&self) -> bool {
+        let dropped = self.dropped.count();
+        dropped as f64 > DROPPED_SHARE_MAX * (dropped + self.requests) as f64
+    }
+}
+
 /// Logs, taken in.
 #[derive(Debug)]
 pub struct TakenIn {
@@ -98,6 +117,12 @@ pub struct TakenIn {
     pub bytes: u64,
     /// Requests that do not say how long they took; they count as done at once.
     pub untimed: u64,
+    /// Requests for a part of a file that nothing places; they are in no chain.
+    pub unplaced: u64,
+    /// By what files were put into titles.
+    pub titles_by: TitlesBy,
+    /// Names of columns, variables or keys that nobody here needs.
+    pub unused: Vec<String>,
     /// Each log.
     pub logs: Vec<LogTold>,
     /// What a reader of the report should know.

@@ -5,7 +5,7 @@ mod recording;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::error::IntakeError;
 use super::logs::{Contents, Log, Logs, State};
@@ -22,7 +22,7 @@ use crate::parts::store::Store;
 use crate::read::entry::Entry;
 use crate::read::row::Row;
 use crate::read::source::{Block, Blocks};
-use crate::read::{Format, Reader, Reason, device, trimmed, w3c};
+use crate::read::{Format, Reader, Reason, device, trimmed};
 use batch::BatchNumbers;
 
 /// What reading gave.
@@ -43,6 +43,8 @@ pub(super) struct Told {
     pub(super) bytes: u64,
     pub(super) unnamed: u64,
     pub(super) untimed: u64,
+    /// Requests for a part of a file that nothing places.
+    pub(super) unplaced: u64,
     /// Last lines that have no end, but could be read.
     pub(super) unended: u64,
     /// Times that a clock went back by more than a minute from one line to the next.
@@ -69,6 +71,7 @@ impl Told {
         self.bytes += other.bytes;
         self.unnamed += other.unnamed;
         self.untimed += other.untimed;
+        self.unplaced += other.unplaced;
         self.unended += other.unended;
         self.clocks_back += other.clocks_back;
         for (log, mut span) in other.logs {
@@ -96,6 +99,8 @@ struct Shared<'a> {
     sizes: QuickMap<u32, u64>,
     /// Whether devices and drives are wanted.
     devices_and_drives: bool,
+    keep_unplaced: bool,
+    lines_max: u64,
     /// Formats that tell themselves apart, tried on lines that do not have their log's shape.
     others: Vec<Reader>,
     troubles: Mutex<Vec<(u32, String)>>,
@@ -134,7 +139,9 @@ pub(super) fn read_all(
             .map(|row| (row.file, row.size_bytes))
             .collect(),
         devices_and_drives: intake.looks_at_devices_and_drives(),
-        others: other_readers(logs),
+        keep_unplaced: intake.keep_unplaced,
+        lines_max: intake.lines_max.unwrap_or(u64::MAX),
+        others: other_readers(logs, intake.session_field.as_deref()),
         troubles: Mutex::default(),
         is_over: AtomicBool::new(false),
     };
@@ -171,16 +178,13 @@ pub(super) fn read_all(
     })
 }
 
-/// Formats that may be met in any log: those of all logs, and those that nothing else looks like.
-fn other_readers(logs: &Logs) -> Vec<Reader> {
+/// Formats that may be met in any log: those of all logs, and those that need no header.
+fn other_readers(logs: &Logs, session_field: Option<&str>) -> Vec<Reader> {
     let mut readers: Vec<Reader> = Vec::new();
-    let known = [
-        Format::Headlong,
-        Format::Combined,
-        Format::Squid,
-        Format::Json(crate::read::FieldMap::default()),
-    ];
-    let known = known.iter().filter_map(|format| format.reader(None).ok()?);
+    let known = Format::all();
+    let known = known
+        .iter()
+        .filter_map(|format| format.reader(session_field).ok()?);
     let ours = logs.logs.iter().filter_map(|log| match &log.contents {
         Contents::Lines { reader, .. } => Some(reader.clone()),
         Contents::Table { .. } => None,
@@ -290,11 +294,13 @@ impl<'s> Worker<'s> {
                     continue;
                 }
             };
+            if number > self.shared.lines_max {
+                break;
+            }
             if line[0] == b'#'
-                && let Reader::W3c(columns) = &reader
-                && let Some(columns) = columns.again(line)
+                && let Some(again) = reader.again(line)
             {
-                reader = Reader::W3c(Arc::new(columns));
+                reader = again;
             }
             match self.read(&reader, line, &mut row) {
                 Ok(entry) => {
@@ -306,7 +312,8 @@ impl<'s> Worker<'s> {
                     self.push(log, number, &entry, line)?;
                 }
                 Err(reason) => {
-                    let is_cut = is_unended && !reason.is_understood();
+                    // What is left of a method or a status may be another one.
+                    let is_cut = is_unended && reason != Reason::NotARequest;
                     let reason = if is_cut { Reason::Truncated } else { reason };
                     self.drop_line(log, reason, number, line);
                 }
@@ -349,7 +356,6 @@ impl<'s> Worker<'s> {
         let outcome = table.read_group(group, |number, entry| {
             let outcome = match entry {
                 TableEntry::Batch(batch) => self.push_batch(log, number, &batch),
-                TableEntry::Plain(row) => self.push_plain(log, number, &row),
                 TableEntry::Told(Ok(entry)) => self.push(log, number, &entry, b""),
                 TableEntry::Told(Err(reason)) => {
                     self.drop_line(log, reason, number, b"");
@@ -405,7 +411,7 @@ impl Shared<'_> {
                     Contents::Lines { reader, state } => (reader, state),
                     Contents::Table { table, group_next } => {
                         let group = group_next.fetch_add(1, Relaxed);
-                        if group < table.groups() {
+                        if group < table.groups() && table.rows_before(group) < self.lines_max {
                             return Some(Job::Group { log: place, group });
                         }
                         log.is_done.store(true, Relaxed);
@@ -455,7 +461,7 @@ impl Shared<'_> {
         let State::Open { blocks, reader } = state else {
             return None;
         };
-        if !blocks.next(block) {
+        if !blocks.next(block) || block.line_first > self.lines_max {
             if let Some(trouble) = blocks.trouble.take() {
                 self.trouble(log, format!("it ends early: {trouble}"));
             }
@@ -463,10 +469,8 @@ impl Shared<'_> {
             return None;
         }
         let before = reader.clone();
-        if let Reader::W3c(columns) = &before
-            && let Some(after) = columns_at_the_end(&block.bytes, columns)
-        {
-            *reader = Reader::W3c(Arc::new(after));
+        if let Some(after) = reader.behind(&block.bytes) {
+            *reader = after;
         }
         Some(before)
     }
@@ -474,21 +478,6 @@ impl Shared<'_> {
     fn trouble(&self, log: &Log, trouble: String) {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.push((log.number, trouble));
-    }
-}
-
-/// The columns that the last `#Fields:` of a block sets.
-fn columns_at_the_end(block: &[u8], columns: &w3c::W3c) -> Option<w3c::W3c> {
-    let mut end = block.len();
-    loop {
-        let at = memchr::memmem::rfind(&block[..end], w3c::FIELDS)?;
-        if at == 0 || block[at - 1] == b'\n' {
-            let line = block[at..].split(|byte| *byte == b'\n').next()?;
-            if let Some(columns) = columns.again(trimmed(line)) {
-                return Some(columns);
-            }
-        }
-        end = at;
     }
 }
 

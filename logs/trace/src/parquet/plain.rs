@@ -2,9 +2,9 @@
 //!
 //! The one idea: a table with the columns of our own request log, in the types that such a table
 //! has, says what [`interpret`](crate::read::entry::interpret) would make of its text without ever
-//! being text. Whatever is not plain in a row (an empty cell, a negative number, a moment beyond
-//! all calendars) sends that row the way of text, which knows why it is no request. A batch in which
-//! nothing is odd is handed over as its columns.
+//! being text. A batch of rows in which nothing is odd is handed over as its columns; anything else in
+//! one (an empty cell, a negative number, a moment beyond all calendars) sends it the way of text,
+//! which knows why a row is no request.
 //!
 //! Invariant: a plain row is what its text would be.
 
@@ -14,32 +14,6 @@ use super::cells::{Cells, Column};
 use super::wanted::Wanted;
 use crate::read::number::{AMOUNT_MAX, is_moment, is_service};
 use crate::read::row::Field;
-
-/// A name as a table has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Called<'a> {
-    /// By a number.
-    Number(u64),
-    /// By a text.
-    Text(&'a [u8]),
-}
-
-/// A request of a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PlainRow<'a> {
-    pub(crate) received_ms: i64,
-    pub(crate) completed_ms: i64,
-    pub(crate) session: Called<'a>,
-    pub(crate) file: Called<'a>,
-    pub(crate) offset: u64,
-    /// `None` if it was open-ended.
-    pub(crate) asked_bytes: Option<u64>,
-    pub(crate) sent_bytes: u64,
-    pub(crate) disk: Option<Called<'a>>,
-    pub(crate) device: Option<Called<'a>>,
-    /// Whether the row says how long the request took.
-    pub(crate) is_timed: bool,
-}
 
 /// Where the columns of a plain table are.
 #[derive(Debug, Clone, Copy)]
@@ -161,40 +135,6 @@ pub(super) struct Batch<'a> {
     device: Option<NameCells<'a>>,
 }
 
-impl<'a> Batch<'a> {
-    /// A row; `None` if it is not plain.
-    pub(super) fn row(&self, index: usize) -> Option<PlainRow<'a>> {
-        let (times, by) = self.end_scale;
-        let completed_ms = self.end.get(index)?.checked_mul(times)? / by;
-        let service_ms = self.service_ms.and_then(|column| column.get(index));
-        let is_fine = is_moment(completed_ms)
-            && service_ms.is_none_or(|ms| u64::try_from(ms).is_ok_and(is_service));
-        let asked = self.size.and_then(|column| column.get(index));
-        let name = |cells: Option<NameCells<'a>>| match cells {
-            Some(cells) => cells.get(index),
-            None => Ok(None),
-        };
-        if !is_fine {
-            return None;
-        }
-        Some(PlainRow {
-            received_ms: completed_ms - service_ms.unwrap_or(0),
-            completed_ms,
-            session: self.session.get(index).ok()??,
-            file: self.file.get(index).ok()??,
-            offset: amount(self.offset.get(index)?)?,
-            asked_bytes: match asked {
-                Some(asked) => Some(amount(asked)?),
-                None => None,
-            },
-            sent_bytes: amount(self.bytes.get(index).unwrap_or(0))?,
-            disk: name(self.disk).ok()?,
-            device: name(self.device).ok()?,
-            is_timed: service_ms.is_some(),
-        })
-    }
-}
-
 /// A batch of which every row is plain.
 pub(crate) struct PlainBatch<'a> {
     pub(crate) completed_ms: &'a [i64],
@@ -282,12 +222,6 @@ fn are_all(numbers: &[i64], is_fine: impl Fn(i64) -> bool) -> bool {
         .fold(true, |all, number| all & is_fine(*number))
 }
 
-fn amount(number: i64) -> Option<u64> {
-    u64::try_from(number)
-        .ok()
-        .filter(|number| *number <= AMOUNT_MAX)
-}
-
 /// A column of numbers.
 #[derive(Clone, Copy)]
 struct Numbers<'a> {
@@ -321,9 +255,6 @@ enum NameCells<'a> {
     Texts(&'a [ByteArray]),
 }
 
-/// A name that has to be interpreted.
-struct NotPlain;
-
 impl<'a> NameCells<'a> {
     fn of(column: &'a Column) -> Option<Self> {
         match column.cells() {
@@ -347,20 +278,6 @@ impl<'a> NameCells<'a> {
                     .all(is_name)
                     .then_some(NameColumn::Texts(texts))
             }
-        }
-    }
-
-    fn get(&self, index: usize) -> Result<Option<Called<'a>>, NotPlain> {
-        match self {
-            Self::Numbers(numbers) => match numbers.get(index).map(u64::try_from) {
-                Some(Ok(number)) => Ok(Some(Called::Number(number))),
-                Some(Err(_)) => Err(NotPlain),
-                None => Ok(None),
-            },
-            Self::Texts(texts) => match texts[index].data() {
-                b"" | b"-" => Ok(None),
-                text => Ok(Some(Called::Text(text))),
-            },
         }
     }
 }

@@ -10,13 +10,15 @@ use std::path::{Path, PathBuf};
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::cells::{Cells, Column, guarded};
-use super::plain::{PlainBatch, PlainRow, Plan};
+use super::plain::{PlainBatch, Plan};
 use super::wanted::Wanted;
 use crate::read::Reason;
 use crate::read::alias::FieldMap;
 use crate::read::entry::{Entry, interpret};
 use crate::read::format::Format;
+use crate::read::reader::session_key;
 use crate::read::row::{Field, Row};
+use crate::read::template::missing;
 
 /// Rows that are decoded at once.
 pub(super) const BATCH: usize = 4096;
@@ -25,6 +27,7 @@ pub(super) const BATCH: usize = 4096;
 pub(crate) struct Table {
     path: PathBuf,
     columns: Vec<Wanted>,
+    session_key: Option<std::sync::Arc<[u8]>>,
     /// Rows before each group, and of all.
     rows_before: Vec<u64>,
     bytes: Vec<u64>,
@@ -34,8 +37,6 @@ pub(crate) struct Table {
 pub(crate) enum TableEntry<'a> {
     /// Rows that need no interpretation; the number is that of the first.
     Batch(PlainBatch<'a>),
-    /// It needed no interpretation.
-    Plain(PlainRow<'a>),
     /// What it was interpreted as.
     Told(Result<Entry<'a>, Reason>),
 }
@@ -70,28 +71,23 @@ impl Table {
                 columns.push(Wanted::new(place, field, column));
             }
         }
-        let has = |fields: &[Field]| columns.iter().any(|wanted| fields.contains(&wanted.field));
-        let times = [
-            Field::EndS,
-            Field::EndMs,
-            Field::End,
-            Field::StartMs,
-            Field::Start,
-        ];
-        let is_enough = has(&times)
-            && has(&[Field::File, Field::Target])
-            && has(&[Field::Bytes, Field::BytesAll])
-            && has(&[Field::Session, Field::Address]);
-        if !is_enough {
-            let names: Vec<String> = schema
-                .columns()
-                .iter()
-                .map(|column| column.path().string())
-                .collect();
+        let names = || -> Vec<String> {
+            let all = schema.columns().iter();
+            all.map(|column| column.path().string()).collect()
+        };
+        if let Some(what) = missing(columns.iter().map(|wanted| wanted.field)) {
             return Err(format!(
-                "it has not the columns of a request log (ts, session, file, offset, bytes and \
-                 more) but {}; say which is which by --format parquet:ts=...,session=...",
-                names.join(", ")
+                "it has not the columns of a request log: no {what}; there are {}; say which is which by --format \
+                 parquet:ts=...,session=...",
+                names().join(", ")
+            ));
+        }
+        if let Some(wanted) = session_field
+            && !names().iter().any(|name| name == wanted)
+        {
+            return Err(format!(
+                "no column is called `{wanted}`; there are {}",
+                names().join(", ")
             ));
         }
         let mut rows_before = vec![0];
@@ -104,6 +100,7 @@ impl Table {
         Ok(Self {
             path: path.to_owned(),
             columns,
+            session_key: session_field.map(session_key),
             rows_before,
             bytes,
         })
@@ -112,6 +109,11 @@ impl Table {
     /// Groups of rows.
     pub(crate) fn groups(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Rows before a group.
+    pub(crate) fn rows_before(&self, group: usize) -> u64 {
+        self.rows_before.get(group).copied().unwrap_or(0)
     }
 
     /// Size of a group in the file, bytes.
@@ -146,15 +148,10 @@ impl Table {
                 continue;
             }
             for index in 0..count {
-                let is_wanted = match batch.as_ref().and_then(|batch| batch.row(index)) {
-                    Some(plain) => take(number, TableEntry::Plain(plain)),
-                    None => {
-                        self.put_texts(&columns, index, &mut text, &mut ends);
-                        let row = self.row(&columns, index, (&text, &ends));
-                        take(number, TableEntry::Told(interpret(&row)))
-                    }
-                };
-                if !is_wanted {
+                self.put_texts(&columns, index, &mut text, &mut ends);
+                let row = self.row(&columns, index, (&text, &ends));
+                let told = interpret(&row, self.session_key.as_deref());
+                if !take(number, TableEntry::Told(told)) {
                     return Ok(());
                 }
                 number += 1;

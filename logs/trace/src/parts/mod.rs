@@ -97,7 +97,7 @@ impl Parts {
 
     /// Bytes that had to be written to a file because memory did not hold them.
     pub fn spilled_bytes(&self) -> u64 {
-        self.chunks.spilled_bytes
+        self.chunks.spilled_bytes()
     }
 
     /// Calls `f` with the number of each part and all requests of its sessions, sorted by session

@@ -1,5 +1,7 @@
 //! What columns, keys and variables are called.
 
+use std::sync::LazyLock;
+
 use super::row::Field;
 
 /// Names that a map may use on its left side, and headers of the plain request log: ours.
@@ -37,99 +39,64 @@ pub(crate) const OURS: &[(&str, Field)] = &[
     ("bps", Field::RateBps),
 ];
 
-/// Our own access log in JSON.
-pub(crate) const HEADLONG: &[(&str, Field)] = &[
-    ("start_unix_ms", Field::StartMs),
-    ("service_seconds", Field::ServiceS),
-    ("remote", Field::Address),
-    ("method", Field::Method),
-    ("target", Field::Target),
-    ("range", Field::Range),
-    ("status", Field::Status),
-    ("bytes_sent", Field::Bytes),
-    ("session", Field::Session),
-    ("device", Field::Disk),
-    ("user_agent", Field::Agent),
-    ("bit_rate_bps", Field::RateBps),
-    ("ended", Field::Summary),
+/// Names of fields that no map needs.
+const OTHERS: &[(&str, Field)] = &[
+    ("date", Field::Date),
+    ("clock", Field::Clock),
+    ("cmcd", Field::Cmcd),
+    ("cookie", Field::Cookie),
+    ("client", Field::Client),
+    ("epoch", Field::EpochS),
+    ("timers", Field::Timers),
+    ("summary", Field::Summary),
 ];
 
-/// What other people's columns and keys of JSON mostly mean: nginx's variables as they are, Caddy,
-/// Traefik, Google's CDN, and words that many use. Keys within keys are joined by a dot.
-pub(crate) const USUAL: &[(&str, Field)] = &[
-    // Time.
-    ("timestamp", Field::End),
-    ("time_iso8601", Field::End),
-    ("time_local", Field::End),
-    ("datetime", Field::End),
-    ("@timestamp", Field::End),
-    ("msec", Field::EndS),
-    ("StartUTC", Field::Start),
-    // Service.
-    ("request_time", Field::ServiceS),
-    ("duration", Field::ServiceS),
-    ("duration_ms", Field::ServiceMs),
-    ("Duration", Field::ServiceNs),
-    ("httpRequest.latency", Field::ServiceS),
-    ("service_time", Field::ServiceS),
-    ("time_taken", Field::ServiceS),
-    ("elapsed_ms", Field::ServiceMs),
-    // Who.
-    ("sid", Field::Session),
-    ("session_id", Field::Session),
-    ("sessionid", Field::Session),
-    ("http_x_playback_session_id", Field::Session),
-    ("http_cmcd_session", Field::Cmcd),
-    ("request.headers.Cmcd-Session", Field::Cmcd),
-    ("request.headers.X-Playback-Session-Id", Field::Session),
-    ("device_type", Field::Device),
-    ("remote_addr", Field::Address),
-    ("client_ip", Field::Address),
-    ("remote_ip", Field::Address),
-    ("ClientHost", Field::Address),
-    ("request.remote_ip", Field::Address),
-    ("httpRequest.remoteIp", Field::Address),
-    ("http_user_agent", Field::Agent),
-    ("user_agent", Field::Agent),
-    ("userAgent", Field::Agent),
-    ("httpRequest.userAgent", Field::Agent),
-    ("request.headers.User-Agent", Field::Agent),
-    ("request_User-Agent", Field::Agent),
-    // What.
-    ("uri", Field::Target),
-    ("url", Field::Target),
-    ("path", Field::Target),
-    ("request_uri", Field::Target),
-    ("request.uri", Field::Target),
-    ("RequestPath", Field::Target),
-    ("httpRequest.requestUrl", Field::Target),
-    ("args", Field::Query),
-    ("request_method", Field::Method),
-    ("request.method", Field::Method),
-    ("RequestMethod", Field::Method),
-    ("httpRequest.requestMethod", Field::Method),
-    ("http_range", Field::Range),
-    ("request.headers.Range", Field::Range),
-    ("sent_http_content_range", Field::ContentRange),
-    ("resp_headers.Content-Range", Field::ContentRange),
-    ("sent_http_content_length", Field::ContentLength),
-    // The answer.
-    ("DownstreamStatus", Field::Status),
-    ("httpRequest.status", Field::Status),
-    ("body_bytes_sent", Field::Bytes),
-    ("DownstreamContentSize", Field::Bytes),
-    ("bytes_sent", Field::BytesAll),
-    ("httpRequest.responseSize", Field::BytesAll),
-];
+/// What a field is called by us.
+fn own(name: &str) -> Option<Field> {
+    let found = OURS.iter().chain(OTHERS).find(|(known, _)| *known == name);
+    found.map(|(_, field)| *field)
+}
 
-/// What a name means in a log of somebody else: ours before the usual ones.
+/// What columns and keys of others are called, by whose they are. `usual` is of everybody: nginx's
+/// variables as they are, Traefik, Google's CDN, and words that many use. Keys within keys are joined
+/// by a dot.
+static THEIRS: LazyLock<Vec<(&'static str, &'static str, Field)>> = LazyLock::new(|| {
+    let lines = include_str!("names.csv").lines().skip(1);
+    let fields = lines.map(|line| line.splitn(3, ',').collect::<Vec<_>>());
+    let rows = fields.filter_map(|fields| Some((fields[0], fields[1], own(fields.get(2)?)?)));
+    rows.collect()
+});
+
+/// Names of somebody and what they mean.
+pub(crate) fn names(whose: &str) -> impl Iterator<Item = (&'static str, Field)> {
+    let theirs = THEIRS.iter().filter(move |(known, ..)| *known == whose);
+    theirs.map(|(_, name, field)| (*name, *field))
+}
+
+/// Names that are understood in any log: ours before the usual ones.
+pub(crate) fn all_usual() -> impl Iterator<Item = (&'static str, Field)> {
+    OURS.iter().copied().chain(names("usual"))
+}
+
+/// What a name means in a log of somebody else.
 pub(crate) fn usual(name: &str) -> Option<Field> {
     let name = name.trim();
-    let find = |known: &[(&str, Field)]| {
-        let found = known.iter().find(|(known, _)| *known == name);
-        found.map(|(_, field)| *field)
-    };
-    find(OURS).or_else(|| find(USUAL))
+    let mut known = all_usual();
+    known
+        .find(|(known, _)| *known == name)
+        .map(|(_, field)| field)
+}
+
+/// The name that is nearest, if one is as near as that.
+pub(crate) fn near(
+    known: impl Iterator<Item = (&'static str, Field)>,
+    name: &str,
+    at_least: f64,
+) -> Option<&'static str> {
+    let near = known.map(|(known, _)| (strsim::jaro_winkler(known, name), known));
+    let near = near.filter(|(similarity, _)| *similarity > at_least);
+    near.max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, known)| known)
 }
 
 /// Pairs of our name and that of a column or key: `ts=time,session=sid`.
@@ -155,13 +122,8 @@ pub enum FieldMapError {
 
 /// `; did you mean ...?`, if something is near.
 fn nearest(name: &str) -> String {
-    let near = OURS
-        .iter()
-        .map(|(known, _)| (strsim::jaro_winkler(known, name), *known))
-        .filter(|(similarity, _)| *similarity > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, known)) => format!("; did you mean `{known}`?"),
+    match near(OURS.iter().copied(), name, 0.7) {
+        Some(known) => format!("; did you mean `{known}`?"),
         None => {
             let all: Vec<&str> = OURS.iter().map(|(known, _)| *known).collect();
             format!("; there are {}", all.join(", "))
@@ -223,6 +185,8 @@ pub(crate) fn behind_combined(key: &[u8]) -> Option<Field> {
     Some(match key {
         b"start" => Field::Start,
         b"service" | b"rt" | b"request_time" => Field::ServiceS,
+        b"service_ms" => Field::ServiceMs,
+        b"service_us" => Field::ServiceUs,
         b"range" | b"http_range" => Field::Range,
         b"content_range" | b"sent_http_content_range" => Field::ContentRange,
         b"session" | b"sid" | b"session_id" => Field::Session,

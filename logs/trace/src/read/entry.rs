@@ -42,19 +42,41 @@ pub(crate) struct Entry<'a> {
     pub(crate) is_timed: bool,
 }
 
-/// The request that a line tells of.
-pub(crate) fn interpret<'a>(row: &Row<'a>) -> Result<Entry<'a>, Reason> {
+impl Entry<'_> {
+    /// Whether the line names the session.
+    pub(crate) const fn is_named(&self) -> bool {
+        matches!(self.who, Who::Session(_))
+    }
+}
+
+/// The request that a line tells of. `session_key` is what the user says names the session: a key of
+/// the query or a cookie, where no piece of the line is called so.
+///
+/// What does not make sense is not the line's shape: a line of another format may be divided by
+/// chance, but then its time, status or method is none.
+pub(crate) fn interpret<'a>(
+    row: &Row<'a>,
+    session_key: Option<&[u8]>,
+) -> Result<Entry<'a>, Reason> {
     if row.has(Field::Summary) {
         return Err(Reason::NotARequest);
     }
-    let (method, target) = request_line(row);
-    if method.is_some_and(|method| method != b"GET") {
-        return Err(Reason::NotGet);
-    }
-    let status = status(row)?;
     let (received_ms, completed_ms, is_timed) = times(row)?;
+    let status = status(row)?;
+    let (method, target) = request_line(row);
+    match method {
+        None | Some(b"GET") => {}
+        // A broken request has any method.
+        Some(method) if status.is_none_or(is_success) && !is_method(method) => {
+            return Err(Reason::Shape);
+        }
+        Some(_) => return Err(Reason::NotGet),
+    }
+    if !status.is_none_or(|status| matches!(status, 200 | 206)) {
+        return Err(Reason::Status);
+    }
     let file = file(row, target)?;
-    let who = who(row, target)?;
+    let who = who(row, target, session_key)?;
     let span = span(row, status)?;
     let sent_bytes = sent(row, &span)?;
     Ok(Entry {
@@ -88,6 +110,7 @@ fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     (Some(method), Some(&rest[..end.unwrap_or(rest.len())]))
 }
 
+/// The status of the reply; 0 if there was none.
 fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     let Some(text) = row.known(Field::Status) else {
         return Ok(None);
@@ -96,11 +119,28 @@ fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
         Some(slash) => &text[slash + 1..],
         None => text,
     };
-    match amount(text)? {
-        Some(status @ (200 | 206)) => Ok(Some(status)),
-        _ => Err(Reason::Status),
+    match (text, amount(text)) {
+        // HAProxy's, of a client that left.
+        (b"-1", _) => Ok(Some(0)),
+        (_, Ok(Some(status @ (0 | 100..=599)))) => Ok(Some(status)),
+        _ => Err(Reason::Shape),
     }
 }
+
+const fn is_success(status: u64) -> bool {
+    matches!(status, 200..=299)
+}
+
+/// Whether it is a method of HTTP, WebDAV or a cache.
+fn is_method(text: &[u8]) -> bool {
+    (3..=16).contains(&text.len())
+        && text
+            .iter()
+            .all(|byte| byte.is_ascii_uppercase() || *byte == b'-')
+}
+
+/// No log of HTTP is older, ms since 1970: it began in 1990.
+const EPOCH_MS_MIN: i64 = 631_152_000_000;
 
 /// Received, completed, and whether the line says how long it took (A1).
 fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
@@ -118,7 +158,8 @@ fn times(row: &Row<'_>) -> Result<(i64, i64, bool), Reason> {
 }
 
 fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
-    const UNITS: [(Field, i32); 4] = [
+    const UNITS: [(Field, i32); 5] = [
+        (Field::Timers, 0),
         (Field::ServiceMs, 0),
         (Field::ServiceS, 3),
         (Field::ServiceUs, -3),
@@ -127,6 +168,14 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
     for (field, places) in UNITS {
         if row.has(field) {
             let text = row.get(field);
+            // HAProxy's total is the last of its timers, with a sign if the log did not wait.
+            let text = match memchr::memrchr(b'/', text) {
+                Some(stroke) => {
+                    let last = &text[stroke + 1..];
+                    last.strip_prefix(b"+").unwrap_or(last)
+                }
+                None => text,
+            };
             // Google writes "0.123s".
             let text = text.strip_suffix(b"s").unwrap_or(text);
             return service_ms(text, places);
@@ -138,6 +187,10 @@ fn service(row: &Row<'_>) -> Result<Option<u64>, Reason> {
 fn end(row: &Row<'_>) -> Result<Option<i64>, Reason> {
     if row.has(Field::EndS) {
         return moment(thousandths(row.get(Field::EndS), 3)).map(Some);
+    }
+    if row.has(Field::EpochS) {
+        let end = thousandths(row.get(Field::EpochS), 3);
+        return moment(end.filter(|ms| *ms > EPOCH_MS_MIN)).map(Some);
     }
     if row.has(Field::EndMs) {
         return moment(thousandths(row.get(Field::EndMs), 0)).map(Some);
@@ -186,23 +239,50 @@ fn path(target: &[u8]) -> Option<&[u8]> {
     (end > 0).then(|| &path[..end])
 }
 
-fn who<'a>(row: &Row<'a>, target: Option<&'a [u8]>) -> Result<Who<'a>, Reason> {
+fn who<'a>(
+    row: &Row<'a>,
+    target: Option<&'a [u8]>,
+    session_key: Option<&[u8]>,
+) -> Result<Who<'a>, Reason> {
     if let Some(name) = row.known(Field::Session) {
         return Ok(Who::Session(unescape(name, row.escape)));
-    }
-    let header = row.known(Field::Cmcd);
-    if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
-        return Ok(Who::Session(name.into()));
     }
     let query = row.known(Field::Query).or_else(|| {
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
     });
+    if let Some(key) = session_key {
+        let cookie = row.known(Field::Cookie);
+        let in_query = query.and_then(|query| value_of(query, key, b'&'));
+        if let Some(name) = in_query.or_else(|| value_of(cookie?, key, b';')) {
+            return Ok(Who::Session(unescape(name, row.escape)));
+        }
+    }
+    let header = row.known(Field::Cmcd);
+    if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {
+        return Ok(Who::Session(name.into()));
+    }
     if let Some(name) = query.and_then(cmcd_in_query) {
         return Ok(Who::Session(name.into()));
     }
-    let address = row.known(Field::Address).ok_or(Reason::NoSession)?;
-    Ok(Who::Address(without_port(address)))
+    let address = match row.known(Field::Client) {
+        // The port is behind the last colon, also of IPv6 without brackets.
+        Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
+        None => row.known(Field::Address).ok_or(Reason::NoSession)?,
+    };
+    // Proxies that add to a list write the viewer first.
+    let first = memchr::memchr(b',', address).unwrap_or(address.len());
+    Ok(Who::Address(without_port(&address[..first])))
+}
+
+/// The value of a key in `a=1&b=2`, `a=1; b=2`.
+fn value_of<'a>(text: &'a [u8], key: &[u8], separator: u8) -> Option<&'a [u8]> {
+    let pairs = text.split(|byte| *byte == separator);
+    let mut values = pairs.filter_map(|pair| {
+        let value = pair.trim_ascii_start().strip_prefix(key)?;
+        value.strip_prefix(b"=")
+    });
+    values.find(|value| !value.is_empty())
 }
 
 /// `192.0.2.7:40000` and `[2001:db8::1]:40000` without their ports; a bare IPv6 address is whole.
@@ -219,13 +299,9 @@ fn without_port(address: &[u8]) -> &[u8] {
 
 /// The session's name in `CMCD=...` of a query (CTA-5004, `sid`).
 fn cmcd_in_query(query: &[u8]) -> Option<Vec<u8>> {
-    let start = memchr::memmem::find(query, b"CMCD=")?;
-    if start > 0 && query[start - 1] != b'&' {
-        return None;
-    }
-    let value = &query[start + 5..];
-    let end = memchr::memchr(b'&', value).unwrap_or(value.len());
-    cmcd_session(&percent_decoded(&value[..end]))
+    // Most queries have none: this looks before anything is divided.
+    memchr::memmem::find(query, b"CMCD=")?;
+    cmcd_session(&percent_decoded(value_of(query, b"CMCD", b'&')?))
 }
 
 /// The session's name in CMCD: `...,sid="6e2fb550",...`.

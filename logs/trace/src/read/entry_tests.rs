@@ -13,7 +13,7 @@ fn with<'a>(more: &'a [(Field, &'a str)]) -> Result<Entry<'a>, Reason> {
     for (field, text) in BASE.iter().chain(more) {
         row.set(*field, text.as_bytes());
     }
-    interpret(&row)
+    interpret(&row, None)
 }
 
 fn place(more: &[(Field, &str)]) -> Result<(Option<u64>, Option<u64>, u64), Reason> {
@@ -97,7 +97,7 @@ fn a_path_has_no_query_and_no_host() {
             row.set(*field, text.as_bytes());
         }
         row.set(Field::Target, target.as_bytes());
-        interpret(&row).map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
+        interpret(&row, None).map(|entry| String::from_utf8_lossy(&entry.file).into_owned())
     };
     assert_eq!(of("/a/b.mp4?token=1").as_deref(), Ok("/a/b.mp4"));
     assert_eq!(of("http://example.org/a.mp4#t=5").as_deref(), Ok("/a.mp4"));
@@ -113,8 +113,60 @@ fn other_methods_and_other_replies_are_left_out() {
         Err(Reason::NotGet)
     );
     assert_eq!(with(&[(Field::Status, "304")]), Err(Reason::Status));
+    assert_eq!(with(&[(Field::Status, "-1")]), Err(Reason::Status));
+    let broken = [(Field::RequestLine, "\\x16\\x03"), (Field::Status, "400")];
+    assert_eq!(with(&broken), Err(Reason::NotGet));
     assert!(with(&[(Field::Status, "TCP_HIT/200")]).is_ok());
     assert_eq!(with(&[(Field::Summary, "idle")]), Err(Reason::NotARequest));
+}
+
+#[test]
+fn what_makes_no_sense_is_another_formats() {
+    for (field, text) in [
+        (Field::Status, "1000"),
+        (Field::Status, "99"),
+        (Field::Status, "GET"),
+        (Field::Method, "206"),
+        (Field::RequestLine, "/a.mp4 GET HTTP/1.1"),
+    ] {
+        assert_eq!(with(&[(field, text)]), Err(Reason::Shape), "{text}");
+    }
+}
+
+#[test]
+fn haproxy_writes_ports_and_timers() {
+    let mut row = Row::new();
+    row.set(Field::Start, b"06/Feb/2009:12:14:14.655");
+    row.set(Field::Timers, b"10/0/30/69/+109");
+    row.set(Field::Client, b"2001:db8::7:33317");
+    row.set(Field::Target, b"/a.mp4");
+    row.set(Field::BytesAll, b"5");
+    let entry = interpret(&row, None).expect("a request");
+    assert_eq!(entry.completed_ms - entry.received_ms, 109);
+    assert_eq!(entry.who, Who::Address(b"2001:db8::7"));
+}
+
+#[test]
+fn a_key_of_the_query_or_a_cookie_names_the_session_if_it_is_said_so() {
+    let of = |fields: &[(Field, &'static str)]| {
+        let mut row = Row::new();
+        for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Session) {
+            row.set(*field, text.as_bytes());
+        }
+        row.set(Field::Address, b"192.0.2.1");
+        for (field, text) in fields {
+            row.set(*field, text.as_bytes());
+        }
+        interpret(&row, Some(b"vid")).map(|entry| entry.who)
+    };
+    let name = |name: &'static str| Ok(Who::Session(name.as_bytes().into()));
+    assert_eq!(of(&[(Field::Target, "/a?avid=1&vid=x7&b")]), name("x7"));
+    assert_eq!(of(&[(Field::Query, "vid=x7")]), name("x7"));
+    assert_eq!(of(&[(Field::Cookie, "a=1; vid=x7; b=2")]), name("x7"));
+    assert_eq!(
+        of(&[(Field::Target, "/vid=x7")]),
+        Ok(Who::Address(b"192.0.2.1"))
+    );
 }
 
 #[test]
@@ -127,7 +179,7 @@ fn a_viewer_is_a_session_by_name_by_cmcd_or_else_an_address() {
         for (field, text) in more {
             row.set(*field, text.as_bytes());
         }
-        interpret(&row).map(|entry| entry.who)
+        interpret(&row, None).map(|entry| entry.who)
     };
     let name = |name: &'static str| Ok(Who::Session(name.as_bytes().into()));
     assert_eq!(
@@ -153,10 +205,16 @@ fn bytes_with_headers_are_cut_to_what_the_reply_held() {
     for (field, text) in BASE.iter().filter(|(field, _)| *field != Field::Bytes) {
         row.set(*field, text.as_bytes());
     }
-    assert_eq!(interpret(&row), Err(Reason::NoBytes));
+    assert_eq!(interpret(&row, None), Err(Reason::NoBytes));
     row.set(Field::BytesAll, b"1300");
-    assert_eq!(interpret(&row).map(|entry| entry.sent_bytes), Ok(1300));
+    assert_eq!(
+        interpret(&row, None).map(|entry| entry.sent_bytes),
+        Ok(1300)
+    );
     row.set(Field::Range, b"bytes=0-999");
     row.set(Field::Status, b"206");
-    assert_eq!(interpret(&row).map(|entry| entry.sent_bytes), Ok(1000));
+    assert_eq!(
+        interpret(&row, None).map(|entry| entry.sent_bytes),
+        Ok(1000)
+    );
 }

@@ -4,26 +4,23 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::alias::{FieldMap, FieldMapError};
-use super::template::{Rest, Template, TemplateError};
-use super::{Reader, json, variables};
+use super::reader::{Form, Reader};
+use super::template::{KNOWN, Template, TemplateError};
+use super::{json, variables};
 
 /// A format of request logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Format {
     /// Columns with a header: the plain request log, or any other by a map.
     Csv(FieldMap),
-    /// Our own access log, in JSON.
-    Headlong,
-    /// nginx's `combined`, with any fields behind it; our own access log in `combined` too.
-    Combined,
+    /// A format of text or JSON that is known by a name, such as `combined` or `headlong`.
+    Known(&'static str),
     /// A `log_format` of nginx, verbatim.
     Nginx(String),
     /// A `LogFormat` of Apache, verbatim, or `common`, `combined`, `combinedio`.
     Apache(String),
     /// W3C extended by its `#Fields:`, as IIS and CloudFront write it.
     W3c,
-    /// Squid's native format, also of Traffic Server.
-    Squid,
     /// Objects of JSON, one a line, by a map or by names that are usual.
     Json(FieldMap),
     /// A Parquet table with the columns of the plain request log, or any other by a map.
@@ -35,8 +32,8 @@ pub enum Format {
 pub enum FormatError {
     /// No such format.
     #[error(
-        "`{0}` is no format; there are csv, headlong, combined, nginx:PATTERN, apache:PATTERN, \
-         w3c, squid, json, json:MAP, csv:MAP and parquet"
+        "`{}` is no format; there are {}, nginx:PATTERN, apache:PATTERN, csv, csv:MAP, w3c, json, \
+         json:MAP, parquet and parquet:MAP", .0, known().collect::<Vec<_>>().join(", ")
     )]
     Unknown(String),
     /// Its map is broken.
@@ -57,10 +54,30 @@ pub enum FormatError {
     },
 }
 
+/// Names of formats that are data.
+fn known() -> impl Iterator<Item = &'static str> {
+    let dialects = json::DIALECTS.iter().map(|(name, _)| *name);
+    dialects.chain(KNOWN.iter().map(|(name, _)| *name))
+}
+
+/// Other names of formats.
+const ALIASES: [(&str, &str); 8] = [
+    ("plain", "csv"),
+    ("nginx:combined", "combined"),
+    ("cloudfront", "w3c"),
+    ("iis", "w3c"),
+    ("ats", "squid"),
+    ("lighttpd", "combined"),
+    ("varnish", "combined"),
+    ("traefik", "combined"),
+];
+
 impl FromStr for Format {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
+        let alias = ALIASES.iter().find(|(name, _)| *name == text);
+        let text = alias.map_or(text, |(_, name)| name);
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let map = || {
             FieldMap::parse(rest).map_err(|error| FormatError::Map {
@@ -72,18 +89,16 @@ impl FromStr for Format {
             "csv" | "plain" => Self::Csv(map()?),
             "json" => Self::Json(map()?),
             "parquet" => Self::Parquet(map()?),
-            "nginx" if rest == "combined" => Self::Combined,
             "nginx" => Self::Nginx(rest.to_owned()),
             "apache" => Self::Apache(rest.to_owned()),
+            "w3c" if text == name => Self::W3c,
             // The others take nothing behind their names.
-            _ if text != name => return Err(FormatError::Unknown(text.to_owned())),
-            "headlong" => Self::Headlong,
-            "combined" => Self::Combined,
-            "w3c" | "cloudfront" | "iis" => Self::W3c,
-            "squid" | "ats" => Self::Squid,
-            _ => return Err(FormatError::Unknown(text.to_owned())),
+            _ => match known().find(|known| *known == text) {
+                Some(known) => Self::Known(known),
+                None => return Err(FormatError::Unknown(text.to_owned())),
+            },
         };
-        format.check()?;
+        format.reader(None)?;
         Ok(format)
     }
 }
@@ -98,34 +113,42 @@ impl fmt::Display for Format {
             Self::Csv(map) => with_map(f, "csv", map),
             Self::Json(map) => with_map(f, "json", map),
             Self::Parquet(map) => with_map(f, "parquet", map),
-            Self::Headlong => f.write_str("headlong"),
-            Self::Combined => f.write_str("combined"),
+            Self::Known(name) => f.write_str(name),
             Self::Nginx(pattern) => write!(f, "nginx:{pattern}"),
             Self::Apache(pattern) => write!(f, "apache:{pattern}"),
             Self::W3c => f.write_str("w3c"),
-            Self::Squid => f.write_str("squid"),
         }
     }
 }
 
 impl Format {
-    /// Whether its pattern can be read by.
-    fn check(&self) -> Result<(), FormatError> {
-        let pattern = self.pattern(None);
-        pattern.map(|_| ()).map_err(|error| FormatError::Pattern {
-            format: self.to_string(),
-            error,
-        })
+    /// The format that a server's configuration describes: nginx's `log_format` or Apache's
+    /// `LogFormat`, word for word, with the directive around it or without.
+    ///
+    /// # Errors
+    /// If no request can be made of such lines.
+    pub fn from_configuration(text: &str) -> Result<Self, FormatError> {
+        let text = text.trim();
+        let is_variable = |name: &str| name.starts_with(|c: char| c == '{' || c.is_alphabetic());
+        let is_nginx = text.starts_with("log_format") || text.split('$').skip(1).any(is_variable);
+        let name = if is_nginx { "nginx" } else { "apache" };
+        let pattern = match text.split_once(char::is_whitespace) {
+            Some(("log_format", rest)) => quoted(rest, '\''),
+            Some(("LogFormat", rest)) => quoted(rest, '"'),
+            _ => text.to_owned(),
+        };
+        format!("{name}:{pattern}").parse()
     }
 
-    fn pattern(&self, session_field: Option<&str>) -> Result<Option<Template>, TemplateError> {
-        match self {
-            Self::Nginx(pattern) => {
-                variables::nginx(pattern, Rest::Nothing, session_field).map(Some)
-            }
-            Self::Apache(pattern) => variables::apache(pattern, session_field).map(Some),
-            _ => Ok(None),
-        }
+    /// All that are tried on a log in an unknown format, the more particular first.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut all: Vec<Self> = known().map(Self::Known).collect();
+        all.extend([
+            Self::Csv(FieldMap::default()),
+            Self::W3c,
+            Self::Json(FieldMap::default()),
+        ]);
+        all
     }
 
     /// A reader of it; `Ok(None)` for those that need a header first.
@@ -133,20 +156,44 @@ impl Format {
         &self,
         session_field: Option<&str>,
     ) -> Result<Option<Reader>, FormatError> {
-        let pattern = self.pattern(session_field);
-        let pattern = pattern.map_err(|error| FormatError::Pattern {
+        let pattern = |error| FormatError::Pattern {
             format: self.to_string(),
             error,
-        })?;
-        Ok(match self {
-            Self::Nginx(_) | Self::Apache(_) => pattern.map(Reader::Template),
-            Self::Headlong => Some(Reader::Json(json::Json::headlong())),
-            Self::Combined => Some(Reader::Template(variables::combined())),
-            Self::Squid => Some(Reader::Squid),
-            Self::Json(map) => Some(Reader::Json(json::Json::mapped(map, session_field))),
-            Self::Csv(_) | Self::W3c | Self::Parquet(_) => None,
-        })
+        };
+        let form = match self {
+            Self::Nginx(text) => {
+                Form::Template(variables::nginx(text, session_field).map_err(pattern)?)
+            }
+            Self::Apache(text) => {
+                Form::Template(variables::apache(text, session_field).map_err(pattern)?)
+            }
+            Self::Known(name) => {
+                let template = Template::known(name, session_field).map(Form::Template);
+                let json = || json::Json::dialect(name, session_field).map(Form::Json);
+                match template.or_else(json) {
+                    Some(form) => form,
+                    None => return Ok(None),
+                }
+            }
+            Self::Json(map) => Form::Json(json::Json::mapped(map, session_field)),
+            Self::Csv(_) | Self::W3c | Self::Parquet(_) => return Ok(None),
+        };
+        Ok(Some(Reader::new(form, session_field)))
     }
+}
+
+/// What stands in quotes, joined; a quote behind a backslash is text.
+fn quoted(text: &str, quote: char) -> String {
+    let (mut joined, mut is_inside, mut before) = (String::new(), false, ' ');
+    for c in text.chars() {
+        match (c == quote && before != '\\', is_inside) {
+            (true, _) => is_inside = !is_inside,
+            (false, true) => joined.push(c),
+            (false, false) => {}
+        }
+        before = c;
+    }
+    joined
 }
 
 #[cfg(test)]
@@ -164,6 +211,8 @@ mod tests {
             "apache:common",
             "w3c",
             "squid",
+            "haproxy",
+            "envoy-json",
             "json",
             "json:ts=time",
             "parquet",
@@ -171,6 +220,21 @@ mod tests {
             let format: Format = text.parse().expect(text);
             assert_eq!(format.to_string(), text);
         }
+        assert_eq!("nginx:combined".parse(), Ok(Format::Known("combined")));
+    }
+
+    #[test]
+    fn a_configuration_is_a_format_word_for_word() {
+        let nginx = "log_format video '$remote_addr [$time_iso8601] '\n  '\"$request\" \
+                     $body_bytes_sent';";
+        let of = |text| Format::from_configuration(text).map(|format| format.to_string());
+        assert_eq!(
+            of(nginx).as_deref(),
+            Ok("nginx:$remote_addr [$time_iso8601] \"$request\" $body_bytes_sent")
+        );
+        let apache = "LogFormat \"%h %t \\\"%r\\\" %b\" video";
+        assert_eq!(of(apache).as_deref(), Ok("apache:%h %t \\\"%r\\\" %b"));
+        assert_eq!(of("%h %t %r %b").as_deref(), Ok("apache:%h %t %r %b"));
     }
 
     #[test]
@@ -181,7 +245,7 @@ mod tests {
             "csv: ,".parse::<Format>().map(|csv| csv.to_string()),
             Ok("csv".to_owned())
         );
-        assert!(error("combinde").starts_with("`combinde` is no format; there are csv,"));
+        assert!(error("combinde").starts_with("`combinde` is no format; there are headlong,"));
         assert!(error("json:x=y").starts_with("format `json:x=y`: no field is called `x`"));
         assert_eq!(
             error("nginx:$request $status"),

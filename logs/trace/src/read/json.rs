@@ -5,7 +5,7 @@
 
 use crate::names::QuickMap;
 
-use super::alias::{FieldMap, HEADLONG, OURS, USUAL};
+use super::alias::{FieldMap, all_usual, names};
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
 
@@ -14,6 +14,13 @@ const DEPTH_MAX: usize = 32;
 
 /// Longest path of keys that can be known.
 const PATH_BYTES_MAX: usize = 128;
+
+/// Logs whose keys are known, and the field without which a line is somebody else's.
+pub(crate) const DIALECTS: [(&str, Field); 3] = [
+    ("headlong", Field::StartMs),
+    ("caddy", Field::Target),
+    ("envoy-json", Field::Status),
+];
 
 /// Reads lines of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,36 +33,46 @@ pub(crate) struct Json {
 }
 
 impl Json {
-    /// Our own access log.
-    pub(crate) fn headlong() -> Self {
-        Self {
-            fields: HEADLONG
-                .iter()
-                .map(|(key, field)| (key.as_bytes().to_vec(), *field))
-                .collect(),
-            needs: Some(Field::StartMs),
-            is_nested: false,
-        }
+    /// One of [`DIALECTS`].
+    pub(crate) fn dialect(name: &str, session_field: Option<&str>) -> Option<Self> {
+        let (_, needs) = DIALECTS.iter().find(|(known, _)| *known == name)?;
+        Some(Self::of(names(name), Some(*needs), session_field))
     }
 
     /// Anybody's, by a map of keys and the names that are usual.
     pub(crate) fn mapped(map: &FieldMap, session_field: Option<&str>) -> Self {
-        let mut fields = QuickMap::default();
-        let known = OURS.iter().chain(USUAL).map(|(key, _)| *key);
+        let known = all_usual().map(|(key, _)| key);
         let theirs = map.pairs.iter().map(|(_, key)| key.as_str());
-        for key in known.chain(theirs) {
-            if let Some(field) = map.field(key) {
-                fields.insert(key.as_bytes().to_vec(), field);
+        let fields = known.chain(theirs);
+        let fields = fields.filter_map(|key| Some((key, map.field(key)?)));
+        Self::of(fields, None, session_field)
+    }
+
+    fn of<'k>(
+        keys: impl Iterator<Item = (&'k str, Field)>,
+        needs: Option<Field>,
+        session_field: Option<&str>,
+    ) -> Self {
+        let mut fields: QuickMap<Vec<u8>, Field> = keys
+            .filter(|(_, field)| *field != Field::Session || session_field.is_none())
+            .map(|(key, field)| (key.as_bytes().to_vec(), field))
+            .collect();
+        if let Some(key) = session_field {
+            for path in [key.to_owned(), format!("request.headers.{key}")] {
+                fields.insert(path.into_bytes(), Field::Session);
             }
         }
-        if let Some(key) = session_field {
-            fields.insert(key.as_bytes().to_vec(), Field::Session);
-        }
+        let is_nested = fields.keys().any(|key| key.contains(&b'.'));
         Self {
             fields,
-            needs: None,
-            is_nested: true,
+            needs,
+            is_nested,
         }
+    }
+
+    /// What a key means.
+    pub(crate) fn field(&self, key: &str) -> Option<Field> {
+        self.fields.get(key.as_bytes()).copied()
     }
 
     /// The pieces of a line.
@@ -68,6 +85,7 @@ impl Json {
         let mut scan = Scan {
             json: self,
             row,
+            seen: None,
             rest: line,
             path: [0; PATH_BYTES_MAX],
         };
@@ -82,9 +100,26 @@ impl Json {
     }
 }
 
+/// The keys of a line, joined by dots.
+pub(crate) fn keys(line: &[u8]) -> Vec<String> {
+    let mut seen = Vec::new();
+    let all = Json::of([("a.b", Field::Summary)].into_iter(), None, None);
+    let mut scan = Scan {
+        json: &all,
+        row: &mut Row::new(),
+        seen: Some(&mut seen),
+        rest: line.trim_ascii(),
+        path: [0; PATH_BYTES_MAX],
+    };
+    let _ = scan.value(Some(0), 0);
+    seen
+}
+
 struct Scan<'s, 'a> {
     json: &'s Json,
     row: &'s mut Row<'a>,
+    /// Paths of values that were met, if somebody wants to know.
+    seen: Option<&'s mut Vec<String>>,
     rest: &'a [u8],
     path: [u8; PATH_BYTES_MAX],
 }
@@ -167,6 +202,9 @@ impl<'a> Scan<'_, 'a> {
 
     fn found(&mut self, path: Option<usize>, text: &'a [u8]) {
         let Some(end) = path else { return };
+        if let Some(seen) = &mut self.seen {
+            seen.push(String::from_utf8_lossy(&self.path[..end]).into_owned());
+        }
         if let Some(field) = self.json.fields.get(&self.path[..end]) {
             self.row.set(*field, text);
         }

@@ -43,51 +43,38 @@ pub enum Reason {
     Repeated,
 }
 
-impl Reason {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 18] = [
-        Self::NotARequest,
-        Self::Shape,
-        Self::Truncated,
-        Self::TooLong,
-        Self::Nul,
-        Self::BadTime,
-        Self::NoFile,
-        Self::NoSession,
-        Self::NoBytes,
-        Self::BadNumber,
-        Self::Negative,
-        Self::Absurd,
-        Self::NotGet,
-        Self::Status,
-        Self::ManyRanges,
-        Self::BadRange,
-        Self::UnknownOffset,
-        Self::Repeated,
-    ];
+/// A word for each in tables and JSON, and what people are told, in the order of the reasons.
+const TEXTS: [(&str, &str); 18] = [
+    (
+        "not-a-request",
+        "a header, a comment or a summary, not a request",
+    ),
+    ("shape", "not the shape of a recognised format"),
+    ("truncated", "the last line, cut off"),
+    ("too-long", "longer than a line may be"),
+    ("nul-bytes", "bytes of zero in it"),
+    ("bad-time", "there is no time, or it cannot be read"),
+    ("no-file", "it names no file"),
+    ("no-session", "it names neither a session nor an address"),
+    ("no-bytes", "it does not say how many bytes were sent"),
+    ("bad-number", "a number that cannot be read"),
+    ("negative", "a negative number"),
+    ("absurd", "a number too large to be true"),
+    ("not-get", "another method than GET"),
+    ("status", "the status is neither 200 nor 206"),
+    ("many-ranges", "it asks for several ranges at once"),
+    ("bad-range", "a range that cannot be read"),
+    (
+        "unknown-offset",
+        "a part of a file, and no range says which",
+    ),
+    ("repeated", "the same request is in another log too"),
+];
 
+impl Reason {
     /// A word for it in tables and JSON.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotARequest => "not-a-request",
-            Self::Shape => "shape",
-            Self::Truncated => "truncated",
-            Self::TooLong => "too-long",
-            Self::Nul => "nul-bytes",
-            Self::BadTime => "bad-time",
-            Self::NoFile => "no-file",
-            Self::NoSession => "no-session",
-            Self::NoBytes => "no-bytes",
-            Self::BadNumber => "bad-number",
-            Self::Negative => "negative",
-            Self::Absurd => "absurd",
-            Self::NotGet => "not-get",
-            Self::Status => "status",
-            Self::ManyRanges => "many-ranges",
-            Self::BadRange => "bad-range",
-            Self::UnknownOffset => "unknown-offset",
-            Self::Repeated => "repeated",
-        }
+        TEXTS[self as usize].0
     }
 
     /// Whether the line was understood, and is left out for what it says.
@@ -104,29 +91,19 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// Whether the line is rightly none of the requests that are looked at, so that nothing was
+    /// lost with it.
+    pub const fn is_other(self) -> bool {
+        matches!(
+            self,
+            Self::NotARequest | Self::NotGet | Self::Status | Self::Repeated
+        )
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotARequest => "a header, a comment or a summary, not a request",
-            Self::Shape => "not the shape of a recognised format",
-            Self::Truncated => "the last line, cut off",
-            Self::TooLong => "longer than a line may be",
-            Self::Nul => "bytes of zero in it",
-            Self::BadTime => "there is no time, or it cannot be read",
-            Self::NoFile => "names no file",
-            Self::NoSession => "names neither a session nor an address",
-            Self::NoBytes => "does not say how many bytes were sent",
-            Self::BadNumber => "a number that cannot be read",
-            Self::Negative => "a negative number",
-            Self::Absurd => "a number beyond belief",
-            Self::NotGet => "another method than GET",
-            Self::Status => "answered neither 200 nor 206",
-            Self::ManyRanges => "asks for several ranges at once",
-            Self::BadRange => "a range that cannot be read",
-            Self::UnknownOffset => {
-                "status 206 without a start offset; log the Range header ($http_range)"
-            }
-            Self::Repeated => "in another file too",
-        })
+        f.write_str(TEXTS[*self as usize].1)
     }
 }

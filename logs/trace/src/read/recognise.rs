@@ -1,29 +1,31 @@
 //! Which format a log is in, by its first lines.
 //!
 //! The one idea: every format that could be is tried on the head of the log, and the one that
-//! understands most lines is it. If none understands any, the answer says what was tried and which
+//! explains the largest share of the lines is it: at least half of them, and sensibly, with times
+//! that go on, methods and statuses of HTTP. If none does, the answer says what was tried and which
 //! line it failed on first.
 
-use std::fmt;
-use std::sync::Arc;
-
-use super::alias::FieldMap;
-use super::csv::Csv;
+use super::alias;
+use super::columns::Columns;
 use super::format::{Format, FormatError};
+use super::reader::{Form, Reader, session_key, trimmed};
 use super::reason::Reason;
-use super::row::Row;
-use super::w3c::W3c;
-use super::{Reader, trimmed};
+use super::row::{Field, Row};
 use crate::dropped::shown;
 
-/// Lines that are tried.
-const LINES_MAX: usize = 50;
+/// A clock that goes back by more than this from one line to the next is no clock, ms.
+const CLOCK_BACK_MS: i64 = 86_400_000;
 
-/// A format that was tried and understood nothing.
+/// Most names that an error lists.
+const NAMES_MAX: usize = 40;
+
+/// A format that was tried and explains too little.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
     /// Its name.
     pub format: String,
+    /// Lines that it explains, of those that were tried.
+    pub explained: (usize, usize),
     /// The first line it failed on, from 1, with what was wrong; `None` if it needs a header that
     /// is not there.
     pub failed: Option<(u64, Reason)>,
@@ -31,15 +33,33 @@ pub struct Tried {
     pub text: String,
 }
 
-impl fmt::Display for Tried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.failed {
-            Some((line, reason)) => {
-                write!(f, "{}: line {line} is {reason}: {}", self.format, self.text)
+impl Tried {
+    /// What became of it.
+    fn outcome(&self) -> String {
+        let text = &self.text;
+        match (self.explained, &self.failed) {
+            ((0, _), Some((line, reason))) => format!("line {line}: {reason}: {text}"),
+            ((explained, of), Some((line, reason))) => {
+                format!("explains {explained} of {of} lines; line {line}: {reason}: {text}")
             }
-            None => write!(f, "{}: its header is not there: {}", self.format, self.text),
+            (_, None) => format!("its header is not there: {text}"),
         }
     }
+}
+
+/// What was tried, formats with the same outcome together, a line each.
+pub(crate) fn outcomes(tried: &[Tried]) -> String {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for one in tried {
+        let outcome = one.outcome();
+        match told.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, formats)) => formats.push(&one.format),
+            None => told.push((outcome, vec![&one.format])),
+        }
+    }
+    let lines = told.iter();
+    let lines = lines.map(|(outcome, formats)| format!("  {}: {outcome}", formats.join(", ")));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// A format that was found.
@@ -47,6 +67,8 @@ impl fmt::Display for Tried {
 pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) reader: Reader,
+    /// Names in the log that nobody here needs.
+    pub(crate) unused: Vec<String>,
 }
 
 /// Why no format was found.
@@ -58,6 +80,8 @@ pub(crate) enum NotFound {
     Tried(Vec<Tried>),
     /// The format that was given has a mistake.
     Format(FormatError),
+    /// Nothing is called what is said to name the session; there is this.
+    NoSession(Vec<String>),
 }
 
 /// The format of a log that begins with `head`: the one given, or any.
@@ -70,42 +94,58 @@ pub(crate) fn recognise(
     if lines.is_empty() {
         return Err(NotFound::Empty);
     }
-    let formats: Vec<Format> = match given {
-        Some(format) => vec![format.clone()],
-        None => vec![
-            Format::Headlong,
-            Format::Combined,
-            Format::Csv(FieldMap::default()),
-            Format::W3c,
-            Format::Squid,
-            Format::Json(FieldMap::default()),
-        ],
-    };
-    let mut best: Option<(usize, Found)> = None;
+    let formats = given.map_or_else(Format::all, |format| vec![format.clone()]);
+    let mut best: Option<(f64, Found)> = None;
     let mut tried = Vec::new();
     for format in formats {
-        match reader(&format, &lines, session_field).map_err(NotFound::Format)? {
-            Some(reader) => {
-                let (understood, failed) = try_lines(&reader, &lines);
-                let is_best = best.as_ref().is_none_or(|(most, _)| understood > *most);
-                if understood > 0 && is_best {
-                    let name = format.to_string();
-                    best = Some((understood, Found { name, reader }));
-                }
-                tried.push(Tried {
-                    format: format.to_string(),
-                    failed: failed.map(|(line, reason, _)| (line, reason)),
-                    text: failed.map_or_else(String::new, |(_, _, text)| shown(text)),
-                });
-            }
-            None => tried.push(Tried {
-                format: format.to_string(),
+        let reader = reader(&format, &lines, session_field).map_err(NotFound::Format)?;
+        let name = format.to_string();
+        let Some(reader) = reader else {
+            tried.push(Tried {
+                format: name,
+                explained: (0, lines.len()),
                 failed: None,
                 text: shown(lines[0].1),
-            }),
+            });
+            continue;
+        };
+        let (explained, of, failed) = try_lines(&reader, &lines);
+        let share = explained as f64 / of.max(1) as f64;
+        // A header says which columns there are, or will be.
+        let is_enough = match explained {
+            0 => reader.has_header() && of == 0,
+            _ => share >= 0.5 || given.is_some() || reader.has_header(),
+        };
+        if is_enough && best.as_ref().is_none_or(|(most, _)| share > *most) {
+            let found = Found {
+                name: name.clone(),
+                reader,
+                unused: Vec::new(),
+            };
+            best = Some((share, found));
         }
+        tried.push(Tried {
+            format: name,
+            explained: (explained, of),
+            failed: failed.map(|(line, reason, _)| (line, reason)),
+            text: failed.map_or_else(String::new, |(_, _, text)| shown(text)),
+        });
     }
-    best.map(|(_, found)| found).ok_or(NotFound::Tried(tried))
+    let Some((_, mut found)) = best else {
+        return Err(NotFound::Tried(tried));
+    };
+    let names = found.reader.names(lines.iter().map(|(_, line)| *line));
+    if let Some(wanted) = session_field
+        && !is_there(wanted, &names, &found.reader, &lines)
+    {
+        return Err(NotFound::NoSession(what_there_is(
+            &names,
+            &found.reader,
+            &lines,
+        )));
+    }
+    found.unused = unused(names);
+    Ok(found)
 }
 
 /// A reader for these lines, if the header that the format needs is there.
@@ -114,41 +154,131 @@ fn reader(
     lines: &[(u64, &[u8])],
     session_field: Option<&str>,
 ) -> Result<Option<Reader>, FormatError> {
-    Ok(match format {
-        Format::Csv(map) => Csv::from_header(lines[0].1, map).map(Reader::Csv),
+    let columns = match format {
+        Format::Csv(map) => Columns::from_header(lines[0].1, map, session_field),
         Format::W3c => {
-            let mut readers = lines
-                .iter()
-                .filter_map(|(_, line)| W3c::from_fields(line, session_field));
-            readers.next().map(|reader| Reader::W3c(Arc::new(reader)))
+            let mut lines = lines.iter();
+            lines.find_map(|(_, line)| Columns::from_fields(line, session_field))
         }
-        other => other.reader(session_field)?,
-    })
+        other => return other.reader(session_field),
+    };
+    Ok(columns.map(|columns| Reader::new(Form::Columns(columns), session_field)))
 }
 
 /// A line that was not understood: its number, why, and its text.
 type Failed<'a> = (u64, Reason, &'a [u8]);
 
-/// How well lines are understood, and the first that was not.
-fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, Option<Failed<'a>>) {
+/// How many lines are explained, of how many that should be, and the first that was not.
+fn try_lines<'a>(reader: &Reader, lines: &[(u64, &'a [u8])]) -> (usize, usize, Option<Failed<'a>>) {
     let mut row = Row::new();
-    let (mut understood, mut failed) = (0, None);
+    let (mut explained, mut of, mut failed) = (0, lines.len(), None);
+    let mut before_ms = i64::MIN;
     for (number, line) in lines {
-        match reader.read(line, &mut row) {
-            Ok(_) => understood += 2,
-            // A header alone says which columns there will be.
-            Err(Reason::NotARequest) if matches!(reader, Reader::Csv(_) | Reader::W3c(_)) => {
-                understood += 1;
+        let reason = match reader.read(line, &mut row) {
+            Ok(entry) => {
+                let is_back = entry.completed_ms < before_ms.saturating_sub(CLOCK_BACK_MS);
+                before_ms = entry.completed_ms;
+                if !is_back || reader.has_header() {
+                    explained += 1;
+                    continue;
+                }
+                Reason::BadTime
             }
-            Err(reason) if reason.is_understood() && reason != Reason::NotARequest => {
-                understood += 2;
+            Err(Reason::NotARequest) => {
+                // A summary is explained; a comment or a header neither is nor should be.
+                of -= usize::from(reader.has_header());
+                explained += usize::from(!reader.has_header());
+                continue;
             }
-            Err(reason) => {
-                failed = failed.or(Some((*number, reason, *line)));
+            Err(reason) if reason.is_understood() => {
+                explained += 1;
+                continue;
             }
-        }
+            Err(reason) => reason,
+        };
+        failed = failed.or(Some((*number, reason, *line)));
     }
-    (understood, failed)
+    (explained, of, failed)
+}
+
+/// Whether something in these lines is called so, and names sessions.
+fn is_there(
+    wanted: &str,
+    names: &[(String, Option<Field>)],
+    reader: &Reader,
+    lines: &[(u64, &[u8])],
+) -> bool {
+    let is_named = names
+        .iter()
+        .any(|(_, field)| *field == Some(Field::Session));
+    let key = session_key(wanted);
+    let is_anywhere = |line: &[u8]| memchr::memmem::find(line, &key).is_some();
+    let mut row = Row::new();
+    let mut lines = lines.iter();
+    // A key behind the pattern, in the query or a cookie has no name of its own.
+    is_named
+        || lines.any(|(_, line)| {
+            let is_named = reader
+                .read(line, &mut row)
+                .is_ok_and(|entry| entry.is_named());
+            is_named && is_anywhere(line)
+        })
+}
+
+/// Names, keys of queries, and keys behind a pattern.
+fn what_there_is(
+    names: &[(String, Option<Field>)],
+    reader: &Reader,
+    lines: &[(u64, &[u8])],
+) -> Vec<String> {
+    let mut all: Vec<String> = names.iter().map(|(name, _)| name.clone()).collect();
+    let mut row = Row::new();
+    for (_, line) in lines {
+        // Whatever comes of it, its pieces are found.
+        let _ = reader.read(line, &mut row);
+        let text = String::from_utf8_lossy(line);
+        let query = String::from_utf8_lossy(row.get(Field::Query));
+        let query = match text.split_once('?') {
+            Some((_, query)) => query
+                .split([' ', '"', '#', '\t'])
+                .next()
+                .unwrap_or_default(),
+            None => &query,
+        };
+        all.extend(keys(query, '&').map(|key| format!("{key} (of the query)")));
+        let behind = text.rsplit_once("\" ").map_or("", |(_, behind)| behind);
+        all.extend(keys(behind, ' ').map(str::to_owned));
+    }
+    all.retain(|name| !name.is_empty());
+    all.sort_unstable();
+    all.dedup();
+    all.truncate(NAMES_MAX);
+    all
+}
+
+/// The keys of `key=value` pairs.
+fn keys(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let pairs = text.split(separator);
+    pairs
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, _)| key)
+}
+
+/// Names that are not used; with one that is near, if it may be a mistake.
+fn unused(names: Vec<(String, Option<Field>)>) -> Vec<String> {
+    let names = names.into_iter().filter(|(_, field)| field.is_none());
+    let mut names: Vec<String> = names
+        .map(
+            |(name, _)| match alias::near(alias::all_usual(), name.trim_start_matches('$'), 0.9) {
+                Some(near) => format!("{name} ({near}?)"),
+                None => name,
+            },
+        )
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The first lines that are not empty, with their numbers; not the last one if it may be cut off.
@@ -167,7 +297,6 @@ fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
         line.iter()
             .any(|byte| *byte != 0 && !byte.is_ascii_whitespace())
     });
-    lines.truncate(LINES_MAX);
     lines
 }
 
@@ -210,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_bad_line_among_good_ones_does_not_matter() {
-        let head = "rubbish\n1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \
+        let head = "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \
                     \"-\" \"x\"\nmore rubbish\n";
         assert_eq!(name(head).as_deref(), Ok("combined"));
     }
@@ -220,17 +349,11 @@ mod tests {
         let Err(NotFound::Tried(tried)) = recognise(b"\nhello world\n", None, None) else {
             panic!("it is no log");
         };
-        let told: Vec<String> = tried.iter().map(Tried::to_string).collect();
         assert_eq!(
-            told,
-            [
-                "headlong: line 2 is not the shape of a recognised format: hello world",
-                "combined: line 2 is not the shape of a recognised format: hello world",
-                "csv: its header is not there: hello world",
-                "w3c: its header is not there: hello world",
-                "squid: line 2 is not the shape of a recognised format: hello world",
-                "json: line 2 is not the shape of a recognised format: hello world",
-            ]
+            outcomes(&tried),
+            "  headlong, caddy, envoy-json, combined, common, squid, haproxy, envoy, json: line 2: not \
+             the shape of a recognised format: hello world\n  csv, w3c: its header is not there: \
+             hello world"
         );
         assert_eq!(name(""), Err(NotFound::Empty));
         assert_eq!(name("\r\n \n"), Err(NotFound::Empty));

@@ -4,11 +4,13 @@
 //! [`interpret`](super::entry::interpret).
 
 /// What a piece of a line means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub(crate) enum Field {
     /// End of the request, seconds.
     EndS,
+    /// The same since 1970, and not from any other moment.
+    EpochS,
     /// End, ms.
     EndMs,
     /// End, in any writing.
@@ -29,14 +31,20 @@ pub(crate) enum Field {
     ServiceUs,
     /// In nanoseconds.
     ServiceNs,
+    /// HAProxy's timers in milliseconds, with strokes between them: the last is the whole.
+    Timers,
     /// The session's name.
     Session,
     /// A header of CMCD that may hold the session's name.
     Cmcd,
+    /// The `Cookie` header, which may hold the session's name.
+    Cookie,
     /// Type of the viewer's device.
     Device,
     /// The viewer's address, perhaps with a port.
     Address,
+    /// The viewer's address, always with a port.
+    Client,
     /// User agent.
     Agent,
     /// The drive.
@@ -116,6 +124,11 @@ impl<'a> Row<'a> {
     pub(crate) fn clear(&mut self) {
         self.has = 0;
         self.escape = Escape::None;
+    }
+
+    /// Forgets the pieces, but not how they are escaped.
+    pub(crate) fn forget(&mut self) {
+        self.has = 0;
     }
 
     /// Notes a piece.

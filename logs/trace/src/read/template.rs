@@ -2,16 +2,47 @@
 //!
 //! The one idea: the pattern a server was given to write its log by is the pattern to read it by.
 //! Each piece goes on until the text that the pattern has behind it; in quotes, a quote behind a
-//! backslash does not count.
+//! backslash does not count. The formats of [`KNOWN`] are patterns too.
 
 use super::alias;
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
 
+/// Formats that are known by a name, as patterns of our own names. More may follow behind each of
+/// them; a piece that nobody needs is `$x`.
+pub(crate) const KNOWN: [(&str, &str); 5] = [
+    // nginx, Apache, lighttpd, Varnish, Traefik.
+    (
+        "combined",
+        "$address $x $x [$time] \"$request\" $status $bytes \"$x\" \"$agent\"",
+    ),
+    // Apache, Traffic Server.
+    (
+        "common",
+        "$address $x $x [$time] \"$request\" $status $bytes",
+    ),
+    // Squid, Traffic Server.
+    (
+        "squid",
+        "$epoch $service_ms $address $status $bytes_all $method $target",
+    ),
+    // HAProxy's `option httplog`.
+    (
+        "haproxy",
+        "$client [$start] $x $x $timers $status $bytes_all $x $x $x $x $x",
+    ),
+    (
+        "envoy",
+        "[$start] \"$request\" $status $x $x $bytes $service_ms $x \"$address\" \"$agent\"",
+    ),
+];
+
 /// A piece and the text in front of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) before: Vec<u8>,
+    /// What the pattern calls it.
+    pub(crate) name: String,
     /// What it means; `None` if nobody here needs it.
     pub(crate) field: Option<Field>,
 }
@@ -19,20 +50,14 @@ pub(crate) struct Piece {
 /// A pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<Piece>,
     /// Text behind the last piece.
     after: Vec<u8>,
-    /// What may follow.
-    rest: Rest,
-}
-
-/// What may follow behind a pattern.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Nothing.
-    Nothing,
-    /// More fields, which are looked at for what explains itself.
-    Fields,
+    /// Whether it is one of [`KNOWN`]: bare pieces are single words, several spaces are as one,
+    /// a prefix of syslog may be in front, and more fields behind.
+    is_known: bool,
+    /// A key behind the pattern that names the session.
+    session_key: Vec<u8>,
 }
 
 /// Why a pattern cannot be read by.
@@ -52,94 +77,232 @@ pub enum TemplateError {
     Empty,
 }
 
+/// What a request cannot be made without, and its name.
+const NEEDS: [(&[Field], &str); 4] = [
+    (
+        &[
+            Field::End,
+            Field::EndS,
+            Field::EndMs,
+            Field::Start,
+            Field::StartMs,
+        ],
+        "time",
+    ),
+    (
+        &[Field::RequestLine, Field::Target, Field::File],
+        "request line or path",
+    ),
+    (
+        &[Field::Bytes, Field::BytesAll, Field::ContentLength],
+        "count of bytes sent",
+    ),
+    (
+        &[
+            Field::Session,
+            Field::Address,
+            Field::Client,
+            Field::Cmcd,
+            Field::Cookie,
+        ],
+        "session or address",
+    ),
+];
+
+/// What these fields lack for a request to be made of them.
+pub(crate) fn missing(fields: impl Iterator<Item = Field> + Clone) -> Option<&'static str> {
+    let has = |wanted: &[Field]| fields.clone().any(|field| wanted.contains(&field));
+    let lacks = NEEDS.iter().find(|(wanted, _)| !has(wanted));
+    lacks.map(|(_, what)| *what)
+}
+
 impl Template {
-    /// The pattern of these pieces; `names` are what they were called, for errors.
-    pub(crate) fn new(
-        pieces: Vec<Piece>,
-        after: Vec<u8>,
-        rest: Rest,
-        names: &[String],
-    ) -> Result<Self, TemplateError> {
+    /// The pattern of these pieces.
+    pub(crate) fn new(pieces: Vec<Piece>, after: Vec<u8>) -> Result<Self, TemplateError> {
         if pieces.is_empty() {
             return Err(TemplateError::Empty);
         }
-        for (index, piece) in pieces.iter().enumerate().skip(1) {
-            if piece.before.is_empty() {
-                let name = |index: usize| names.get(index).cloned().unwrap_or_default();
-                return Err(TemplateError::Touching(name(index - 1), name(index)));
-            }
+        if let Some(pair) = pieces.windows(2).find(|pair| pair[1].before.is_empty()) {
+            let names = (pair[0].name.clone(), pair[1].name.clone());
+            return Err(TemplateError::Touching(names.0, names.1));
         }
-        let has = |wanted: &[Field]| {
-            let mut fields = pieces.iter().filter_map(|piece| piece.field);
-            fields.any(|field| wanted.contains(&field))
+        match missing(pieces.iter().filter_map(|piece| piece.field)) {
+            Some(what) => Err(TemplateError::Missing(what)),
+            None => Ok(Self {
+                pieces,
+                after,
+                is_known: false,
+                session_key: Vec::new(),
+            }),
+        }
+    }
+
+    /// One of [`KNOWN`].
+    pub(crate) fn known(name: &str, session_field: Option<&str>) -> Option<Self> {
+        let (_, text) = KNOWN.iter().find(|(known, _)| *known == name)?;
+        let field = |name: &str| match name {
+            "timers" => Some(Field::Timers),
+            "client" => Some(Field::Client),
+            "epoch" => Some(Field::EpochS),
+            name => alias::usual(name),
         };
-        let needs: [(&[Field], &str); 4] = [
-            (
-                &[
-                    Field::End,
-                    Field::EndS,
-                    Field::EndMs,
-                    Field::Start,
-                    Field::StartMs,
-                ],
-                "time",
-            ),
-            (
-                &[Field::RequestLine, Field::Target, Field::File],
-                "request line or path",
-            ),
-            (
-                &[Field::Bytes, Field::BytesAll, Field::ContentLength],
-                "count of bytes sent",
-            ),
-            (
-                &[Field::Session, Field::Address, Field::Cmcd],
-                "session or address",
-            ),
-        ];
-        for (fields, what) in needs {
-            if !has(fields) {
-                return Err(TemplateError::Missing(what));
-            }
-        }
-        Ok(Self {
+        let (pieces, after) = pieces(text, field).ok()?;
+        Some(Self {
             pieces,
             after,
-            rest,
+            is_known: true,
+            session_key: session_field.unwrap_or_default().into(),
         })
     }
 
     /// The pieces of a line.
     pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         row.escape = Escape::Backslash;
-        let first = self.pieces.first().ok_or(Reason::Shape)?;
-        let mut rest = line;
-        if !first.before.is_empty() {
-            rest = rest.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        match self.split(line, row) {
+            Err(reason) if self.is_known => {
+                row.forget();
+                self.split(behind_syslog(line).ok_or(reason)?, row)
+            }
+            outcome => outcome,
         }
+    }
+
+    fn split<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+        let first = self.pieces.first().ok_or(Reason::Shape)?;
+        let mut rest = line.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
         for (index, piece) in self.pieces.iter().enumerate() {
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
-            let end = if until.is_empty() {
-                match self.rest {
-                    Rest::Nothing => rest.len(),
-                    Rest::Fields => memchr::memchr(b' ', rest).unwrap_or(rest.len()),
-                }
-            } else {
-                find(rest, until, piece.before.last() == Some(&b'"')).ok_or(Reason::Shape)?
-            };
+            let end = self.end(rest, until, piece).ok_or(Reason::Shape)?;
             if let Some(field) = piece.field {
                 row.set(field, &rest[..end]);
             }
             // Looking for its end has found the text behind it, too.
             rest = &rest[end + until.len()..];
+            if self.is_known && until == b" " {
+                rest = rest.trim_ascii_start();
+            }
         }
-        match self.rest {
-            Rest::Nothing if rest.is_empty() => Ok(()),
-            Rest::Nothing => Err(Reason::Shape),
-            Rest::Fields if rest.is_empty() => Ok(()),
-            Rest::Fields => more_fields(rest, row),
+        match rest {
+            [] => Ok(()),
+            rest if self.is_known => self.more_fields(rest, row),
+            _ => Err(Reason::Shape),
         }
+    }
+
+    /// Where a piece ends that begins here.
+    fn end(&self, rest: &[u8], until: &[u8], piece: &Piece) -> Option<usize> {
+        let word = || memchr::memchr(b' ', rest).unwrap_or(rest.len());
+        match until {
+            [] if self.is_known => Some(word()),
+            [] => Some(rest.len()),
+            [b' ', ..] if self.is_known => {
+                let end = word();
+                rest[end..].starts_with(until).then_some(end)
+            }
+            _ => find(rest, until, piece.before.last() == Some(&b'"')),
+        }
+    }
+
+    /// Fields that somebody added behind: `key=value` with a key that is known, and what looks like
+    /// nothing else (ranges, a request line, a time in ms, headers that HAProxy captured). Others
+    /// are passed over.
+    fn more_fields<'a>(&self, text: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+        let mut rest = text.strip_prefix(b" ").ok_or(Reason::Shape)?;
+        while !rest.is_empty() {
+            let stop = memchr::memchr2(b' ', b'"', rest).unwrap_or(rest.len());
+            let key = match rest[..stop].split_last() {
+                Some((b'=', key)) if rest.get(stop) == Some(&b'"') => Some(key),
+                _ => None,
+            };
+            let is_quoted = rest.get(stop) == Some(&b'"') && (stop == 0 || key.is_some());
+            let (key, value, after) = if is_quoted {
+                let inner = &rest[stop + 1..];
+                let end = find(inner, b"\"", true).ok_or(Reason::Shape)?;
+                (key, &inner[..end], &inner[end + 1..])
+            } else if rest[0] == b'{' {
+                let end = memchr::memchr(b'}', rest).ok_or(Reason::Shape)?;
+                (None, &rest[1..end], &rest[end + 1..])
+            } else {
+                let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+                let word = &rest[..end];
+                let equals = memchr::memchr(b'=', word).filter(|_| !word.starts_with(b"bytes="));
+                let (key, value) = match equals {
+                    Some(equals) => (Some(&word[..equals]), &word[equals + 1..]),
+                    None => (None, word),
+                };
+                (key, value, &rest[end..])
+            };
+            match key {
+                Some(key) if !self.session_key.is_empty() && key == self.session_key => {
+                    row.set(Field::Session, value);
+                }
+                Some(key) => {
+                    if let Some(field) = alias::behind_combined(key) {
+                        row.set(field, value);
+                    }
+                }
+                None if rest[0] == b'{' => value
+                    .split(|byte| *byte == b'|')
+                    .for_each(|piece| explain(piece, row)),
+                None => explain(value, row),
+            }
+            rest = after.strip_prefix(b" ").unwrap_or(after);
+        }
+        Ok(())
+    }
+}
+
+/// Takes a value without a name, if it looks like nothing else.
+fn explain<'a>(value: &'a [u8], row: &mut Row<'a>) {
+    if value.starts_with(b"bytes=") {
+        row.set(Field::Range, value);
+    } else if value.starts_with(b"bytes ") {
+        row.set(Field::ContentRange, value);
+    } else if let [digits @ .., b'm', b's'] = value
+        && !digits.is_empty()
+        && digits.iter().all(u8::is_ascii_digit)
+    {
+        row.set(Field::ServiceMs, digits);
+    } else if !row.has(Field::RequestLine) && memchr::memmem::find(value, b" HTTP/").is_some() {
+        row.set(Field::RequestLine, value);
+    }
+}
+
+/// What follows the prefix of syslog, `... name[pid]: `; it has no bracket of its own before.
+fn behind_syslog(line: &[u8]) -> Option<&[u8]> {
+    let colon = memchr::memmem::find(line, b": ")?;
+    let is_prefix = memchr::memmem::find(&line[..colon], b" [").is_none();
+    (is_prefix && colon > 0).then(|| &line[colon + 2..])
+}
+
+/// The pieces of a text with `$names` or `${names}` in it, and the text behind the last.
+pub(crate) fn pieces(
+    text: &str,
+    field: impl Fn(&str) -> Option<Field>,
+) -> Result<(Vec<Piece>, Vec<u8>), TemplateError> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    loop {
+        let Some((before, behind)) = rest.split_once('$') else {
+            return Ok((pieces, rest.into()));
+        };
+        let no_directive = || TemplateError::NoDirective(format!("${behind}"));
+        let (name, after) = match behind.strip_prefix('{') {
+            Some(inner) => inner.split_once('}').ok_or_else(no_directive)?,
+            None => {
+                let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                behind.split_at(behind.find(|c| !is_name(c)).unwrap_or(behind.len()))
+            }
+        };
+        if name.is_empty() {
+            return Err(no_directive());
+        }
+        pieces.push(Piece {
+            before: before.into(),
+            name: format!("${name}"),
+            field: field(name),
+        });
+        rest = after;
     }
 }
 
@@ -158,45 +321,6 @@ fn find(text: &[u8], until: &[u8], is_quoted: bool) -> Option<usize> {
         }
         from = at + 1;
     }
-}
-
-/// Fields that somebody added behind `combined`: `key=value` with a key that is known, and ranges,
-/// which look like nothing else. Others are passed over.
-fn more_fields<'a>(text: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
-    let mut rest = text.strip_prefix(b" ").ok_or(Reason::Shape)?;
-    while !rest.is_empty() {
-        let stop = memchr::memchr2(b' ', b'"', rest).unwrap_or(rest.len());
-        let key = match rest[..stop].split_last() {
-            Some((b'=', key)) if rest.get(stop) == Some(&b'"') => Some(key),
-            _ => None,
-        };
-        let is_quoted = rest.get(stop) == Some(&b'"') && (stop == 0 || key.is_some());
-        let (key, value, after) = if is_quoted {
-            let inner = &rest[stop + 1..];
-            let end = find(inner, b"\"", true).ok_or(Reason::Shape)?;
-            (key, &inner[..end], &inner[end + 1..])
-        } else {
-            let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-            let word = &rest[..end];
-            let equals = memchr::memchr(b'=', word).filter(|_| !word.starts_with(b"bytes="));
-            let (key, value) = match equals {
-                Some(equals) => (Some(&word[..equals]), &word[equals + 1..]),
-                None => (None, word),
-            };
-            (key, value, &rest[end..])
-        };
-        let field = match key {
-            Some(key) => alias::behind_combined(key),
-            None if value.starts_with(b"bytes=") => Some(Field::Range),
-            None if value.starts_with(b"bytes ") => Some(Field::ContentRange),
-            None => None,
-        };
-        if let Some(field) = field {
-            row.set(field, value);
-        }
-        rest = after.strip_prefix(b" ").unwrap_or(after);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

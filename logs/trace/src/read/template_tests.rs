@@ -1,12 +1,16 @@
 use super::*;
 use crate::read::entry::{Entry, Who, interpret};
-use crate::read::variables::{apache, combined, nginx};
+use crate::read::variables::{apache, nginx};
 use proptest::prelude::*;
 
 fn entry<'a>(template: &Template, line: &'a str) -> Result<Entry<'a>, Reason> {
     let mut row = Row::new();
     template.read(line.as_bytes(), &mut row)?;
-    interpret(&row)
+    interpret(&row, None)
+}
+
+fn combined() -> Template {
+    Template::known("combined", None).expect("known")
 }
 
 const LINE: &str = "93.180.71.3 - - [17/May/2015:08:05:32 +0000] \"GET /downloads/product_1 \
@@ -55,7 +59,7 @@ fn fields_behind_combined_that_explain_themselves_are_read_and_others_passed_ove
 fn any_pattern_of_nginx_is_a_pattern_to_read_by() {
     let pattern = "$remote_addr|${msec}|$request_method $request_uri|$status|$bytes_sent|\
                    $request_time|$http_range|$cookie_uid;";
-    let template = nginx(pattern, Rest::Nothing, Some("cookie_uid")).expect("a pattern");
+    let template = nginx(pattern, Some("cookie_uid")).expect("a pattern");
     let line = "::1|1700000000.250|GET /a b.mp4|206|1500|0.250|bytes=1000-1999|u1;";
     let entry = entry(&template, line).expect("a request");
     assert_eq!(entry.received_ms, 1_700_000_000_000);
@@ -81,11 +85,7 @@ fn apache_says_when_a_request_was_received() {
 
 #[test]
 fn a_pattern_nobody_can_read_by_is_refused() {
-    let error = |text: &str| {
-        nginx(text, Rest::Nothing, None)
-            .expect_err("a mistake")
-            .to_string()
-    };
+    let error = |text: &str| nginx(text, None).expect_err("a mistake").to_string();
     assert_eq!(
         error("$remote_addr$request $msec $bytes_sent"),
         "nothing stands between `$remote_addr` and `$request`, so nobody can tell where one ends"
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn no_pattern_makes_it_panic(text in r#"[$%{}a-z"\\ \^<]{0,30}"#) {
-        let _ = nginx(&text, Rest::Nothing, None);
+        let _ = nginx(&text, None);
         let _ = apache(&text, None);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::Reason;
 use super::format::{Format, FormatError};
+use super::reader::trimmed;
 use super::recognise::{NotFound, Tried, recognise};
 use super::row::Row;
-use super::trimmed;
 use crate::dropped::Dropped;
 
 /// What is understood of a text.
@@ -27,7 +27,7 @@ pub enum NotUnderstood {
     #[error("it is empty")]
     Empty,
     /// It is in no known format.
-    #[error("it is in no format that is known")]
+    #[error("it is in no known format")]
     Unknown(Vec<Tried>),
     /// The format has a mistake.
     #[error(transparent)]
@@ -41,6 +41,8 @@ pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, No
         NotFound::Empty => NotUnderstood::Empty,
         NotFound::Tried(tried) => NotUnderstood::Unknown(tried),
         NotFound::Format(error) => NotUnderstood::Format(error),
+        // None was asked for.
+        NotFound::NoSession(_) => NotUnderstood::Unknown(Vec::new()),
     })?;
     let mut understood = Understood {
         format: found.name,
@@ -49,12 +51,16 @@ pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, No
         dropped: Dropped::default(),
     };
     let mut row = Row::new();
+    let mut reader = found.reader;
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
         let line = trimmed(line);
         if line.is_empty() {
             continue;
         }
-        match found.reader.read(line, &mut row) {
+        if let Some(again) = reader.again(line) {
+            reader = again;
+        }
+        match reader.read(line, &mut row) {
             Ok(entry) if entry.offset.is_some() => {
                 understood.requests += 1;
                 understood.bytes += entry.sent_bytes;

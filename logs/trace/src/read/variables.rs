@@ -2,213 +2,116 @@
 
 use super::alias;
 use super::row::Field;
-use super::template::{Piece, Rest, Template, TemplateError};
+use super::template::{Piece, Template, TemplateError, pieces};
 
-/// nginx's `combined`.
-pub(crate) const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" \
-                                   $status $body_bytes_sent \"$http_referer\" \
-                                   \"$http_user_agent\"";
-
-/// What a variable of nginx means.
-fn nginx_variable(name: &str, session_field: Option<&str>) -> Option<Field> {
-    if session_field == Some(name) {
-        return Some(Field::Session);
-    }
-    Some(match name {
-        "remote_addr" | "realip_remote_addr" => Field::Address,
-        "time_local" | "time_iso8601" => Field::End,
-        "msec" => Field::EndS,
-        "request" => Field::RequestLine,
-        "request_uri" | "uri" | "document_uri" => Field::Target,
-        "args" | "query_string" => Field::Query,
-        "request_method" => Field::Method,
-        "status" => Field::Status,
-        "body_bytes_sent" => Field::Bytes,
-        "bytes_sent" => Field::BytesAll,
-        "request_time" => Field::ServiceS,
-        "http_range" => Field::Range,
-        "sent_http_content_range" | "upstream_http_content_range" => Field::ContentRange,
-        "sent_http_content_length" => Field::ContentLength,
-        "http_user_agent" => Field::Agent,
-        "http_x_playback_session_id"
-        | "arg_sid"
-        | "arg_session"
-        | "arg_session_id"
-        | "cookie_session"
-        | "cookie_sid"
-        | "cookie_session_id" => Field::Session,
-        "http_cmcd_session" => Field::Cmcd,
-        _ => return None,
-    })
-}
-
-/// The pattern of `combined`, with whatever fields somebody added behind it.
-pub(crate) fn combined() -> Template {
-    nginx(COMBINED, Rest::Fields, None).expect("combined is a pattern")
+/// Whether a name of a pattern is what names the session: as it is, or without what says where it
+/// is from (`http_`, `cookie_`, `arg_`).
+fn names_session(name: &str, session_field: Option<&str>) -> bool {
+    let Some(wanted) = session_field else {
+        return false;
+    };
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let (name, wanted) = (plain(name), plain(wanted));
+    let mut origins = ["http_", "cookie_", "arg_"].into_iter();
+    name == wanted || origins.any(|origin| name.strip_prefix(origin) == Some(&wanted))
 }
 
 /// A pattern from nginx's `log_format`: the text with its variables, verbatim.
-pub(crate) fn nginx(
-    text: &str,
-    rest: Rest,
-    session_field: Option<&str>,
-) -> Result<Template, TemplateError> {
-    let (mut pieces, mut names, mut before) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bytes = text.as_bytes();
-    while let [first, tail @ ..] = bytes {
-        if *first != b'$' {
-            before.push(*first);
-            bytes = tail;
+pub(crate) fn nginx(text: &str, session_field: Option<&str>) -> Result<Template, TemplateError> {
+    let field = |name: &str| match names_session(name, session_field) {
+        true => Some(Field::Session),
+        false => alias::usual(name),
+    };
+    let (pieces, after) = pieces(text, field)?;
+    Template::new(pieces, after)
+}
+
+/// Apache's own formats.
+const APACHE: [(&str, &str); 3] = [
+    ("common", "%h %l %u %t \"%r\" %>s %b"),
+    (
+        "combined",
+        "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"",
+    ),
+    (
+        "combinedio",
+        "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %I %O",
+    ),
+];
+
+/// A pattern from Apache's `LogFormat`, or one of its usual ones by name.
+pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template, TemplateError> {
+    let usual = APACHE.iter().find(|(name, _)| *name == text);
+    // A quote within the quotes of a configuration file.
+    let text = usual.map_or(text, |(_, text)| text).replace("\\\"", "\"");
+    let (mut pieces, mut before, mut rest) = (Vec::new(), String::new(), text.as_str());
+    while let Some((plain, behind)) = rest.split_once('%') {
+        before.push_str(plain);
+        if let Some(after) = behind.strip_prefix('%') {
+            before.push('%');
+            rest = after;
             continue;
         }
-        let (name, after) = match tail {
-            [b'{', inner @ ..] => {
-                let end = memchr::memchr(b'}', inner);
-                let end = end.ok_or_else(|| TemplateError::NoDirective(lossy(bytes)))?;
-                (&inner[..end], &inner[end + 1..])
-            }
-            _ => {
-                let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-                let end = tail.iter().position(|byte| !is_name(byte));
-                tail.split_at(end.unwrap_or(tail.len()))
-            }
-        };
-        if name.is_empty() {
-            return Err(TemplateError::NoDirective(lossy(bytes)));
-        }
-        let name = lossy(name);
-        pieces.push(Piece {
-            before: std::mem::take(&mut before),
-            field: nginx_variable(&name, session_field),
-        });
-        names.push(format!("${name}"));
-        bytes = after;
-    }
-    Template::new(pieces, before, rest, &names)
-}
-
-/// A pattern from Apache's `LogFormat`. `common`, `combined` and `combinedio` are its usual ones.
-pub(crate) fn apache(text: &str, session_field: Option<&str>) -> Result<Template, TemplateError> {
-    let text = match text {
-        "common" => "%h %l %u %t \"%r\" %>s %b",
-        "combined" => "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\"",
-        "combinedio" => "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-Agent}i\" %I %O",
-        other => other,
-    };
-    let (mut pieces, mut names, mut before) = (Vec::new(), Vec::new(), Vec::new());
-    let mut bytes = text.as_bytes();
-    while let [first, tail @ ..] = bytes {
-        match (first, tail) {
-            (b'%', [b'%', after @ ..]) => {
-                before.push(b'%');
-                bytes = after;
-                continue;
-            }
-            // A quote within the quotes of a configuration file.
-            (b'\\', [b'"', after @ ..]) => {
-                before.push(b'"');
-                bytes = after;
-                continue;
-            }
-            (b'%', _) => {}
-            _ => {
-                before.push(*first);
-                bytes = tail;
-                continue;
-            }
-        }
-        let (directive, after) =
-            apache_directive(tail).ok_or_else(|| TemplateError::NoDirective(lossy(bytes)))?;
-        let is_clock = directive
-            == Directive {
-                letter: "t",
-                argument: None,
-            };
+        let no_directive = || TemplateError::NoDirective(format!("%{behind}"));
+        let (letter, argument, after) = directive(behind).ok_or_else(no_directive)?;
+        let is_clock = letter == "t" && argument.is_empty();
         if is_clock {
-            before.push(b'[');
+            before.push('[');
         }
-        let written = lossy(&bytes[..bytes.len() - after.len()]);
+        let is_session = !argument.is_empty() && names_session(argument, session_field);
         pieces.push(Piece {
-            before: std::mem::take(&mut before),
-            field: directive.field(session_field),
-        });
-        if is_clock {
-            before.push(b']');
-        }
-        names.push(written);
-        bytes = after;
-    }
-    Template::new(pieces, before, Rest::Nothing, &names)
-}
-
-/// `%{argument}letter`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Directive<'a> {
-    letter: &'a str,
-    argument: Option<&'a str>,
-}
-
-/// The directive behind a percent sign, and what follows it.
-fn apache_directive(text: &[u8]) -> Option<(Directive<'_>, &[u8])> {
-    // `>`, `<`, `!` and a list of statuses say when and of which request it is written.
-    let is_modifier =
-        |byte: &u8| matches!(byte, b'<' | b'>' | b'!' | b',') || byte.is_ascii_digit();
-    let start = text.iter().position(|byte| !is_modifier(byte))?;
-    let rest = &text[start..];
-    let (argument, rest) = match rest {
-        [b'{', inner @ ..] => {
-            let end = memchr::memchr(b'}', inner)?;
-            (Some(str::from_utf8(&inner[..end]).ok()?), &inner[end + 1..])
-        }
-        _ => (None, rest),
-    };
-    let length = if rest.starts_with(b"^") { 3 } else { 1 };
-    let letter = str::from_utf8(rest.get(..length)?).ok()?;
-    letter
-        .ends_with(|c: char| c.is_ascii_alphabetic())
-        .then_some((Directive { letter, argument }, &rest[length..]))
-}
-
-impl Directive<'_> {
-    /// What it means. Without an argument, `%t` is when the request was received.
-    fn field(&self, session_field: Option<&str>) -> Option<Field> {
-        let argument = self.argument.unwrap_or_default();
-        if !argument.is_empty() && session_field == Some(argument) {
-            return Some(Field::Session);
-        }
-        let lower = argument.to_ascii_lowercase();
-        Some(match (self.letter, lower.as_str()) {
-            ("h" | "a", _) => Field::Address,
-            ("t", "") => Field::Start,
-            ("t", "end:sec" | "end:msec" | "end:usec") => Field::End,
-            ("t", "sec" | "msec" | "usec" | "begin:sec" | "begin:msec" | "begin:usec") => {
-                Field::Start
-            }
-            ("r", _) => Field::RequestLine,
-            ("s", _) => Field::Status,
-            ("b" | "B", _) => Field::Bytes,
-            ("O", _) => Field::BytesAll,
-            ("D", _) | ("T", "us") => Field::ServiceUs,
-            ("T", "ms") => Field::ServiceMs,
-            ("T", "" | "s") => Field::ServiceS,
-            ("U", _) => Field::Target,
-            ("q", _) => Field::Query,
-            ("m", _) => Field::Method,
-            ("i", "range") => Field::Range,
-            ("i", "user-agent") => Field::Agent,
-            ("i", "cmcd-session") => Field::Cmcd,
-            ("i", name) => match alias::usual(&format!("http_{}", name.replace('-', "_")))? {
-                Field::Session => Field::Session,
-                _ => return None,
+            before: std::mem::take(&mut before).into(),
+            name: format!("%{}", &behind[..behind.len() - after.len()]),
+            field: match is_session {
+                true => Some(Field::Session),
+                false => meaning(letter, &argument.to_ascii_lowercase()),
             },
-            ("o", "content-range") => Field::ContentRange,
-            ("o", "content-length") => Field::ContentLength,
-            ("C", "session" | "sid" | "session_id") => Field::Session,
-            _ => return None,
-        })
+        });
+        if is_clock {
+            before.push(']');
+        }
+        rest = after;
     }
+    before.push_str(rest);
+    Template::new(pieces, before.into())
 }
 
-fn lossy(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).into_owned()
+/// Letter and argument of the directive behind a percent sign, and what follows it.
+fn directive(text: &str) -> Option<(&str, &str, &str)> {
+    // `>`, `<`, `!` and a list of statuses say when and of which request it is written.
+    let is_modifier = |c: char| matches!(c, '<' | '>' | '!' | ',') || c.is_ascii_digit();
+    let rest = text.trim_start_matches(is_modifier);
+    let (argument, rest) = match rest.strip_prefix('{') {
+        Some(inner) => inner.split_once('}')?,
+        None => ("", rest),
+    };
+    let length = if rest.starts_with('^') { 3 } else { 1 };
+    let letter = rest.get(..length)?;
+    let is_letter = letter.ends_with(|c: char| c.is_ascii_alphabetic());
+    is_letter.then(|| (letter, argument, &rest[length..]))
+}
+
+/// What a directive means. Without an argument, `%t` is when the request was received.
+fn meaning(letter: &str, argument: &str) -> Option<Field> {
+    Some(match (letter, argument) {
+        ("h" | "a", _) => Field::Address,
+        ("t", "end:sec" | "end:msec" | "end:usec") => Field::End,
+        ("t", "" | "sec" | "msec" | "usec" | "begin:sec" | "begin:msec" | "begin:usec") => {
+            Field::Start
+        }
+        ("r", _) => Field::RequestLine,
+        ("s", _) => Field::Status,
+        ("b" | "B", _) => Field::Bytes,
+        ("O", _) => Field::BytesAll,
+        ("D", _) | ("T", "us") => Field::ServiceUs,
+        ("T", "ms") => Field::ServiceMs,
+        ("T", "" | "s") => Field::ServiceS,
+        ("U", _) => Field::Target,
+        ("q", _) => Field::Query,
+        ("m", _) => Field::Method,
+        ("i", name) => alias::usual(&format!("http_{}", name.replace('-', "_")))?,
+        ("o", name) => alias::usual(&format!("sent_http_{}", name.replace('-', "_")))?,
+        ("C", name) => alias::usual(&format!("cookie_{name}"))?,
+        _ => return None,
+    })
 }

@@ -1,14 +1,13 @@
 //! From what a log says of a request to its record in a part: names become numbers.
 
-use headlong_chains::Request;
+use headlong_chains::{Request, UNPLACED};
 
 use super::super::logs::Log;
 use super::super::options::PART_BUFFER_BYTES;
 use super::batch::{BatchNumbers, put_numbers};
 use super::{Failure, Worker};
-use crate::known::Known;
-use crate::names::{Interner, hash, hash_number};
-use crate::parquet::plain::{Called, PlainBatch, PlainRow};
+use crate::names::{hash, hash_number};
+use crate::parquet::plain::PlainBatch;
 use crate::parts::PARTS;
 use crate::parts::record::{DISK_UNKNOWN, Record, SOURCE_SHIFT, VIEWER};
 use crate::read::Reason;
@@ -29,6 +28,10 @@ impl Worker<'_> {
             Some(offset) => offset,
             // A reply of 206 that nothing places is the whole file if it is as long.
             None if self.shared.sizes.get(&file) == Some(&entry.sent_bytes) => 0,
+            None if self.shared.keep_unplaced => {
+                self.told.unplaced += 1;
+                UNPLACED
+            }
             None => {
                 self.drop_line(log, Reason::UnknownOffset, line_number, line);
                 return Ok(());
@@ -164,46 +167,6 @@ impl Worker<'_> {
         self.told.bytes += bytes;
         self.told.untimed += if batch.service_ms.is_none() { count } else { 0 };
         Ok(())
-    }
-
-    /// The same for one that came in numbers.
-    pub(super) fn push_plain(
-        &mut self,
-        log: &Log,
-        line_number: u64,
-        row: &PlainRow<'_>,
-    ) -> Result<(), Failure> {
-        let names = self.shared.names;
-        let number = |known: &mut Known, called: Called<'_>, names: &Interner| match called {
-            Called::Number(number) => known.intern_number(number, names),
-            Called::Text(name) => known.intern(name, names),
-        };
-        let (session, session_hash) = number(&mut self.sessions, row.session, &names.sessions);
-        let device = match row.device {
-            None => self.agents.number(b"", &names.devices),
-            Some(device) => number(&mut self.devices, device, &names.devices).0,
-        };
-        let disk = match row.disk {
-            None => DISK_UNKNOWN,
-            Some(disk) => number(&mut self.disks, disk, &names.disks).0,
-        };
-        let record = Record {
-            request: Request {
-                line: (u64::from(log.number) << SOURCE_SHIFT) | line_number,
-                session,
-                file: number(&mut self.files, row.file, &names.files).0,
-                received_ms: row.received_ms,
-                completed_ms: row.completed_ms,
-                offset: row.offset,
-                asked_bytes: row.asked_bytes,
-                sent_bytes: row.sent_bytes,
-                disk: 0,
-                device: 0,
-            },
-            disk,
-            device,
-        };
-        self.put(&record, session_hash, row.is_timed)
     }
 
     /// The viewer at an address with a user agent.

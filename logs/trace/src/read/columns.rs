@@ -1,0 +1,194 @@
+//! Columns with a separator between them; a line of names says which is which. CSV has it first,
+//! W3C extended logs (IIS, CloudFront) behind `#Fields:`, and another may follow anywhere.
+//!
+//! Columns of W3C are looked up by name, never by place: CloudFront has added some more than once.
+
+use super::alias::{self, FieldMap};
+use super::reason::Reason;
+use super::row::{Field, Row};
+use super::template::missing;
+
+/// What begins the line of names of a W3C log.
+pub(crate) const FIELDS: &[u8] = b"#Fields:";
+
+/// Reads lines of columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Columns {
+    /// `None`: tabs if the line has any, else spaces.
+    separator: Option<u8>,
+    /// What each is called, and what it means.
+    pub(crate) columns: Vec<(String, Option<Field>)>,
+    /// The header, which may occur again where files were joined.
+    header: Vec<u8>,
+    session_field: Option<String>,
+}
+
+impl Columns {
+    /// A reader for files that begin with this line, if it is a header of a request log; a map of
+    /// numbers is for files without a header.
+    pub(crate) fn from_header(
+        line: &[u8],
+        map: &FieldMap,
+        session_field: Option<&str>,
+    ) -> Option<Self> {
+        let by_place: Option<Vec<(Field, usize)>> = map
+            .pairs
+            .iter()
+            .map(|(field, place)| Some((*field, place.parse().ok()?)))
+            .collect();
+        let separator = separator(line)?;
+        let text = str::from_utf8(line).ok();
+        let (columns, header) = match by_place.filter(|places| !places.is_empty()) {
+            Some(places) => {
+                let count = memchr::memchr_iter(separator, line).count() + 1;
+                let mut columns = vec![(String::new(), None); count];
+                for (field, place) in places {
+                    columns.get_mut(place.checked_sub(1)?)?.1 = Some(field);
+                }
+                (columns, Vec::new())
+            }
+            None => {
+                let names = text?.split(char::from(separator));
+                let names = names.map(|name| name.trim().trim_matches('"'));
+                let columns = names.map(|name| (name.to_owned(), map.field(name)));
+                (columns.collect(), line.to_vec())
+            }
+        };
+        let mut reader = Self {
+            separator: Some(separator),
+            columns,
+            header,
+            session_field: session_field.map(str::to_owned),
+        };
+        reader.prefer_session(session_field);
+        let mut fields: Vec<Field> = reader.fields().collect();
+        let count = fields.len();
+        fields.sort_unstable();
+        fields.dedup();
+        (fields.len() == count && missing(reader.fields()).is_none()).then_some(reader)
+    }
+
+    /// A reader for lines below this one, if it is `#Fields:`.
+    pub(crate) fn from_fields(line: &[u8], session_field: Option<&str>) -> Option<Self> {
+        let names = str::from_utf8(line.strip_prefix(FIELDS)?).ok()?;
+        let names = names.split_ascii_whitespace();
+        // IIS counts whole milliseconds, CloudFront and the standard seconds.
+        let is_of_iis = |name| matches!(name, "sc-win32-status" | "s-ip" | "s-sitename");
+        let is_iis = names.clone().any(is_of_iis);
+        let meaning = |name: &str| {
+            let found = alias::names("w3c").find(|(known, _)| *known == name);
+            found.map(|(_, field)| match field {
+                Field::ServiceS if is_iis => Field::ServiceMs,
+                field => field,
+            })
+        };
+        let mut reader = Self {
+            separator: None,
+            columns: names.map(|name| (name.to_owned(), meaning(name))).collect(),
+            header: Vec::new(),
+            session_field: session_field.map(str::to_owned),
+        };
+        reader.prefer_session(session_field);
+        // A viewer is not asked for: a log without addresses is told to be one, line by line.
+        let mut all: Vec<Field> = reader.fields().chain([Field::Address]).collect();
+        if all.contains(&Field::Date) && all.contains(&Field::Clock) {
+            all.push(Field::End);
+        }
+        missing(all.into_iter()).is_none().then_some(reader)
+    }
+
+    /// What the user says names the session goes before what does so by its own name.
+    fn prefer_session(&mut self, session_field: Option<&str>) {
+        let Some(wanted) = session_field else { return };
+        let of_header = format!("cs({wanted})");
+        let is_wanted = |name: &str| name == wanted || name == of_header;
+        if self.columns.iter().any(|(name, _)| is_wanted(name)) {
+            for (name, field) in &mut self.columns {
+                *field = match *field {
+                    _ if is_wanted(name) => Some(Field::Session),
+                    Some(Field::Session) => None,
+                    other => other,
+                };
+            }
+        }
+    }
+
+    /// A reader for lines below another `#Fields:` of the same log.
+    pub(crate) fn again(&self, line: &[u8]) -> Option<Self> {
+        Self::from_fields(line, self.session_field.as_deref()).filter(|_| self.is_w3c())
+    }
+
+    /// Whether it is a W3C log.
+    pub(crate) fn is_w3c(&self) -> bool {
+        self.separator.is_none()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = Field> + Clone {
+        self.columns.iter().filter_map(|(_, field)| *field)
+    }
+
+    /// The pieces of a line.
+    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
+        if self.is_w3c() && line.starts_with(b"#") {
+            return Err(Reason::NotARequest);
+        }
+        let separator = self.separator.unwrap_or_else(|| {
+            let has_tab = memchr::memchr(b'\t', line).is_some();
+            if has_tab { b'\t' } else { b' ' }
+        });
+        let mut rest = Some(line);
+        for (_, column) in &self.columns {
+            let (piece, after) =
+                piece(rest.ok_or(Reason::Shape)?, separator).ok_or(Reason::Shape)?;
+            if let Some(field) = column {
+                row.set(*field, piece);
+            }
+            rest = after;
+        }
+        match rest {
+            Some([]) if self.is_w3c() => Ok(()),
+            Some(_) => Err(Reason::Shape),
+            None if line == self.header => Err(Reason::NotARequest),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The first column of a text, and what is behind its separator.
+pub(crate) fn piece(text: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
+    if let [b'"', inner @ ..] = text {
+        return quoted(inner, separator);
+    }
+    // Columns are short: looking byte by byte is quicker than setting up anything cleverer.
+    match text.iter().position(|byte| *byte == separator) {
+        Some(end) => Some((&text[..end], Some(&text[end + 1..]))),
+        None => Some((text, None)),
+    }
+}
+
+/// A column in quotes; a quote within is doubled, and stays so.
+fn quoted(inner: &[u8], separator: u8) -> Option<(&[u8], Option<&[u8]>)> {
+    let mut from = 0;
+    loop {
+        let end = from + memchr::memchr(b'"', &inner[from..])?;
+        match inner.get(end + 1) {
+            None => return Some((&inner[..end], None)),
+            Some(byte) if *byte == separator => {
+                return Some((&inner[..end], Some(&inner[end + 2..])));
+            }
+            Some(b'"') => from = end + 2,
+            Some(_) => return None,
+        }
+    }
+}
+
+/// What stands between columns: whichever of the usual characters is there most.
+pub(crate) fn separator(line: &[u8]) -> Option<u8> {
+    let count = |byte: &u8| memchr::memchr_iter(*byte, line).count();
+    let best = b"|;\t,".iter().copied().max_by_key(|byte| count(byte))?;
+    (count(&best) > 0).then_some(best)
+}
+
+#[cfg(test)]
+#[path = "columns_tests.rs"]
+mod tests;

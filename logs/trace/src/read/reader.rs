@@ -1,0 +1,115 @@
+//! A format, made ready to read lines.
+
+use std::sync::Arc;
+
+use super::entry::{Entry, interpret};
+use super::reason::Reason;
+use super::row::{Field, Row};
+use super::{columns, json, template};
+
+/// A format, made ready to read lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reader {
+    form: Arc<Form>,
+    /// A key of the query, or a cookie, that names the session.
+    session_key: Option<Arc<[u8]>>,
+}
+
+/// The three ways in which lines are made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Columns(columns::Columns),
+    Template(template::Template),
+    Json(json::Json),
+}
+
+impl Reader {
+    /// One of this form, with what the user says names the session.
+    pub(crate) fn new(form: Form, session_field: Option<&str>) -> Self {
+        Self {
+            form: Arc::new(form),
+            session_key: session_field.map(session_key),
+        }
+    }
+
+    /// What a line says.
+    pub(crate) fn read<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<Entry<'a>, Reason> {
+        row.clear();
+        match &*self.form {
+            Form::Columns(columns) => columns.read(line, row),
+            Form::Template(template) => template.read(line, row),
+            Form::Json(json) => json.read(line, row),
+        }?;
+        interpret(row, self.session_key.as_deref())
+    }
+
+    /// A reader for the lines below this one, if it names other columns.
+    pub(crate) fn again(&self, line: &[u8]) -> Option<Self> {
+        match &*self.form {
+            Form::Columns(columns) if line.starts_with(columns::FIELDS) => Some(Self {
+                form: Arc::new(Form::Columns(columns.again(line)?)),
+                session_key: self.session_key.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// A reader for what follows a block of lines, if one of them names other columns.
+    pub(crate) fn behind(&self, block: &[u8]) -> Option<Self> {
+        let mut end = block.len();
+        let Form::Columns(columns) = &*self.form else {
+            return None;
+        };
+        while columns.is_w3c() {
+            let at = memchr::memmem::rfind(&block[..end], columns::FIELDS)?;
+            if at == 0 || block[at - 1] == b'\n' {
+                let line = block[at..].split(|byte| *byte == b'\n').next()?;
+                if let Some(after) = self.again(trimmed(line)) {
+                    return Some(after);
+                }
+            }
+            end = at;
+        }
+        None
+    }
+
+    /// Whether a line of names says where everything is, so that nothing needs to be guessed.
+    pub(crate) fn has_header(&self) -> bool {
+        matches!(&*self.form, Form::Columns(_))
+    }
+
+    /// The names of what is in a log whose first lines these are, and what they mean; a name may
+    /// occur several times.
+    pub(crate) fn names<'a>(
+        &self,
+        lines: impl Iterator<Item = &'a [u8]>,
+    ) -> Vec<(String, Option<Field>)> {
+        match &*self.form {
+            Form::Columns(columns) => columns.columns.clone(),
+            Form::Template(template) => {
+                let pieces = template.pieces.iter().filter(|piece| piece.name != "$x");
+                pieces
+                    .map(|piece| (piece.name.clone(), piece.field))
+                    .collect()
+            }
+            Form::Json(json) => {
+                let keys = lines.flat_map(json::keys);
+                keys.map(|key| (key.clone(), json.field(&key))).collect()
+            }
+        }
+    }
+}
+
+/// The key behind what says where it is from.
+pub(crate) fn session_key(name: &str) -> Arc<[u8]> {
+    let origins = ["arg_", "cookie_"];
+    let mut keys = origins
+        .iter()
+        .filter_map(|origin| name.strip_prefix(origin));
+    keys.next().unwrap_or(name).as_bytes().into()
+}
+
+/// A line as it stands in a block: without its end.
+pub(crate) fn trimmed(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

@@ -1,0 +1,118 @@
+//! Bytes that wait: in memory as long as there is room, then in a file that has no name.
+//!
+//! Invariant: the file vanishes with the process, however that ends, because it was unlinked when
+//! it was made.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Where some bytes wait.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Memory(Vec<u8>),
+    Spilled { offset: u64, bytes: u64 },
+}
+
+/// Takes bytes, from any thread.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    folder: PathBuf,
+    keep_bytes_max: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    kept_bytes: u64,
+    spilled_bytes: u64,
+    file: Option<File>,
+}
+
+/// What could not be kept, once all is there.
+#[derive(Debug, Default)]
+pub(crate) struct Spilled {
+    /// How much it is.
+    pub(crate) bytes: u64,
+    file: Option<File>,
+}
+
+impl Spill {
+    /// Keeps so many bytes in memory; further ones go to a file in this folder.
+    pub(crate) fn new(folder: PathBuf, keep_bytes_max: u64) -> Self {
+        Self {
+            folder,
+            keep_bytes_max,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Puts bytes where there is room.
+    ///
+    /// # Errors
+    /// If the file cannot be made or written.
+    pub(crate) fn put(&self, mut bytes: Vec<u8>) -> io::Result<Place> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let len = bytes.len() as u64;
+        if state.kept_bytes + len <= self.keep_bytes_max {
+            state.kept_bytes += len;
+            bytes.shrink_to_fit();
+            return Ok(Place::Memory(bytes));
+        }
+        // Under the lock: threads that wait here would wait for the disk anyway.
+        let offset = state.spilled_bytes;
+        if state.file.is_none() {
+            state.file = Some(tempfile::tempfile_in(&self.folder)?);
+        }
+        if let Some(file) = &state.file {
+            file.write_all_at(&bytes, offset)?;
+        }
+        state.spilled_bytes += len;
+        Ok(Place::Spilled { offset, bytes: len })
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn finish(self) -> Spilled {
+        let state = self.state.into_inner();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        Spilled {
+            bytes: state.spilled_bytes,
+            file: state.file,
+        }
+    }
+}
+
+impl Spilled {
+    /// Reads what waits at an offset of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.file {
+            Some(file) => file.read_at(buffer, offset),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// All bytes at a place; `buffer` is room for them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or ends early.
+    pub(crate) fn bytes<'a>(
+        &self,
+        place: &'a Place,
+        buffer: &'a mut Vec<u8>,
+    ) -> io::Result<&'a [u8]> {
+        match (place, &self.file) {
+            (Place::Memory(bytes), _) => return Ok(bytes),
+            (Place::Spilled { offset, bytes }, Some(file)) => {
+                buffer.resize(*bytes as usize, 0);
+                file.read_exact_at(buffer, *offset)?;
+            }
+            (Place::Spilled { .. }, None) => return Err(io::ErrorKind::NotFound.into()),
+        }
+        Ok(buffer)
+    }
+}

@@ -1,0 +1,98 @@
+//! What was understood of logs, what was dropped and why, and what they do not tell.
+
+use crate::dropped::DroppedLines;
+use crate::intake::TakenIn;
+use crate::read::{Lack, Reason, lines_to_copy};
+
+/// The first lines of every answer.
+pub fn summary(taken: &TakenIn) -> Vec<String> {
+    let mut told = vec![first_line(taken)];
+    told.extend(lacks(taken));
+    // A header or a comment is not missed.
+    let lines = taken.dropped.by_reason().iter();
+    let lines = lines.filter(|lines| lines.reason != Reason::NotARequest);
+    told.extend(lines.map(of_reason));
+    if taken.requests > 0 {
+        told.push(format!("sessions by {}", taken.sessions_by));
+        told.push(format!(
+            "titles: {} files, {}",
+            taken.files.len(),
+            taken.titles_by
+        ));
+    }
+    if !taken.unused.is_empty() {
+        told.push(format!("not used: {}", taken.unused.join(", ")));
+    }
+    told.extend(taken.notes.iter().cloned());
+    told
+}
+
+/// How many lines there were, and what became of them.
+fn first_line(taken: &TakenIn) -> String {
+    let (dropped, others) = (taken.dropped.count(), taken.dropped.others());
+    let lines = taken.requests + dropped + others;
+    let share = 100.0 * dropped as f64 / (taken.requests + dropped).max(1) as f64;
+    format!(
+        "read as {}: {lines} lines, of which {} are requests, {dropped} were dropped ({share:.1} %) \
+         and {others} are none (comments, other methods and statuses)",
+        taken.told_format, taken.requests
+    )
+}
+
+/// What cannot be told, and what to write into a server's configuration for it.
+fn lacks(taken: &TakenIn) -> Vec<String> {
+    let mut told = Vec::new();
+    let is_untimed = taken.untimed > taken.requests / 10;
+    let found = [
+        (
+            Lack::Offsets,
+            taken.unplaced,
+            "are for a part of a file, and no range says which",
+        ),
+        (
+            Lack::Service,
+            if is_untimed { taken.untimed } else { 0 },
+            "do not say how long they took, and count as done at once",
+        ),
+    ];
+    for (lack, count, what) in found.into_iter().filter(|(_, count, _)| *count > 0) {
+        told.push(format!(
+            "{count} of {} requests {what}; {}",
+            taken.requests,
+            lack.untold()
+        ));
+    }
+    if !told.is_empty() {
+        told.extend(to_copy(&taken.told_format));
+    }
+    told
+}
+
+/// The lines that make a server write all that is needed.
+fn to_copy(formats: &str) -> Vec<String> {
+    let mut told = vec!["a log that tells it is written by:".to_owned()];
+    for server in lines_to_copy(formats) {
+        let lines = server.lines.replace('¶', "\n    ");
+        told.push(format!("  {}: {lines}", server.name));
+    }
+    if told.len() == 1 {
+        told[0] =
+            "a column or key `range` (the header) or `offset`, and `service_ms`, would tell it"
+                .to_owned();
+    }
+    told
+}
+
+/// Lines that became no request for one reason, with the first of them.
+fn of_reason(lines: &DroppedLines) -> String {
+    let noun = if lines.count == 1 { "line" } else { "lines" };
+    let verb = if lines.reason.is_other() {
+        "left out"
+    } else {
+        "dropped"
+    };
+    let first = lines.samples.first().map_or(String::new(), |first| {
+        format!("; first {}:{}: {}", first.file, first.line, first.text)
+    });
+    format!("{} {noun} {verb}: {}{first}", lines.count, lines.reason)
+}

@@ -1,0 +1,207 @@
+//! `headlong trace characterise` on logs as strangers have them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Lines of nginx's `combined`: 30 viewers, each reading a film of ten in parts of 512 KiB.
+fn combined() -> String {
+    let mut log = String::new();
+    for viewer in 0..30 {
+        for part in 0..10 {
+            let second = viewer * 10 + part;
+            let _ = writeln!(
+                log,
+                "192.0.2.{viewer} - - [24/Nov/2026:10:{:02}:{:02} +0000] \"GET /films/film{}.mp4 \
+                 HTTP/1.1\" 206 524288 \"-\" \"Player/1.0\"",
+                second / 60,
+                second % 60,
+                viewer % 10,
+            );
+        }
+    }
+    log
+}
+
+/// The same as the lines that are offered for copying write it.
+fn with_ranges() -> String {
+    let lines = combined();
+    let lines = lines.lines().enumerate().map(|(line, text)| {
+        let start = line % 10 * 524_288;
+        format!(
+            "{text} rt=0.100 range=\"bytes={start}-{}\"\n",
+            start + 524_287
+        )
+    });
+    lines.collect()
+}
+
+fn told(log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(folder.path(), log, arguments)
+}
+
+fn run(folder: &Path, log: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    std::fs::write(folder.join("access.log"), log).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    command
+        .args(["trace", "characterise", "access.log"])
+        .args(arguments);
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.current_dir(folder).output().expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (status.code(), text(&stdout), text(&stderr))
+}
+
+#[test]
+fn a_log_without_ranges_says_so_first_and_what_to_write_and_tells_what_needs_none() {
+    let (code, out, _) = told(&combined(), &[]);
+    assert_eq!(code, Some(0), "{out}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(
+        lines[0].starts_with("read as combined: 300 lines, of which 300 are requests"),
+        "{out}"
+    );
+    assert!(
+        lines[1].starts_with("300 of 300 requests are for a part of a file"),
+        "{out}"
+    );
+    assert!(
+        out.contains("  nginx: log_format video '$remote_addr"),
+        "{out}"
+    );
+    assert!(
+        out.contains("rt=$request_time range=\"$http_range\"';"),
+        "{out}"
+    );
+    assert!(
+        out.contains("titles: 10 files, 10 by their own names"),
+        "{out}"
+    );
+    for row in [
+        "Number of sessions",
+        "Number of unique titles",
+        "Average throughput",
+    ] {
+        assert!(out.contains(row), "{out}");
+    }
+    assert!(!out.contains("chain (s)"), "chains cannot be told: {out}");
+    assert!(
+        out.contains("157 MB"),
+        "in the unit that people read: {out}"
+    );
+}
+
+#[test]
+fn a_log_written_by_the_offered_line_tells_all_and_speaks_of_itself_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (code, out, _) = run(folder.path(), &with_ranges(), &["--html", "page.html"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(
+        !out.contains("is written by") && out.contains("NTT/chain (s)"),
+        "{out}"
+    );
+    let page = || std::fs::read_to_string(folder.path().join("page.html")).expect("written");
+    for text in [&out, &page()] {
+        assert!(!text.to_lowercase().contains("thesis"), "{text}");
+        assert!(
+            !text.contains("Table 5.") && !text.contains("Figure 5."),
+            "{text}"
+        );
+    }
+    let (code, out, _) = run(
+        folder.path(),
+        &with_ranges(),
+        &["--html", "page.html", "--thesis"],
+    );
+    assert_eq!(code, Some(0), "{out}");
+    assert!(page().contains("Beside the thesis") && page().contains("Table 5.4"));
+}
+
+#[test]
+fn every_session_that_starts_at_the_start_is_told_to() {
+    let (_, json, _) = told(&with_ranges(), &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let sections = told["sections"].as_array().expect("a list");
+    let tables = || {
+        sections
+            .iter()
+            .flat_map(|section| section["tables"].as_array())
+    };
+    let table = |id: &str| {
+        let mut tables = tables().flatten();
+        tables
+            .find(|table| table["id"] == id)
+            .expect("a table")
+            .clone()
+    };
+    let value = |id: &str, row: &str| {
+        let table = table(id);
+        let mut rows = table["rows"].as_array().expect("a list").iter();
+        let row = rows.find(|known| known["key"] == row).expect("a row");
+        row["values"][0].as_f64().expect("a number")
+    };
+    assert_eq!(value("table-viewing", "start-1"), 100.0);
+    assert_eq!(value("table-5.1", "sessions"), 30.0);
+    let rates = table("table-bit-rates");
+    let rows = rates["rows"].as_array().expect("a list");
+    assert!(
+        rows.iter()
+            .all(|row| !row["key"].as_str().unwrap_or("-0").ends_with("-0"))
+    );
+}
+
+#[test]
+fn nothing_is_told_of_a_log_that_is_mostly_dropped_unless_it_is_asked_for() {
+    let log = combined()
+        .lines()
+        .enumerate()
+        .fold(String::new(), |mut log, (line, text)| {
+            let text = if line % 5 == 0 { &text[..60] } else { text };
+            log.push_str(text);
+            log.push('\n');
+            log
+        });
+    let (code, out, err) = told(&log, &[]);
+    assert_eq!((code, out.as_str()), (Some(5), ""), "{err}");
+    assert!(
+        err.contains("60 were dropped (20.0 %)") && err.contains("--allow-dropped"),
+        "{err}"
+    );
+    let (code, out, _) = told(&log, &["--allow-dropped"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        out.starts_with("read as combined: 300 lines, of which 240 are requests"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_check_looks_at_the_first_lines_and_ends() {
+    let log = combined().repeat(60);
+    let (code, out, _) = told(&log, &["--check"]);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("read as combined: 10000 lines"), "{out}");
+    assert!(!out.contains("Number of sessions"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_is_a_mistake_that_says_what_can() {
+    let custom =
+        "192.0.2.1 [2026-11-24T10:00:00+00:00] \"GET /a.mp4 HTTP/1.1\" 206 5 0.1\n".repeat(9);
+    let (code, _, err) = told(&custom, &[]);
+    assert_eq!(code, Some(64));
+    assert!(err.contains("--log-format"), "{err}");
+    let format = "$remote_addr [$time_iso8601] \"$request\" $status $body_bytes_sent $request_time";
+    let (code, out, _) = told(&custom, &["--log-format", format]);
+    assert_eq!(code, Some(0), "{out}");
+    let (code, _, err) = told(&combined(), &["--session-field", "nonsense"]);
+    assert_eq!(code, Some(64));
+    assert!(err.contains("`nonsense`"), "{err}");
+    let (code, _, err) = told(&combined(), &["--title-rule", "film"]);
+    assert_eq!(code, Some(64));
+    assert!(err.contains("0 groups"), "{err}");
+}
