@@ -305,10 +305,20 @@ fn sessions_are_by_what_the_user_names_wherever_it_is() {
             "{error}"
         );
     }
+    // Another name of a session is none.
+    let mut intake = intake(folder.path(), &text("nginx-custom"));
+    let format = "$remote_addr [$time_iso8601] \"$request\" $status $bytes_sent $x \"$http_range\" \
+                  \"$cookie_session\" \"$y\"";
+    intake.format = Some(Format::from_configuration(format).expect("a format"));
+    intake.session_field = Some("nonsense".to_owned());
+    let error = take_in(&intake, &Silent)
+        .expect_err("no session")
+        .to_string();
+    assert!(error.contains("$cookie_session"), "{error}");
     let headers = text("nginx-json");
     let headers =
         String::from_utf8_lossy(&headers).replace("ssl_cipher\":\"\"", "http_x_who\":\"me\"");
-    let mut intake = intake(folder.path(), headers.as_bytes());
+    let mut intake = self::intake(folder.path(), headers.as_bytes());
     intake.session_field = Some("http_x_who".to_owned());
     let taken = take_in(&intake, &Silent).expect("it is taken in");
     assert_eq!(sessions(&taken), ["me"]);

@@ -25,7 +25,6 @@ use crate::request_logs::{Joining, Logs, mistake};
 /// would. For example:
 ///
 ///   headlong trace characterise access.log --check
-///
 ///   headlong trace characterise access.log.*.gz --html report.html
 ///   headlong trace characterise requests.csv --files files.csv --json > told.json
 ///   zcat old.gz | headlong trace characterise - --tables parquet/ --spec mine.toml

@@ -6,6 +6,7 @@ use headlong_sim::{Experiment, Placement, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
+use crate::bench::command_line;
 use crate::mistake::Mistakes;
 use crate::vanilla::VanillaArgs;
 
@@ -184,7 +185,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
         "--threads",
         "--html",
     ];
-    let mut kept = vec!["headlong simulate run".to_owned()];
+    let mut kept = vec!["simulate".to_owned(), "run".to_owned()];
     let mut skips = false;
     for word in words.skip(3) {
         let name = word.split('=').next().unwrap_or_default();
@@ -194,7 +195,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
         }
         skips = is_of_search && !word.contains('=');
     }
-    kept.join(" ")
+    command_line(kept.into_iter())
 }
 
 #[cfg(test)]

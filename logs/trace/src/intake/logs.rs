@@ -129,12 +129,15 @@ impl From<LogError> for NotRead {
     }
 }
 
+/// A log that was recognised: its head, its format, names in it that nobody needs, and what is in it.
+type Recognised = (Head, String, Vec<String>, Contents);
+
 /// What is in a log; `None` if nothing.
 fn contents(
     intake: &Intake,
     path: &PathBuf,
     mut head: Head,
-) -> Result<Option<(Head, String, Vec<String>, Contents)>, NotRead> {
+) -> Result<Option<Recognised>, NotRead> {
     let log = told(path);
     match head.packing {
         Packing::Other(by) => return Err(LogError::Packed { log, by }.into()),

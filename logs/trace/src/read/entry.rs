@@ -244,9 +244,6 @@ fn who<'a>(
     target: Option<&'a [u8]>,
     session_key: Option<&[u8]>,
 ) -> Result<Who<'a>, Reason> {
-    if let Some(name) = row.known(Field::Session) {
-        return Ok(Who::Session(unescape(name, row.escape)));
-    }
     let query = row.known(Field::Query).or_else(|| {
         let target = target?;
         memchr::memchr(b'?', target).map(|mark| &target[mark + 1..])
@@ -257,6 +254,9 @@ fn who<'a>(
         if let Some(name) = in_query.or_else(|| value_of(cookie?, key, b';')) {
             return Ok(Who::Session(unescape(name, row.escape)));
         }
+    }
+    if let Some(name) = row.known(Field::Session) {
+        return Ok(Who::Session(unescape(name, row.escape)));
     }
     let header = row.known(Field::Cmcd);
     if let Some(name) = header.and_then(|text| cmcd_session(&unescape(text, row.escape))) {

@@ -208,9 +208,10 @@ fn is_there(
     reader: &Reader,
     lines: &[(u64, &[u8])],
 ) -> bool {
-    let is_named = names
-        .iter()
-        .any(|(_, field)| *field == Some(Field::Session));
+    let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
+    let is_called = |name: &str| plain(name).contains(&plain(wanted));
+    let mut fields = names.iter();
+    let is_named = fields.any(|(name, field)| *field == Some(Field::Session) && is_called(name));
     let key = session_key(wanted);
     let is_anywhere = |line: &[u8]| memchr::memmem::find(line, &key).is_some();
     let mut row = Row::new();
