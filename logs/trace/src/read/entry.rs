@@ -270,9 +270,7 @@ fn who<'a>(
         Some(client) => &client[..memchr::memrchr(b':', client).unwrap_or(client.len())],
         None => row.known(Field::Address).ok_or(Reason::NoSession)?,
     };
-    // Proxies that add to a list write the viewer first.
-    let first = memchr::memchr(b',', address).unwrap_or(address.len());
-    Ok(Who::Address(without_port(&address[..first])))
+    Ok(Who::Address(without_port(address)))
 }
 
 /// The value of a key in `a=1&b=2`, `a=1; b=2`.
@@ -285,15 +283,21 @@ fn value_of<'a>(text: &'a [u8], key: &[u8], separator: u8) -> Option<&'a [u8]> {
     values.find(|value| !value.is_empty())
 }
 
-/// `192.0.2.7:40000` and `[2001:db8::1]:40000` without their ports; a bare IPv6 address is whole.
+/// `192.0.2.7:40000` and `[2001:db8::1]:40000` without their ports; a bare IPv6 address is whole. Of a
+/// list, as proxies make it, the first.
 fn without_port(address: &[u8]) -> &[u8] {
     if let [b'[', inner @ ..] = address {
         let end = memchr::memchr(b']', inner).unwrap_or(inner.len());
         return &inner[..end];
     }
-    match memchr::memchr(b':', address) {
-        Some(colon) if memchr::memchr(b':', &address[colon + 1..]).is_none() => &address[..colon],
-        _ => address,
+    let Some(end) = memchr::memchr2(b':', b',', address) else {
+        return address;
+    };
+    let next = memchr::memchr2(b':', b',', &address[end + 1..]);
+    let is_ipv6 = address[end] == b':' && next.is_some_and(|next| address[end + 1 + next] == b':');
+    match is_ipv6 {
+        true => &address[..memchr::memchr(b',', address).unwrap_or(address.len())],
+        false => &address[..end],
     }
 }
 

@@ -196,6 +196,14 @@ fn a_viewer_is_a_session_by_name_by_cmcd_or_else_an_address() {
     assert_eq!(address("192.0.2.7:40000"), Ok(Who::Address(b"192.0.2.7")));
     assert_eq!(address("[2001:db8::1]:4"), Ok(Who::Address(b"2001:db8::1")));
     assert_eq!(address("2001:db8::1"), Ok(Who::Address(b"2001:db8::1")));
+    assert_eq!(
+        address("2001:db8::1, 10.0.0.1"),
+        Ok(Who::Address(b"2001:db8::1"))
+    );
+    assert_eq!(
+        address("192.0.2.7, 10.0.0.1"),
+        Ok(Who::Address(b"192.0.2.7"))
+    );
     assert_eq!(address("-"), Err(Reason::NoSession));
 }
 

@@ -179,7 +179,8 @@ impl Template {
             }
             // Looking for its end has found the text behind it, too.
             rest = &rest[end + until.len()..];
-            if self.is_known && until == b" " {
+            // Squid puts several spaces in front of a short number.
+            if next.is_some() && self.is_known && rest.first() == Some(&b' ') {
                 rest = rest.trim_ascii_start();
             }
         }
@@ -191,15 +192,15 @@ impl Template {
     }
 
     /// Where a piece ends that begins here.
+    #[inline]
     fn end(&self, rest: &[u8], until: &[u8], piece: &Piece) -> Option<usize> {
-        let word = || memchr::memchr(b' ', rest).unwrap_or(rest.len());
+        let is_word = matches!(until, [] | [b' ', ..]);
+        if self.is_known && is_word {
+            let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+            return rest[end..].starts_with(until).then_some(end);
+        }
         match until {
-            [] if self.is_known => Some(word()),
             [] => Some(rest.len()),
-            [b' ', ..] if self.is_known => {
-                let end = word();
-                rest[end..].starts_with(until).then_some(end)
-            }
             _ => find(rest, until, piece.before.last() == Some(&b'"')),
         }
     }
