@@ -9,8 +9,8 @@ use crate::observed::Observed;
 use crate::outcome::{Figure, Outcome, Table};
 use crate::published::{Beside, beside};
 
-/// Name of the form of [`Characterisation`] as JSON; docs/schemas/characterisation-1.json.
-pub const SCHEMA: &str = "headlong-characterisation-1";
+/// Name of the form of [`Characterisation`] as JSON; docs/schemas/characterisation-2.json.
+pub const SCHEMA: &str = "headlong-characterisation-2";
 
 /// Lines of a log that were not used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -38,7 +38,7 @@ pub(crate) struct Characterise {
     /// One page with all tables and figures, to be opened in a browser
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Everything as JSON on standard output (docs/schemas/characterisation-1.json), with the
+    /// Everything as JSON on standard output (docs/schemas/characterisation-2.json), with the
     /// specification if there is --spec too
     #[arg(long)]
     json: bool,

@@ -165,7 +165,10 @@ fn headlong(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the binary starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
-    assert!(!errors.contains("dropped"), "{arguments:?}: {errors}");
+    let told = String::from_utf8_lossy(&output.stdout);
+    for text in [errors, told] {
+        assert!(!text.contains(" dropped: "), "{arguments:?}: {text}");
+    }
     output
 }
 

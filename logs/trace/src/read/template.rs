@@ -167,9 +167,13 @@ impl Template {
         }
     }
 
+    #[inline]
     fn split<'a>(&self, line: &'a [u8], row: &mut Row<'a>) -> Result<(), Reason> {
         let first = self.pieces.first().ok_or(Reason::Shape)?;
-        let mut rest = line.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        let mut rest = line;
+        if !first.before.is_empty() {
+            rest = rest.strip_prefix(&first.before[..]).ok_or(Reason::Shape)?;
+        }
         for (index, piece) in self.pieces.iter().enumerate() {
             let next = self.pieces.get(index + 1);
             let until = next.map_or(&self.after, |next| &next.before);
@@ -194,10 +198,15 @@ impl Template {
     /// Where a piece ends that begins here.
     #[inline]
     fn end(&self, rest: &[u8], until: &[u8], piece: &Piece) -> Option<usize> {
-        let is_word = matches!(until, [] | [b' ', ..]);
-        if self.is_known && is_word {
-            let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-            return rest[end..].starts_with(until).then_some(end);
+        if self.is_known && matches!(until, [] | [b' ', ..]) {
+            // Words are short: looking byte by byte is quicker than setting up anything cleverer.
+            let end = rest.iter().position(|byte| *byte == b' ');
+            return match (end, until) {
+                (Some(end), [] | [_]) => Some(end),
+                (Some(end), _) => rest[end..].starts_with(until).then_some(end),
+                (None, []) => Some(rest.len()),
+                (None, _) => None,
+            };
         }
         match until {
             [] => Some(rest.len()),
