@@ -83,9 +83,12 @@ impl Json {
             return Err(Reason::Shape);
         }
         let mut scan = Scan {
-            json: self,
-            row,
-            seen: None,
+            is_nested: self.is_nested,
+            take: |path: &[u8], text| {
+                if let Some(field) = self.fields.get(path) {
+                    row.set(*field, text);
+                }
+            },
             rest: line,
             path: [0; PATH_BYTES_MAX],
         };
@@ -103,28 +106,26 @@ impl Json {
 /// The keys of a line, joined by dots.
 pub(crate) fn keys(line: &[u8]) -> Vec<String> {
     let mut seen = Vec::new();
-    let all = Json::of([("a.b", Field::Summary)].into_iter(), None, None);
     let mut scan = Scan {
-        json: &all,
-        row: &mut Row::new(),
-        seen: Some(&mut seen),
+        is_nested: true,
+        take: |path: &[u8], _| seen.push(String::from_utf8_lossy(path).into_owned()),
         rest: line.trim_ascii(),
         path: [0; PATH_BYTES_MAX],
     };
+    // A line that is broken has keys up to there.
     let _ = scan.value(Some(0), 0);
     seen
 }
 
-struct Scan<'s, 'a> {
-    json: &'s Json,
-    row: &'s mut Row<'a>,
-    /// Paths of values that were met, if somebody wants to know.
-    seen: Option<&'s mut Vec<String>>,
+struct Scan<'a, T: FnMut(&[u8], &'a [u8])> {
+    is_nested: bool,
+    /// Gets the path of each value and its text.
+    take: T,
     rest: &'a [u8],
     path: [u8; PATH_BYTES_MAX],
 }
 
-impl<'a> Scan<'_, 'a> {
+impl<'a, T: FnMut(&[u8], &'a [u8])> Scan<'a, T> {
     /// Reads a value; its path is the first so many bytes of `path`, or too long to be known.
     fn value(&mut self, path: Option<usize>, depth: usize) -> Option<()> {
         self.space();
@@ -148,29 +149,29 @@ impl<'a> Scan<'_, 'a> {
     }
 
     fn object(&mut self, path: Option<usize>, depth: usize) -> Option<()> {
-        self.take(b'{')?;
+        self.skip(b'{')?;
         self.space();
-        if self.take(b'}').is_some() {
+        if self.skip(b'}').is_some() {
             return Some(());
         }
         loop {
             self.space();
             let key = self.string()?;
             self.space();
-            self.take(b':')?;
+            self.skip(b':')?;
             let inner = self.joined(path, key);
             self.value(inner, depth + 1)?;
             self.space();
-            if self.take(b',').is_none() {
-                return self.take(b'}');
+            if self.skip(b',').is_none() {
+                return self.skip(b'}');
             }
         }
     }
 
     fn list(&mut self, path: Option<usize>, depth: usize) -> Option<()> {
-        self.take(b'[')?;
+        self.skip(b'[')?;
         self.space();
-        if self.take(b']').is_some() {
+        if self.skip(b']').is_some() {
             return Some(());
         }
         let mut path = path;
@@ -178,8 +179,8 @@ impl<'a> Scan<'_, 'a> {
             self.value(path, depth + 1)?;
             path = None;
             self.space();
-            if self.take(b',').is_none() {
-                return self.take(b']');
+            if self.skip(b',').is_none() {
+                return self.skip(b']');
             }
         }
     }
@@ -187,7 +188,7 @@ impl<'a> Scan<'_, 'a> {
     /// The path of a key within the object at `path`.
     fn joined(&mut self, path: Option<usize>, key: &[u8]) -> Option<usize> {
         let start = path?;
-        if start > 0 && !self.json.is_nested {
+        if start > 0 && !self.is_nested {
             return None;
         }
         let dot = usize::from(start > 0);
@@ -201,12 +202,8 @@ impl<'a> Scan<'_, 'a> {
     }
 
     fn found(&mut self, path: Option<usize>, text: &'a [u8]) {
-        let Some(end) = path else { return };
-        if let Some(seen) = &mut self.seen {
-            seen.push(String::from_utf8_lossy(&self.path[..end]).into_owned());
-        }
-        if let Some(field) = self.json.fields.get(&self.path[..end]) {
-            self.row.set(*field, text);
+        if let Some(end) = path {
+            (self.take)(&self.path[..end], text);
         }
     }
 
@@ -241,7 +238,7 @@ impl<'a> Scan<'_, 'a> {
         self.rest = self.rest.trim_ascii_start();
     }
 
-    fn take(&mut self, byte: u8) -> Option<()> {
+    fn skip(&mut self, byte: u8) -> Option<()> {
         let (first, rest) = self.rest.split_first()?;
         if *first != byte {
             return None;
