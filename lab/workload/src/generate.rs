@@ -8,11 +8,13 @@
 
 mod adaptive;
 mod pieces;
+mod resumed;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Weak;
 use alloc::vec::Vec;
+use core::iter::Peekable;
 
 use headlong_player::{Call, ObjectId, Plan, Playback, Script};
 use headlong_random::{Generator, Zipf};
@@ -25,6 +27,7 @@ use crate::specification::{
 };
 use crate::trace::{About, Session, Trace, Warming};
 use pieces::Pieces;
+use resumed::{Resumed, resumed};
 
 /// So many sessions tell how much one asks for on average, which turns a rate in bytes into one in
 /// sessions: always the same ones, however many are played.
@@ -60,6 +63,9 @@ pub struct SessionStream<'a> {
     gap_s: f64,
     now_s: f64,
     index: u64,
+    /// The next who comes anew, and when.
+    next: Option<Duration>,
+    resumed: Peekable<alloc::vec::IntoIter<Resumed>>,
     /// From when on how many times the usual number of viewers come.
     steps: Vec<(Duration, f64)>,
 }
@@ -71,12 +77,15 @@ impl<'a> SessionStream<'a> {
     }
 
     fn of(director: Director<'a>) -> Self {
+        let gap_s = director.mean_gap();
         Self {
-            gap_s: director.mean_gap(),
+            gap_s,
+            resumed: resumed(&director, gap_s).into_iter().peekable(),
             director,
             objects: Objects::default(),
             now_s: 0.0,
             index: 0,
+            next: None,
             steps: Vec::new(),
         }
     }
@@ -97,6 +106,25 @@ impl<'a> SessionStream<'a> {
     /// How many objects have been named: their ids count from zero.
     pub fn object_count(&self) -> usize {
         self.objects.keys.len()
+    }
+
+    /// When session number `index` comes, if it does.
+    fn arrival(&mut self) -> Option<Duration> {
+        if self.index >= SESSIONS_MAX {
+            return None;
+        }
+        let gap_s = self.gap_s / self.load();
+        let sessions = &self.director.specification.sessions;
+        self.now_s += match sessions.arrivals {
+            Arrivals::Poisson => self.director.arrivals.exponential(gap_s),
+            Arrivals::Constant => gap_s,
+        };
+        let arrival = Duration(libm::round(self.now_s * 1e9) as u64);
+        let is_over = match sessions.extent {
+            Extent::Sessions(count) => self.index >= count,
+            Extent::Time(length) => arrival > length,
+        };
+        (!is_over).then_some(arrival)
     }
 
     /// How much more than usual is asked for now.
@@ -120,30 +148,23 @@ impl Iterator for SessionStream<'_> {
     type Item = Session;
 
     fn next(&mut self) -> Option<Session> {
-        if self.index >= SESSIONS_MAX {
-            return None;
+        if self.next.is_none() {
+            self.next = self.arrival();
         }
-        let gap_s = self.gap_s / self.load();
-        let sessions = &self.director.specification.sessions;
-        self.now_s += match sessions.arrivals {
-            Arrivals::Poisson => self.director.arrivals.exponential(gap_s),
-            Arrivals::Constant => gap_s,
+        let is_first = |resumed: &Resumed| self.next.is_none_or(|next| resumed.arrival < next);
+        let (arrival, index, seen) = match self.resumed.next_if(is_first) {
+            Some(resumed) => (resumed.arrival, resumed.index, resumed.seen),
+            None => {
+                let arrival = self.next.take()?;
+                self.index += 1;
+                (arrival, self.index - 1, Duration::ZERO)
+            }
         };
-        let arrival = Duration(libm::round(self.now_s * 1e9) as u64);
-        let is_over = match sessions.extent {
-            Extent::Sessions(count) => self.index >= count,
-            Extent::Time(length) => arrival > length,
-        };
-        if is_over {
-            return None;
-        }
-        let session = Session {
+        Some(Session {
             arrival,
-            class: self.director.class(self.index),
-            plan: self.director.plan(self.index, &mut self.objects),
-        };
-        self.index += 1;
-        Some(session)
+            class: self.director.class(index),
+            plan: self.director.plan(index, seen, &mut self.objects),
+        })
     }
 }
 
@@ -226,21 +247,29 @@ impl<'a> Director<'a> {
     /// took no time.
     fn asked_bytes(&self, index: u64) -> u64 {
         if self.player(index).make.is_none() {
-            let (_, requests) = self.session(index);
+            let (_, requests) = self.session(index, Duration::ZERO);
             let bytes = requests.iter().map(|request| request.range.len());
             return bytes.sum();
         }
-        let plan = self.plan(index, &mut Objects::default());
+        let plan = self.plan(index, Duration::ZERO, &mut Objects::default());
         let class = &self.specification.classes[self.class(index) as usize];
         ideal::watch(&plan, class, &mut |_| {}).bytes
     }
 
-    /// What session number `index` will do.
-    fn plan(&self, index: u64, objects: &mut Objects) -> Plan {
-        if let Some(make) = &self.player(index).make {
-            return Plan::Adaptive(self.adaptive(index, make, objects));
+    /// Whether session number `index` is not over when `seen` of it has been watched.
+    fn goes_on(&self, index: u64, seen: Duration) -> bool {
+        match self.player(index).make {
+            Some(_) => !self.acts(index, seen).1.is_empty(),
+            None => !self.session(index, seen).1.is_empty(),
         }
-        let (title, requests) = self.session(index);
+    }
+
+    /// What session number `index` will do from where it is when `seen` of it has been watched.
+    fn plan(&self, index: u64, seen: Duration, objects: &mut Objects) -> Plan {
+        if let Some(make) = &self.player(index).make {
+            return Plan::Adaptive(self.adaptive((index, seen), make, objects));
+        }
+        let (title, requests) = self.session(index, seen);
         Plan::Script(Script {
             calls: self.calls(title, &requests, objects),
             playback: self.playback(title),
@@ -261,8 +290,9 @@ impl<'a> Director<'a> {
         &kinds[chosen.unwrap_or(kinds.len() - 1)]
     }
 
-    /// What a simple player of session number `index` watches, and what it asks for.
-    fn session(&self, index: u64) -> (&'a Title, Vec<Request>) {
+    /// What a simple player of session number `index` watches, and what it asks for when `seen` of
+    /// it has been watched.
+    fn session(&self, index: u64, seen: Duration) -> (&'a Title, Vec<Request>) {
         let session = self.sessions.fork_at(index);
         let title = self.bearable(self.work(&mut session.fork("title")), index);
         let mut viewing = session.fork("viewing");
@@ -288,7 +318,8 @@ impl<'a> Director<'a> {
             };
             return (title, alloc::vec![request]);
         }
-        (title, self.requests(&pieces, places, session.fork("whims")))
+        let whims = session.fork("whims");
+        (title, self.requests(&pieces, places, seen, whims))
     }
 
     /// A work, as the titles of its renditions.
@@ -341,11 +372,13 @@ impl<'a> Director<'a> {
         chosen.unwrap_or(classes.len().saturating_sub(1)) as u32
     }
 
-    /// The requests of a session that watches the pieces `places`, its pauses, skips and early end.
+    /// The requests of a session that watches the pieces `places`, its pauses, skips and early end;
+    /// without those of the first `seen`.
     fn requests(
         &self,
         pieces: &Pieces<'_>,
         places: core::ops::Range<u64>,
+        seen: Duration,
         mut whims: Generator,
     ) -> Vec<Request> {
         let (viewing, rules) = (&self.specification.viewing, &self.specification.requests);
@@ -354,6 +387,8 @@ impl<'a> Director<'a> {
         let (mut place, mut since_start) = (places.start, 0u32);
         // How long the last request, or burst of them, plays.
         let mut playing = Duration::ZERO;
+        // When the picture comes to the end of this place.
+        let mut ends = Duration::ZERO;
         for step in 0..places.end - places.start {
             let mut pause = None;
             if step > 0 {
@@ -371,6 +406,13 @@ impl<'a> Director<'a> {
             if place >= pieces_count {
                 break;
             }
+            ends += pause.unwrap_or_default() + pieces.time;
+            if ends <= seen {
+                (place, since_start) = (place + 1, 0);
+                continue;
+            }
+            // Whoever comes back has no pause behind it.
+            pause = pause.filter(|_| !requests.is_empty() || seen == Duration::ZERO);
             let is_first = since_start.is_multiple_of(rules.connections.max(1));
             let with_previous = !is_first && pause.is_none();
             let is_paced = rules.pacing && since_start >= rules.unpaced && !with_previous;

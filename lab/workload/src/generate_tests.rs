@@ -476,3 +476,58 @@ fn steps_of_load_change_when_viewers_come_and_nothing_else() {
     assert!((0.4..0.6).contains(&before), "{before}");
     assert!((1.7..2.3).contains(&after), "{after}");
 }
+
+#[test]
+fn who_comes_back_makes_the_load_rise_to_the_steady_state_and_not_above_it() {
+    let sets = [("sessions.length", "1200s"), ("sessions.rate", "40MiB/s")];
+    let specification = with("youtube-sd", &sets);
+    let resuming = [&sets[..], &[("sessions.resume_time", "100s")]].concat();
+    let resuming = with("youtube-sd", &resuming);
+    let catalogue = Catalogue::of(&specification);
+    let of = |specification| SessionStream::new(specification, &catalogue, 3).collect();
+    let (plain, with_resumed): (Vec<Session>, Vec<Session>) = (of(&specification), of(&resuming));
+    assert!(with_resumed.is_sorted_by_key(|session| session.arrival));
+    // Who comes anew is the same.
+    let known = |session: &Session| (session.arrival, session.class, session.calls().len());
+    let mut rest = with_resumed.iter().map(known);
+    let comes = |session: &Session| rest.any(|other| other == known(session));
+    assert!(plain.iter().all(comes));
+    // Bytes that are watched in each minute, at a call for each ten seconds.
+    let watched = |sessions: &[Session], from: u64, to: u64| {
+        let range = Duration::from_secs(from)..Duration::from_secs(to);
+        let calls = sessions.iter().map(|session| {
+            let places = 0..session.calls().len() as u64;
+            let at = |place: u64| session.arrival + Duration::from_secs(10 * place);
+            places.filter(|place| range.contains(&at(*place))).count()
+        });
+        calls.sum::<usize>() as f64
+    };
+    let steady = watched(&plain, 600, 1_200) / 10.0;
+    let resumed = |from| watched(&with_resumed, from, from + 60) / steady;
+    assert!(watched(&plain, 0, 60) / steady < 0.35);
+    assert!((0.4..0.75).contains(&resumed(0)), "{}", resumed(0));
+    for from in [120, 180, 240, 300] {
+        assert!((0.9..1.12).contains(&resumed(from)), "{}", resumed(from));
+    }
+}
+
+#[test]
+fn who_comes_back_goes_on_where_it_was_and_fills_its_buffer_anew() {
+    let sets = [
+        ("sessions.length", "1s"),
+        ("sessions.rate", "40MiB/s"),
+        ("sessions.resume_time", "1s"),
+    ];
+    let trace = workload("youtube-sd", &sets).trace;
+    assert!(trace.sessions.len() > 400, "{}", trace.sessions.len());
+    let mut in_midst = 0;
+    for session in &trace.sessions {
+        let calls = session.calls();
+        let starts = calls.iter().map(|call| call.range.expect("a range").start);
+        assert!(starts.clone().is_sorted());
+        in_midst += usize::from(starts.min() > Some(0));
+        assert!(calls.iter().take(3).all(|call| call.pace.is_none()));
+        assert!(calls.iter().skip(3).all(|call| call.pace.is_some()));
+    }
+    assert!(in_midst * 10 > trace.sessions.len() * 8, "{in_midst}");
+}

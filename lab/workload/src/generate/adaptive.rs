@@ -13,25 +13,32 @@ use crate::catalogue::{Catalogue, Title};
 use crate::specification::{Start, bit_rate};
 
 impl Director<'_> {
-    /// What session number `index` does, if its player is made like this.
+    /// What session number `index` does from where it is when `seen` of it has been watched, if its
+    /// player is made like this.
     pub(super) fn adaptive(
         &self,
-        index: u64,
+        (index, seen): (u64, Duration),
         make: &Arc<Make>,
         objects: &mut Objects,
     ) -> AdaptivePlan {
-        let session = self.sessions.fork_at(index);
-        let work = self.work(&mut session.fork("title"));
+        let (work, acts) = self.acts(index, seen);
         AdaptivePlan {
             title: objects.watched(self.catalogue, work),
-            acts: self.acts(&work[0], &session),
+            acts,
             make: Arc::clone(make),
         }
     }
 
-    /// What the viewer does: the same chances before each segment as a simple player has before each
-    /// request, and the picture may stop at any moment.
-    fn acts(&self, title: &Title, session: &Generator) -> Vec<Act> {
+    /// What is watched, and what the viewer does: the same chances before each segment as a simple
+    /// player has before each request, and the picture may stop at any moment.
+    pub(super) fn acts(&self, index: u64, seen: Duration) -> (&[Title], Vec<Act>) {
+        let session = self.sessions.fork_at(index);
+        let work = self.work(&mut session.fork("title"));
+        let acts = self.acts_from_start(&work[0], &session);
+        (work, after(acts, seen, work[0].segment_time))
+    }
+
+    fn acts_from_start(&self, title: &Title, session: &Generator) -> Vec<Act> {
         let specification = self.specification;
         let (mut viewing, mut whims) = (session.fork("viewing"), session.fork("whims"));
         let segments = u64::from(title.segments());
@@ -78,6 +85,34 @@ impl Director<'_> {
         }
         acts.0
     }
+}
+
+/// What is left of acts when the first `seen` of them is over. Whoever comes back has no pause behind
+/// it, and begins with the segment that its picture is in.
+fn after(acts: Vec<Act>, seen: Duration, segment: Duration) -> Vec<Act> {
+    if seen == Duration::ZERO {
+        return acts;
+    }
+    let mut left = Acts::default();
+    // Where the picture is, from the beginning of the title.
+    let (mut place, mut to_go) = (Duration::ZERO, seen);
+    for act in acts {
+        let is_left = !left.0.is_empty();
+        match act {
+            _ if is_left => left.0.push(act),
+            Act::Skip(to) => place = segment.times(u64::from(to)),
+            Act::Pause(time) => to_go = to_go - time,
+            Act::Watch(time) if time <= to_go => {
+                place += time;
+                to_go = to_go - time;
+            }
+            Act::Watch(time) => {
+                left.skip((place + to_go).0 / segment.0.max(1));
+                left.watch(time - to_go);
+            }
+        }
+    }
+    left.0
 }
 
 /// Acts, one after another.

@@ -514,3 +514,30 @@ fn a_catalogue_without_renditions_is_as_it_was() {
         0xc64c_15a4_86bc_52b6
     );
 }
+
+#[test]
+fn an_adaptive_viewer_comes_back_to_the_segment_that_its_picture_is_in() {
+    let segment = Duration::from_secs(4);
+    let seconds = Duration::from_secs;
+    let acts = || {
+        alloc::vec![
+            Act::Watch(seconds(10)),
+            Act::Pause(seconds(50)),
+            Act::Skip(30),
+            Act::Watch(seconds(9))
+        ]
+    };
+    let left = |seen| after(acts(), seconds(seen), segment);
+    assert_eq!(left(0), acts());
+    let rest = [
+        Act::Pause(seconds(50)),
+        Act::Skip(30),
+        Act::Watch(seconds(9)),
+    ];
+    assert_eq!(
+        left(5),
+        [&[Act::Skip(1), Act::Watch(seconds(5))], &rest[..]].concat()
+    );
+    assert_eq!(left(65), [Act::Skip(31), Act::Watch(seconds(4))]);
+    assert_eq!(left(69), []);
+}

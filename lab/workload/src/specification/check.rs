@@ -267,6 +267,12 @@ fn check_sessions(specification: &Specification, table: &mut Document) {
         }
         Extent::Sessions(_) => {}
     }
+    let requests = &specification.requests;
+    if sessions.resume_time > Duration::ZERO && (requests.open_ended || !requests.pacing) {
+        let text = "where viewers are who do not ask as they watch is not known; write 0s, or \
+                    requests.pacing = true and requests.open_ended = false";
+        table.wrong("sessions.resume_time", text);
+    }
     if specification.requests.connections == 0 {
         table.wrong("requests.connections", "is 0; write 1 or more");
     }

@@ -184,6 +184,9 @@ pub struct Sessions {
     pub ramp_up: Ramp,
     /// Left out at the end.
     pub ramp_down: Ramp,
+    /// Viewers in the midst of a title when the trace begins come back within this time, beside those
+    /// who come anew, as after a restart; none come back if it is zero.
+    pub resume_time: Duration,
     /// So many of the most often asked ranges are to be read before the start (thesis Table 3.2).
     pub warming_count: u64,
 }

@@ -173,6 +173,9 @@ fn sessions(table: &mut Document) -> Sessions {
             .unwrap_or(Arrivals::Poisson),
         ramp_up: ramp(table, "up"),
         ramp_down: ramp(table, "down"),
+        resume_time: table
+            .get("sessions.resume_time", &time())
+            .unwrap_or(Duration::ZERO),
         warming_count: table
             .get("sessions.warming", &whole::<u64>().at_most(1_000_000))
             .unwrap_or(0),

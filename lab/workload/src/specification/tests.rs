@@ -262,3 +262,19 @@ proptest! {
         let _ = Specification::read("x", &text, &[("requests.size".to_string(), text.clone())]);
     }
 }
+
+#[test]
+fn viewers_can_come_back_only_if_they_ask_as_they_watch() {
+    let read = |key: &str, value: &str| {
+        let overrides = [("sessions.resume_time", "60s"), (key, value)];
+        let overrides = overrides.map(|(key, value)| (key.to_string(), value.to_string()));
+        Specification::preset("youtube-sd", &overrides)
+    };
+    let paced = read("requests.pacing", "true").expect("right");
+    assert_eq!(paced.sessions.resume_time, Duration::from_secs(60));
+    let mistakes = read("requests.pacing", "false").expect_err("a mistake");
+    assert!(
+        alloc::format!("{mistakes}").contains("sessions.resume_time"),
+        "{mistakes}"
+    );
+}

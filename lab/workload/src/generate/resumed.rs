@@ -1,0 +1,74 @@
+//! Viewers who are in the midst of a title when a trace begins, as after a restart of the server.
+//!
+//! The one idea: they are those who would be present if viewers had always come as they do from now
+//! on. Each comes back at a moment drawn evenly from `sessions.resume_time` and goes on where its
+//! picture would be by then, with an empty buffer; whoever would have left by then does not. So what
+//! all viewers ask for rises to what a steady state has, and not above it.
+
+use alloc::vec::Vec;
+
+use headlong_units::Duration;
+
+use super::Director;
+use crate::specification::{Arrivals, SESSIONS_MAX};
+
+/// One viewer who comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Resumed {
+    /// When, from the start of the trace.
+    pub(super) arrival: Duration,
+    /// The number of its session: beyond those of all that come anew.
+    pub(super) index: u64,
+    /// How long it would have watched by then.
+    pub(super) seen: Duration,
+}
+
+/// Those who come back, by arrival.
+pub(super) fn resumed(director: &Director<'_>, mean_gap_s: f64) -> Vec<Resumed> {
+    let sessions = &director.specification.sessions;
+    let (within_s, longest_s) = (sessions.resume_time.as_secs_f64(), longest_s(director));
+    let mut chance = director.arrivals.fork("resumed");
+    let mut age_s = 0.0;
+    let mut found = Vec::new();
+    if sessions.resume_time == Duration::ZERO {
+        return found;
+    }
+    // Newest first: who began longer ago than any session lasts has left.
+    for index in SESSIONS_MAX..2 * SESSIONS_MAX {
+        age_s += match sessions.arrivals {
+            Arrivals::Poisson => chance.exponential(mean_gap_s),
+            Arrivals::Constant => mean_gap_s,
+        };
+        if age_s > longest_s {
+            break;
+        }
+        let arrival_s = chance.unit() * within_s;
+        let seen = Duration(libm::round((age_s + arrival_s) * 1e9) as u64);
+        if director.goes_on(index, seen) {
+            let arrival = Duration(libm::round(arrival_s * 1e9) as u64);
+            found.push(Resumed {
+                arrival,
+                index,
+                seen,
+            });
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// No session lasts longer: the longest title, and a pause before each request but the first.
+fn longest_s(director: &Director<'_>) -> f64 {
+    let viewing = &director.specification.viewing;
+    let pauses = viewing.pause_time.law.points();
+    let pause_s = match viewing.pause > 0.0 {
+        true => pauses.last().map_or(0.0, |point| point.0),
+        false => 0.0,
+    };
+    let titles = director.catalogue.titles.iter();
+    let length_s = titles.map(|title| {
+        let segments = f64::from(title.segments());
+        segments * (title.segment_time.as_secs_f64() + pause_s)
+    });
+    length_s.fold(0.0, f64::max)
+}
