@@ -16,6 +16,8 @@ pub(crate) struct LoadResult {
     pub(crate) refused_because: Vec<String>,
     /// Share of the sessions in steady state that failed.
     pub(crate) failure_share: f64,
+    /// Sessions that failed before it.
+    pub(crate) ramp_failures: u64,
     /// What viewers saw of it.
     pub(crate) viewed: Viewed,
     /// Bytes of a second of model time in steady state.
@@ -37,6 +39,7 @@ impl LoadResult {
         Self {
             refused_because: vec![why],
             failure_share: 0.0,
+            ramp_failures: 0,
             viewed: Viewed::default(),
             delivered: 0.0,
             whole: Value::Null,
@@ -66,11 +69,20 @@ impl LoadResult {
         Self {
             refused_because,
             failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
+            ramp_failures: ramp_failures(&whole),
             viewed: Viewed::of(&whole),
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
             whole,
         }
     }
+}
+
+/// Failures of the intervals that begin before the steady state.
+fn ramp_failures(whole: &Value) -> u64 {
+    let from = whole["window_s"]["from"].as_f64().unwrap_or(0.0);
+    let points = whole["series"].as_array().into_iter().flatten();
+    let before = points.filter(|point| point["t_s"].as_f64().is_some_and(|at| at < from));
+    before.filter_map(|point| point["failures"].as_u64()).sum()
 }
 
 fn plain(value: &Value) -> String {
@@ -103,6 +115,16 @@ mod tests {
         lagged["valid"] = json!(false);
         lagged["invalid_because"] = json!(["it lagged", "it ran out of descriptors"]);
         assert_eq!(LoadResult::of(lagged).refused_because.len(), 2);
+    }
+
+    #[test]
+    fn failures_before_the_steady_state_are_counted_apart() {
+        let mut result = good();
+        result["window_s"] = json!({ "from": 300.0, "to": 900.0 });
+        let point = |at, failures| json!({ "t_s": at, "failures": failures });
+        result["series"] = json!([point(0.0, 3), point(295.0, 4), point(300.0, 5)]);
+        assert_eq!(LoadResult::of(result).ramp_failures, 7);
+        assert_eq!(LoadResult::of(good()).ramp_failures, 0);
     }
 
     #[test]

@@ -72,6 +72,9 @@ pub struct Verdict {
     pub limit: Option<String>,
     /// Share of sessions in steady state that failed.
     pub failure_share: f64,
+    /// Failures before the steady state, which decide nothing: what a start costs.
+    #[serde(default)]
+    pub ramp_failures: u64,
     /// What viewers should have seen and did not, see [`crate::Quality`].
     #[serde(default)]
     pub missed: Vec<String>,

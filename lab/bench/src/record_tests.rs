@@ -90,6 +90,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
             refused_because: Vec::new(),
             limit: None,
             failure_share: 0.0,
+            ramp_failures: 0,
             missed: Vec::new(),
             delivered: rate,
         },

@@ -569,6 +569,7 @@ fn verdict(
         refused_because,
         limit,
         failure_share: seen.load.failure_share,
+        ramp_failures: seen.load.ramp_failures,
         missed: short.missed,
         delivered: seen.load.delivered,
     }

@@ -264,13 +264,17 @@ impl Progress {
             }
             OutcomeName::Refused => format!("refused: {}", verdict.refused_because.join("; ")),
         };
+        let ramp = match verdict.ramp_failures {
+            0 => String::new(),
+            failures => format!(", {failures} failed in the ramp"),
+        };
         let pattern = &record.disk.pattern;
         let busy = pattern.busy_share;
         let busy = busy.map_or(String::new(), |share| {
             format!(" and busy {:.0} %", share * 100.0)
         });
         eprintln!(
-            "  {:.2} MiB/s: {what}; delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
+            "  {:.2} MiB/s: {what}{ramp}; delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
              CPU {:.0} %; {how_long}",
             record.rate / MIB,
             verdict.delivered / MIB,

@@ -36,7 +36,7 @@ pub use device::{DriveUse, Pattern};
 pub use experiment::{Experiment, files_of};
 pub use histogram::Histogram;
 pub use layout::{File, Placement};
-pub use measure::{Calls, Measure, Seen, Viewing, Window};
+pub use measure::{Calls, Measure, RampUp, Seen, Viewing, Window};
 pub use origin::CacheUse;
 pub use record::{MemoryShares, Record, SCHEMA, Sample, Spread, Viewed};
 pub use series::Look;

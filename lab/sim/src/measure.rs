@@ -79,6 +79,17 @@ impl Calls {
     }
 }
 
+/// What became of viewers before the window opened: what a start costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RampUp {
+    /// Viewers who came.
+    pub sessions: u64,
+    /// Calls that ended.
+    pub calls: Calls,
+    /// When the last call failed.
+    pub failed_last: Option<Instant>,
+}
+
 /// What viewers of one network class saw, of those who came within the window and left.
 #[derive(Debug, Clone, Default)]
 pub struct Viewing {
@@ -174,6 +185,8 @@ pub struct Measure {
     pub calls: Calls,
     /// Calls that ended before or after it.
     pub calls_outside: Calls,
+    /// What happened before it.
+    pub ramp_up: RampUp,
     /// Failures within the window by class of the network.
     pub failures_by_class: Vec<u64>,
     /// Times from sending to the last byte of the calls answered whole, by class.
@@ -231,6 +244,7 @@ impl Measure {
             closed_at: window.to,
             calls: Calls::default(),
             calls_outside: Calls::default(),
+            ramp_up: RampUp::default(),
             failures_by_class: vec![0; classes.len()],
             response_times: vec![Histogram::default(); classes.len()],
             waits: Histogram::default(),
@@ -289,8 +303,9 @@ impl Measure {
         self.looks.kept()
     }
 
-    pub(crate) fn session_began(&mut self) {
+    pub(crate) fn session_began(&mut self, at: Instant) {
         self.began += 1;
+        self.ramp_up.sessions += u64::from(at < self.window.from);
     }
 
     pub(crate) fn session_ended(&mut self, class: u32, is_steady: bool, end: &SessionEnd) {
@@ -318,6 +333,12 @@ impl Measure {
                 counts: self.window.contains(record.ended),
                 record: *record,
             });
+        }
+        if record.ended < self.window.from {
+            self.ramp_up.calls.count(record);
+            if is_failure(record.end) {
+                self.ramp_up.failed_last = Some(record.ended);
+            }
         }
         if !self.window.contains(record.ended) {
             return self.calls_outside.count(record);

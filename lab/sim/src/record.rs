@@ -33,6 +33,15 @@ pub struct Record {
     pub refused: u64,
     /// Calls that failed outside the window.
     pub failures_outside: u64,
+    /// Calls that failed before the window opened.
+    #[serde(default)]
+    pub ramp_failures: u64,
+    /// Viewers who came before it opened.
+    #[serde(default)]
+    pub ramp_sessions: u64,
+    /// When the last call failed before it opened, from the beginning of the run; 0 if none did.
+    #[serde(default)]
+    pub ramp_failed_last_s: f64,
     /// Calls that failed, by class of the network.
     pub failures_by_class: Vec<u64>,
     /// Viewers who came in the whole run.
@@ -292,6 +301,12 @@ impl Record {
             failures: seen.calls.failures(),
             refused: seen.calls.refused,
             failures_outside: seen.calls_outside.failures(),
+            ramp_failures: seen.ramp_up.calls.failures(),
+            ramp_sessions: seen.ramp_up.sessions,
+            ramp_failed_last_s: seen
+                .ramp_up
+                .failed_last
+                .map_or(0.0, |at| round(at.0 as f64 / 1e9, 1)),
             failures_by_class: seen.failures_by_class.clone(),
             sessions: seen.sessions_began(),
             calls: seen.calls.ended,
@@ -334,7 +349,7 @@ impl Record {
 
     /// Names of what [`Self::line`] shows, above it.
     pub fn heading() -> &'static str {
-        "  rate seed  fail viewers served   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
+        "  rate seed  ramp  fail viewers served   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
          hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
     }
 
@@ -342,10 +357,11 @@ impl Record {
     pub fn line(&self) -> String {
         let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
         format!(
-            "{:6.1} {:4} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
+            "{:6.1} {:4} {:5} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
              {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:3.0}% {:>20} {:>16} {:>21}",
             self.rate_mib_s,
             self.seed,
+            self.ramp_failures,
             self.failures_by_kind(),
             self.viewers_mean,
             self.served_mib_s,

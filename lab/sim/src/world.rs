@@ -338,7 +338,7 @@ impl<'a> World<'a> {
             timer: None,
         };
         let number = self.visits.add(visit) as u32;
-        self.measure.session_began();
+        self.measure.session_began(self.now);
         self.plan_arrival();
         let now = self.now;
         self.with_player(number, |player| player.handle_start(now));

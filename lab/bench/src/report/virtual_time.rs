@@ -13,7 +13,14 @@ use crate::search::Searched;
 
 /// The figures of runs in virtual time, and how each went.
 pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
-    let fixed = ["Rate (MiB/s)", "Seed", "Failures"].into_iter();
+    let fixed = [
+        "Rate (MiB/s)",
+        "Seed",
+        "Failures",
+        "In the ramp",
+        "The last after (s)",
+    ]
+    .into_iter();
     let mut table = Table::new(fixed.chain(FIGURES.iter().map(|(name, _)| *name)));
     let mut sections = Vec::new();
     for record in records.iter().filter_map(RunRecord::figures) {
@@ -21,6 +28,8 @@ pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
             Cell::number(record.rate_mib_s, 1),
             record.seed.into(),
             record.failures.into(),
+            record.ramp_failures.into(),
+            Cell::number(record.ramp_failed_last_s, 0),
         ];
         let figures = FIGURES.iter();
         let figures = figures.map(|(_, figure)| Cell::number(figure(record), 3));

@@ -278,6 +278,7 @@ impl VirtualCell {
                 (failed, steady, rules.failures_max, short)
             }
         };
+        let ramp_failures = figures.ramp_failures;
         let failure_share = part as f64 / (whole as f64).max(1.0);
         let mut refused_because = short.unknown;
         if self.rules.is_some() && whole == 0 {
@@ -304,6 +305,7 @@ impl VirtualCell {
                 refused_because,
                 limit: None,
                 failure_share,
+                ramp_failures,
                 missed: short.missed,
                 delivered: seen.delivered_bytes() as f64 / seen.length().as_secs_f64().max(1e-9),
             },
