@@ -20,6 +20,7 @@ mod chain;
 mod command;
 mod config;
 mod control;
+mod depth;
 mod health;
 mod id_map;
 mod ids;

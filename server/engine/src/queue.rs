@@ -175,6 +175,27 @@ impl Queue {
         self.first_from(head, self.by_deadline.iter().take(swept))
     }
 
+    /// How long each job may take so that no queued one is late by more than `allowed`, with
+    /// `outstanding` reads and one more job before them; `None` if nobody waits, or the order does
+    /// not look at deadlines. Those who are taken to have left bound nobody.
+    pub(crate) fn time_for_each(
+        &self,
+        (order, _, grace): (Order, Duration, Duration),
+        (now, allowed): (Instant, Duration),
+        outstanding: u64,
+    ) -> Option<Duration> {
+        if order != Order::DeadlineElevator {
+            return None;
+        }
+        let lost_before = Instant(now.0.saturating_sub(grace.0));
+        let waiting = self.by_deadline.range((lost_before, JobId(0))..);
+        let before = outstanding + 2;
+        let share = |(place, (deadline, _)): (u64, &(Instant, JobId))| {
+            Duration((*deadline + allowed).since(now).0 / (before + place))
+        };
+        (0..).zip(waiting).map(share).min()
+    }
+
     /// With more to do than the device can, every job would be done a little too late, for viewers
     /// who have just left. So jobs due before `lost_before` wait until all others are done; then
     /// those due last come first. None waits for ever: its replies fail, and it goes with them.
@@ -265,6 +286,35 @@ mod tests {
             wanted_bytes: 0,
             physical,
         }
+    }
+
+    fn time_for_each(order: Order, deadlines: &[u64], outstanding: u64) -> Option<Duration> {
+        let mut queue = Queue::default();
+        for (place, millis) in deadlines.iter().enumerate() {
+            queue.push(job(place as u64, *millis));
+        }
+        let now = Instant::ZERO + Duration::from_secs(10);
+        let latest = (now, Duration::from_secs(2));
+        queue.time_for_each((order, SWEEP, GRACE), latest, outstanding)
+    }
+
+    #[test]
+    fn jobs_may_take_as_long_as_leaves_the_tightest_in_time() {
+        let of =
+            |deadlines, outstanding| time_for_each(Order::DeadlineElevator, deadlines, outstanding);
+        // One more goes before it: two in three seconds.
+        assert_eq!(of(&[11_000], 0), Some(Duration::from_millis(1_500)));
+        assert_eq!(of(&[11_000], 4), Some(Duration::from_millis(500)));
+        // The second is tighter: three until 10.9 s.
+        assert_eq!(of(&[10_700, 10_900], 0), Some(Duration(966_666_666)));
+        assert_eq!(of(&[7_000], 0), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn who_waits_not_at_all_or_has_left_bounds_nobody() {
+        assert_eq!(time_for_each(Order::DeadlineElevator, &[], 3), None);
+        assert_eq!(time_for_each(Order::DeadlineElevator, &[3_000], 0), None);
+        assert_eq!(time_for_each(Order::Elevator, &[11_000], 0), None);
     }
 
     fn order_of(order: Order, head: u64, jobs: &[Job]) -> Vec<u64> {

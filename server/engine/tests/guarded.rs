@@ -21,7 +21,12 @@ fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
     let titles: Vec<StreamId> = (1..=50)
         .map(|id| rig.title(id, HOUR_BYTES, 2_000))
         .collect();
+    let mut at_start = 0;
     for chunk in 0..24 {
+        // While all of them start, each gets what it asked for first.
+        if chunk == 4 {
+            at_start = rig.reads.len();
+        }
         for (viewer, title) in (1..).zip(&titles) {
             let mut request = range(viewer, *title, chunk * CHUNK, CHUNK);
             request.hints.bit_rate = (viewer == 1).then_some(BitRate(1_000_000_000_000_000_000));
@@ -29,7 +34,8 @@ fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
             rig.run_for(Duration::from_millis(40));
         }
     }
-    let others = rig.reads.iter().filter(|read| read.stream != titles[0]);
+    let later = rig.reads[at_start..].iter();
+    let others = later.filter(|read| read.stream != titles[0]);
     let smallest = others.map(|read| read.length).min();
     assert!(smallest >= Some(MIB), "{smallest:?}");
 }

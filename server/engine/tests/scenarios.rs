@@ -89,6 +89,8 @@ fn a_device_with_jobs_waiting_is_not_asked_for_what_nobody_waits_for() {
     const VIEWERS: u64 = 30;
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(4 * MIB),
+        // So that jobs are read whole although all begin at once.
+        startup_patience: Duration::from_secs(10),
         ..config(1024 * MIB)
     });
     let titles: Vec<StreamId> = (1..=VIEWERS)

@@ -28,6 +28,13 @@ pub struct DriveTimes {
 }
 
 impl DriveTimes {
+    /// Bytes that a read transfers that takes so long.
+    pub(crate) fn bytes_within(&self, time: Duration) -> u64 {
+        let transferring = u128::from((time - self.reposition).0);
+        let bytes = transferring * u128::from(MIB) / u128::from(self.transfer_per_mib.0.max(1));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// Bytes that take as long to transfer as it takes to get to them (Li et al.).
     pub fn balanced_bytes(&self) -> u64 {
         let bytes = u128::from(self.reposition.0) * u128::from(MIB)

@@ -279,12 +279,38 @@ impl Shard {
         if !has_reader && !job.demanded {
             return;
         }
+        let job = self.cut_for_others(job);
         let mut claims = alloc::vec![Claim::of(&job)];
         let job = self.merge_jobs(job, &mut claims);
         let run = self.runs.begin(&job, claims);
         if !self.issue(run, job) {
             self.close_run_if_over(run);
         }
+    }
+
+    /// Leaves out the end of a job that would make others late by more than a start may take.
+    fn cut_for_others(&mut self, job: Job) -> Job {
+        let outstanding = self.runs.reads_outstanding() as u64;
+        let latest = (self.now, self.config.startup_patience);
+        let Some(time) = self
+            .queue
+            .time_for_each(self.config.queueing(), latest, outstanding)
+        else {
+            return job;
+        };
+        let piece_bytes = self.config.piece_bytes;
+        let chain = self.chains.get(job.chain);
+        let asked = (u64::from(job.pieces_needed) * piece_bytes)
+            .max(chain.map_or(0, |chain| chain.last_request_bytes));
+        let device = self.control.drive().ok_or(self.load.service());
+        let bytes = self.depth.bytes(device, asked, time);
+        let pieces = u32::try_from(bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);
+        let to = job.to.min(job.from.saturating_add(pieces.max(1)));
+        if to < job.to {
+            self.give_up(&Job { from: to, ..job });
+            self.demand_again(job.stream, to, job.to);
+        }
+        Job { to, ..job }
     }
 
     /// Jobs of other chains that overlap this one, or go on where it ends, become part of it.

@@ -347,6 +347,9 @@ impl Shard {
 
     fn count_sent(&mut self, bytes: u64, from_ram: bool, was_read: bool, open_ended: bool) {
         self.stats.bytes_sent += bytes;
+        if !was_read {
+            self.depth.record_sent(self.now, bytes);
+        }
         if from_ram {
             self.stats.bytes_from_ram += bytes;
         } else {

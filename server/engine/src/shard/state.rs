@@ -19,6 +19,7 @@ use crate::chain::Chains;
 use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
+use crate::depth::Depth;
 use crate::health::{Health, HealthConfig};
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
@@ -58,6 +59,7 @@ pub struct Shard {
     pub(super) health: Health,
     pub(super) load: Load,
     pub(super) control: Controller,
+    pub(super) depth: Depth,
     pub(super) commands: VecDeque<Command>,
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
@@ -88,6 +90,7 @@ impl Shard {
             health: Health::default(),
             load: Load::default(),
             control: Controller::new(&config),
+            depth: Depth::default(),
             commands: VecDeque::new(),
             events: VecDeque::new(),
             stats: Stats::default(),

@@ -1,0 +1,61 @@
+//! Many who come at once, as after a restart: first each viewer's next seconds, then depth.
+
+mod rig;
+
+use headlong_engine::{Control, EngineConfig, Order, Policy, SizingConfig};
+use headlong_units::{Duration, MIB};
+use rig::{HOUR_BYTES, Rig, range};
+
+const CHUNK: u64 = MIB / 2;
+const VIEWERS: u64 = 200;
+
+fn eight_mib(order: Order) -> EngineConfig {
+    let mut config = EngineConfig {
+        memory_bytes: 2048 * MIB,
+        sizing: SizingConfig {
+            policy: Policy::Fixed,
+            reference_bytes: 8 * MIB,
+            ..SizingConfig::default()
+        },
+        order,
+        ..EngineConfig::default()
+    };
+    config.control.mode = Control::Off;
+    config
+}
+
+/// All of them ask for the first chunk of a title of their own, and wait for so long.
+fn all_at_once(order: Order, wait: Duration) -> Rig {
+    let mut rig = Rig::new(eight_mib(order));
+    for viewer in 1..=VIEWERS {
+        let title = rig.title(viewer, HOUR_BYTES, 2_000);
+        rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+    }
+    rig.run_for(wait);
+    rig
+}
+
+#[test]
+fn all_who_come_at_once_have_what_they_asked_for_before_anybody_is_read_ahead_for() {
+    // Reads of 8 MiB for all take 19 s on this device, those of a chunk 3.5 s.
+    let rig = all_at_once(Order::DeadlineElevator, Duration::from_secs(10));
+    let served = rig.replies.values().filter(|reply| reply.done).count() as u64;
+    assert_eq!(served, VIEWERS);
+}
+
+#[test]
+fn depth_comes_when_nobody_waits() {
+    let mut rig = all_at_once(Order::DeadlineElevator, Duration::from_secs(60));
+    let reads_before = rig.reads.len();
+    let title = rig.title(VIEWERS + 1, HOUR_BYTES, 2_000);
+    rig.ask(range(VIEWERS + 1, title, 0, CHUNK))
+        .expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.reads[reads_before].length, 8 * MIB);
+}
+
+#[test]
+fn an_order_that_knows_no_deadlines_reads_every_job_whole() {
+    let rig = all_at_once(Order::Fcfs, Duration::from_secs(10));
+    assert!(rig.reads.iter().all(|read| read.length == 8 * MIB));
+}
