@@ -78,9 +78,13 @@ impl<'a> SessionStream<'a> {
 
     fn of(director: Director<'a>) -> Self {
         let gap_s = director.mean_gap();
+        let of = (director.specification, director.catalogue);
+        let chance = director.arrivals.fork("resumed");
+        let goes_on = |index, seen| director.goes_on(index, seen);
+        let resumed = resumed(of, gap_s, chance, goes_on);
         Self {
             gap_s,
-            resumed: resumed(&director, gap_s).into_iter().peekable(),
+            resumed: resumed.into_iter().peekable(),
             director,
             objects: Objects::default(),
             now_s: 0.0,

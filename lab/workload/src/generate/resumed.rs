@@ -7,10 +7,11 @@
 
 use alloc::vec::Vec;
 
+use headlong_random::Generator;
 use headlong_units::Duration;
 
-use super::Director;
-use crate::specification::{Arrivals, SESSIONS_MAX};
+use crate::catalogue::Catalogue;
+use crate::specification::{Arrivals, SESSIONS_MAX, Specification};
 
 /// One viewer who comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +24,17 @@ pub(super) struct Resumed {
     pub(super) seen: Duration,
 }
 
-/// Those who come back, by arrival.
-pub(super) fn resumed(director: &Director<'_>, mean_gap_s: f64) -> Vec<Resumed> {
-    let sessions = &director.specification.sessions;
-    let (within_s, longest_s) = (sessions.resume_time.as_secs_f64(), longest_s(director));
-    let mut chance = director.arrivals.fork("resumed");
+/// Those who come back, by arrival; `goes_on` tells whether a session is not over when so much of it
+/// has been watched.
+pub(super) fn resumed(
+    (specification, catalogue): (&Specification, &Catalogue),
+    mean_gap_s: f64,
+    mut chance: Generator,
+    goes_on: impl Fn(u64, Duration) -> bool,
+) -> Vec<Resumed> {
+    let sessions = &specification.sessions;
+    let within_s = sessions.resume_time.as_secs_f64();
+    let longest_s = longest_s(specification, catalogue);
     let mut age_s = 0.0;
     let mut found = Vec::new();
     if sessions.resume_time == Duration::ZERO {
@@ -44,7 +51,7 @@ pub(super) fn resumed(director: &Director<'_>, mean_gap_s: f64) -> Vec<Resumed> 
         }
         let arrival_s = chance.unit() * within_s;
         let seen = Duration(libm::round((age_s + arrival_s) * 1e9) as u64);
-        if director.goes_on(index, seen) {
+        if goes_on(index, seen) {
             let arrival = Duration(libm::round(arrival_s * 1e9) as u64);
             found.push(Resumed {
                 arrival,
@@ -58,14 +65,14 @@ pub(super) fn resumed(director: &Director<'_>, mean_gap_s: f64) -> Vec<Resumed> 
 }
 
 /// No session lasts longer: the longest title, and a pause before each request but the first.
-fn longest_s(director: &Director<'_>) -> f64 {
-    let viewing = &director.specification.viewing;
+fn longest_s(specification: &Specification, catalogue: &Catalogue) -> f64 {
+    let viewing = &specification.viewing;
     let pauses = viewing.pause_time.law.points();
     let pause_s = match viewing.pause > 0.0 {
         true => pauses.last().map_or(0.0, |point| point.0),
         false => 0.0,
     };
-    let titles = director.catalogue.titles.iter();
+    let titles = catalogue.titles.iter();
     let length_s = titles.map(|title| {
         let segments = f64::from(title.segments());
         segments * (title.segment_time.as_secs_f64() + pause_s)
