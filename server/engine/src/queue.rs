@@ -176,7 +176,7 @@ impl Queue {
     }
 
     /// How long each job may take so that no queued one is late by more than `allowed`, with
-    /// `outstanding` reads and one more job before them; `None` if nobody waits, or the order does
+    /// `outstanding` runs and one more job before them; `None` if nobody waits, or the order does
     /// not look at deadlines. Those who are taken to have left bound nobody.
     pub(crate) fn time_for_each(
         &self,

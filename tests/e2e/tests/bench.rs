@@ -36,12 +36,14 @@ config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
 kind = "nginx"
 [server.apache]
 kind = "apache"
+# Two thousand, as by default, do not fit into this memory at every time.
+workers = 64
 [server.stillborn]
 kind = "command"
 command = ["sh", "-c", "echo the last words >&2; exit {port}"]
 [server.dying]
 kind = "command"
-command = ["sh", "-c", "HEADLONG serve {root} --listen 127.0.0.1:{port} --admin off & sleep 1; kill -9 $!; echo the last words >&2; exit 1"]
+command = ["sh", "-c", "HEADLONG serve {root} --memory 16MiB --listen 127.0.0.1:{port} --admin off & sleep 1; kill -9 $!; echo the last words >&2; exit 1"]
 "#;
 
 /// Whether this machine can do it; says why not.

@@ -290,7 +290,7 @@ impl Shard {
 
     /// Leaves out the end of a job that would make others late by more than a start may take.
     fn cut_for_others(&mut self, job: Job) -> Job {
-        let outstanding = self.runs.reads_outstanding() as u64;
+        let outstanding = self.runs.count() as u64;
         let latest = (self.now, self.config.startup_patience);
         let Some(time) = self
             .queue
