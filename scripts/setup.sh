@@ -12,8 +12,8 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 # command:package
 run="ffmpeg:ffmpeg node:nodejs npm:npm gcc:gcc pkg-config:pkg-config curl:curl"
-test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs nginx:nginx-light
-    apache2:apache2 haproxy:haproxy ip:iproute2"
+test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
+    nginx:nginx-light apache2:apache2 haproxy:haproxy ip:iproute2"
 bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light
     apache2:apache2 haproxy:haproxy"
 case $purpose in

@@ -5,10 +5,20 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-/// A loop device that goes away with this.
+/// What the tests change; `nr_requests` goes with the scheduler.
+const SETTINGS: [&str; 4] = [
+    "scheduler",
+    "max_sectors_kb",
+    "nr_requests",
+    "read_ahead_kb",
+];
+
+/// A loop device that goes away with this. The kernel keeps its settings for whoever has it next,
+/// so they are set back.
 struct Loop {
     name: String,
     folder: tempfile::TempDir,
+    before: [String; 4],
 }
 
 impl Loop {
@@ -23,10 +33,15 @@ impl Loop {
             .map_err(|error| format!("losetup: {error}"))?;
         let path = text(&output.stdout);
         match path.trim().strip_prefix("/dev/") {
-            Some(name) if output.status.success() => Ok(Self {
-                name: name.to_owned(),
-                folder,
-            }),
+            Some(name) if output.status.success() => {
+                let mut device = Self {
+                    name: name.to_owned(),
+                    folder,
+                    before: Default::default(),
+                };
+                device.before = device.all();
+                Ok(device)
+            }
             _ => Err(text(&output.stderr)),
         }
     }
@@ -41,6 +56,10 @@ impl Loop {
             .split_once('[')
             .and_then(|(_, rest)| rest.split_once(']'));
         inside.map_or(text.trim(), |(name, _)| name).to_owned()
+    }
+
+    fn all(&self) -> [String; 4] {
+        SETTINGS.map(|name| self.get(name))
     }
 
     fn set(&self, name: &str, value: &str) {
@@ -64,6 +83,9 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        for (name, value) in SETTINGS.iter().zip(&self.before) {
+            let _ = fs::write(self.file(name), value);
+        }
         let path = format!("/dev/{}", self.name);
         let _ = Command::new("losetup").args(["--detach", &path]).status();
     }
@@ -83,13 +105,7 @@ fn the_settings_of_a_device_are_told_set_and_set_back() {
             return;
         }
     };
-    let settings = [
-        "scheduler",
-        "max_sectors_kb",
-        "nr_requests",
-        "read_ahead_kb",
-    ];
-    let all = || settings.map(|name| device.get(name));
+    let all = || device.all();
     // A scheduler that this kernel may not have.
     let _ = fs::write(device.file("scheduler"), "bfq");
     device.set("max_sectors_kb", "64");
