@@ -12,15 +12,17 @@ use headlong_engine::{
 use headlong_units::{BitRate, Bytes};
 use tokio::sync::oneshot;
 
+use super::engine::{EngineParts, Identity};
 use super::files::Files;
 use super::io::{IoMode, Parts};
+use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
-use super::message::{Ask, Message, REQUESTS_MAX};
+use super::message::Message;
 use super::reply::Reply;
 use super::start_error::StartError;
 use super::start_io::start_io;
-use super::supervise::{Shared, supervise};
-use super::thread::{Identity, Start};
+use super::supervise::{Shared, Start, supervise};
+use super::thread::DeviceThread;
 use super::{DeviceSnapshot, StreamSource};
 use crate::raw::{Pool, QUIESCE_TIME};
 use crate::thread_pool::ThreadPool;
@@ -68,7 +70,7 @@ pub struct Device {
 
 struct Handle {
     /// Of the thread that runs now; a device that is started again has another.
-    mailbox: Arc<Shared>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     requests: AtomicU64,
     name: Arc<str>,
@@ -96,7 +98,7 @@ impl std::fmt::Debug for Device {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.mailbox.stop();
+        self.shared.stop();
     }
 }
 
@@ -129,7 +131,7 @@ impl Device {
             .map_err(short)?;
         let handle = Handle {
             name: Arc::from(name),
-            mailbox: shared,
+            shared,
             thread: Mutex::new(Some(thread)),
             requests: AtomicU64::new(0),
             identity,
@@ -148,7 +150,7 @@ impl Device {
 
     /// Whether the device is out of service, as its thread last found.
     pub fn is_offline(&self) -> bool {
-        self.handle.mailbox.is_offline()
+        self.handle.shared.is_offline()
     }
 
     /// Asks for bytes. A stream that the engine does not know is registered from `source` first,
@@ -195,7 +197,7 @@ impl Device {
 
     fn stopped(&self) -> Refusal {
         Refusal::Offline {
-            retry_after: self.handle.mailbox.config().offline_retry,
+            retry_after: self.handle.shared.config().offline_retry,
         }
     }
 
@@ -204,27 +206,19 @@ impl Device {
         request: Request,
         register: Option<(headlong_engine::StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Result<Reply, Refusal> {
-        let (answer, answered) = oneshot::channel();
         let id = RequestId(self.handle.requests.fetch_add(1, Ordering::Relaxed));
-        let ask = Ask {
-            id,
-            request,
-            register,
-            answer,
-        };
-        let message = Message::Request(Box::new(ask));
-        self.mailbox().post_if_fewer(message, REQUESTS_MAX);
-        answered.await.unwrap_or_else(|_| Err(self.stopped()))
+        let reply = self.link().ask((id, request), register).await;
+        reply.unwrap_or_else(|| Err(self.stopped()))
     }
 
     /// The bit rate of a stream became known, or a better one was found.
     pub fn bit_rate(&self, stream: StreamId, rate: BitRate) {
-        self.mailbox().post(Message::BitRate(stream, rate));
+        self.link().post(Message::BitRate(stream, rate));
     }
 
     /// The stream's files changed or went: its pieces are dropped and its replies fail.
     pub fn stream_gone(&self, stream: StreamId) {
-        self.mailbox().post(Message::Gone(stream));
+        self.link().post(Message::Gone(stream));
     }
 
     /// Takes new settings into force; the sizes of pieces and memory stay. A device that stopped
@@ -232,22 +226,22 @@ impl Device {
     pub async fn reconfigure(&self, config: EngineConfig) -> Result<(), ConfigError> {
         let (answer, answered) = oneshot::channel();
         let message = Message::Configure(Box::new(config), answer);
-        self.mailbox().post(message);
+        self.link().post(message);
         let outcome = answered.await.unwrap_or(Ok(()));
         if outcome.is_ok() {
-            self.handle.mailbox.set_config(config);
+            self.handle.shared.set_config(config);
         }
         outcome
     }
 
-    fn mailbox(&self) -> Arc<Mailbox<Message>> {
-        self.handle.mailbox.current()
+    fn link(&self) -> Arc<Link> {
+        self.handle.shared.current()
     }
 
     /// Everything there is to see. A device that stopped shows itself offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();
-        self.mailbox().post(Message::Snapshot(answer));
+        self.link().post(Message::Snapshot(answer));
         answered.await.unwrap_or_else(|_| self.stopped_snapshot())
     }
 
@@ -265,7 +259,7 @@ impl Device {
             io: "stopped",
             capacity_bytes,
             state: DeviceState::Offline,
-            config: self.handle.mailbox.config(),
+            config: self.handle.shared.config(),
             control: None,
             stats: Stats::default(),
             stats_by_policy: Vec::new(),
@@ -281,7 +275,7 @@ impl Device {
     /// reads under way are waited for, some seconds at most. Pieces already handed out stay
     /// valid, and memory that a hanging read may still write to is never given back.
     pub async fn shutdown(&self) {
-        self.handle.mailbox.stop();
+        self.handle.shared.stop();
         let Some(thread) = self.handle.take_thread() else {
             return;
         };
@@ -350,16 +344,23 @@ pub(super) fn make(
         rotational: config.rotational,
         capacity_bytes: config.capacity_bytes,
     };
-    Ok(Start {
+    let memory = Arc::downgrade(&pool);
+    let parts = EngineParts {
         identity,
         config: engine,
         time_scale: config.time_scale,
         shard,
         pool,
         files,
-        io,
+        io_mode: io.mode(),
         completions,
-        mailbox,
+        is_offline: Arc::clone(&is_offline),
+    };
+    Ok(Start {
+        name: name.clone(),
+        config: engine,
         is_offline,
+        memory,
+        thread: DeviceThread::new(Link::new(parts, mailbox), io),
     })
 }

@@ -127,6 +127,11 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Wakes the thread without a post.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// As [`Mailbox::post`], but drops the post if so many wait already.
     pub(crate) fn post_if_fewer(&self, post: T, waiting_max: usize) {
         let is_full = self

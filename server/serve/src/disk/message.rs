@@ -11,8 +11,7 @@ use headlong_engine::{
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
-use super::mailbox::Mailbox;
-use super::reply::{Receiver, Reply};
+use super::reply::Reply;
 use super::{DeviceSnapshot, StreamSource};
 
 /// Most messages that may wait when a request is posted; further requests are refused.
@@ -45,14 +44,4 @@ pub(crate) struct Ask {
     pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     /// The reply is made here, so that one that nobody waits for any more cancels itself.
     pub(crate) answer: oneshot::Sender<Result<Reply, Refusal>>,
-}
-
-impl Receiver for Mailbox<Message> {
-    fn sent(&self, request: RequestId, slot: Slot) {
-        self.post(Message::Sent { request, slot });
-    }
-
-    fn cancelled(&self, request: RequestId) {
-        self.post(Message::Cancel(request));
-    }
 }

@@ -1,17 +1,22 @@
-//! One thread per device: the engine's commands become reads, its events become replies.
+//! One engine and one thread per device: the engine's commands become reads, its events become
+//! replies.
 //!
-//! A request goes through in one direction: [`Device`] posts it to the device's thread, which asks
-//! the shard; the shard's reads go to the ring or the threads, their bytes into the pool; its events
-//! come out as [`Piece`]s of the [`Reply`].
+//! A request goes through in one direction: [`Device`] takes it through the `link` to the `engine`,
+//! which asks the shard; the shard's events come out at once as [`Piece`]s of the [`Reply`]. The
+//! shard's reads are started by the device's `thread`, on the ring or other threads, their bytes go
+//! into the pool, and their ends to the engine.
 //!
-//! Invariants: the thread sleeps in one place and blocks nowhere else; every read ends in exactly
+//! Invariants: nothing under the engine's lock waits, and nobody but the device's thread waits for
+//! the lock; the thread sleeps in one place and blocks nowhere else; every read ends in exactly
 //! one completion, and its memory is free before that is told; every piece handed out is returned
 //! to the shard exactly once; a file's bytes count only if it was the same version before and
 //! after they were read.
 
 mod device;
+mod engine;
 mod files;
 mod io;
+mod link;
 mod mailbox;
 mod message;
 mod pread;

@@ -191,6 +191,17 @@ mod tests {
         disk_time: Duration::ZERO,
     };
 
+    /// Notes what it is told.
+    impl Receiver for Mailbox<Message> {
+        fn sent(&self, request: RequestId, slot: Slot) {
+            self.post(Message::Sent { request, slot });
+        }
+
+        fn cancelled(&self, request: RequestId) {
+            self.post(Message::Cancel(request));
+        }
+    }
+
     fn device() -> Arc<Mailbox<Message>> {
         Mailbox::new(Waker::new().expect("eventfd"))
     }

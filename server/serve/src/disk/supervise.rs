@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use headlong_engine::EngineConfig;
 
-use super::mailbox::Mailbox;
+use super::link::Link;
 use super::message::Message;
 use super::start_error::StartError;
-use super::thread::{DeviceThread, Start};
+use super::thread::DeviceThread;
 use crate::raw::Pool;
 
 /// Before the first new start; doubled with each that does not last.
@@ -27,6 +27,15 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// A thread that ran for so long was well.
 const LASTING: Duration = Duration::from_secs(300);
 
+/// A device's thread before it runs, and what is to be known of it.
+pub(crate) struct Start {
+    pub(crate) name: String,
+    pub(crate) config: EngineConfig,
+    pub(crate) is_offline: Arc<AtomicBool>,
+    pub(crate) memory: Weak<Pool>,
+    pub(crate) thread: DeviceThread,
+}
+
 /// What a device's handle and its threads share.
 pub(crate) struct Shared {
     now: Mutex<Now>,
@@ -35,7 +44,7 @@ pub(crate) struct Shared {
 }
 
 struct Now {
-    mailbox: Arc<Mailbox<Message>>,
+    link: Arc<Link>,
     config: EngineConfig,
     is_stopped: bool,
 }
@@ -44,7 +53,7 @@ impl Shared {
     pub(crate) fn new(first: &Start) -> Self {
         Self {
             now: Mutex::new(Now {
-                mailbox: Arc::clone(&first.mailbox),
+                link: Arc::clone(first.thread.link()),
                 config: first.config,
                 is_stopped: false,
             }),
@@ -53,9 +62,9 @@ impl Shared {
         }
     }
 
-    /// The mailbox of the thread that runs, or of the last one.
-    pub(crate) fn current(&self) -> Arc<Mailbox<Message>> {
-        Arc::clone(&self.lock().mailbox)
+    /// The way to the engine that runs, or to the last one.
+    pub(crate) fn current(&self) -> Arc<Link> {
+        Arc::clone(&self.lock().link)
     }
 
     /// Settings in force, which the next thread gets.
@@ -82,9 +91,9 @@ impl Shared {
     pub(crate) fn stop(&self) {
         let mut now = self.lock();
         now.is_stopped = true;
-        let mailbox = Arc::clone(&now.mailbox);
+        let link = Arc::clone(&now.link);
         drop(now);
-        mailbox.post(Message::Shutdown);
+        link.post(Message::Shutdown);
         self.stopped.notify_all();
     }
 
@@ -119,10 +128,9 @@ pub(crate) fn supervise(
     let mut next = Some(first);
     let mut pause = PAUSE_MIN;
     while let Some(start) = next.take() {
-        let device = start.identity.name.clone();
-        let memory = Arc::downgrade(&start.pool);
+        let (device, memory) = (start.name, start.memory);
         let began = Instant::now();
-        let run = AssertUnwindSafe(|| DeviceThread::new(start).run());
+        let run = AssertUnwindSafe(|| start.thread.run());
         match catch_unwind(run) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => tracing::error!(device, %error, "the device cannot be read any more"),
@@ -164,7 +172,7 @@ fn restart(
         }
     };
     let mut now = shared.lock();
-    now.mailbox = Arc::clone(&start.mailbox);
+    now.link = Arc::clone(start.thread.link());
     if now.is_stopped {
         return None;
     }
@@ -216,7 +224,7 @@ mod tests {
             time_scale: TimeScale::ONE,
         };
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
-        first.io = Box::new(BrokenIo);
+        first.thread.io = Box::new(BrokenIo);
         let shared = Arc::new(Shared::new(&first));
         let before = shared.current();
         let supervised = Arc::clone(&shared);

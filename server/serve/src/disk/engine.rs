@@ -1,0 +1,475 @@
+//! What one device knows and decides, with nothing in it that waits.
+//!
+//! The shard's commands become reads to be started, its events become pieces of replies. Whoever
+//! holds the [`Link`]'s lock may call this: the device's own thread, or a connection that has a
+//! request or gives back a piece.
+//!
+//! Invariants: no call blocks; after each of them the shard has nothing more to say; every piece
+//! handed out is returned to the shard exactly once.
+//!
+//! [`Link`]: super::link::Link
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant as Clock;
+
+use headlong_engine::{
+    Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
+    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+};
+use headlong_units::Instant;
+use tokio::sync::mpsc;
+
+use super::files::Files;
+use super::io::IoMode;
+use super::mailbox::Mailbox;
+use super::message::{Ask, Message};
+use super::reply::{Piece, PieceInfo, Receiver, Reply};
+use super::transfer::{Completion, Plan, Read, Ticket};
+use super::{DeviceSnapshot, StreamSource};
+use crate::raw::Pool;
+use crate::time_scale::TimeScale;
+
+/// Most queue positions in a snapshot.
+const QUEUE_POSITIONS_MAX: usize = 64;
+
+/// Most chains in a snapshot.
+const CHAINS_MAX: usize = 200;
+
+/// What stays the same about a device as long as it runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) rotational: bool,
+    pub(crate) capacity_bytes: u64,
+}
+
+/// A reply that has bytes to come.
+struct Waiting {
+    // What waits in it is bounded by the reply's send window.
+    pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
+    bytes_left: u64,
+    stream: StreamId,
+    part: u32,
+}
+
+/// What an engine is made of.
+pub(crate) struct EngineParts {
+    pub(crate) identity: Identity,
+    pub(crate) config: EngineConfig,
+    pub(crate) time_scale: TimeScale,
+    pub(crate) shard: Shard,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) io_mode: IoMode,
+    pub(crate) completions: Arc<Mailbox<Completion>>,
+    /// Kept up to date for those who must not ask the disk anything while it is out of service.
+    pub(crate) is_offline: Arc<AtomicBool>,
+}
+
+/// A device's state, in the order in which it is let go.
+pub(crate) struct DeviceEngine {
+    replies: HashMap<RequestId, Waiting>,
+    start: Clock,
+    sources: HashMap<StreamId, Arc<dyn StreamSource>>,
+    /// How many replies run on a stream.
+    running: HashMap<StreamId, u32>,
+    /// Streams that no path leads to any more and that replies still run on.
+    gone: HashSet<StreamId>,
+    impossible_reads: Vec<ReadId>,
+    /// Reads that the device's thread is to start.
+    submits: Vec<Read>,
+    state: DeviceState,
+    parts: EngineParts,
+    /// Who is told what became of pieces and replies.
+    receiver: Arc<dyn Receiver>,
+}
+
+impl DeviceEngine {
+    pub(crate) fn new(parts: EngineParts, receiver: Arc<dyn Receiver>) -> Self {
+        Self {
+            replies: HashMap::new(),
+            start: Clock::now(),
+            sources: HashMap::new(),
+            running: HashMap::new(),
+            gone: HashSet::new(),
+            impossible_reads: Vec::new(),
+            submits: Vec::new(),
+            state: DeviceState::Online,
+            parts,
+            receiver,
+        }
+    }
+
+    /// Model time since the start of the device, on a clock that never goes back.
+    pub(crate) fn now(&self) -> Instant {
+        Instant(self.parts.time_scale.model(self.start.elapsed()).0)
+    }
+
+    /// Real time from `now` to `due`; `None` if that is never.
+    pub(crate) fn wall_until(&self, now: Instant, due: Instant) -> Option<std::time::Duration> {
+        (due < Instant::NEVER).then(|| self.parts.time_scale.wall(due.since(now)))
+    }
+
+    /// When [`DeviceEngine::tick`] has something to do without anybody's asking.
+    pub(crate) fn due(&self) -> Instant {
+        self.parts.shard.poll_timeout().unwrap_or(Instant::NEVER)
+    }
+
+    /// The reads to start now, into `submits`, which is to be empty.
+    pub(crate) fn take_submits(&mut self, submits: &mut Vec<Read>) {
+        debug_assert!(submits.is_empty());
+        std::mem::swap(&mut self.submits, submits);
+    }
+
+    /// Whether there are reads to start.
+    pub(crate) fn has_submits(&self) -> bool {
+        !self.submits.is_empty()
+    }
+
+    /// A read's first bytes have come.
+    pub(crate) fn read_begun(&mut self, now: Instant, id: ReadId) {
+        self.parts.shard.handle_read_begun(now, id);
+        self.settle(now);
+    }
+
+    /// A read has ended.
+    pub(crate) fn read_done(&mut self, now: Instant, Completion { id, outcome }: Completion) {
+        self.parts.shard.handle_read_done(now, id, outcome);
+        self.settle(now);
+    }
+
+    /// Does what is due by now.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if self.due() <= now {
+            self.parts.shard.handle_timeout(now);
+            self.settle(now);
+            self.announce_sizes();
+        }
+    }
+
+    /// A piece was taken by a socket, or dropped.
+    pub(crate) fn sent(&mut self, now: Instant, request: RequestId, slot: Slot) {
+        self.parts.shard.handle_sent(now, request, slot);
+        self.settle(now);
+    }
+
+    /// A reply was dropped.
+    pub(crate) fn cancel(&mut self, now: Instant, request: RequestId) {
+        self.parts.shard.handle_cancel(now, request);
+        self.end_reply(now, request);
+        self.settle(now);
+    }
+
+    /// Takes in what others say.
+    pub(crate) fn handle(&mut self, now: Instant, message: Message) {
+        match message {
+            Message::Request(ask) => {
+                let Ask {
+                    id,
+                    request,
+                    register,
+                    answer,
+                } = *ask;
+                // A reply that comes back is dropped, and cancels itself.
+                let _ = answer.send(self.ask(now, (id, request), register));
+            }
+            Message::Sent { request, slot } => return self.sent(now, request, slot),
+            Message::Cancel(request) => return self.cancel(now, request),
+            Message::BitRate(stream, rate) => self.parts.shard.handle_bit_rate(now, stream, rate),
+            // What has begun with an open version is finished from it.
+            Message::Gone(stream) if self.running.contains_key(&stream) => {
+                self.gone.insert(stream);
+            }
+            Message::Gone(stream) => self.parts.shard.handle_stream_gone(now, stream),
+            Message::Configure(config, answer) => {
+                let result = self.parts.shard.handle_config(now, *config);
+                if result.is_ok() {
+                    // The pool is what it is; the shard keeps its size too.
+                    let EngineConfig {
+                        piece_bytes,
+                        memory_bytes,
+                        ..
+                    } = self.parts.config;
+                    self.parts.config = EngineConfig {
+                        piece_bytes,
+                        memory_bytes,
+                        ..*config
+                    };
+                }
+                let _ = answer.send(result);
+            }
+            Message::Snapshot(answer) => {
+                let _ = answer.send(self.snapshot());
+            }
+            Message::Shutdown => {}
+        }
+        self.settle(now);
+    }
+
+    /// Takes on a request, of a stream that is registered first if it is given.
+    pub(crate) fn ask(
+        &mut self,
+        now: Instant,
+        (id, request): (RequestId, Request),
+        register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    ) -> Result<Reply, Refusal> {
+        let taken_on = self
+            .register(now, register)
+            .and_then(|()| self.parts.shard.handle_request(now, id, request));
+        let reply = taken_on.map(|()| {
+            let (pieces, receiver) = mpsc::unbounded_channel();
+            if request.length > 0 {
+                self.begin_reply(id, &request, pieces);
+            }
+            let chain = self.parts.shard.chain_of(id);
+            let device = Arc::clone(&self.receiver);
+            Reply::new(id, request.length, receiver, device).in_chain(chain)
+        });
+        // What it reads comes first.
+        self.settle(now);
+        if reply.is_ok()
+            && self.replies.contains_key(&id)
+            && let Some(source) = self.sources.get(&request.stream)
+        {
+            let (stream, part) = (request.stream, request.part);
+            self.parts.files.open_ahead(source, stream, part);
+        }
+        reply
+    }
+
+    fn begin_reply(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
+    ) {
+        let (stream, part) = (request.stream, request.part);
+        let waiting = Waiting {
+            pieces,
+            bytes_left: request.length,
+            stream,
+            part,
+        };
+        self.replies.insert(id, waiting);
+        *self.running.entry(stream).or_insert(0) += 1;
+        self.parts.files.pin(stream, part);
+    }
+
+    /// A reply has all its bytes, or gets no more.
+    fn end_reply(&mut self, now: Instant, request: RequestId) {
+        let Some(Waiting { stream, part, .. }) = self.replies.remove(&request) else {
+            return;
+        };
+        self.parts.files.unpin(stream, part);
+        let running = self.running.entry(stream).or_insert(1);
+        *running -= 1;
+        if *running == 0 {
+            self.running.remove(&stream);
+            if self.gone.remove(&stream) {
+                self.parts.shard.handle_stream_gone(now, stream);
+            }
+        }
+    }
+
+    fn register(
+        &mut self,
+        now: Instant,
+        register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    ) -> Result<(), Refusal> {
+        let Some((spec, source)) = register else {
+            return Ok(());
+        };
+        let stream = spec.id;
+        // Several requests may have found the stream unknown; a name is registered once.
+        if self.sources.contains_key(&stream) {
+            return Ok(());
+        }
+        self.parts.shard.handle_stream(now, spec)?;
+        self.parts.files.remember(stream);
+        self.sources.insert(stream, source);
+        Ok(())
+    }
+
+    /// Does what the shard says until it has nothing to say.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            if let Some(command) = self.parts.shard.poll_command() {
+                match command {
+                    Command::Read(read) => self.read(read),
+                    Command::Forget(stream) => {
+                        self.sources.remove(&stream);
+                        self.parts.files.forget(stream);
+                    }
+                }
+            } else if let Some(event) = self.parts.shard.poll_event() {
+                self.pass_on(now, event);
+            } else if let Some(read) = self.impossible_reads.pop() {
+                self.parts
+                    .shard
+                    .handle_read_done(now, read, ReadOutcome::Error);
+            } else {
+                break;
+            }
+        }
+        let state = self.parts.shard.device_state();
+        if state != self.state {
+            self.announce(state);
+        }
+    }
+
+    /// Says what the controller of the prefetch size does, and why.
+    fn announce_sizes(&mut self) {
+        while let Some(change) = self.parts.shard.poll_size_change() {
+            let device = &self.parts.identity.name;
+            tracing::info!(device, reason = change.reason.name(), "{change}");
+        }
+    }
+
+    /// Says that the health of the device changed.
+    fn announce(&mut self, state: DeviceState) {
+        let (device, before) = (&self.parts.identity.name, self.state.name());
+        let errors = self.parts.shard.stats().read_errors;
+        match state {
+            DeviceState::Online => tracing::info!(device, before, "the device is online again"),
+            DeviceState::Failing => tracing::warn!(device, before, errors, "the device is failing"),
+            DeviceState::Offline => tracing::error!(
+                device,
+                before,
+                errors,
+                "the device is offline: requests that need it are refused until it answers"
+            ),
+        }
+        self.state = state;
+        self.parts
+            .is_offline
+            .store(state == DeviceState::Offline, Ordering::Relaxed);
+    }
+
+    fn read(&mut self, command: ReadCommand) {
+        let ReadCommand {
+            id,
+            stream,
+            part,
+            offset,
+            length,
+            slots,
+            opening,
+        } = command;
+        let lease = self
+            .parts
+            .pool
+            .lease(&slots)
+            .filter(|lease| lease.capacity() >= length);
+        let (Some(lease), Some(source)) = (lease, self.sources.get(&stream)) else {
+            let device = &self.parts.identity.name;
+            tracing::error!(
+                device,
+                ?id,
+                ?stream,
+                "a read names memory that is in use, or an unknown stream; it fails"
+            );
+            self.impossible_reads.push(id);
+            return;
+        };
+        let plan = Plan {
+            source: Arc::clone(source),
+            stream,
+            part,
+            offset,
+            length,
+            opening,
+            ticket: Ticket::new(id, &self.parts.completions),
+        };
+        self.submits.push(Read { lease, plan });
+    }
+
+    fn pass_on(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Ready {
+                request,
+                slot,
+                start,
+                end,
+                from_ram,
+                queue_time,
+                disk_time,
+            } => {
+                let Some(waiting) = self.replies.get_mut(&request) else {
+                    // Nobody listens, which the shard should know; the slot must not be lost.
+                    return self.parts.shard.handle_sent(now, request, slot);
+                };
+                let Some(view) = self.parts.pool.view(slot, start, end) else {
+                    let device = &self.parts.identity.name;
+                    tracing::error!(device, ?request, ?slot, "piece is still being filled");
+                    let _ = waiting.pieces.send(Err(Failure::Device));
+                    self.parts.shard.handle_cancel(now, request);
+                    self.end_reply(now, request);
+                    return self.parts.shard.handle_sent(now, request, slot);
+                };
+                let info = PieceInfo {
+                    from_ram,
+                    queue_time,
+                    disk_time,
+                };
+                let device = Arc::clone(&self.receiver);
+                let piece = Piece::new(view, info, (request, slot), device);
+                waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
+                // A piece that comes back is dropped, and counts as sent.
+                let _ = waiting.pieces.send(Ok(piece));
+                if waiting.bytes_left == 0 {
+                    self.end_reply(now, request);
+                }
+            }
+            Event::Failed { request, failure } => {
+                if let Some(waiting) = self.replies.get(&request) {
+                    let _ = waiting.pieces.send(Err(failure));
+                }
+                self.end_reply(now, request);
+            }
+        }
+    }
+
+    /// Everything there is to see.
+    fn snapshot(&self) -> DeviceSnapshot {
+        let Identity {
+            name,
+            roots,
+            rotational,
+            capacity_bytes,
+        } = self.parts.identity.clone();
+        let control = self.parts.shard.control_view();
+        let mut config = self.parts.config;
+        config.sizing.reference_bytes = control.bytes;
+        DeviceSnapshot {
+            name,
+            roots,
+            rotational,
+            io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
+            capacity_bytes,
+            state: self.parts.shard.device_state(),
+            config,
+            control: Some(control),
+            stats: self.parts.shard.stats(),
+            stats_by_policy: self.parts.shard.stats_by_policy(),
+            memory: self.parts.shard.memory_use(),
+            queue: self.parts.shard.queue_use(),
+            queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
+            chain_count: self.parts.shard.chain_count(),
+            chains: self.parts.shard.chain_views(CHAINS_MAX),
+        }
+    }
+}
+
+/// How a device is read, for people.
+fn io_name(mode: IoMode, direct: bool) -> &'static str {
+    match (mode, direct) {
+        (IoMode::Pread, true) => "pread, O_DIRECT",
+        (IoMode::Pread, false) => "pread, buffered",
+        (_, true) => "io_uring, O_DIRECT",
+        (_, false) => "io_uring, buffered",
+    }
+}
