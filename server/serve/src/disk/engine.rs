@@ -205,7 +205,6 @@ impl DeviceEngine {
             Message::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
             }
-            Message::Shutdown => {}
         }
         self.settle(now);
     }

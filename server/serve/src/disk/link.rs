@@ -3,12 +3,13 @@
 //! A request whose bytes are in memory, and a piece that is given back, are dealt with where they
 //! come up, without a trip to the device's thread. The lock is held for microseconds, as nothing
 //! under it waits; even so only the device's own thread ever waits for it: everybody else tries for
-//! a moment, and then leaves a message.
+//! a moment, and then leaves a message, which whoever holds the lock deals with before going.
 //!
-//! Invariant: whatever a call makes necessary (a read to be started, an earlier end of the thread's
-//! sleep) wakes the device's thread.
+//! Invariants: whatever a call makes necessary (a read to be started, an earlier end of the thread's
+//! sleep) wakes the device's thread; no message stays behind when the lock is free.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ pub(crate) struct Link {
     /// `None` once the device has stopped.
     desk: Mutex<Option<Desk>>,
     mailbox: Arc<Mailbox<Message>>,
+    is_stopping: AtomicBool,
 }
 
 impl Link {
@@ -48,6 +50,7 @@ impl Link {
         let link = Arc::new(Self {
             desk: Mutex::new(None),
             mailbox,
+            is_stopping: AtomicBool::new(false),
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
         let desk = Desk {
@@ -61,6 +64,17 @@ impl Link {
     /// Leaves a message for the device's thread.
     pub(crate) fn post(&self, message: Message) {
         self.mailbox.post(message);
+    }
+
+    /// Has the device's thread end.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.mailbox.wake();
+    }
+
+    /// Whether the device's thread is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Asks for bytes, of a stream that is registered first if it is given. `None`: the device has
@@ -97,6 +111,7 @@ impl Link {
         };
         let message = Message::Request(Box::new(ask));
         self.mailbox.post_if_fewer(message, REQUESTS_MAX);
+        self.hand_over();
         answered
     }
 
@@ -155,15 +170,36 @@ impl Link {
         None
     }
 
-    /// Gives the lock back, and wakes the device's thread if there is something for it to do.
-    fn leave(&self, mut guard: Guard<'_>) {
-        let Some(desk) = guard.as_mut() else { return };
-        let due = desk.engine.due();
-        let is_needed = desk.engine.has_submits() || due < desk.thread_due;
-        desk.thread_due = desk.thread_due.min(due);
-        drop(guard);
+    /// Deals with the messages that were left meanwhile, gives the lock back, and wakes the device's
+    /// thread if there is something for it to do.
+    fn leave<'a>(&'a self, mut guard: Guard<'a>) {
+        let mut is_needed = false;
+        loop {
+            let Some(desk) = guard.as_mut() else { return };
+            is_needed |= desk.take_in(&self.mailbox);
+            drop(guard);
+            // What was left between the last look and the unlocking.
+            if self.mailbox.is_empty() {
+                break;
+            }
+            match self.desk.try_lock() {
+                Ok(again) => guard = again,
+                // Whoever has it now does the same.
+                Err(_) => break,
+            }
+        }
         if is_needed {
             self.mailbox.wake();
+        }
+    }
+
+    /// Sees to it that the message just left is dealt with: by whoever holds the lock, or here.
+    fn hand_over(&self) {
+        match self.desk.try_lock() {
+            Ok(guard) => self.leave(guard),
+            Err(TryLockError::WouldBlock) => {}
+            // The device's thread will find out, and end.
+            Err(TryLockError::Poisoned(_)) => self.mailbox.wake(),
         }
     }
 
@@ -174,13 +210,32 @@ impl Link {
         message: impl FnOnce() -> Message,
     ) {
         let Some(mut guard) = self.try_lock() else {
-            return self.post(message());
+            self.mailbox.post_quietly(message());
+            return self.hand_over();
         };
         if let Some(desk) = guard.as_mut() {
             let now = desk.engine.now();
             tell(&mut desk.engine, now);
         }
         self.leave(guard);
+    }
+}
+
+impl Desk {
+    /// Deals with what is in the mailbox; whether the device's thread has something to do then.
+    fn take_in(&mut self, mailbox: &Mailbox<Message>) -> bool {
+        if !mailbox.is_empty() {
+            let mut messages = Vec::new();
+            mailbox.take(&mut messages);
+            let now = self.engine.now();
+            for message in messages {
+                self.engine.handle(now, message);
+            }
+        }
+        let due = self.engine.due();
+        let is_needed = self.engine.has_submits() || due < self.thread_due;
+        self.thread_due = self.thread_due.min(due);
+        is_needed
     }
 }
 

@@ -114,17 +114,19 @@ impl<T> Mailbox<T> {
 
     /// Adds a post and wakes the thread.
     pub(crate) fn post(&self, post: T) {
-        // A refused post is dropped after the lock is, for its drop may post again.
-        let refused = match self.lock().as_mut() {
-            Some(posts) => {
-                posts.push(post);
-                None
-            }
-            None => Some(post),
-        };
-        if refused.is_none() {
+        if self.add(post, usize::MAX) {
             self.waker.wake();
         }
+    }
+
+    /// Adds a post that somebody other than the thread sees to.
+    pub(crate) fn post_quietly(&self, post: T) {
+        self.add(post, usize::MAX);
+    }
+
+    /// As [`Mailbox::post_quietly`], but drops the post if so many wait already.
+    pub(crate) fn post_if_fewer(&self, post: T, waiting_max: usize) {
+        self.add(post, waiting_max);
     }
 
     /// Wakes the thread without a post.
@@ -132,16 +134,22 @@ impl<T> Mailbox<T> {
         self.waker.wake();
     }
 
-    /// As [`Mailbox::post`], but drops the post if so many wait already.
-    pub(crate) fn post_if_fewer(&self, post: T, waiting_max: usize) {
-        let is_full = self
-            .lock()
-            .as_ref()
-            .is_some_and(|posts| posts.len() >= waiting_max);
-        match is_full {
-            true => drop(post),
-            false => self.post(post),
-        }
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// Whether the post was taken.
+    fn add(&self, post: T, waiting_max: usize) -> bool {
+        // A refused post is dropped after the lock is, for its drop may post again.
+        let refused = match self.lock().as_mut() {
+            Some(posts) if posts.len() < waiting_max => {
+                posts.push(post);
+                None
+            }
+            _ => Some(post),
+        };
+        refused.is_none()
     }
 
     /// Takes all posts, in order, into `taken`, which must be empty: the two change places, so

@@ -1,4 +1,4 @@
-//! What a device's thread is told.
+//! What a device is told by message.
 //!
 //! Everything that is posted has a bound elsewhere: requests by the connections and by
 //! [`REQUESTS_MAX`], pieces by the slots of memory, news of streams by what a scan finds.
@@ -33,8 +33,6 @@ pub(crate) enum Message {
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
-    /// The end.
-    Shutdown,
 }
 
 /// A request, and what is needed if its stream is not known yet.

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 use headlong_engine::EngineConfig;
 
 use super::link::Link;
-use super::message::Message;
 use super::start_error::StartError;
 use super::thread::DeviceThread;
 use crate::raw::Pool;
@@ -93,7 +92,7 @@ impl Shared {
         now.is_stopped = true;
         let link = Arc::clone(&now.link);
         drop(now);
-        link.post(Message::Shutdown);
+        link.stop();
         self.stopped.notify_all();
     }
 
@@ -188,6 +187,7 @@ mod tests {
     use crate::disk::DeviceConfig;
     use crate::disk::device::make;
     use crate::disk::io::{DiskIo, IoMode};
+    use crate::disk::message::Message;
     use crate::disk::transfer::{Completion, Read};
     use crate::time_scale::TimeScale;
     use std::io;

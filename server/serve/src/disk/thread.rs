@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::io::DiskIo;
 use super::link::Link;
-use super::message::Message;
 
 /// Closes the link when the thread ends, or is never started.
 struct Closer(Arc<Link>);
@@ -58,8 +57,11 @@ impl DeviceThread {
             }
             self.io.wait(timeout, &mut completions)?;
             self.io.take_begun(&mut begun);
+            if link.is_stopping() {
+                return Ok(());
+            }
             link.take_messages(&mut messages);
-            let is_over = link.turn(|engine| {
+            link.turn(|engine| {
                 let now = engine.now();
                 for id in begun.drain(..) {
                     engine.read_begun(now, id);
@@ -68,17 +70,10 @@ impl DeviceThread {
                     engine.read_done(now, completion);
                 }
                 for message in messages.drain(..) {
-                    if matches!(message, Message::Shutdown) {
-                        return true;
-                    }
                     engine.handle(now, message);
                 }
                 engine.tick(now);
-                false
             })?;
-            if is_over {
-                return Ok(());
-            }
         }
     }
 }
@@ -91,7 +86,7 @@ mod tests {
     use crate::disk::files::Files;
     use crate::disk::io::IoMode;
     use crate::disk::mailbox::{Mailbox, Waker};
-    use crate::disk::message::Ask;
+    use crate::disk::message::{Ask, Message};
     use crate::disk::rig::{FileSource, Scratch};
     use crate::disk::transfer::{Completion, Read};
     use crate::raw::Pool;
