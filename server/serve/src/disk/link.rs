@@ -125,11 +125,16 @@ impl Link {
     /// # Errors
     /// As [`Link::turn`].
     pub(crate) fn before_sleep(&self, submits: &mut Vec<Read>) -> io::Result<Option<Duration>> {
-        self.locked(|desk| {
+        let timeout = self.locked(|desk| {
             desk.engine.take_submits(submits);
             desk.thread_due = desk.engine.due();
             desk.engine.wall_until(desk.engine.now(), desk.thread_due)
-        })
+        })?;
+        // What was left while the thread held the lock is for the thread to deal with.
+        match self.mailbox.is_empty() {
+            true => Ok(timeout),
+            false => Ok(Some(Duration::ZERO)),
+        }
     }
 
     /// A call of the engine by the device's own thread, which alone waits for the lock.
@@ -252,5 +257,92 @@ impl Receiver for Link {
             |engine, now| engine.cancel(now, request),
             || Message::Cancel(request),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::device::make;
+    use crate::disk::rig::{FileSource, Scratch, noise};
+    use crate::disk::thread::DeviceThread;
+    use crate::disk::{DeviceConfig, IoMode, StreamSource};
+    use crate::time_scale::TimeScale;
+    use headlong_engine::{EngineConfig, Hints, Identity, StreamId, ViewerId};
+
+    fn device() -> DeviceThread {
+        let config = DeviceConfig {
+            name: "test".to_owned(),
+            roots: Vec::new(),
+            rotational: true,
+            capacity_bytes: 0,
+            engine: EngineConfig {
+                memory_bytes: 16 << 20,
+                ..EngineConfig::default()
+            },
+            io: IoMode::Pread,
+            open_files_max: 8,
+            memory_prefault: false,
+            time_scale: TimeScale::ONE,
+        };
+        let start = make(&config, config.engine, Arc::default()).expect("made");
+        start.thread
+    }
+
+    #[test]
+    fn a_device_does_not_sleep_on_what_was_left_while_it_had_the_lock() {
+        let thread = device();
+        let link = thread.link();
+        let slot = Slot(0);
+        let told = link.turn(|_| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| link.sent(RequestId(1), slot));
+            });
+        });
+        told.expect("sound");
+        let timeout = link.before_sleep(&mut Vec::new()).expect("sound");
+        assert_eq!(timeout, Some(Duration::ZERO));
+    }
+
+    /// Threads that ask at the same time find the lock taken again and again.
+    #[test]
+    fn what_is_asked_at_a_taken_lock_is_answered_by_whoever_holds_it() {
+        let scratch = Scratch::new();
+        let path = scratch.file("a", &noise(100_000));
+        let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(1, [path]));
+        let thread = device();
+        let link = Arc::clone(thread.link());
+        let device = std::thread::spawn(|| thread.run());
+        let ask = |id: u64| {
+            let request = Request {
+                viewer: Identity::Named(ViewerId(id)),
+                stream: StreamId(1),
+                part: 0,
+                offset: 0,
+                length: 1000,
+                open_ended: false,
+                hints: Hints::default(),
+            };
+            let register = Some((source.spec(), Arc::clone(&source)));
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            runtime.expect("a runtime").block_on(async {
+                let reply = link.ask((RequestId(id), request), register).await;
+                let mut reply = reply.expect("answered").expect("taken on");
+                let piece = reply.next().await.expect("comes").expect("whole");
+                piece.as_ref().len()
+            })
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let ask = &ask;
+                scope.spawn(move || {
+                    for number in 0..500 {
+                        assert_eq!(ask(thread * 1000 + number), 1000);
+                    }
+                });
+            }
+        });
+        link.stop();
+        device.join().expect("no panic").expect("no error");
     }
 }

@@ -18,7 +18,6 @@ use headlong_http::{
 use headlong_library::{FileEntry, ResolveError};
 use headlong_units::Duration;
 use http::{HeaderValue, Request, Response, header};
-use hyper::body::Incoming;
 use hyper::service::Service;
 use rustix::io::Errno;
 
@@ -28,7 +27,7 @@ use super::state::{HttpSettings, MediaState};
 use crate::config;
 use crate::disk::{Piece, PieceInfo, Reply};
 use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, Remote};
+use crate::net::{ConnectionInfo, NoBody, Remote};
 
 /// The media listener's service. Clones share everything.
 #[derive(Debug, Clone)]
@@ -43,12 +42,12 @@ impl MediaService {
     }
 }
 
-impl Service<Request<Incoming>> for MediaService {
+impl Service<Request<NoBody>> for MediaService {
     type Response = Response<ReplyBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<NoBody>) -> Self::Future {
         let state = Arc::clone(&self.state);
         Box::pin(async move { Ok(respond(state, request).await) })
     }
@@ -82,10 +81,8 @@ const VERSIONS_TRIED_MAX: u32 = 3;
 /// progress, and an open session, hold what is kept.
 const LOGGED_FIELD_BYTES_MAX: usize = 1024;
 
-async fn respond(state: Arc<MediaState>, request: Request<Incoming>) -> Response<ReplyBody> {
-    let (head, body) = request.into_parts();
-    // Nothing that can be asked for needs a body; hyper reads past it or closes.
-    drop(body);
+async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<ReplyBody> {
+    let (head, _) = request.into_parts();
     let mut asked = Asked::new(&state, &head);
     let origin = head
         .headers
@@ -554,7 +551,7 @@ mod tests {
         let request = Request::builder()
             .header(header::USER_AGENT, &long)
             .header(header::REFERER, "short");
-        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let (head, _) = request.body(()).expect("a request").into_parts();
         let viewer = Viewer {
             id: 1,
             found_by: FoundBy::Address,

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::net::NoBody;
 use crate::net::{ConnectionCounters, Limits, TcpOptions, TrustedProxies};
 use crate::net::{ConnectionInfo, ShutdownTrigger, bind, shutdown};
 
@@ -18,7 +19,7 @@ struct Server {
     counters: Arc<ConnectionCounters>,
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<NoBody>) -> Result<Response<Full<Bytes>>, Infallible> {
     let info = request
         .extensions()
         .get::<Arc<ConnectionInfo>>()
@@ -157,7 +158,7 @@ async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak()
     let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
     context.proxies = Some(TrustedProxies::new(|ip| ip.is_loopback()));
     let (_trigger, signal) = shutdown();
-    let service = service_fn(|request: Request<Incoming>| async move {
+    let service = service_fn(|request: Request<NoBody>| async move {
         let info = request.extensions().get::<Arc<ConnectionInfo>>();
         let text = info.expect("given").remote().address.to_string();
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(text))))

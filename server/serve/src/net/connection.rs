@@ -1,26 +1,28 @@
 //! One connection from its first byte to its last.
 //!
-//! hyper moves the bytes; this file decides when a connection has to end, and how gently: an idle
+//! `http1` or hyper moves the bytes; this file decides when a connection has to end, and how gently: an idle
 //! or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not send its head
 //! or does not read its reply is cut.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
+use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::NoBody;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
+use super::http1;
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
 use super::remote::Remote;
@@ -32,7 +34,7 @@ use super::tracked::Tracked;
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub async fn serve_connection<IO, S, B>(
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,
@@ -75,18 +77,14 @@ where
     let info = ConnectionInfo::new(number, remote, tls.is_some(), limits, counters);
     let info = Arc::new(info);
     let _listed = context.open.add(&info);
-    let tracked = Tracked {
-        service,
-        info: Arc::clone(&info),
-    };
     let timed = TimedStream::new(stream, Arc::clone(&info));
     let Some(acceptor) = tls else {
         // Boxed, so that a connection is as large as what it does, not as all it might do.
-        return Box::pin(drive(timed, tracked, &info, shutdown)).await;
+        return Box::pin(drive(timed, service, &info, shutdown)).await;
     };
     let handshake = Box::pin(acceptor.accept(timed));
     match timeout(info.limits().header_timeout, handshake).await {
-        Ok(Ok(encrypted)) => Box::pin(drive(encrypted, tracked, &info, shutdown)).await,
+        Ok(Ok(encrypted)) => Box::pin(drive(encrypted, service, &info, shutdown)).await,
         failed => {
             let error = failed.map_or_else(|late| late.to_string(), |done| error_text(done.err()));
             tracing::debug!(remote = %remote.address, error, "TLS handshake failed");
@@ -108,33 +106,26 @@ impl AsRef<std::sync::atomic::AtomicU64> for OpenGauge {
     }
 }
 
-fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    let mut http1 = builder.http1();
-    // hyper's own header timeout would also end idle connections; see `ConnectionInfo::verdict`.
-    http1.timer(TokioTimer::new()).header_read_timeout(None);
-    // Who has sent a request and says no more still wants the reply.
-    http1.half_close(true);
-    http1.max_headers(limits.headers_max);
-    http1.max_buf_size(limits.header_bytes_max.max(8192));
-    let mut http2 = builder.http2();
+/// HTTP/2 with these limits.
+fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut http2 = http2::Builder::new(TokioExecutor::new());
     http2.timer(TokioTimer::new());
     http2.max_concurrent_streams(limits.streams_max);
     http2.max_header_list_size(u32::try_from(limits.header_bytes_max).unwrap_or(u32::MAX));
     http2.keep_alive_interval(limits.keep_alive_interval);
     http2.keep_alive_timeout(limits.keep_alive_interval);
-    builder
+    http2
 }
 
 async fn drive<IO, S, B>(
     stream: IO,
-    tracked: Tracked<S>,
+    service: S,
     info: &Arc<ConnectionInfo>,
     mut shutdown: Shutdown,
 ) -> End
 where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>> + Send + Sync + 'static,
+    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,
@@ -157,32 +148,75 @@ where
             Action::AskToClose => Err(overseer.natural_end()),
         })
     });
-    let builder = match sniffed.await {
-        Ok(Speaks::Http1) => builder(info.limits()).http1_only(),
-        Ok(Speaks::Http2) => builder(info.limits()).http2_only(),
-        Err(end) => return end,
+    let speaks = sniffed.await;
+    let watch = Watch {
+        overseer,
+        draining,
+        info,
     };
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), tracked));
-    poll_fn(|cx| {
-        if !overseer.is_draining && draining.as_mut().poll(cx).is_ready() {
-            overseer.begin_drain();
-            connection.as_mut().graceful_shutdown();
+    match speaks {
+        Ok(Speaks::Http1) => {
+            let is_asked = AtomicBool::new(false);
+            let mut connection = pin!(http1::serve(stream, &service, info, &is_asked));
+            let poll = |cx: &mut Context<'_>, ask: bool| {
+                is_asked.fetch_or(ask, Relaxed);
+                connection.as_mut().poll(cx)
+            };
+            watch.over(poll).await
         }
-        loop {
-            if let Poll::Ready(outcome) = connection.as_mut().poll(cx) {
-                if let Err(error) = outcome {
-                    tracing::debug!(remote = %info.remote().address, %error, "connection failed");
+        Ok(Speaks::Http2) => {
+            let info = Arc::clone(info);
+            let tracked = Tracked { service, info };
+            let builder = http2(watch.info.limits());
+            let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), tracked));
+            let poll = |cx: &mut Context<'_>, ask: bool| {
+                if ask {
+                    connection.as_mut().graceful_shutdown();
                 }
-                return Poll::Ready(overseer.natural_end());
-            }
-            match overseer.poll_action(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Action::Cut(end)) => return Poll::Ready(end),
-                Poll::Ready(Action::AskToClose) => connection.as_mut().graceful_shutdown(),
-            }
+                connection.as_mut().poll(cx).map_err(Into::into)
+            };
+            watch.over(poll).await
         }
-    })
-    .await
+        Err(end) => end,
+    }
+}
+
+/// Sees to it that a connection ends in time.
+struct Watch<'a, D> {
+    overseer: Overseer<'a>,
+    draining: Pin<&'a mut D>,
+    info: &'a Arc<ConnectionInfo>,
+}
+
+impl<D: Future<Output = ()>> Watch<'_, D> {
+    /// Polls a connection to its end; if told so, it is to end after what is in progress.
+    async fn over(
+        mut self,
+        mut poll: impl FnMut(&mut Context<'_>, bool) -> Poll<Result<(), BoxError>>,
+    ) -> End {
+        let mut ask = false;
+        poll_fn(|cx| {
+            if !self.overseer.is_draining && self.draining.as_mut().poll(cx).is_ready() {
+                self.overseer.begin_drain();
+                ask = true;
+            }
+            loop {
+                if let Poll::Ready(outcome) = poll(cx, std::mem::take(&mut ask)) {
+                    if let Err(error) = outcome {
+                        let remote = self.info.remote().address;
+                        tracing::debug!(%remote, %error, "connection failed");
+                    }
+                    return Poll::Ready(self.overseer.natural_end());
+                }
+                match self.overseer.poll_action(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Action::Cut(end)) => return Poll::Ready(end),
+                    Poll::Ready(Action::AskToClose) => ask = true,
+                }
+            }
+        })
+        .await
+    }
 }
 
 enum Action {

@@ -5,7 +5,8 @@
 //! through the same three layers, from the bottom up:
 //!
 //! ```text
-//! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> hyper -> Tracked -> service
+//! socket -> TimedStream (send timeout, clean close) -> TLS, if any -> http1            -> service
+//!                                                               or -> hyper -> Tracked -> service
 //! ```
 //!
 //! On listeners for proxies the header of the PROXY protocol is read from the socket before.
@@ -23,6 +24,8 @@ mod accept;
 mod connection;
 mod context;
 mod counters;
+mod head;
+mod http1;
 mod info;
 mod limits;
 mod listen;
@@ -46,3 +49,6 @@ pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use timed::TimedStream;
 pub use tls::{ReloadingCertificates, TlsError, tls_acceptor};
 pub use tracked::{CountedBuf, TrackedBody};
+
+/// What is left of a request's body, which nobody looks at.
+pub type NoBody = http_body_util::Empty<bytes::Bytes>;

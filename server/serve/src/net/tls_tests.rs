@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -14,6 +13,7 @@ use tokio::io::{AsyncReadExt, duplex};
 use tokio_rustls::TlsConnector;
 
 use super::*;
+use crate::net::NoBody;
 use crate::net::{ConnectionCounters, End, Limits, serve_connection, shutdown};
 use crate::net::{ListenerContext, TcpOptions};
 
@@ -174,7 +174,7 @@ async fn http2_is_served_over_tls_and_a_silent_client_is_not_waited_for() {
     let counters = Arc::new(ConnectionCounters::default());
     let (_trigger, signal) = shutdown();
     let serve = |far| {
-        let service = service_fn(|request: Request<Incoming>| async move {
+        let service = service_fn(|request: Request<NoBody>| async move {
             let version = format!("{:?}", request.version());
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(version)))
         });

@@ -1,4 +1,5 @@
-//! The service as hyper sees it: each request keeps its connection busy until its last byte.
+//! The service as hyper sees it for HTTP/2: each request keeps its connection busy until its last
+//! byte.
 //!
 //! A reply's bytes go through [`CountedBuf`], which notices when the protocol below takes them.
 //! That is how a stalled HTTP/2 stream is found although the socket itself is writable.
@@ -9,12 +10,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use pin_project_lite::pin_project;
 
+use super::NoBody;
 use super::info::{ActiveRequest, ConnectionInfo};
 use super::progress::ReplyProgress;
 
@@ -27,29 +29,25 @@ pub(super) struct Tracked<S> {
 
 impl<S, B> Service<Request<Incoming>> for Tracked<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>>,
+    S: Service<Request<NoBody>, Response = Response<B>>,
     S::Future: Send + 'static,
 {
     type Response = Response<TrackedBody<B>>;
     type Error = S::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        // Nothing that can be asked for needs a body.
+        let mut request = request.map(|_| NoBody::new());
         let version = request.version();
         let active = self.info.begin_request(version);
         let info = Arc::clone(&self.info);
         request.extensions_mut().insert(Arc::clone(&info));
         let answer = self.service.call(request);
         Box::pin(async move {
-            let mut response = answer.await?;
-            if info.is_used_up() && version <= Version::HTTP_11 {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
+            let response = answer.await?;
             let progress = Arc::new(ReplyProgress::default());
-            if version == Version::HTTP_2 {
-                info.watch_reply(&progress);
-            }
+            info.watch_reply(&progress);
             let sending = Arc::new(Sending {
                 _active: active,
                 progress,

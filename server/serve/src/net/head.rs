@@ -1,0 +1,215 @@
+//! Heads of HTTP/1.1 (RFC 9112): a request's is read, a reply's is written.
+//!
+//! Invariant: whatever makes the end of a request doubtful (two lengths, a length beside a coding, a
+//! coding that is not `chunked` last) is refused, so nobody can hide a request in another's body.
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::{Bytes, BytesMut};
+use headlong_http::HttpDate;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+
+use super::NoBody;
+use super::limits::Limits;
+
+/// More fields than any limit allows.
+const FIELDS_MAX: usize = 128;
+
+/// A request as it was sent, but for its body, which nobody looks at.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) request: Request<NoBody>,
+    /// Whether the client wants to go on with this connection.
+    pub(super) keeps_alive: bool,
+    /// Whether bytes follow that belong to the request.
+    pub(super) has_body: bool,
+}
+
+/// One field: where its name and value are.
+type Field = (Range<usize>, Range<usize>);
+
+/// Takes a whole head from the front of `buffer`; `None` if its end has not come yet.
+///
+/// # Errors
+/// The status to answer with, before the connection is closed.
+pub(super) fn take_head(
+    buffer: &mut BytesMut,
+    limits: &Limits,
+) -> Result<Option<Head>, StatusCode> {
+    let bytes_max = limits.header_bytes_max.max(8192);
+    let mut fields = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS_MAX];
+    let allowed = &mut fields[..limits.headers_max.min(FIELDS_MAX)];
+    let mut parsed = httparse::Request::new(&mut []);
+    let length = match parsed.parse_with_uninit_headers(buffer, allowed) {
+        Ok(httparse::Status::Complete(length)) if length <= bytes_max => length,
+        Ok(httparse::Status::Partial) if buffer.len() < bytes_max => return Ok(None),
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+        }
+        Err(_) => return Err(StatusCode::BAD_REQUEST),
+    };
+    let start = buffer.as_ptr().addr();
+    let place = |part: &[u8]| {
+        let from = part.as_ptr().addr() - start;
+        from..from + part.len()
+    };
+    let method = parsed.method.unwrap_or_default();
+    let method = Method::from_bytes(method.as_bytes()).map_err(|_| StatusCode::BAD_REQUEST)?;
+    let target = place(parsed.path.unwrap_or_default().as_bytes());
+    let version = match parsed.version {
+        Some(0) => Version::HTTP_10,
+        _ => Version::HTTP_11,
+    };
+    let mut places = [const { (0..0, 0..0) }; FIELDS_MAX];
+    let count = parsed.headers.len();
+    for (field, known) in places.iter_mut().zip(&*parsed.headers) {
+        *field = (place(known.name.as_bytes()), place(known.value));
+    }
+    let block = buffer.split_to(length).freeze();
+    head_of(&block, (method, target, version), &places[..count]).map(Some)
+}
+
+fn head_of(
+    block: &Bytes,
+    (method, target, version): (Method, Range<usize>, Version),
+    fields: &[Field],
+) -> Result<Head, StatusCode> {
+    let bad = |_| StatusCode::BAD_REQUEST;
+    let mut request = Request::new(NoBody::new());
+    *request.method_mut() = method;
+    *request.uri_mut() = Uri::from_maybe_shared(block.slice(target)).map_err(|_| {
+        // Longer targets than can be told from wrong ones end at the limit of the head.
+        StatusCode::BAD_REQUEST
+    })?;
+    *request.version_mut() = version;
+    let headers = request.headers_mut();
+    headers.reserve(fields.len());
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(&block[name.clone()]).map_err(|_| bad(()))?;
+        let value = HeaderValue::from_maybe_shared(block.slice(value.clone()));
+        headers.append(name, value.map_err(|_| bad(()))?);
+    }
+    let has_body = has_body(headers, version)?;
+    let keeps_alive = keeps_alive(headers, version);
+    Ok(Head {
+        request,
+        keeps_alive,
+        has_body,
+    })
+}
+
+/// Whether a body follows (RFC 9112 6.1 to 6.3).
+fn has_body(headers: &HeaderMap, version: Version) -> Result<bool, StatusCode> {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let length = lengths.next();
+    let coding = headers.get_all(header::TRANSFER_ENCODING).iter().last();
+    let is_doubtful = lengths.next().is_some()
+        || (coding.is_some() && (length.is_some() || version < Version::HTTP_11));
+    if is_doubtful {
+        return Err(StatusCode::BAD_REQUEST);
+    }
+    if let Some(coding) = coding {
+        let last = coding.as_bytes().rsplit(|byte| *byte == b',').next();
+        let last = last.unwrap_or_default().trim_ascii();
+        return match last.eq_ignore_ascii_case(b"chunked") {
+            true => Ok(true),
+            false => Err(StatusCode::BAD_REQUEST),
+        };
+    }
+    let Some(length) = length else {
+        return Ok(false);
+    };
+    let text = length.as_bytes();
+    let is_number = !text.is_empty() && text.len() <= 19 && text.iter().all(u8::is_ascii_digit);
+    match is_number {
+        true => Ok(text.iter().any(|digit| *digit != b'0')),
+        false => Err(StatusCode::BAD_REQUEST),
+    }
+}
+
+/// Whether another request may follow (RFC 9112 9.3).
+fn keeps_alive(headers: &HeaderMap, version: Version) -> bool {
+    let mut says_close = false;
+    let mut says_keep = false;
+    for value in headers.get_all(header::CONNECTION) {
+        for option in value.as_bytes().split(|byte| *byte == b',') {
+            let option = option.trim_ascii();
+            says_close |= option.eq_ignore_ascii_case(b"close");
+            says_keep |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+    !says_close && (version == Version::HTTP_11 || says_keep)
+}
+
+/// What a reply's head says of the connection and of the length of what follows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Framing {
+    /// Version of the request.
+    pub(super) version: Version,
+    /// Bytes of the body, unless the reply says so itself, or must not.
+    pub(super) length: Option<u64>,
+    /// Whether the connection stays open.
+    pub(super) keeps_alive: bool,
+}
+
+/// Writes a reply's head.
+pub(super) fn write_head(
+    status: StatusCode,
+    headers: &HeaderMap,
+    framing: Framing,
+    out: &mut Vec<u8>,
+) {
+    let is_old = framing.version == Version::HTTP_10;
+    out.extend_from_slice(if is_old { b"HTTP/1.0 " } else { b"HTTP/1.1 " });
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        write_field(out, name.as_str(), value.as_bytes());
+    }
+    if let Some(length) = framing.length {
+        write_field(out, "content-length", length.to_string().as_bytes());
+    }
+    match (framing.keeps_alive, is_old) {
+        (false, _) => write_field(out, "connection", b"close"),
+        (true, true) => write_field(out, "connection", b"keep-alive"),
+        (true, false) => {}
+    }
+    if !headers.contains_key(header::DATE) {
+        write_date(out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The `date` field; its text is made once a second for each thread.
+fn write_date(out: &mut Vec<u8>) {
+    thread_local! {
+        static LAST: RefCell<(u64, String)> = const { RefCell::new((u64::MAX, String::new())) };
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.unwrap_or_default().as_secs();
+    LAST.with_borrow_mut(|(known, text)| {
+        if *known != seconds {
+            let date = i64::try_from(seconds).ok();
+            let date = date.and_then(HttpDate::from_unix_seconds);
+            *text = date.unwrap_or(HttpDate::EPOCH).to_string();
+            *known = seconds;
+        }
+        write_field(out, "date", text.as_bytes());
+    });
+}
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

@@ -1,0 +1,414 @@
+//! HTTP/1.1 on one connection: heads are read, replies are written, in turn.
+//!
+//! The server speaks it itself, and not through hyper as HTTP/2, because this is what nearly all
+//! bytes leave by: a head and all the pieces that are ready go out in one call, and nothing is
+//! copied or queued between the reply's body and the socket.
+//!
+//! While a reply is awaited or written the other end is listened to, so a client that has gone is
+//! noticed before its bytes are read from a disk; what it says meanwhile is kept for later, up to
+//! the length of a head. Bodies of requests are not read: such a request is answered and its
+//! connection closed.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use http::{HeaderMap, Request, Response, StatusCode, Version, header};
+use http_body::Body;
+use hyper::service::Service;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::NoBody;
+use super::connection::BoxError;
+use super::head::{Framing, Head, take_head, write_head};
+use super::info::ConnectionInfo;
+
+/// What one look at the socket takes.
+const READ_BYTES: usize = 4096;
+/// Most pieces that are put into one call.
+const PIECES_MAX: usize = 64;
+/// Most bytes that are taken out of a body before some have been written.
+const AHEAD_BYTES_MAX: usize = 2 << 20;
+
+/// One connection.
+struct Http1<'a, IO> {
+    stream: IO,
+    info: &'a Arc<ConnectionInfo>,
+    /// What came in and was not dealt with.
+    buffer: BytesMut,
+    /// Whether the other end says no more.
+    is_ended: bool,
+}
+
+/// Serves a connection until one of both ends wants no more. `is_asked_to_close` may be set while
+/// this is not being polled; then the present reply is the last.
+///
+/// # Errors
+/// What went wrong on the way, if it is over by that.
+pub(super) async fn serve<IO, S, B>(
+    stream: IO,
+    service: &S,
+    info: &Arc<ConnectionInfo>,
+    is_asked_to_close: &AtomicBool,
+) -> Result<(), BoxError>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<NoBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: Body,
+    B::Error: Into<BoxError>,
+{
+    let mut connection = Http1 {
+        stream,
+        info,
+        buffer: BytesMut::new(),
+        is_ended: false,
+    };
+    loop {
+        match connection.next_head(is_asked_to_close).await? {
+            Ok(Some(head)) => {
+                if !connection.answer(head, service, is_asked_to_close).await? {
+                    break;
+                }
+            }
+            Ok(None) => break,
+            Err(status) => {
+                connection.refuse(status).await?;
+                break;
+            }
+        }
+    }
+    connection.stream.shutdown().await?;
+    Ok(())
+}
+
+impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
+    /// The next request; `None` if there is none to come, a status if it cannot be understood.
+    async fn next_head(
+        &mut self,
+        is_asked_to_close: &AtomicBool,
+    ) -> io::Result<Result<Option<Head>, StatusCode>> {
+        loop {
+            if !self.buffer.is_empty() {
+                // Empty lines before a request are no part of it (RFC 9112 2.2).
+                match take_head(&mut self.buffer, self.info.limits()) {
+                    Ok(None) => {}
+                    known => return Ok(known),
+                }
+            }
+            if self.is_ended {
+                return Ok(Ok(None));
+            }
+            if self.buffer.is_empty() {
+                // A connection that is idle holds no memory for what may come.
+                self.buffer = BytesMut::new();
+            }
+            let more = poll_fn(|cx| {
+                if self.buffer.is_empty() && is_asked_to_close.load(Relaxed) {
+                    return Poll::Ready(Ok(false));
+                }
+                self.poll_listen(cx).map_ok(|()| true)
+            });
+            if !more.await? {
+                return Ok(Ok(None));
+            }
+        }
+    }
+
+    /// Takes in what the other end says; pending if that is nothing, or all that may be kept.
+    fn poll_listen(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let bytes_max = self.info.limits().header_bytes_max.max(8192);
+        if self.is_ended || self.buffer.len() >= bytes_max {
+            return Poll::Pending;
+        }
+        let mut space = [MaybeUninit::uninit(); READ_BYTES];
+        let mut read = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
+        self.is_ended = read.filled().is_empty();
+        self.buffer.extend_from_slice(read.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    /// Listens until it says no more than has been heard.
+    fn poll_all_heard(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while let Poll::Ready(heard) = self.poll_listen(cx) {
+            heard?;
+        }
+        Ok(())
+    }
+
+    /// Answers one request; whether another may follow.
+    async fn answer<S, B>(
+        &mut self,
+        head: Head,
+        service: &S,
+        is_asked_to_close: &AtomicBool,
+    ) -> Result<bool, BoxError>
+    where
+        S: Service<Request<NoBody>, Response = Response<B>>,
+        S::Error: Into<BoxError>,
+        B: Body,
+        B::Error: Into<BoxError>,
+    {
+        let Head {
+            mut request,
+            keeps_alive,
+            has_body,
+        } = head;
+        let (version, is_head) = (request.version(), request.method() == http::Method::HEAD);
+        let _active = self.info.begin_request(version);
+        request.extensions_mut().insert(Arc::clone(self.info));
+        let mut reply = pin!(service.call(request));
+        let reply = poll_fn(|cx| {
+            if let Poll::Ready(reply) = reply.as_mut().poll(cx) {
+                return Poll::Ready(reply.map_err(Into::into));
+            }
+            match self.poll_all_heard(cx) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error.into())),
+            }
+        });
+        let (parts, body) = reply.await?.into_parts();
+        let mut keeps_alive =
+            keeps_alive && !has_body && !self.info.is_used_up() && !is_asked_to_close.load(Relaxed);
+        let length = length_of(&parts.headers, parts.status, &body, is_head);
+        // Without a length only the end of the connection ends it.
+        keeps_alive &= !matches!(length, Length::Unknown);
+        let framing = Framing {
+            version,
+            length: length.to_write(),
+            keeps_alive,
+        };
+        let mut text = Vec::with_capacity(512);
+        write_head(parts.status, &parts.headers, framing, &mut text);
+        if is_head {
+            drop(body);
+            self.stream.write_all(&text).await?;
+            self.stream.flush().await?;
+        } else {
+            let body = pin!(body);
+            self.send(text, body, length.bytes()).await?;
+        }
+        Ok(keeps_alive && !is_asked_to_close.load(Relaxed))
+    }
+
+    /// Writes a head and its body, as it comes.
+    async fn send<B>(
+        &mut self,
+        head: Vec<u8>,
+        mut body: Pin<&mut B>,
+        length: Option<u64>,
+    ) -> Result<(), BoxError>
+    where
+        B: Body,
+        B::Error: Into<BoxError>,
+    {
+        let mut sending = Sending {
+            head: io::Cursor::new(head),
+            pieces: VecDeque::new(),
+            ahead_bytes: 0,
+            left_bytes: length,
+            is_ended: false,
+            broken: None,
+        };
+        poll_fn(|cx| self.poll_send(cx, &mut sending, &mut body)).await
+    }
+
+    fn poll_send<B>(
+        &mut self,
+        cx: &mut Context<'_>,
+        sending: &mut Sending<B::Data>,
+        body: &mut Pin<&mut B>,
+    ) -> Poll<Result<(), BoxError>>
+    where
+        B: Body,
+        B::Error: Into<BoxError>,
+    {
+        loop {
+            sending.gather(cx, body);
+            if sending.has_something() {
+                ready!(sending.poll_write(cx, &mut self.stream))?;
+                continue;
+            }
+            ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+            if let Some(error) = sending.broken.take() {
+                return Poll::Ready(Err(error));
+            }
+            if sending.is_ended {
+                return Poll::Ready(sending.judge());
+            }
+            self.poll_all_heard(cx)?;
+            return Poll::Pending;
+        }
+    }
+
+    /// Says why a request is not understood.
+    async fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
+        let framing = Framing {
+            version: Version::HTTP_11,
+            length: Some(0),
+            keeps_alive: false,
+        };
+        let mut text = Vec::new();
+        write_head(status, &HeaderMap::new(), framing, &mut text);
+        self.stream.write_all(&text).await?;
+        self.stream.flush().await
+    }
+}
+
+/// How long a body is.
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    /// The reply's head says so already.
+    Said(u64),
+    /// It has to be said.
+    Known(u64),
+    /// There is no body, and nothing is to be said of it.
+    None,
+    Unknown,
+}
+
+impl Length {
+    fn to_write(self) -> Option<u64> {
+        match self {
+            Self::Known(length) => Some(length),
+            _ => None,
+        }
+    }
+
+    fn bytes(self) -> Option<u64> {
+        match self {
+            Self::Said(length) | Self::Known(length) => Some(length),
+            Self::None => Some(0),
+            Self::Unknown => None,
+        }
+    }
+}
+
+fn length_of(headers: &HeaderMap, status: StatusCode, body: &impl Body, is_head: bool) -> Length {
+    let said = headers.get(header::CONTENT_LENGTH);
+    let said = said.and_then(|value| value.to_str().ok()?.parse().ok());
+    let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    match (said, body.size_hint().exact()) {
+        (Some(length), _) => Length::Said(length),
+        (None, _) if has_none => Length::None,
+        // Of HEAD it is not known what GET would have had.
+        (None, Some(0)) if is_head => Length::None,
+        (None, Some(length)) => Length::Known(length),
+        (None, None) => Length::Unknown,
+    }
+}
+
+/// A reply on its way.
+struct Sending<D> {
+    head: io::Cursor<Vec<u8>>,
+    /// Taken out of the body and not written yet.
+    pieces: VecDeque<D>,
+    ahead_bytes: usize,
+    /// What the body still has to give, if that was said.
+    left_bytes: Option<u64>,
+    is_ended: bool,
+    broken: Option<BoxError>,
+}
+
+impl<D: Buf> Sending<D> {
+    /// Takes out of the body what is ready.
+    fn gather<B>(&mut self, cx: &mut Context<'_>, body: &mut Pin<&mut B>)
+    where
+        B: Body<Data = D>,
+        B::Error: Into<BoxError>,
+    {
+        while !self.is_ended
+            && self.broken.is_none()
+            && self.pieces.len() < PIECES_MAX
+            && self.ahead_bytes < AHEAD_BYTES_MAX
+        {
+            if body.is_end_stream() {
+                self.is_ended = true;
+                return;
+            }
+            match body.as_mut().poll_frame(cx) {
+                Poll::Pending => return,
+                Poll::Ready(None) => self.is_ended = true,
+                Poll::Ready(Some(Err(error))) => self.broken = Some(error.into()),
+                Poll::Ready(Some(Ok(frame))) => {
+                    // Trailers need a coding of their own, and nobody sends any here.
+                    if let Ok(data) = frame.into_data() {
+                        self.take(data);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, data: D) {
+        let bytes = data.remaining();
+        if bytes == 0 {
+            return;
+        }
+        match &mut self.left_bytes {
+            Some(left) if *left < bytes as u64 => {
+                // More than was said would be taken for the next reply.
+                self.broken = Some("a reply is longer than it says".into());
+                return;
+            }
+            Some(left) => *left -= bytes as u64,
+            None => {}
+        }
+        self.ahead_bytes += bytes;
+        self.pieces.push_back(data);
+    }
+
+    fn has_something(&self) -> bool {
+        self.head.has_remaining() || !self.pieces.is_empty()
+    }
+
+    /// Writes some of what there is.
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut (impl AsyncWrite + Unpin),
+    ) -> Poll<io::Result<()>> {
+        let mut slices = [IoSlice::new(&[]); PIECES_MAX + 1];
+        let mut count = self.head.chunks_vectored(&mut slices);
+        for piece in &self.pieces {
+            count += piece.chunks_vectored(&mut slices[count..]);
+        }
+        let written = ready!(Pin::new(stream).poll_write_vectored(cx, &slices[..count]))?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        self.advance(written);
+        Poll::Ready(Ok(()))
+    }
+
+    fn advance(&mut self, mut written: usize) {
+        let of_head = written.min(self.head.remaining());
+        self.head.advance(of_head);
+        written -= of_head;
+        self.ahead_bytes -= written;
+        while let Some(piece) = self.pieces.front_mut() {
+            let taken = written.min(piece.remaining());
+            piece.advance(taken);
+            written -= taken;
+            if piece.has_remaining() {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Whether all came that was said.
+    fn judge(&self) -> Result<(), BoxError> {
+        match self.left_bytes {
+            Some(left) if left > 0 => Err("a reply is shorter than it says".into()),
+            _ => Ok(()),
+        }
+    }
+}
