@@ -1,1 +1,155 @@
+use super::*;
+use proptest::prelude::*;
 
+fn take(text: &str) -> Result<Option<Head>, StatusCode> {
+    take_head(&mut BytesMut::from(text), &Limits::default())
+}
+
+fn status_of(text: &str) -> StatusCode {
+    take(text).expect_err("refused")
+}
+
+fn head(text: &str) -> Head {
+    take(text).expect("understood").expect("whole")
+}
+
+#[test]
+fn a_head_is_taken_whole_and_nothing_behind_it() {
+    let text = "\r\nGET /a?b HTTP/1.1\r\nHost: h\r\nX:  1 \r\nx: 2\r\n\r\nGET /next";
+    let mut buffer = BytesMut::from(text);
+    let taken = take_head(&mut buffer, &Limits::default());
+    let request = taken.expect("understood").expect("whole").request;
+    assert_eq!(request.uri(), "/a?b");
+    assert_eq!(request.version(), Version::HTTP_11);
+    let fields: Vec<_> = request.headers().get_all("x").iter().collect();
+    assert_eq!(fields, ["1", "2"]);
+    assert_eq!(&buffer[..], b"GET /next");
+}
+
+#[test]
+fn a_cut_head_is_waited_for_and_left_as_it_is() {
+    let text = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    for cut in 0..text.len() {
+        let mut buffer = BytesMut::from(&text[..cut]);
+        let taken = take_head(&mut buffer, &Limits::default());
+        assert!(taken.expect("not wrong yet").is_none(), "cut at {cut}");
+        assert_eq!(&buffer[..], &text.as_bytes()[..cut]);
+    }
+}
+
+#[test]
+fn a_request_whose_end_is_doubtful_is_refused() {
+    for fields in [
+        "Content-Length: 1\r\nContent-Length: 2",
+        "Content-Length: 1\r\nContent-Length: 1",
+        "Content-Length: 1\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked, gzip",
+        "Transfer-Encoding: gzip",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Content-Length: +1",
+        "Content-Length: -1",
+        "Content-Length: 1, 1",
+        "Content-Length: 0x1",
+        "Content-Length:",
+        "Content-Length: 99999999999999999999",
+        "Content-Length : 1",
+        " folded: 1",
+        "X: 1\r\n folded",
+        "X\0: 1",
+    ] {
+        let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n");
+        assert_eq!(status_of(&text), StatusCode::BAD_REQUEST, "{fields}");
+    }
+    let old = "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(status_of(old), StatusCode::BAD_REQUEST);
+}
+
+#[test]
+fn what_follows_a_head_is_told_by_its_fields() {
+    for (fields, has_body) in [
+        ("X: 1", false),
+        ("Content-Length: 0", false),
+        ("Content-Length: 00", false),
+        ("Content-Length: 5", true),
+        ("Transfer-Encoding: chunked", true),
+        ("Transfer-Encoding: gzip, Chunked", true),
+    ] {
+        let text = format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n");
+        assert_eq!(head(&text).has_body, has_body, "{fields}");
+    }
+}
+
+#[test]
+fn a_connection_goes_on_as_its_version_and_options_say() {
+    for (version, field, goes_on) in [
+        ("1.1", "X: 1", true),
+        ("1.1", "Connection: close", false),
+        ("1.1", "Connection: upgrade, CLOSE", false),
+        ("1.1", "Connection: keep-alive", true),
+        ("1.0", "X: 1", false),
+        ("1.0", "Connection: Keep-Alive", true),
+        ("1.0", "Connection: keep-alive, close", false),
+    ] {
+        let text = format!("GET / HTTP/{version}\r\n{field}\r\n\r\n");
+        assert_eq!(head(&text).keeps_alive, goes_on, "{version} {field}");
+    }
+}
+
+#[test]
+fn too_much_is_too_large() {
+    let many = "x: 1\r\n".repeat(101);
+    let long = "a".repeat(20_000);
+    let endless = format!("GET /{long}");
+    for text in [
+        format!("GET / HTTP/1.1\r\n{many}\r\n"),
+        format!("GET / HTTP/1.1\r\nx: {long}\r\n\r\n"),
+        endless,
+    ] {
+        assert_eq!(
+            status_of(&text),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        );
+    }
+}
+
+#[test]
+fn a_reply_says_its_length_its_date_and_whether_the_connection_ends() {
+    let mut headers = HeaderMap::new();
+    headers.insert("etag", HeaderValue::from_static("\"1\""));
+    let write = |version, length, keeps_alive| {
+        let framing = Framing {
+            version,
+            length,
+            keeps_alive,
+        };
+        let mut out = Vec::new();
+        write_head(StatusCode::PARTIAL_CONTENT, &headers, framing, &mut out);
+        String::from_utf8(out).expect("text")
+    };
+    let text = write(Version::HTTP_11, Some(7), true);
+    assert!(
+        text.starts_with(
+            "HTTP/1.1 206 Partial Content\r\netag: \"1\"\r\ncontent-length: 7\r\ndate: "
+        )
+    );
+    assert!(text.ends_with(" GMT\r\n\r\n") && !text.contains("connection"));
+    let text = write(Version::HTTP_11, None, false);
+    assert!(text.contains("\r\nconnection: close\r\n") && !text.contains("length"));
+    let text = write(Version::HTTP_10, None, true);
+    assert!(text.starts_with("HTTP/1.0 206 ") && text.contains("\r\nconnection: keep-alive\r\n"));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_have_an_answer(
+        line in prop::sample::select(vec!["", "GET / HTTP/1.1\r\n", "GET * HTTP/1.0\r\nHost: h\r\n"]),
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        end in prop::sample::select(vec!["", "\r\n\r\n"]),
+    ) {
+        let whole = [line.as_bytes(), &bytes, end.as_bytes()].concat();
+        let mut buffer = BytesMut::from(&whole[..]);
+        if let Ok(Some(_)) = take_head(&mut buffer, &Limits::default()) {
+            prop_assert!(whole.ends_with(&buffer), "what is behind the head is untouched");
+        }
+    }
+}
