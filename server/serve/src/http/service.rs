@@ -171,7 +171,9 @@ impl Asked {
                 .proxy
                 .or((client != remote.address).then_some(remote.address)),
         };
-        let record = record(head, ends, &viewer, &cmcd);
+        // Who writes no log does not pay for what it would say.
+        let logged = state.log.is_on().then_some(head);
+        let record = record(logged, head.version, ends, &viewer, &cmcd);
         state.log.begun(&record.session);
         let account = Account {
             state: Arc::clone(state),
@@ -213,14 +215,16 @@ fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
         .collect()
 }
 
+/// What is known so far; without the head's texts if it is not given.
 fn record(
-    head: &http::request::Parts,
+    head: Option<&http::request::Parts>,
+    version: http::Version,
     remote: Remote,
     viewer: &Viewer,
     cmcd: &Cmcd,
 ) -> RequestRecord {
     let field = |name: header::HeaderName| {
-        let value = head.headers.get(name)?.as_bytes();
+        let value = head?.headers.get(name)?.as_bytes();
         let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
         Some(String::from_utf8_lossy(kept).into_owned())
     };
@@ -231,10 +235,13 @@ fn record(
         FoundBy::Query => SessionSource::Query,
         FoundBy::Address => SessionSource::Address,
     };
-    let id = viewer
-        .name
-        .clone()
-        .unwrap_or_else(|| format!("{:016x}", viewer.id));
+    let session = head.map(|_| SessionKey {
+        id: viewer
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("{:016x}", viewer.id)),
+        source,
+    });
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -244,18 +251,17 @@ fn record(
         first_byte_time: None,
         remote: remote.address,
         proxy: remote.proxy,
-        method: head.method.as_str().to_owned(),
+        method: head.map_or_else(String::new, |head| head.method.as_str().to_owned()),
         target: head
-            .uri
-            .path_and_query()
+            .and_then(|head| head.uri.path_and_query())
             .map_or_else(String::new, ToString::to_string),
-        version: head.version,
+        version,
         range: field(header::RANGE),
         status: 0,
         bytes_sent: 0,
         bytes_from_ram: 0,
         bytes_from_disk: 0,
-        session: Some(SessionKey { id, source }),
+        session,
         device: None,
         chain: None,
         user_agent: field(header::USER_AGENT),
@@ -558,7 +564,13 @@ mod tests {
             name: None,
         };
         let remote = SocketAddr::from(([127, 0, 0, 1], 9));
-        let kept = record(&head, remote.into(), &viewer, &Cmcd::default());
+        let kept = record(
+            Some(&head),
+            head.version,
+            remote.into(),
+            &viewer,
+            &Cmcd::default(),
+        );
         assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));
         assert_eq!(kept.referer.as_deref(), Some("short"));
     }

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
@@ -109,7 +109,8 @@ impl ResolvesServerCert for ReloadingCertificates {
     }
 }
 
-/// Accepts TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1.
+/// Accepts TLS 1.2 and 1.3 with these certificates, offering HTTP/2 and HTTP/1.1. Sessions are resumed
+/// by tickets (RFC 5077, RFC 8446 2.2), whose keys change every six hours.
 pub fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAcceptor, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -117,6 +118,9 @@ pub fn tls_acceptor(certificates: Arc<ReloadingCertificates>) -> Result<TlsAccep
         .map_err(TlsError::Protocol)?
         .with_no_client_auth()
         .with_cert_resolver(certificates);
+    // A viewer who comes back, and players open many connections, needs no whole handshake.
+    config.ticketer = ring::Ticketer::new().map_err(TlsError::Protocol)?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -9,7 +9,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio_rustls::TlsConnector;
 
 use super::*;
@@ -103,6 +103,35 @@ async fn a_reload_changes_the_certificate_and_a_bad_one_changes_nothing() {
     presented_to_a_client(&acceptor, &second)
         .await
         .expect("still the second");
+}
+
+#[tokio::test]
+async fn a_viewer_who_comes_back_needs_no_whole_handshake() {
+    let files = Files::new();
+    let trusted = files.write_pair();
+    let certificates = Arc::new(files.load().expect("a good pair"));
+    let acceptor = tls_acceptor(certificates).expect("an acceptor");
+    let client = client(&trusted);
+    let mut handshakes = Vec::new();
+    for _ in 0..2 {
+        let (near, far) = duplex(16_384);
+        let accepted = acceptor.accept(far);
+        let server = tokio::spawn(async move {
+            let mut stream = accepted.await.expect("agreed");
+            stream.write_all(b"hello").await.expect("open");
+            stream.shutdown().await.expect("open");
+        });
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut stream = client.connect(name, near).await.expect("agreed");
+        handshakes.push(stream.get_ref().1.handshake_kind());
+        // The ticket comes before the first bytes.
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).await.expect("an end");
+        assert_eq!(heard, b"hello");
+        server.await.expect("no panic");
+    }
+    use rustls::HandshakeKind::{Full, Resumed};
+    assert_eq!(handshakes, [Some(Full), Some(Resumed)]);
 }
 
 #[test]
