@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny bench-smoke build web sample clean
+.PHONY: help run test unit check deny bench-smoke bench-hot build web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -21,6 +21,9 @@ deny: ## Licences, sources and advisories of dependencies; installs cargo-deny i
 
 bench-smoke: ## One short bench run on an emulated drive (root), and in virtual time
 	@scripts/bench_smoke.sh
+
+bench-hot: ## What a byte from memory costs, beside nginx (root): OPTIONS="--sizes 4K,8M"
+	@scripts/bench_hot.sh $(OPTIONS)
 
 build: web ## The programs, optimised: target/release/headlong and headlong-lab
 	cargo build --release --package headlong --package headlong-lab

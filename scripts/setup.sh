@@ -1,7 +1,9 @@
 #!/bin/sh
 # Installs what is missing on a Debian machine, and nothing else. Cargo is expected to be there.
 #
-#   scripts/setup.sh [run|test|bench]      (default: test; bench is for `headlong bench`)
+#   scripts/setup.sh [run|test|bench|hot]
+#
+# The default is test; bench is for `headlong bench`, hot for `make bench-hot`.
 #
 # apt-get is called only if a command is missing, through sudo unless root calls.
 set -eu
@@ -16,12 +18,15 @@ test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs 
     nginx:nginx-light apache2:apache2 haproxy:haproxy ip:iproute2"
 bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light
     apache2:apache2 haproxy:haproxy"
+hot="nginx:nginx-light h2load:nghttp2-client ip:iproute2 unshare:util-linux openssl:openssl
+    python3:python3"
 case $purpose in
 run) needed=$run ;;
 test) needed="$run $test" ;;
 bench) needed="$run $bench" ;;
+hot) needed=$hot ;;
 *)
-    echo "setup: $purpose is unknown; write run, test or bench" >&2
+    echo "setup: $purpose is unknown; write run, test, bench or hot" >&2
     exit 64
     ;;
 esac
@@ -66,7 +71,7 @@ command -v cargo >/dev/null || {
     exit 1
 }
 # The web pages' tools need this; Debian 12 has an older one of its own.
-node -e 'const [a, b] = process.versions.node.split(".").map(Number);
+[ "$purpose" = hot ] || node -e 'const [a, b] = process.versions.node.split(".").map(Number);
     process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' || {
     echo "setup: node is $(node --version), at least v20.19 is needed; https://nodejs.org has it" >&2
     exit 1

@@ -1,8 +1,8 @@
 //! One connection from its first byte to its last.
 //!
-//! `http1` or hyper moves the bytes; this file decides when a connection has to end, and how gently: an idle
-//! or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not send its head
-//! or does not read its reply is cut.
+//! `http1` or hyper moves the bytes; this file decides when a connection has to end, and how
+//! gently: an idle or used-up one is asked to close (FIN, or GOAWAY over HTTP/2), one that does not
+//! send its head or does not read its reply is cut.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -19,7 +19,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::NoBody;
 use super::context::ListenerContext;
 use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
@@ -30,11 +29,10 @@ use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
 use super::timed::TimedStream;
 use super::tracked::Tracked;
+use super::{BoxError, NoBody};
 
 /// How long a connection that was asked to close may take for it.
 const CLOSE_GRACE: Duration = Duration::from_secs(3);
-
-pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -105,7 +105,10 @@ fn head_of(
 fn has_body(headers: &HeaderMap, version: Version) -> Result<bool, StatusCode> {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let length = lengths.next();
-    let coding = headers.get_all(header::TRANSFER_ENCODING).iter().last();
+    let coding = headers
+        .get_all(header::TRANSFER_ENCODING)
+        .iter()
+        .next_back();
     let is_doubtful = lengths.next().is_some()
         || (coding.is_some() && (length.is_some() || version < Version::HTTP_11));
     if is_doubtful {

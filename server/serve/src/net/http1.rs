@@ -24,10 +24,9 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
-use super::NoBody;
-use super::connection::BoxError;
 use super::head::{Framing, Head, take_head, write_head};
 use super::info::ConnectionInfo;
+use super::{BoxError, NoBody};
 
 /// What one look at the socket takes.
 const READ_BYTES: usize = 4096;

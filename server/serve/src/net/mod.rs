@@ -52,3 +52,6 @@ pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.
 pub type NoBody = http_body_util::Empty<bytes::Bytes>;
+
+/// Why a service or a body failed.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
