@@ -212,6 +212,7 @@ fn limit_summary(limit: &Limit) -> serde_json::Value {
         "is_machine_limited": limit.found.is_machine_limited(),
         "machine": limit.machine,
         "probes": limit.found.probes,
+        "asked_for": limit.best.as_ref().and_then(|best| best.verdict.asked_for),
         "delivered": limit.best.as_ref().map(delivered),
     })
 }

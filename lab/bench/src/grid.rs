@@ -317,7 +317,8 @@ pub type FigureOf = (&'static str, fn(&Record) -> f64);
 
 /// The figures that tables of rows show.
 pub const FIGURES: &[FigureOf] = &[
-    ("served_mib_s", |r| r.served_mib_s),
+    ("asked_for_mib_s", |r| r.asked_for_mib_s),
+    ("delivered_mib_s", |r| r.delivered_mib_s),
     ("disk_mib_s", |r| r.disk_mib_s),
     ("busy", |r| r.busy),
     ("viewers", |r| r.viewers_mean),
@@ -335,7 +336,7 @@ pub const FIGURES: &[FigureOf] = &[
 /// The rows as comma-separated values with a head.
 pub fn to_csv(axes: &[Axis], rows: &[Row]) -> String {
     let heads = axes.iter().map(|axis| quoted(&axis.name));
-    let fixed = ["rate_mib_s", "failed_mib_s", "failures", "worlds"];
+    let fixed = ["offered_mib_s", "failed_mib_s", "failures", "worlds"];
     let figures = FIGURES.iter().map(|(name, _)| *name);
     let named = fixed.into_iter().chain(figures).map(str::to_owned);
     let mut lines = vec![heads.chain(named).collect::<Vec<_>>()];

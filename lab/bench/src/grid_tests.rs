@@ -79,7 +79,7 @@ fn the_rows_are_the_same_on_any_number_of_threads() {
         assert_eq!(one, rows(3));
         assert!(
             one.iter()
-                .any(|row| row.mean(|r| r.served_mib_s) > Some(0.0))
+                .any(|row| row.mean(|r| r.delivered_mib_s) > Some(0.0))
         );
     }
 }
@@ -122,6 +122,8 @@ fn values_with_commas_are_quoted() {
     };
     let csv = to_csv(&[axis("what", &["a,b"])], &[row]);
     let lines: Vec<&str> = csv.lines().collect();
-    assert!(lines[0].starts_with("what,rate_mib_s,failed_mib_s,failures,worlds,served_mib_s"));
+    assert!(lines[0].starts_with(
+        "what,offered_mib_s,failed_mib_s,failures,worlds,asked_for_mib_s,delivered_mib_s"
+    ));
     assert!(lines[1].starts_with("\"a,b\",,2.000,0,1,,"), "{}", lines[1]);
 }

@@ -20,7 +20,9 @@ pub(crate) struct LoadResult {
     pub(crate) ramp_failures: u64,
     /// What viewers saw of it.
     pub(crate) viewed: Viewed,
-    /// Bytes of a second of model time in steady state.
+    /// Bytes of a second of model time that were asked for in the window.
+    pub(crate) asked_for: Option<f64>,
+    /// That reached viewers in it.
     pub(crate) delivered: f64,
     /// As it was written.
     pub(crate) whole: Value,
@@ -41,6 +43,7 @@ impl LoadResult {
             failure_share: 0.0,
             ramp_failures: 0,
             viewed: Viewed::default(),
+            asked_for: None,
             delivered: 0.0,
             whole: Value::Null,
         }
@@ -71,6 +74,7 @@ impl LoadResult {
             failure_share: whole["failure_share"].as_f64().unwrap_or(0.0),
             ramp_failures: ramp_failures(&whole),
             viewed: Viewed::of(&whole),
+            asked_for: whole["asked_for_bytes_per_second"].as_f64(),
             delivered: whole["bytes_per_second"].as_f64().unwrap_or(0.0),
             whole,
         }

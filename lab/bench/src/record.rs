@@ -27,7 +27,7 @@ pub struct RunRecord {
     pub server: String,
     /// Name of the workload in it.
     pub workload: String,
-    /// What was offered.
+    /// Offered: what the viewers who come want in the long run.
     pub rate: f64,
     /// Seed of the sessions.
     pub seed: u64,
@@ -78,7 +78,10 @@ pub struct Verdict {
     /// What viewers should have seen and did not, see [`crate::Quality`].
     #[serde(default)]
     pub missed: Vec<String>,
-    /// What was delivered in steady state.
+    /// Asked for: bytes of requests sent in the window; nothing in records of earlier versions.
+    #[serde(default)]
+    pub asked_for: Option<f64>,
+    /// Delivered: bytes that reached viewers in the window.
     pub delivered: f64,
 }
 

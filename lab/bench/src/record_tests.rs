@@ -64,7 +64,7 @@ fn a_record_is_found_again_only_for_the_same_run_and_only_if_it_counts() {
     assert_eq!(records.find(&refused), None);
 }
 
-fn some() -> RunRecord {
+pub(crate) fn some() -> RunRecord {
     let text = "name = \"x\"\n[drive]\npreset = \"wd-red-wd10efrx\"\n[files]\n\
                 catalogue = \"youtube-sd\"\n[workload.sd]\npreset = \"youtube-sd\"\n\
                 [server.a]\nkind = \"nginx\"\n";
@@ -92,6 +92,7 @@ pub(crate) fn record(cell: &Cell, rate: f64, seed: u64, outcome: OutcomeName) ->
             failure_share: 0.0,
             ramp_failures: 0,
             missed: Vec::new(),
+            asked_for: Some(rate),
             delivered: rate,
         },
         load: Load::Measured(Value::Null),

@@ -571,6 +571,7 @@ fn verdict(
         failure_share: seen.load.failure_share,
         ramp_failures: seen.load.ramp_failures,
         missed: short.missed,
+        asked_for: seen.load.asked_for,
         delivered: seen.load.delivered,
     }
 }

@@ -273,8 +273,11 @@ impl Progress {
         let busy = busy.map_or(String::new(), |share| {
             format!(" and busy {:.0} %", share * 100.0)
         });
+        let asked_for = verdict.asked_for.map_or(String::new(), |rate| {
+            format!("asked for {:.1}, ", rate / MIB)
+        });
         eprintln!(
-            "  {:.2} MiB/s: {what}{ramp}; delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
+            "  offered {:.2} MiB/s: {what}{ramp}; {asked_for}delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
              CPU {:.0} %; {how_long}",
             record.rate / MIB,
             verdict.delivered / MIB,

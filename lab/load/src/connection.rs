@@ -40,6 +40,8 @@ pub(crate) struct Asked {
     pub(crate) call: CallId,
     pub(crate) object: ObjectId,
     pub(crate) range: Option<ByteRange>,
+    /// Whether it is known before the reply how many bytes are asked for.
+    pub(crate) is_sized: bool,
     /// Bytes of the body that were read from the socket.
     pub(crate) received: u64,
     /// Status of its reply, 0 before that.

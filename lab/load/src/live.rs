@@ -69,7 +69,7 @@ impl<W: Write> Live<W> {
         text.push_str(&format!(
             "time      {now:>9.1} s of {end:.1} s\n\
              sessions  {active:>9} now, {arrived} of {sessions} arrived, {failed} failed\n\
-             bytes     {mb_per_s:>9.2} MB/s\n\
+             delivered {mb_per_s:>9.2} MB/s\n\
              p99       {p99:>9} ms to the first byte; schedule error {late} ms\n"
         ));
         text
@@ -125,7 +125,7 @@ impl Seen {
         } = self;
         format!(
             "{now:.0} s of {end:.0} s: {arrived} arrived, {active} now, {failed} failed; \
-             {mb_per_s:.2} MB/s; p99 {p99} ms, schedule error {late} ms\n"
+             delivered {mb_per_s:.2} MB/s; p99 {p99} ms, schedule error {late} ms\n"
         )
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         let text = shown(false, &seconds);
         assert_eq!(text.lines().count(), 3, "{text}");
         // 20 MB/s on the wall at ten times the speed.
-        let line = "100 s of 1000 s: 11 arrived, 7 now, 0 failed; 2.00 MB/s;";
+        let line = "100 s of 1000 s: 11 arrived, 7 now, 0 failed; delivered 2.00 MB/s;";
         assert!(text.starts_with(line), "{text}");
         assert!(!text.contains('\x1b'));
     }

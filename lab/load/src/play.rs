@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as WallDuration;
 
 use headlong_player::CallSeen;
-use headlong_units::{Duration, Instant};
+use headlong_units::Instant;
 use headlong_workload::content::Content;
 use headlong_workload::{Identity, Session, Trace};
 use rustix::buffer::spare_capacity;
@@ -125,6 +125,7 @@ impl Run {
         let mut recording =
             Recording::new(&trace.classes, window.from, window.to, settings.interval);
         recording.url = target.url().into();
+        recording.offered = trace.offered();
         recording.time_scale = settings.time_scale.factor();
         let late_max = settings.time_scale.model(settings.late_max);
         recording.late_max_ms = late_max.as_secs_f64() * 1e3;
@@ -325,13 +326,7 @@ impl Run {
             self.world.invalid(reason);
         }
         let recording = &mut self.world.recording;
-        recording.window_to = recording.window_to.min(now.0).max(recording.window_from);
-        let length = Duration(recording.window_to - recording.window_from);
-        let seconds = length.as_secs_f64();
-        recording.bytes_per_second = match seconds > 0.0 {
-            true => recording.window_bytes as f64 / seconds,
-            false => 0.0,
-        };
+        recording.close(now);
         // Viewers are told of their timeouts at their times, and we may have come to them later.
         let told = &mut recording.failures_told;
         told.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));

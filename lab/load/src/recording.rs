@@ -220,6 +220,17 @@ pub struct Recording {
     pub failed: u64,
     /// Most sessions at a time.
     pub active_max: u64,
+    /// Bytes a second that the viewers who come want in the long run ([`Trace::offered`]).
+    ///
+    /// [`Trace::offered`]: headlong_workload::Trace::offered
+    #[serde(default)]
+    pub offered: Option<f64>,
+    /// Bytes that requests sent in the window asked for, of all sessions.
+    #[serde(default)]
+    pub asked_bytes: u64,
+    /// The same per second of the window; the sum of all generators.
+    #[serde(default)]
+    pub asked_for: f64,
     /// Bytes of bodies per second of the window, of all sessions; the sum of all generators.
     pub bytes_per_second: f64,
     /// Bytes that arrived in the window, of all sessions.
@@ -306,6 +317,25 @@ impl Recording {
         }
     }
 
+    /// Counts bytes that a request sent at `at` asks for.
+    pub fn count_asked(&mut self, at: Instant, bytes: u64) {
+        if self.is_steady(at) {
+            self.asked_bytes = self.asked_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// The window is over, at `now` at the latest: sets what is told of a second of it.
+    pub fn close(&mut self, now: Instant) {
+        self.window_to = self.window_to.min(now.0).max(self.window_from);
+        let seconds = Duration(self.window_to - self.window_from).as_secs_f64();
+        let of_a_second = |bytes: u64| match seconds > 0.0 {
+            true => bytes as f64 / seconds,
+            false => 0.0,
+        };
+        self.asked_for = of_a_second(self.asked_bytes);
+        self.bytes_per_second = of_a_second(self.window_bytes);
+    }
+
     /// Counts a call of a session of this class, which left `late` after it was sent. Out of the
     /// steady state only its lateness and refusals count.
     pub fn count_call(&mut self, class: usize, steady: bool, record: &CallRecord, late: Duration) {
@@ -362,6 +392,9 @@ impl Recording {
         self.failed += other.failed;
         self.window_from = self.window_from.min(other.window_from);
         self.window_to = self.window_to.max(other.window_to);
+        self.offered = self.offered.zip(other.offered).map(|(a, b)| a + b);
+        self.asked_bytes = self.asked_bytes.saturating_add(other.asked_bytes);
+        self.asked_for += other.asked_for;
         self.bytes_per_second += other.bytes_per_second;
         self.window_bytes += other.window_bytes;
         self.wrong_bytes += other.wrong_bytes;

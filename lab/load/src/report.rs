@@ -126,7 +126,14 @@ pub struct Report {
     pub sessions: SessionsTold,
     /// Sessions that failed, of those in the steady state; 0 if there were none.
     pub failure_share: f64,
-    /// Bytes of bodies that arrived in the window, of all sessions, per second.
+    /// Offered: what the viewers who come want in the long run, bytes a second; nothing if the trace
+    /// does not tell it.
+    #[serde(default)]
+    pub offered_bytes_per_second: Option<f64>,
+    /// Asked for: bytes that requests sent in the window asked for, of all sessions, per second.
+    #[serde(default)]
+    pub asked_for_bytes_per_second: f64,
+    /// Delivered: bytes of bodies that arrived in the window, of all sessions, per second.
     pub bytes_per_second: f64,
     /// How requests of sessions in the steady state ended.
     pub requests: Calls,
@@ -200,6 +207,8 @@ impl Recording {
                 active_max: self.active_max,
             },
             failure_share: all.failure_share,
+            offered_bytes_per_second: self.offered,
+            asked_for_bytes_per_second: self.asked_for,
             bytes_per_second: self.bytes_per_second,
             requests: all.requests,
             refusals: self.refusals.clone(),
@@ -296,12 +305,18 @@ impl fmt::Display for Report {
             "measured from {:.1} s to {:.1} s; {} sessions arrived, {} count, at most {} at a time",
             window.from, window.to, sessions.arrived, sessions.steady, sessions.active_max
         )?;
-        writeln!(
-            f,
-            "throughput  {:.2} MB/s ({:.2} MiB/s)",
-            self.bytes_per_second / 1e6,
-            self.bytes_per_second / f64::from(1 << 20)
-        )?;
+        let rates = [
+            ("offered", self.offered_bytes_per_second),
+            ("asked for", Some(self.asked_for_bytes_per_second)),
+            ("delivered", Some(self.bytes_per_second)),
+        ];
+        for (name, rate) in rates
+            .into_iter()
+            .filter_map(|(name, rate)| Some((name, rate?)))
+        {
+            let (mb, mib) = (rate / 1e6, rate / f64::from(1 << 20));
+            writeln!(f, "{name:<12}{mb:.2} MB/s ({mib:.2} MiB/s)")?;
+        }
         writeln!(
             f,
             "failures    {} of {} sessions ({:.3} %)",

@@ -183,6 +183,27 @@ fn a_viewer_who_waits_too_long_leaves() {
 }
 
 #[test]
+fn what_is_asked_for_and_never_comes_is_not_delivered() {
+    let impatient = |object| Call {
+        timeout: Some(Duration::from_millis(300)),
+        ..call(object)
+    };
+    // The second session comes after 10 ms: the window is from the first arrival to the last.
+    let sessions = vec![vec![impatient(0)], vec![impatient(0)]];
+    let report = played(&toy(), trace(&["hang/000001.bin"], sessions), &settings());
+    let window = report.window_s.to - report.window_s.from;
+    let asked_for = report.asked_for_bytes_per_second * window;
+    assert!(asked_for >= TITLE_BYTES as f64 - 1.0, "{report}");
+    assert_eq!(report.bytes_per_second, 0.0);
+    let offered = report.offered_bytes_per_second.expect("sizes are known");
+    assert_eq!(offered, 2.0 * TITLE_BYTES as f64 / 0.010);
+    let text = report.to_string();
+    for name in ["offered ", "asked for ", "delivered "] {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
+    }
+}
+
+#[test]
 fn an_idle_connection_that_the_server_closed_is_opened_again() {
     let pause = Call {
         think: Some(Duration::from_millis(200)),

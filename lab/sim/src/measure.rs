@@ -225,7 +225,10 @@ pub struct Measure {
     pub cache: Option<CacheUse>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
+    asked_bytes: u64,
     arrived_bytes: u64,
+    /// From the beginning on, in the window or not: asked for, delivered.
+    so_far: (u64, u64),
     ended_at: Instant,
     stats_before: Stats,
     drive_before: DriveUse,
@@ -263,7 +266,9 @@ impl Measure {
             stats_whole: Stats::default(),
             drive_whole: DriveUse::default(),
             cache: None,
+            asked_bytes: 0,
             arrived_bytes: 0,
+            so_far: (0, 0),
             ended_at: Instant::ZERO,
             memory_at_end: None,
             stats_before: Stats::default(),
@@ -276,6 +281,11 @@ impl Measure {
     /// How long the window was open.
     pub fn length(&self) -> Duration {
         self.closed_at.since(self.window.from)
+    }
+
+    /// Bytes that requests asked for that were sent while the window was open.
+    pub fn asked_for_bytes(&self) -> u64 {
+        self.asked_bytes
     }
 
     /// Bytes that reached viewers while the window was open.
@@ -318,8 +328,17 @@ impl Measure {
         self.viewing[class as usize].count(end);
     }
 
+    /// A request is sent that asks for so much.
+    pub(crate) fn asked(&mut self, at: Instant, bytes: u64) {
+        self.so_far.0 = self.so_far.0.saturating_add(bytes);
+        if self.window.contains(at) {
+            self.asked_bytes = self.asked_bytes.saturating_add(bytes);
+        }
+    }
+
     /// Bytes of a reply reach a viewer.
     pub(crate) fn arrived(&mut self, at: Instant, bytes: u64) {
+        self.so_far.1 += bytes;
         if self.window.contains(at) {
             self.arrived_bytes += bytes;
         }
@@ -365,6 +384,8 @@ impl Measure {
             control: state.control,
             head_physical: queue.head_physical,
             stats: state.stats,
+            asked_for_bytes: self.so_far.0,
+            delivered_bytes: self.so_far.1,
         };
         if self.window.contains(at) {
             self.seen.add(&look);

@@ -21,7 +21,7 @@ pub struct Record {
     pub schema: Cow<'static, str>,
     /// Sessions that began within the window and ended.
     pub sessions_steady: u64,
-    /// Rate that the workload was generated for.
+    /// Offered: the rate that the workload was generated for.
     pub rate_mib_s: f64,
     /// Its seed.
     pub seed: u64,
@@ -52,7 +52,13 @@ pub struct Record {
     pub viewers_mean: f64,
     /// Viewers present, at most.
     pub viewers_max: u64,
-    /// Bytes of calls answered whole.
+    /// Asked for: bytes that requests sent within the window asked for.
+    #[serde(default)]
+    pub asked_for_mib_s: f64,
+    /// Delivered: bytes that reached viewers within the window.
+    #[serde(default)]
+    pub delivered_mib_s: f64,
+    /// Goodput: bytes of calls answered whole.
     pub served_mib_s: f64,
     /// Bytes read from the device.
     pub disk_mib_s: f64,
@@ -191,6 +197,12 @@ pub struct Sample {
     pub second: f64,
     /// Viewers present.
     pub viewers: u64,
+    /// Asked for by requests sent since the moment before.
+    #[serde(default)]
+    pub asked_for_mib_s: f64,
+    /// Delivered since the moment before.
+    #[serde(default)]
+    pub delivered_mib_s: f64,
     /// Bytes handed to replies since the moment before.
     pub sent_mib_s: f64,
     /// Bytes read from the device since the moment before.
@@ -312,6 +324,8 @@ impl Record {
             calls: seen.calls.ended,
             viewers_mean: share(looks.viewers, looks.looks),
             viewers_max: looks.viewers_max,
+            asked_for_mib_s: mib_s(seen.asked_for_bytes()),
+            delivered_mib_s: mib_s(seen.delivered_bytes()),
             served_mib_s: mib_s(seen.calls.whole_bytes),
             disk_mib_s: mib_s(stats.bytes_read),
             busy: ratio(stats.busy_time.as_secs_f64(), seconds),
@@ -349,7 +363,7 @@ impl Record {
 
     /// Names of what [`Self::line`] shows, above it.
     pub fn heading() -> &'static str {
-        "  rate seed  ramp  fail viewers served   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
+        "offered seed  ramp  fail viewers asked_for delivered   disk busy  reads/s read_KiB   ms/r goto  seek   rot xfer   \
          hit waste evict  late queue wait  wait_p90/p99/max_ms   resp_p99/max_s  mem_unread/send/read"
     }
 
@@ -357,14 +371,15 @@ impl Record {
     pub fn line(&self) -> String {
         let (wait, response, memory) = (&self.wait_ms, &self.response_ms, &self.memory);
         format!(
-            "{:6.1} {:4} {:5} {:>5} {:7.0} {:6.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
+            "{:7.1} {:4} {:5} {:>5} {:7.0} {:9.1} {:9.1} {:6.1} {:4.0}% {:7.1} {:8.0} {:6.1} {:4.1} {:5.1} {:5.1} \
              {:4.0} {:4.1}% {:4.1}% {:4.1}% {:4.1}% {:5.1} {:3.0}% {:>20} {:>16} {:>21}",
             self.rate_mib_s,
             self.seed,
             self.ramp_failures,
             self.failures_by_kind(),
             self.viewers_mean,
-            self.served_mib_s,
+            self.asked_for_mib_s,
+            self.delivered_mib_s,
             self.disk_mib_s,
             self.busy * 100.0,
             ratio(self.reads as f64, self.seconds),
@@ -402,6 +417,8 @@ impl Sample {
         Self {
             second: round(look.at.since(Instant::ZERO).as_secs_f64(), 3),
             viewers: look.viewers,
+            asked_for_mib_s: mib_s(look.asked_for_bytes - before.asked_for_bytes),
+            delivered_mib_s: mib_s(look.delivered_bytes - before.delivered_bytes),
             sent_mib_s: mib_s(stats.bytes_sent),
             disk_mib_s: mib_s(stats.bytes_read),
             busy: ratio(stats.busy_time.as_secs_f64(), seconds),

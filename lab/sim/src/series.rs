@@ -35,6 +35,10 @@ pub struct Look {
     pub head_physical: u64,
     /// Counters of the shard so far.
     pub stats: Stats,
+    /// Bytes that requests have asked for so far.
+    pub asked_for_bytes: u64,
+    /// Bytes that have reached viewers so far.
+    pub delivered_bytes: u64,
 }
 
 /// Looks in order, not too many.
@@ -100,6 +104,8 @@ mod tests {
             },
             head_physical: 0,
             stats: Stats::default(),
+            asked_for_bytes: 0,
+            delivered_bytes: 0,
         }
     }
 

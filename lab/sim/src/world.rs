@@ -373,8 +373,12 @@ impl<'a> World<'a> {
                     call,
                     object,
                     range,
+                    expected_bytes,
                     ..
                 } => {
+                    let range_bytes = range.filter(|range| range.end < u64::MAX);
+                    let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
+                    self.measure.asked(self.now, bytes.unwrap_or(0));
                     visit.open.push(call);
                     let request = Coming::Request {
                         session,

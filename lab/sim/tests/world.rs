@@ -249,6 +249,10 @@ fn what_was_asked_for_arrives_and_every_slot_comes_back() {
     assert_eq!(seen.calls.whole_bytes, asked);
     assert_eq!(seen.stats.bytes_sent, asked);
     assert_eq!(seen.stats.bytes_requested, asked);
+    assert_eq!(
+        (seen.asked_for_bytes(), seen.delivered_bytes()),
+        (asked, asked)
+    );
     assert_eq!(seen.stats.bytes_read, seen.drive.bytes);
     let memory = seen.memory_at_end.expect("run to the end");
     assert_eq!((memory.sending_bytes, memory.filling_bytes), (0, 0));
@@ -265,6 +269,11 @@ fn a_drive_that_is_too_slow_fails_viewers_but_loses_none() {
     // Whoever fails leaves, and asks for nothing more.
     assert!(seen.calls.timed_out <= 150 && seen.calls.ended <= calls_of(&trace));
     assert_eq!(seen.calls.failures(), seen.failures_by_class[0]);
+    assert!(seen.asked_for_bytes() > seen.delivered_bytes());
+    assert!(
+        seen.delivered_bytes() > seen.calls.whole_bytes,
+        "parts of replies that failed, too"
+    );
     let memory = seen.memory_at_end.expect("run to the end");
     assert_eq!(
         memory.sending_bytes, 0,

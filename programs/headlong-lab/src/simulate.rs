@@ -42,7 +42,7 @@ const EXAMPLES: &str = "Examples:
 enum What {
     /// Run a workload at one rate, or at several, and print what was seen
     ///
-    /// One line for each rate and seed: rate asked for and served (MiB/s), failed calls, viewers,
+    /// One line for each rate and seed: MiB/s offered, asked for and delivered, failed calls, viewers,
     /// what was read from the drive, how busy it was, reads and what they cost (milliseconds: all,
     /// moving the arm, waiting for the sector, moving bytes), hits, waste and evictions, late jobs,
     /// jobs in the queue, calls that waited and for how long, times of responses, shares of memory.

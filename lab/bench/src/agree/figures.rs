@@ -8,7 +8,9 @@ use crate::record::RunRecord;
 /// What one world did at a rate. Rates in bytes a second of model time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// What viewers got in steady state.
+    /// By requests sent in steady state.
+    pub asked_for: Option<f64>,
+    /// What reached viewers in steady state.
     pub delivered: f64,
     /// What the drive read in steady state.
     pub disk: f64,
@@ -52,6 +54,7 @@ impl Figures {
         let kept = || (delivered > 0.0).then(|| (1.0 - pattern.rate() / delivered).max(0.0));
         let of_engine = |value: Option<f64>| value.filter(|_| is_counted);
         Self {
+            asked_for: record.verdict.asked_for,
             delivered,
             disk: pattern.rate(),
             bytes_per_seek: pattern.bytes_per_sequence,

@@ -71,6 +71,7 @@ type Figure = fn(&Figures) -> Option<f64>;
 
 /// Name, value, scale and decimals of each row.
 const FIGURES: &[(&str, Figure, f64, usize)] = &[
+    ("Asked for (MiB/s)", |f| f.asked_for, 1.0 / MIB, 1),
     ("Delivered (MiB/s)", |f| Some(f.delivered), 1.0 / MIB, 1),
     ("Drive (MiB/s)", |f| Some(f.disk), 1.0 / MIB, 1),
     ("KiB a seek", |f| Some(f.bytes_per_seek), 1.0 / 1024.0, 0),

@@ -2,7 +2,7 @@
 
 use headlong_report::{Axis, Bar, Bars, Chart, Page, Section, Series, lba_over_transactions};
 
-use super::tables::{scaled, servers};
+use super::tables::{in_mib, scaled, servers};
 use super::{MIB, limits_table, ratios_table, runs_table, virtual_time};
 use crate::compare::Compared;
 use crate::experiment::Experiment;
@@ -81,11 +81,16 @@ fn best_runs<'c>(compared: &'c Compared, workload: &str) -> Vec<&'c RunRecord> {
 
 fn rates_chart(compared: &Compared, workload: &str) -> Bars {
     let axis = Axis::new("Throughput", "MiB/s");
-    let title = format!("Highest rate offered to {workload} viewers without a failure");
-    let mut bars = Bars::new(title, axis).series("offered").series("delivered");
+    let title = format!("Highest rate offered by {workload} viewers without a failure");
+    let mut bars = Bars::new(title, axis)
+        .series("offered")
+        .series("asked for")
+        .series("delivered");
     let best = best_runs(compared, workload);
     for server in servers(compared, workload) {
         let of_server = best.iter().find(|run| run.server == server);
+        let asked_for = of_server.and_then(|run| in_mib(run.verdict.asked_for));
+        let asked_for = asked_for.map(Bar::new);
         let delivered = of_server.map(|run| Bar::new(run.verdict.delivered / MIB));
         let bar = compared
             .rates(workload, server)
@@ -93,7 +98,7 @@ fn rates_chart(compared: &Compared, workload: &str) -> Bars {
                 Some(interval) => Bar::from(scaled(interval)),
                 None => Bar::new(rates.mean / MIB),
             });
-        bars = bars.group(server, [bar, delivered]);
+        bars = bars.group(server, [bar, asked_for, delivered]);
     }
     bars
 }

@@ -11,8 +11,9 @@ use crate::search_driver::Limit;
 pub fn limits_table(compared: &Compared, workload: &str) -> Table {
     let heads = [
         "Server",
-        "Failure-free (MiB/s)",
+        "Failure-free, offered (MiB/s)",
         "Fails at",
+        "Asked for",
         "Delivered",
         "Drive (MiB/s)",
         "KiB a seek",
@@ -32,6 +33,7 @@ pub fn limits_table(compared: &Compared, workload: &str) -> Table {
             server.into(),
             rate_cell(compared, workload, server),
             Cell::maybe(failed.reduce(f64::min).map(|rate| rate / MIB), 1),
+            Cell::maybe(best.and_then(|best| in_mib(best.verdict.asked_for)), 1),
             of_best(|best| best.verdict.delivered / MIB, 1),
             of_best(|best| best.disk.pattern.rate() / MIB, 1),
             of_best(|best| best.disk.pattern.bytes_per_sequence / 1024.0, 0),
@@ -71,6 +73,10 @@ fn rate_cell(compared: &Compared, workload: &str, server: &str) -> Cell {
             Some(interval) => Cell::interval(&scaled(interval), 1),
         },
     }
+}
+
+pub(crate) fn in_mib(bytes: Option<f64>) -> Option<f64> {
+    bytes.map(|bytes| bytes / MIB)
 }
 
 /// An interval of bytes as one of MiB.
@@ -153,6 +159,7 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
         "Outcome",
         "Failed (%)",
         "Failed in the ramp",
+        "Asked for (MiB/s)",
         "Delivered (MiB/s)",
         "Drive (MiB/s)",
         "KiB a seek",
@@ -174,6 +181,7 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
             outcome.into(),
             Cell::number(record.verdict.failure_share * 100.0, 2),
             record.verdict.ramp_failures.into(),
+            Cell::maybe(in_mib(record.verdict.asked_for), 1),
             Cell::number(record.verdict.delivered / MIB, 1),
             Cell::number(record.disk.pattern.rate() / MIB, 1),
             Cell::number(record.disk.pattern.bytes_per_sequence / 1024.0, 0),
@@ -182,4 +190,35 @@ pub fn runs_table<'r>(records: impl IntoIterator<Item = &'r RunRecord>) -> Table
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::some;
+
+    #[test]
+    fn what_is_offered_asked_for_and_delivered_are_three_columns() {
+        let mut run = some();
+        run.rate = 8.0 * MIB;
+        run.verdict.asked_for = Some(4.0 * MIB);
+        run.verdict.delivered = 2.0 * MIB;
+        let table = runs_table([&run]).to_markdown();
+        let cells = |line: &str| -> Vec<String> {
+            line.split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let lines: Vec<Vec<String>> = table.lines().map(cells).collect();
+        let of = |head: &str| {
+            let at = lines[0].iter().position(|cell| cell == head);
+            lines[2][at.unwrap_or_else(|| panic!("no {head} in {table}"))].clone()
+        };
+        assert_eq!(of("Offered (MiB/s)"), "8.00");
+        assert_eq!(of("Asked for (MiB/s)"), "4.0");
+        assert_eq!(of("Delivered (MiB/s)"), "2.0");
+        run.verdict.asked_for = None;
+        assert!(
+            !runs_table([&run]).to_markdown().contains("4.0"),
+            "not known of old records"
+        );
+    }
 }

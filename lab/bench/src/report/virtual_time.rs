@@ -14,7 +14,7 @@ use crate::search::Searched;
 /// The figures of runs in virtual time, and how each went.
 pub(super) fn sections(records: &[RunRecord]) -> Vec<Section> {
     let fixed = [
-        "Rate (MiB/s)",
+        "Offered (MiB/s)",
         "Seed",
         "Failures",
         "In the ramp",
@@ -64,13 +64,14 @@ pub fn search_line(searched: &Searched<RunRecord>) -> String {
     let waits = searched.passed.iter().filter_map(RunRecord::figures);
     let wait_max = waits.map(|record| record.wait_ms.max);
     format!(
-        "max {} MiB/s (fails at {}; {} worlds): served {:.1}, disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
+        "max {} MiB/s offered (fails at {}; {} worlds): asked for {:.1}, delivered {:.1}, disk {:.1} MiB/s, busy {:.0}%, {:.0} reads/s \
          of {:.0} KiB in {:.1} ms (seek {:.1}, turn {:.1}), hit {:.1}%, waste {:.1}%, \
          evicted {:.1}%, late {:.1}%, queue {:.0}, wait p99 {:.0} max {:.0} ms",
         rate(searched.found.rate),
         rate(searched.found.failed),
         searched.found.probes,
-        mean(|r| r.served_mib_s),
+        mean(|r| r.asked_for_mib_s),
+        mean(|r| r.delivered_mib_s),
         mean(|r| r.disk_mib_s),
         mean(|r| r.busy * 100.0),
         mean(|r| r.reads as f64 / r.seconds),
@@ -141,16 +142,18 @@ pub fn series_charts(record: &Record) -> Vec<Chart> {
         chart
     };
     let rate = || ChartAxis::new("Throughput", "MiB/s");
+    let throughput = lines(
+        "Throughput",
+        rate(),
+        &[
+            ("asked for", |s| s.asked_for_mib_s),
+            ("delivered", |s| s.delivered_mib_s),
+            ("disk", |s| s.disk_mib_s),
+            ("evicted unread", |s| s.evicted_mib_s),
+        ],
+    );
     let mut charts = vec![
-        lines(
-            "Throughput",
-            rate(),
-            &[
-                ("sent", |s| s.sent_mib_s),
-                ("disk", |s| s.disk_mib_s),
-                ("evicted unread", |s| s.evicted_mib_s),
-            ],
-        ),
+        throughput.line_at_y(record.rate_mib_s, "offered"),
         lines(
             "Prefetch size",
             ChartAxis::new("Size", "MiB"),
@@ -232,12 +235,13 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
     let mut section = Section::new("The grid").command(command);
     if matches!(aim, Aim::Maximum { .. }) {
         let maximum = |row: &Row| row.rate_mib_s;
-        let y = || ChartAxis::new("Highest rate without a failure", "MiB/s");
+        let y = || ChartAxis::new("Highest rate offered without a failure", "MiB/s");
         section = section.figure(figure("Maximum rate", y, &axes, &rows, maximum));
     }
     type Shown = (&'static str, &'static str, &'static str, fn(&Record) -> f64);
-    let shown: [Shown; 5] = [
-        ("Served", "Throughput", "MiB/s", |r| r.served_mib_s),
+    let shown: [Shown; 6] = [
+        ("Asked for", "Throughput", "MiB/s", |r| r.asked_for_mib_s),
+        ("Delivered", "Throughput", "MiB/s", |r| r.delivered_mib_s),
         ("Read from the device", "Throughput", "MiB/s", |r| {
             r.disk_mib_s
         }),
@@ -259,7 +263,7 @@ pub fn sweep_page(title: &str, axes: &[Axis], aim: &Aim, rows: &[Row], command: 
 /// The rows as a table.
 pub fn grid_table(axes: &[Axis], rows: &[Row]) -> Table {
     let heads = axes.iter().map(|axis| axis.name.clone());
-    let fixed = ["Rate (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
+    let fixed = ["Offered (MiB/s)", "Fails at", "Failures"].map(str::to_owned);
     let figures = FIGURES.iter().map(|(name, _)| (*name).to_owned());
     let mut table = Table::new(heads.chain(fixed).chain(figures));
     for row in rows {

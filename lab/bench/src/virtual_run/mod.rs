@@ -290,6 +290,8 @@ impl VirtualCell {
             (true, true) => OutcomeName::Failed,
             (true, false) => OutcomeName::Passed,
         };
+        let seconds = seen.length().as_secs_f64().max(1e-9);
+        let of_a_second = |bytes: u64| bytes as f64 / seconds;
         RunRecord {
             schema: SCHEMA.to_owned(),
             experiment: self.experiment.clone(),
@@ -307,7 +309,8 @@ impl VirtualCell {
                 failure_share,
                 ramp_failures,
                 missed: short.missed,
-                delivered: seen.delivered_bytes() as f64 / seen.length().as_secs_f64().max(1e-9),
+                asked_for: Some(of_a_second(seen.asked_for_bytes())),
+                delivered: of_a_second(seen.delivered_bytes()),
             },
             load: Load::Virtual(Box::new(figures)),
             server_facts: server_facts(setup, seen),

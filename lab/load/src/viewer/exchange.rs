@@ -2,7 +2,7 @@
 
 use std::io;
 
-use headlong_player::{CallId, CallRecord, CallSeen, Command, ObjectId, TransportEnd};
+use headlong_player::{CallId, CallRecord, CallSeen, Command, TransportEnd};
 use headlong_units::{ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 
@@ -33,8 +33,24 @@ impl Viewer {
                     connection,
                     object,
                     range,
-                    ..
-                } => self.ask(world, at, connection as usize, call, object, range),
+                    expected_bytes,
+                } => {
+                    let range_bytes = range.filter(|range| range.end < u64::MAX);
+                    let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
+                    if let Some(bytes) = bytes {
+                        world.recording.count_asked(at, bytes);
+                    }
+                    let asked = Asked {
+                        call,
+                        object,
+                        range,
+                        is_sized: bytes.is_some(),
+                        received: 0,
+                        status: 0,
+                        late: Duration::ZERO,
+                    };
+                    self.ask(world, at, connection as usize, asked);
+                }
                 Command::Abandon { call } => self.abandon(call),
                 Command::Close => {
                     self.held = None;
@@ -67,15 +83,7 @@ impl Viewer {
         }
     }
 
-    fn ask(
-        &mut self,
-        world: &World,
-        at: Instant,
-        index: usize,
-        call: CallId,
-        object: ObjectId,
-        range: Option<ByteRange>,
-    ) {
+    fn ask(&mut self, world: &World, at: Instant, index: usize, asked: Asked) {
         // The trace was checked; only a player that miscounts could ask for more.
         let index = index.min(CONNECTIONS_MAX - 1);
         while self.connections.len() <= index {
@@ -86,14 +94,7 @@ impl Viewer {
         if !matches!(connection.stage, Stage::Idle | Stage::Closed) {
             connection.close();
         }
-        connection.asked = Some(Asked {
-            call,
-            object,
-            range,
-            received: 0,
-            status: 0,
-            late: Duration::ZERO,
-        });
+        connection.asked = Some(asked);
         connection.stage = Stage::Departing(at + round_trip);
     }
 
@@ -304,6 +305,9 @@ impl Viewer {
             self.wrong = Some("the reply is another range than was asked for".into());
             self.end_call(world, index, at, TransportEnd::Wrong);
             return;
+        }
+        if let Some(bytes) = head.length.filter(|_| !asked.is_sized && head.status < 300) {
+            world.recording.count_asked(at, bytes);
         }
         let time = self.kind(world).viewer_time(at);
         self.player

@@ -121,5 +121,25 @@ pub struct Trace {
     pub about: About,
 }
 
+impl Trace {
+    /// Bytes a second that its viewers want on average, of a server that takes no time: all that its
+    /// sessions ask for by the time from the beginning to the last arrival. Nothing if that is no time,
+    /// or no session says how much it asks for.
+    pub fn offered(&self) -> Option<f64> {
+        let length = Duration(
+            self.sessions
+                .iter()
+                .map(|session| session.arrival.0)
+                .max()?,
+        );
+        let bytes = self.sessions.iter().map(|session| {
+            let class = self.classes.get(session.class as usize);
+            session_bytes(session, class)
+        });
+        let bytes = bytes.fold(0, u64::saturating_add);
+        (length > Duration::ZERO && bytes > 0).then(|| bytes as f64 / length.as_secs_f64())
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -207,6 +207,9 @@ impl Reproduced {
     }
 }
 
+/// Name of the bytes of calls that were answered whole.
+const GOODPUT: &str = "goodput";
+
 fn scenario_section(outcome: &Outcome) -> Section {
     let said = said(outcome.name);
     let mut chart = Chart::lines(
@@ -220,12 +223,12 @@ fn scenario_section(outcome: &Outcome) -> Section {
     ] {
         type Drawn = (&'static str, fn(&Record) -> f64);
         let drawn: [Drawn; 3] = [
-            ("served", |r| r.served_mib_s),
+            (GOODPUT, |r| r.served_mib_s),
             ("disk", |r| r.disk_mib_s),
             ("evicted", |r| r.evicted_mib_s),
         ];
         for (name, figure) in drawn {
-            if memory == Memory::Own && name != "served" {
+            if memory == Memory::Own && name != GOODPUT {
                 continue;
             }
             let points = outcome.fixed(memory).filter_map(|limit| {
