@@ -9,6 +9,7 @@
 //! to be; same input, same bytes; a file is written whole or not at all.
 
 mod chart;
+mod command_line;
 mod disk_trace;
 mod figures;
 mod html;
@@ -16,6 +17,7 @@ mod page;
 mod table;
 
 pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
+pub use command_line::{command_line, shell_word};
 pub use disk_trace::{DiskAccess, DiskTraceError, read_disk_trace};
 pub use figures::{
     disk_layout, divergence_by_size, latency_cdf, lba_over_transactions, maximum_rates,

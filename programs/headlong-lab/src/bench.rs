@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use headlong_bench::{Cell, Ending, Experiment, Options, Virtual, command, default_store, plan};
+use headlong_report::{command_line, shell_word};
 use headlong_settings::Value;
 use headlong_units::MIB;
 
@@ -256,7 +257,7 @@ fn agree(arguments: &Agree) -> anyhow::Result<Ending> {
         turnaround: headlong_units::Duration::ZERO,
         replay: format!(
             "headlong simulate {}{quick}",
-            arguments.common.file.display()
+            shell_word(&arguments.common.file)
         ),
         threads: threads(None),
     };
@@ -336,22 +337,6 @@ impl Common {
     }
 }
 
-/// What was typed, so that a shell reads it as it was: words with other than plain characters are
-/// quoted.
-pub(crate) fn command_line(words: impl Iterator<Item = String>) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    let quoted = words.map(
-        |word| match !word.is_empty() && word.chars().all(is_plain) {
-            true => word,
-            false => format!("'{}'", word.replace('\'', "'\\''")),
-        },
-    );
-    let words: Vec<String> = std::iter::once("headlong".to_owned())
-        .chain(quoted)
-        .collect();
-    words.join(" ")
-}
-
 impl Output {
     /// How the bench is to be used for an experiment of this name.
     pub(crate) fn options(&self, name: &str, is_quick: bool) -> anyhow::Result<Options> {
@@ -378,7 +363,7 @@ impl Output {
             report: self.report.clone(),
             markdown: self.markdown.clone(),
             json: self.json,
-            command_line: command_line(std::env::args().skip(1)),
+            command_line: command_line(std::env::args_os().skip(1)),
         })
     }
 }
@@ -386,14 +371,6 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_printed_command_can_be_typed_again() {
-        let words = ["reproduce", "--scenario", "HD, 8 GB, Red", "it's", ""];
-        let line = command_line(words.map(String::from).into_iter());
-        let expected = "headlong reproduce --scenario 'HD, 8 GB, Red' 'it'\\''s' ''";
-        assert_eq!(line, expected);
-    }
 
     #[test]
     fn a_rate_needs_its_unit() {

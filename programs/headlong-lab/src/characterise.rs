@@ -11,9 +11,9 @@ use headlong_trace::{
 use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::command_line;
 use crate::mistake::Mistakes;
 use crate::request_logs::{Joining, Logs, mistake};
+use headlong_report::command_line;
 
 /// Tell what viewers did: tables and figures of a log
 ///
@@ -97,7 +97,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         threads: intake.threads,
         tables: arguments.tables.clone(),
         title: arguments.title.clone(),
-        command: command_line(std::env::args().skip(1)),
+        command: command_line(std::env::args_os().skip(1)),
     };
     let bar = counting(taken.requests);
     let mut result = characterise_log(&taken, &settings, |done| bar.set_position(done))?;

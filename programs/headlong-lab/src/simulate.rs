@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use headlong_bench::grid::without_series;
 use headlong_bench::{RunRecord, WantedRate, run_page, search_line};
+use headlong_report::command_line;
 use headlong_sim::{Record, Viewed};
 use headlong_units::MIB;
 
-use crate::bench::{command_line, mib_rate as rate};
+use crate::bench::mib_rate as rate;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::records::Records;
@@ -170,7 +171,7 @@ fn run(running: &Running) -> anyhow::Result<()> {
         file.finish()?;
     }
     if let Some(file) = &running.html {
-        let command = command_line(std::env::args().skip(1));
+        let command = command_line(std::env::args_os().skip(1));
         run_page(&records, &command).write(file)?;
     }
     if world.json {

@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use headlong_bench::{Options, Virtual, default_store, simulate, simulate_run};
+use headlong_report::{command_line, shell_word};
 use headlong_units::Duration;
 
-use crate::bench::{Names, command_line, judge, load, rate, threads};
+use crate::bench::{Names, judge, load, rate, threads};
 
 /// What `headlong simulate EXPERIMENT` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,7 +57,7 @@ pub(crate) fn simulate_experiment(arguments: &Simulated) -> anyhow::Result<()> {
         turnaround: arguments.turnaround,
         replay: format!(
             "headlong simulate {}{quick} --turnaround {}",
-            file.display(),
+            shell_word(&file),
             arguments.turnaround
         ),
         threads: threads(arguments.threads),
@@ -85,7 +86,7 @@ impl Simulated {
             report: self.report.clone(),
             markdown: None,
             json: self.json,
-            command_line: command_line(std::env::args().skip(1)),
+            command_line: command_line(std::env::args_os().skip(1)),
         }
     }
 }

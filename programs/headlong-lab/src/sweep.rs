@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use headlong_bench::grid::{Aim, Axis, Journal, Point, Sweep, combinations, to_csv};
 use headlong_bench::{VirtualCell, grid_table, sweep_page};
+use headlong_report::command_line;
 use headlong_sim::{Bound, settings};
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::{command_line, mib_rate as rate, threads};
+use crate::bench::{mib_rate as rate, threads};
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::world_args::{WorldArgs, pair};
@@ -127,7 +128,7 @@ impl Sweeping {
         let mut mistakes: Vec<String> = Vec::new();
         let mut points = Vec::new();
         // The values of a point are not words of one command; what was typed makes it again.
-        let command = command_line(std::env::args().skip(1));
+        let command = command_line(std::env::args_os().skip(1));
         for values in combinations(&self.grid) {
             let mut world = self.world.clone();
             let mut told = Vec::new();
@@ -181,7 +182,7 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
         bar.set_position(done as u64)
     })?;
     bar.finish_and_clear();
-    let command = command_line(std::env::args().skip(1));
+    let command = command_line(std::env::args_os().skip(1));
     if let Some(file) = &arguments.csv {
         std::fs::write(file, to_csv(&arguments.grid, &rows))
             .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;

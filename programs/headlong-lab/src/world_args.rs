@@ -6,9 +6,9 @@ use headlong_sim::{Experiment, Placement, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
-use crate::bench::command_line;
 use crate::mistake::Mistakes;
 use crate::vanilla::VanillaArgs;
+use headlong_report::command_line;
 
 /// What the world is made of.
 #[derive(Debug, Clone, clap::Args)]
@@ -195,7 +195,7 @@ fn replay(words: impl Iterator<Item = String>) -> String {
         }
         skips = is_of_search && !word.contains('=');
     }
-    command_line(kept.into_iter())
+    command_line(kept)
 }
 
 #[cfg(test)]

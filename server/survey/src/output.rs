@@ -31,13 +31,5 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// The command line as it was typed, for a page that says where its figures are from.
 pub(crate) fn command_line() -> String {
-    let quoted = |word: std::ffi::OsString| {
-        let word = word.to_string_lossy().into_owned();
-        match word.contains(|c: char| c.is_whitespace() || "'\"\\$`&|;<>()*?".contains(c)) {
-            true => format!("'{}'", word.replace('\'', "'\\''")),
-            false => word,
-        }
-    };
-    let words: Vec<String> = std::env::args_os().skip(1).map(quoted).collect();
-    format!("headlong {}", words.join(" "))
+    headlong_report::command_line(std::env::args_os().skip(1))
 }

@@ -17,6 +17,7 @@ mod world;
 use std::num::NonZeroUsize;
 
 use headlong_player::CallSeen;
+use headlong_report::shell_word;
 use headlong_sim::{
     Experiment as World, Measure, Record, Scheduler, ServerKind as Origin, Setup as Made,
 };
@@ -110,7 +111,7 @@ impl VirtualBench {
     }
 
     fn replay_words(&self, cell: &Cell) -> String {
-        let (server, workload) = (&cell.server_name, &cell.workload_name);
+        let [server, workload] = [&cell.server_name, &cell.workload_name].map(shell_word);
         format!("{} --server {server} --workload {workload}", self.replay)
     }
 }
