@@ -25,7 +25,7 @@ use crate::trace::{Record, TraceFile};
 
 /// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
 /// before.
-const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+const FILE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The drive and what it is to hold.
 #[derive(Debug)]
@@ -271,7 +271,8 @@ impl DiskFile {
         if session.guard.is_finished() {
             let _ = session.umount_and_join();
         } else {
-            eprintln!("headlong: {point} is still held open");
+            // Whoever holds it knows it by another name: that of the mount or of the device.
+            eprintln!("headlong: the disk is still in use; who uses it gets errors from now on");
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant as Wall};
 
 use headlong_drive::Direction;
+use headlong_units::Bytes;
 
 /// Something to go wrong from now on.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +22,17 @@ pub enum Fault {
     Slow(f64),
     /// Every request fails with EIO, those that wait too, as when the cable is pulled.
     Vanish,
+}
+
+impl Fault {
+    /// What is wrong with it for a disk of so many bytes, if it is for bytes that the disk has not.
+    pub fn beyond(&self, size_bytes: u64) -> Option<String> {
+        let Self::Error { bytes, .. } = self else {
+            return None;
+        };
+        let (end, size) = (Bytes(bytes.end), Bytes(size_bytes));
+        (end > size).then(|| format!("reads up to {end} cannot fail: the disk has {size}"))
+    }
 }
 
 /// Which requests fail.
@@ -96,6 +108,18 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_a_disk_has_not_cannot_fail() {
+        let error = |bytes| Fault::Error { bytes, once: true };
+        assert_eq!(error(0..4096).beyond(4096), None);
+        let beyond = error(0..4097).beyond(4096).expect("a byte too many");
+        assert!(
+            beyond.contains("4097B") && beyond.contains("4KiB"),
+            "{beyond}"
+        );
+        assert_eq!(Fault::Vanish.beyond(0), None);
+    }
 
     #[test]
     fn an_error_strikes_overlapping_reads_only_and_once_if_so_asked() {

@@ -10,6 +10,11 @@ use rustix::mount::{UnmountFlags, unmount};
 /// How long a guard waits for the kernel to let go before it says so and goes on.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long somebody who uses what is to end may go on.
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long it may be in use before a word is said.
+pub(crate) const BRIEFLY: Duration = Duration::from_millis(300);
+
 /// Unmounts, giving those who still hold it until `end`.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use crate::disk_file::DiskFile;
 use crate::error::Error;
 use crate::file_system::FileSystem;
 use crate::loop_device::LoopDevice;
-use crate::mount::{self, RELEASE_TIMEOUT};
+use crate::mount::{self, BRIEFLY, END_TIMEOUT, RELEASE_TIMEOUT};
 use crate::store::Usage;
 
 /// What a user of the disk needs to know.
@@ -154,10 +154,16 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let end = Wall::now() + RELEASE_TIMEOUT;
-        let mut result = mount::unmount_if_free(&self.point, end);
+        let end = Wall::now() + END_TIMEOUT;
+        let mut result = mount::unmount_if_free(&self.point, Wall::now() + BRIEFLY);
         if result.is_err() {
-            // Somebody uses it: what is written must be on the disk before it goes from under them.
+            eprintln!(
+                "headlong: {} is in use; it is written out, and detached in {} s if it is still in \
+                 use then",
+                self.point.display(),
+                END_TIMEOUT.as_secs()
+            );
+            // What is written must be on the disk before it goes from under them.
             let _ = self.sync();
             result = mount::unmount_when_free(&self.point, end);
         }

@@ -61,6 +61,7 @@ impl Emulator {
             .env("TMPDIR", place("tmp"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(place("said")).expect("a file"))
             .process_group(0);
         std::fs::create_dir(place("tmp")).expect("a folder");
         let mut child = command.spawn().expect("the binary starts");
@@ -87,6 +88,11 @@ impl Emulator {
         let socket = self.path("control");
         let socket = socket.to_str().expect("a name of ours");
         headlong(&[&["disk", "control", socket], words].concat())
+    }
+
+    /// What it has said on standard error, if that is a file.
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("said")).expect("it is kept")
     }
 
     /// Waits for its end; its exit code.
@@ -187,6 +193,26 @@ fn a_drive_in_a_file_is_checked() {
 }
 
 #[test]
+fn reads_beyond_the_disk_cannot_be_told_to_fail() {
+    let output = headlong(&[
+        "disk",
+        "emulate",
+        DRIVE,
+        "--size",
+        "64MiB",
+        "--fail-reads",
+        "60MiB-65MiB",
+    ]);
+    assert_eq!(output.status.code(), Some(64));
+    let stderr = text(&output.stderr);
+    assert!(
+        stderr.contains("65MiB") && stderr.contains("64MiB"),
+        "{stderr}"
+    );
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
+
+#[test]
 fn nobody_listening_is_said() {
     let output = headlong(&["disk", "control", "/no/such/socket", "counters"]);
     assert_eq!(output.status.code(), Some(2));
@@ -214,6 +240,15 @@ fn a_disk_is_ready_is_told_and_stops() {
         "{}",
         text(&output.stderr)
     );
+    let output = emulator.control(&["fault", "error", "60MiB", "65MiB"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("the disk has 64MiB"));
+    // A number and a unit, as everywhere; a bare number is not taken for either.
+    assert_eq!(
+        emulator.control(&["fault", "hang", "2"]).status.code(),
+        Some(64)
+    );
+    assert!(emulator.control(&["fault", "hang", "1ms"]).status.success());
     assert!(emulator.control(&["stop"]).status.success());
     assert_eq!(emulator.wait(), Some(0));
     emulator.check_gone();
@@ -229,6 +264,23 @@ fn signals_end_it_in_order_and_a_kill_leaves_nothing_either() {
     // As the keyboard does it: to the whole group.
     kill_process_group(emulator.pid(), Signal::INT).expect("kill");
     assert_eq!(emulator.wait(), Some(0));
+    emulator.check_gone();
+
+    // Whoever uses it hears its name, and not of what is behind it; and it does not wait for them.
+    let mut emulator = Emulator::start(&["--time-scale", "100"]);
+    let file = std::fs::File::create(emulator.path("mount").join("file")).expect("a file");
+    kill_process(emulator.pid(), Signal::INT).expect("kill");
+    assert_eq!(emulator.wait(), Some(0));
+    let said = emulator.said();
+    assert!(
+        said.contains("mounted here is in use; it is written out"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("/tmp/headlong") && !said.contains("held open"),
+        "{said}"
+    );
+    drop(file);
     emulator.check_gone();
 
     let mut emulator = Emulator::start(&["--time-scale", "100"]);

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headlong_units::{Bytes, ParseError};
+use headlong_units::{Bytes, Duration as ModelTime, ParseError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::stop::StopSignal;
+use crate::disk_file::DiskFile;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::parts::Parts;
@@ -80,8 +81,8 @@ pub enum FaultCommand {
     },
     /// Nothing is answered until `release`
     Hang {
-        /// Or for so many seconds of the wall's
-        #[arg(long)]
+        /// Or for so long on the wall, such as 2s
+        #[arg(value_name = "TIME", value_parser = seconds)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         seconds: Option<f64>,
     },
@@ -96,6 +97,10 @@ pub enum FaultCommand {
 
 fn bytes(text: &str) -> Result<u64, ParseError> {
     text.parse().map(|Bytes(bytes)| bytes)
+}
+
+fn seconds(text: &str) -> Result<f64, ParseError> {
+    text.parse().map(|time: ModelTime| time.as_secs_f64())
 }
 
 impl FaultCommand {
@@ -163,7 +168,7 @@ fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<Stri
         Command::TraceStop {} => {
             answer.insert("requests".to_owned(), file.stop_trace()?.into());
         }
-        Command::Fault(fault) => file.add_fault(fault.fault()?),
+        Command::Fault(fault) => add_fault(file, fault.fault()?)?,
         Command::Release {} => file.release(),
         Command::FaultsClear {} => file.clear_faults(),
         Command::Sync {} => parts.sync()?,
@@ -175,6 +180,14 @@ fn handle(command: Command, parts: &Parts, stop: &StopSignal) -> Result<Map<Stri
         Command::Stop {} => stop.set(),
     }
     Ok(answer)
+}
+
+fn add_fault(file: &DiskFile, fault: Fault) -> Result<(), Error> {
+    if let Some(beyond) = fault.beyond(file.size_bytes()) {
+        return Err(Error::Refused(beyond));
+    }
+    file.add_fault(fault);
+    Ok(())
 }
 
 fn value(of: &impl Serialize) -> Result<Value, Error> {

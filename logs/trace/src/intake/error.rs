@@ -88,6 +88,15 @@ pub enum LogError {
         /// By what.
         by: &'static str,
     },
+    /// It is no text.
+    #[error(
+        "{log} is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
+         unpacked before"
+    )]
+    Binary {
+        /// Which.
+        log: String,
+    },
     /// Nobody knows what format it is in.
     #[error(
         "{log} is in no known format. Tried:\n{}\nSay what it is: --log-format '...' with the \

@@ -299,6 +299,7 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
         put(folder.path(), "good.csv", HEADER),
         put(folder.path(), "hello.txt", "hello world\n"),
         put(folder.path(), "a.bz2", "BZh9xxxx"),
+        put(folder.path(), "core", "\u{1}\u{2}\u{3}\u{4}"),
         folder.path().join("none"),
     ];
     let error = take_in(&intake(&logs), &Silent)
@@ -314,7 +315,9 @@ fn what_cannot_be_read_is_told_all_at_once_before_anything_is() {
          csv, w3c: its header is not there: hello world\n\
          Say what it is: --log-format '...' with the log_format (nginx) or LogFormat (Apache) of the \
          server's configuration, or --format NAME; or leave this log out\n\
-         F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2"
+         F/a.bz2 is packed by bzip2, which is not unpacked here; unpack it: bzip2 -dc F/a.bz2\n\
+         F/core is no text, so no log; gzip and zstd are unpacked here, other packings are to be \
+         unpacked before"
     );
     let error = take_in(&intake(&[]), &Silent)
         .expect_err("no logs")

@@ -169,6 +169,7 @@ fn contents(
         }
         Err(NotFound::Empty) => Ok(None),
         Err(NotFound::Format(error)) => Err(NotRead::Format(error)),
+        Err(NotFound::Binary) => Err(LogError::Binary { log }.into()),
         Err(NotFound::Tried(tried)) => Err(LogError::Unknown { log, tried }.into()),
         Err(NotFound::NoSession(there_is)) => Err(LogError::NoSession {
             log,

@@ -16,6 +16,12 @@ use crate::dropped::shown;
 /// A clock that goes back by more than this from one line to the next is no clock, ms.
 const CLOCK_BACK_MS: i64 = 86_400_000;
 
+/// A format may explain so much less of a log than one tried later and still be it. Formats are tried
+/// from the one that says most to the one that says least, and `common` explains the lines of
+/// `combined` that were cut off behind their size: one such line in a log is no reason to read it
+/// without its agents.
+const EXPLAINED_LESS_MAX: f64 = 0.1;
+
 /// Most names that an error lists.
 const NAMES_MAX: usize = 40;
 
@@ -76,6 +82,8 @@ pub(crate) struct Found {
 pub(crate) enum NotFound {
     /// There is nothing in the head.
     Empty,
+    /// It is no text.
+    Binary,
     /// These were tried.
     Tried(Vec<Tried>),
     /// The format that was given has a mistake.
@@ -116,7 +124,8 @@ pub(crate) fn recognise(
             0 => reader.has_header() && of == 0,
             _ => share >= 0.5 || given.is_some() || reader.has_header(),
         };
-        if is_enough && best.as_ref().is_none_or(|(most, _)| share > *most) {
+        let is_better = |most: f64| share > most + EXPLAINED_LESS_MAX;
+        if is_enough && best.as_ref().is_none_or(|(most, _)| is_better(*most)) {
             let found = Found {
                 name: name.clone(),
                 reader,
@@ -132,7 +141,10 @@ pub(crate) fn recognise(
         });
     }
     let Some((_, mut found)) = best else {
-        return Err(NotFound::Tried(tried));
+        return Err(match is_binary(head) {
+            true => NotFound::Binary,
+            false => NotFound::Tried(tried),
+        });
     };
     let names = found.reader.names(lines.iter().map(|(_, line)| *line));
     if let Some(wanted) = session_field
@@ -146,6 +158,25 @@ pub(crate) fn recognise(
     }
     found.unused = unused(names);
     Ok(found)
+}
+
+/// So much of a file is looked at to see whether it is text.
+const LOOKED_AT_BYTES: usize = 4096;
+
+/// Whether more than a tenth of what a file begins with is neither text nor the zeros that a file has
+/// that was cut while it was written to. Other encodings of text than UTF-8 have fewer odd bytes.
+fn is_binary(head: &[u8]) -> bool {
+    let head = &head[..head.len().min(LOOKED_AT_BYTES)];
+    let is_text = |c: &char| !c.is_control() || c.is_ascii_whitespace();
+    let text: usize = head
+        .utf8_chunks()
+        .flat_map(|chunk| chunk.valid().chars())
+        .filter(is_text)
+        .map(char::len_utf8)
+        .sum();
+    let zeros = memchr::memchr_iter(0, head).count();
+    let odd = head.len() - zeros - text;
+    odd * 10 > head.len() - zeros
 }
 
 /// A reader for these lines, if the header that the format needs is there.
@@ -282,16 +313,17 @@ fn unused(names: Vec<(String, Option<Field>)>) -> Vec<String> {
     names
 }
 
-/// The first lines that are not empty, with their numbers; not the last one if it may be cut off.
+/// The first lines that are not empty, with their numbers; not the last one if it may be cut off,
+/// unless it is all there is.
 fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    let is_cut = head.len() >= super::source::HEAD_BYTES;
     let mut lines: Vec<(u64, &[u8])> = head
         .split(|byte| *byte == b'\n')
         .enumerate()
         .map(|(index, line)| (index as u64 + 1, trimmed(line)))
         .collect();
-    if is_cut && lines.len() > 1 {
+    // Behind the last end of a line is nothing, or a line without an end.
+    if lines.len() > 1 {
         lines.pop();
     }
     lines.retain(|(_, line)| {
@@ -336,6 +368,33 @@ mod tests {
         assert_eq!(name(ours).as_deref(), Ok("headlong"));
         let json = r#"{"time":"2024-05-01T10:00:00Z","url":"/a","status":200,"bytes":1,"sid":"s"}"#;
         assert_eq!(name(json).as_deref(), Ok("json"));
+    }
+
+    #[test]
+    fn lines_that_were_cut_off_do_not_make_another_format_of_it() {
+        let line =
+            "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"\n";
+        let size_ends = line.find(" \"-\"").expect("the size");
+        let cut = &line[..size_ends];
+        for head in [
+            format!("{line}{cut}"),
+            format!("{}{cut}\n{line}", line.repeat(9)),
+        ] {
+            assert_eq!(name(&head).as_deref(), Ok("combined"), "{head}");
+        }
+        assert_eq!(name(cut).as_deref(), Ok("common"), "all there is");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_as_such_and_text_of_other_encodings_is_text() {
+        let random: Vec<u8> = (0..9999_u32).map(|n| (n * 40_503 >> 7) as u8).collect();
+        for binary in [random.as_slice(), b"\x7fELF\x02\x01\x01\0\0\0\x03\0\x3e"] {
+            assert_eq!(recognise(binary, None, None), Err(NotFound::Binary));
+        }
+        let line =
+            b"\0\0\0\01.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 490\n";
+        let found = recognise(line, None, None).expect("a log");
+        assert_eq!(found.name, "common");
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub enum NotUnderstood {
     /// There is nothing in it.
     #[error("it is empty")]
     Empty,
+    /// It is no text.
+    #[error("it is no text")]
+    Binary,
     /// It is in no known format.
     #[error("it is in no known format")]
     Unknown(Vec<Tried>),
@@ -39,6 +42,7 @@ pub enum NotUnderstood {
 pub fn understand(text: &[u8], format: Option<&Format>) -> Result<Understood, NotUnderstood> {
     let found = recognise(text, format, None).map_err(|error| match error {
         NotFound::Empty => NotUnderstood::Empty,
+        NotFound::Binary => NotUnderstood::Binary,
         NotFound::Tried(tried) => NotUnderstood::Unknown(tried),
         NotFound::Format(error) => NotUnderstood::Format(error),
         // None was asked for.

@@ -168,6 +168,10 @@ fn plan(emulating: &Emulating, stop: StopSignal) -> Result<Plan, Error> {
         mistakes.add("--queue-depth 0: the drive must have room for one".to_owned());
     }
     let faults = faults(emulating, &mut mistakes);
+    if let Some(size) = size.or(spec.as_ref().map(DriveSpec::capacity_bytes)) {
+        let beyond = faults.iter().filter_map(|fault| fault.beyond(size));
+        mistakes.0.extend(beyond);
+    }
     let (Some(spec), Some(time_scale), Some(is_timed), true) =
         (spec, time_scale, is_timed, mistakes.0.is_empty())
     else {
