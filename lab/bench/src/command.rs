@@ -12,6 +12,7 @@ use crate::record::{OutcomeName, Records, RunRecord};
 use crate::report::{MarkdownError, comparison_page, run_page, runs_table, tables, write_markdown};
 use crate::rig::{RigError, missing};
 use crate::run::Bench;
+use crate::search::Found;
 use crate::search_driver::{Limit, Runner, SearchDriver};
 
 /// How the bench is to be used, apart from the experiment.
@@ -44,6 +45,22 @@ pub enum Ending {
     Refused,
     /// A ratio is below what must be reached.
     Missed,
+    /// A search ran out of runs before its limit was known.
+    Unsettled,
+}
+
+impl Ending {
+    /// Of searches alone.
+    fn of_searches(limits: &[Limit]) -> Self {
+        let has_result = |found: &Found| found.rate.is_some() || found.failed.is_some();
+        // Where the machine was the limit, that is the result, and it is told.
+        let is_over = |found: &Found| found.is_settled || found.is_machine_limited();
+        match limits {
+            limits if !limits.iter().any(|limit| has_result(&limit.found)) => Self::Refused,
+            limits if limits.iter().all(|limit| is_over(&limit.found)) => Self::Done,
+            _ => Self::Unsettled,
+        }
+    }
 }
 
 /// Why there is no result.
@@ -146,13 +163,10 @@ pub fn search(
 ) -> Result<Ending, BenchError> {
     let mut driver = options.driver(experiment, slice::from_ref(cell), 1)?;
     let limit = driver.search(cell, start, 0)?;
-    let has_result = limit.found.rate.is_some() || limit.found.failed.is_some();
     let limits = vec![limit];
+    let ending = Ending::of_searches(&limits);
     finish(experiment, &Compared { limits }, options)?;
-    Ok(match has_result {
-        true => Ending::Done,
-        false => Ending::Refused,
-    })
+    Ok(ending)
 }
 
 /// All limits, and their ratios.
@@ -184,7 +198,7 @@ pub(crate) fn finish(
     });
     let ratios = compared.ratios(experiment);
     Ok(match ratios.iter().all(|ratio| ratio.holds()) {
-        true => Ending::Done,
+        true => Ending::of_searches(&compared.limits),
         false => Ending::Missed,
     })
 }
@@ -233,4 +247,45 @@ pub fn default_store() -> PathBuf {
     let cache = variable("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || Path::new(&variable("HOME").unwrap_or_else(|| "/root".into())).join(".cache");
     cache.unwrap_or_else(home).join("headlong/drives")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(rate: Option<f64>, refused: Option<f64>, is_settled: bool) -> Limit {
+        Limit {
+            workload: "sd".into(),
+            server: "a".into(),
+            repeat: 0,
+            found: Found {
+                rate,
+                failed: None,
+                refused,
+                is_settled,
+                probes: 3,
+            },
+            best: None,
+            failed: None,
+            machine: None,
+        }
+    }
+
+    #[test]
+    fn a_search_that_is_not_settled_does_not_end_well() {
+        let settled = limit(Some(5.0), None, true);
+        let open = limit(Some(5.0), None, false);
+        let bounded = limit(Some(5.0), Some(9.0), false);
+        let nothing = limit(None, None, false);
+        let cases = [
+            (vec![settled.clone()], Ending::Done),
+            (vec![settled.clone(), bounded], Ending::Done),
+            (vec![open.clone()], Ending::Unsettled),
+            (vec![settled, open], Ending::Unsettled),
+            (vec![nothing], Ending::Refused),
+        ];
+        for (limits, ending) in cases {
+            assert_eq!(Ending::of_searches(&limits), ending, "{limits:?}");
+        }
+    }
 }

@@ -198,6 +198,11 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
             EXIT_INVALID,
             "what was measured does not count; the lines above and the record say why",
         ),
+        Ending::Unsettled => (
+            EXIT_MISSED,
+            "a search is not settled: it ran out of runs between a rate that passes and one that \
+             fails; give it more (search.probes_max) or a better first rate (--rate, or the workload's)",
+        ),
         Ending::Missed => (
             EXIT_MISSED,
             "something is below what it must reach; the tables say what",

@@ -46,7 +46,13 @@ impl Experiment {
     pub fn from_text(file: &Path, text: &str, is_quick: bool) -> Result<Self, Mistakes> {
         let mut document = Document::new(&file.display().to_string(), MANUAL, text);
         let experiment = experiment(&mut document, is_quick);
-        document.finish(experiment)
+        document.finish(experiment.clone()).map_err(|mut mistakes| {
+            // Of one that is right otherwise, `check_workloads` tells them.
+            let others = experiment.wrong_specifications(&mistakes);
+            let whole = Place::File(file.display().to_string());
+            mistakes.extend(Mistakes::at(&whole, others));
+            mistakes
+        })
     }
 }
 

@@ -155,6 +155,19 @@ fn workloads_must_ask_for_titles_that_are_there() {
     assert!(error.to_string().contains("title.sd.count"), "{error}");
 }
 
+#[test]
+fn a_mistake_of_a_specification_does_not_wait_until_others_are_mended() {
+    let text = SMALL.replace(
+        "preset = \"youtube-sd\"",
+        "preset = \"youtube-sd\"\nset.sessions.nonsense = 4",
+    );
+    let text = format!("nmae = \"x\"\n{text}[files.set]\ntitle.sd.cuont = 3\n");
+    let error = read(&text).expect_err("three slips").to_string();
+    for slip in ["nmae", "sessions.nonsense", "title.sd.count"] {
+        assert!(error.contains(slip), "{slip}: {error}");
+    }
+}
+
 /// `UPDATE=1 cargo test -p headlong-bench` renews the file.
 #[test]
 fn all_mistakes_are_told_at_once_with_line_and_remedy() {

@@ -58,6 +58,28 @@ impl Experiment {
     }
 }
 
+impl Experiment {
+    /// What is wrong with the specifications that are named, where the experiment says well enough
+    /// which they are.
+    pub(super) fn wrong_specifications(&self, known: &Mistakes) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if !known.is_about("files.catalogue") {
+            wrong.extend(self.files.catalogue().err().unwrap_or_default());
+        }
+        for (name, workload) in &self.workloads {
+            if !known.is_about(&format!("workload.{name}.preset")) {
+                let changes = [self.files.changes(), workload.set.clone()].concat();
+                let read = catalogue(&workload.preset, &changes);
+                wrong.extend(read.err().unwrap_or_default());
+            }
+        }
+        // Both are often of one specification.
+        wrong.sort_unstable();
+        wrong.dedup();
+        wrong
+    }
+}
+
 impl FileSet {
     /// The titles; the error says everything that is wrong with the specification.
     ///
