@@ -17,11 +17,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-run="experiments/tiny.toml --server headlong --workload sd"
+run="experiments/tiny.toml --server headlong --workload sd --rate 4MiB/s"
 echo "bench-smoke: on an emulated drive"
 # shellcheck disable=SC2086 # the options are words
 "$headlong" bench run $run --store "$work/store" --results "$work/real"
 echo "bench-smoke: in virtual time"
 # shellcheck disable=SC2086
-"$headlong" simulate $run --rate 4MiB/s --results "$work/virtual"
+"$headlong" simulate $run --results "$work/virtual"
 echo "bench-smoke: both ended well"

@@ -7,6 +7,9 @@ use crate::read::{Lack, Reason, lines_to_copy};
 /// The first lines of every answer.
 pub fn summary(taken: &TakenIn) -> Vec<String> {
     let mut told = vec![first_line(taken)];
+    if taken.requests > 0 && taken.bytes == 0 {
+        told.push("no request sent a byte; their sizes may be in another column".to_owned());
+    }
     told.extend(lacks(taken));
     // A header or a comment is not missed.
     let lines = taken.dropped.by_reason().iter();

@@ -99,7 +99,9 @@ pub(crate) fn interpret<'a>(
 /// Method and target, from wherever they are.
 fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
     let Some(line) = row.known(Field::RequestLine) else {
-        return (row.known(Field::Method), row.known(Field::Target));
+        // Said, and there was none: that was no GET.
+        let method = Some(row.get(Field::Method)).filter(|method| !method.is_empty());
+        return (method, row.known(Field::Target));
     };
     let Some(space) = memchr::memchr(b' ', line) else {
         return (Some(line), None);
@@ -112,8 +114,11 @@ fn request_line<'a>(row: &Row<'a>) -> (Option<&'a [u8]>, Option<&'a [u8]>) {
 
 /// The status of the reply; 0 if there was none.
 fn status(row: &Row<'_>) -> Result<Option<u64>, Reason> {
-    let Some(text) = row.known(Field::Status) else {
-        return Ok(None);
+    let text = match row.get(Field::Status) {
+        b"" => return Ok(None),
+        // Said, and there was none: nothing that counts as sent.
+        b"-" => return Ok(Some(0)),
+        text => text,
     };
     let text = match memchr::memchr(b'/', text) {
         Some(slash) => &text[slash + 1..],
@@ -369,6 +374,9 @@ fn span(row: &Row<'_>, status: Option<u64>) -> Result<Span, Reason> {
         amount(row.get(Field::RangeEnd))?,
     );
     if let (Some(start), end) = ends {
+        if is_whole && start > 0 {
+            return Err(Reason::BadRange);
+        }
         let asked = end.map(|end| (end + 1).checked_sub(start).ok_or(Reason::BadRange));
         return Ok(Span {
             offset: Some(start),

@@ -114,6 +114,7 @@ fn other_methods_and_other_replies_are_left_out() {
     );
     assert_eq!(with(&[(Field::Status, "304")]), Err(Reason::Status));
     assert_eq!(with(&[(Field::Status, "-1")]), Err(Reason::Status));
+    assert_eq!(with(&[(Field::Status, "-")]), Err(Reason::Status));
     let broken = [(Field::RequestLine, "\\x16\\x03"), (Field::Status, "400")];
     assert_eq!(with(&broken), Err(Reason::NotGet));
     assert!(with(&[(Field::Status, "TCP_HIT/200")]).is_ok());

@@ -121,7 +121,10 @@ pub(crate) fn recognise(
         let share = explained as f64 / of.max(1) as f64;
         // A header says which columns there are, or will be.
         let is_enough = match explained {
-            0 => reader.has_header() && of == 0,
+            0 => {
+                let has_shape = |(_, reason, _): Failed<'_>| reason != Reason::Shape;
+                reader.has_header() && (of == 0 || failed.is_some_and(has_shape))
+            }
             _ => share >= 0.5 || given.is_some() || reader.has_header(),
         };
         let is_better = |most: f64| share > most + EXPLAINED_LESS_MAX;
@@ -387,12 +390,12 @@ mod tests {
 
     #[test]
     fn what_is_no_text_is_told_as_such_and_text_of_other_encodings_is_text() {
-        let random: Vec<u8> = (0..9999_u32).map(|n| (n * 40_503 >> 7) as u8).collect();
+        let random: Vec<u8> = (0..9999_u32).map(|n| ((n * 40_503) >> 7) as u8).collect();
         for binary in [random.as_slice(), b"\x7fELF\x02\x01\x01\0\0\0\x03\0\x3e"] {
             assert_eq!(recognise(binary, None, None), Err(NotFound::Binary));
         }
         let line =
-            b"\0\0\0\01.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 490\n";
+            b"\0\0\0\x001.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /caf\xe9 HTTP/1.1\" 200 490\n";
         let found = recognise(line, None, None).expect("a log");
         assert_eq!(found.name, "common");
     }
