@@ -138,10 +138,13 @@ impl World {
 
     /// Counts what became of a call that left `late`.
     pub(crate) fn count_call(&mut self, call: CallSeen, late: Duration) {
-        let CallSeen { class, record, .. } = &call;
+        let CallSeen { class, record, .. } = call;
         self.recording
-            .count_call(*class as usize, call.counts, record, late);
+            .count_call(class as usize, call.counts, &record, late);
         if let Some(calls) = &mut self.calls {
+            let mut call = call;
+            // Written down as it really left, as the figures count it.
+            call.record.sent = record.sent + late;
             calls.push(call);
         }
         if let Some(first_byte) = record.first_byte {
