@@ -317,6 +317,13 @@ impl fmt::Display for Report {
             let (mb, mib) = (rate / 1e6, rate / f64::from(1 << 20));
             writeln!(f, "{name:<12}{mb:.2} MB/s ({mib:.2} MiB/s)")?;
         }
+        if self.is_warm_up_short() {
+            writeln!(
+                f,
+                "            few viewers were there yet: a longer ramp, or sessions.resume_time, \
+                 would bring them (docs/lab/bench.md)"
+            )?;
+        }
         writeln!(
             f,
             "failures    {} of {} sessions ({:.3} %)",
@@ -370,6 +377,13 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// Whether viewers asked for less than half of what they want in the long run, although next to
+    /// none failed: then those who would be in the midst of long visits had not come yet.
+    pub fn is_warm_up_short(&self) -> bool {
+        let offered = self.offered_bytes_per_second.unwrap_or(0.0);
+        self.asked_for_bytes_per_second < 0.5 * offered && self.failure_share < 0.01
+    }
+
     /// What viewers saw, class by class, if anybody looked.
     fn viewing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.bit_rate_bps.is_none() {

@@ -142,6 +142,25 @@ fn full() -> Recording {
 }
 
 #[test]
+fn a_warm_up_is_short_if_far_less_was_asked_for_than_is_offered_and_nobody_failed() {
+    let (from, to) = (Instant::ZERO, Instant::ZERO + Duration::from_secs(10));
+    let recording = Recording::new(&[], from, to, Duration::from_secs(5));
+    let mut report = recording.report();
+    assert!(
+        !report.is_warm_up_short(),
+        "nothing is known of what is offered"
+    );
+    report.offered_bytes_per_second = Some(100.0);
+    for (asked_for, failed, is_short) in [(49.0, 0.0, true), (51.0, 0.0, false), (49.0, 0.2, false)]
+    {
+        report.asked_for_bytes_per_second = asked_for;
+        report.failure_share = failed;
+        assert_eq!(report.is_warm_up_short(), is_short, "{asked_for} {failed}");
+        assert_eq!(report.to_string().contains("longer ramp"), is_short);
+    }
+}
+
+#[test]
 fn results_are_as_their_schema_says() {
     for recording in [empty(), full()] {
         let text = recording.report().to_json();
