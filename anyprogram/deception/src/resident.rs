@@ -34,9 +34,8 @@ pub(crate) fn is_resident(fd: i32, start: u64, end: u64) -> Option<bool> {
                 let page = sys::PAGE_BYTES;
                 return Some(pages >= end.div_ceil(page) - start / page);
             }
-            // Of this file only; another may be our own.
-            Err(Failed::NotAllowed) => {}
-            Err(Failed::Unknown) => WAY.store(NOWAIT, Relaxed),
+            // A program that may not ask about one file seldom may about others.
+            Err(Failed::NotAllowed | Failed::Unknown) => WAY.store(NOWAIT, Relaxed),
             Err(Failed::Other) => return None,
         }
     }
