@@ -25,8 +25,8 @@ bench-smoke: ## One short bench run on an emulated drive (root), and in virtual 
 bench-hot: ## What a byte from memory costs, beside nginx (root): OPTIONS="--sizes 4K,8M"
 	@scripts/bench_hot.sh $(OPTIONS)
 
-build: web ## The programs, optimised: target/release/headlong and headlong-lab
-	cargo build --release --package headlong --package headlong-lab
+build: web ## The programs, optimised: target/release/headlong, headlong-lab and libheadlong.so
+	cargo build --release --package headlong --package headlong-lab --package headlong-deception
 
 web: ## The pages that are embedded in the binary
 	@scripts/web.sh

@@ -7,6 +7,7 @@ use headlong_serve::config::{Config, Flags, Mistakes};
 
 use headlong_survey::{LayingOut, Probing, Tuning};
 
+use crate::anyprogram::{Receiving, Running};
 use crate::lab;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -23,6 +24,10 @@ pub(crate) enum Command {
     Serve(Serving),
     /// Check the arguments and the configuration of `serve` and print the settings; start nothing
     Check(Serving),
+    /// Read for programs that were started with `run`, from disks in long sweeps
+    Reception(Receiving),
+    /// Start a program so that the reception reads for it: nginx, Apache, any that uses glibc
+    Run(Running),
     /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
     Tune(Tuning),
     /// Look at disks and measure them; with headlong-lab, emulate them

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anyprogram;
 mod args;
 mod check;
 mod lab;
@@ -47,6 +48,8 @@ pub fn main() -> ExitCode {
     let result = match args.command {
         Command::Serve(serving) => serve::serve(&serving),
         Command::Check(serving) => check::check(&serving),
+        Command::Reception(receiving) => anyprogram::receive(&receiving),
+        Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)

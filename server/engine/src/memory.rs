@@ -361,6 +361,17 @@ impl Memory {
         dropped
     }
 
+    /// Frees a slot whose piece is gone, unless it is being read into or sent.
+    pub(crate) fn lose(&mut self, now: Instant, slot: Slot) -> Option<Evicted> {
+        let state = self.slots.get(slot.0 as usize)?;
+        if state.state != State::Ready || state.sending > 0 {
+            return None;
+        }
+        let lost = self.evict(now, slot);
+        self.release(slot);
+        Some(lost)
+    }
+
     /// How the budget is divided.
     pub(crate) fn usage(&self, piece_bytes: u64) -> MemoryUse {
         let total = self.slots.len() as u64;

@@ -5,7 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace::Member;
 
 /// The wings, from the lowest up; `testkit` and `tests` stand beside them.
-pub const WINGS: &[&str] = &["common", "server", "logs", "lab", "papers", "programs"];
+pub const WINGS: &[&str] = &[
+    "common",
+    "server",
+    "anyprogram",
+    "logs",
+    "lab",
+    "papers",
+    "programs",
+];
 /// Pure crates that meet only in a world, real or virtual: each is one side's rules and must not
 /// learn another's.
 const STRANGERS: &[&str] = &["engine", "player", "drive"];

@@ -6,7 +6,7 @@ use headlong_units::{BitRate, Instant};
 
 use super::state::Shard;
 use crate::command::{Command, Failure, Refusal};
-use crate::ids::{ChainId, RequestId, StreamId};
+use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::memory::Evicted;
 use crate::stream::StreamSpec;
@@ -48,6 +48,17 @@ impl Shard {
     pub fn handle_stream_gone(&mut self, now: Instant, stream: StreamId) {
         self.begin(now);
         self.remove_stream(stream);
+        self.finish();
+    }
+
+    /// What a slot held is gone, because its memory is another's to take away (the kernel's page
+    /// cache): the piece is read again when it is asked for. Of a slot that is being read into or
+    /// sent, nothing changes.
+    pub fn handle_lost(&mut self, now: Instant, slot: Slot) {
+        self.begin(now);
+        if let Some(lost) = self.memory.lose(self.now, slot) {
+            self.count_dropped(&lost);
+        }
         self.finish();
     }
 

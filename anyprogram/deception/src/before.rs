@@ -1,0 +1,232 @@
+//! What is done before a call that reads a file, and after it.
+
+use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
+
+use crate::client;
+use crate::raw::{self, sys};
+use crate::resident::is_resident;
+use crate::settings::{self, Mode};
+use crate::table::{self, Class, Entry};
+
+/// Calls for fewer bytes that go on from nowhere are left alone: a look would cost as much as they
+/// do, and nothing read ahead would serve them (pages of databases).
+const SCATTERED_BYTES_MIN: u64 = 8 << 10;
+/// What was in memory is believed to be there for so long.
+const RESIDENT_MS: u64 = 500;
+/// A reader that goes on is told of again after so many bytes.
+const NOTE_BYTES: u64 = 512 << 10;
+/// Larger mappings are left alone: who maps so much at once does not read it from its start on.
+/// Apache maps 4 MiB at a time.
+const MAPPING_BYTES_MAX: u64 = 16 << 20;
+
+/// Where a call reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    /// Where the descriptor is.
+    Position,
+    /// At this byte.
+    Offset(u64),
+}
+
+/// A call that is timed: since when, nanoseconds.
+#[derive(Debug)]
+pub(crate) struct Timed(u64);
+
+/// Before a call that reads `length` bytes; at most so many, if nobody knows.
+#[inline]
+pub(crate) fn before(fd: i32, at: At, length: u64) -> Option<Timed> {
+    if settings::mode() == Mode::Off || length == 0 {
+        return None;
+    }
+    let entry = table::entry(fd)?;
+    if entry.class() == Class::LeftAlone {
+        return None;
+    }
+    let _errno = sys::SavedErrno::save();
+    look(fd, entry, at, length)
+}
+
+/// After it.
+#[inline]
+pub(crate) fn after(timed: Option<Timed>) {
+    if let Some(Timed(since)) = timed {
+        let _errno = sys::SavedErrno::save();
+        raw::memory().record(sys::now_ns().saturating_sub(since));
+    }
+}
+
+/// Before a call that maps `length` bytes of a file.
+pub(crate) fn before_mapping(fd: i32, offset: u64, length: u64) -> Option<Timed> {
+    if length > MAPPING_BYTES_MAX {
+        return None;
+    }
+    before(fd, At::Offset(offset), length)
+}
+
+/// The descriptor is closed, or becomes another.
+pub(crate) fn before_close(fd: i32) {
+    if settings::mode() == Mode::Off {
+        return;
+    }
+    let Some(entry) = table::entry(fd) else {
+        return;
+    };
+    if entry.class() == Class::LookedAt {
+        let _errno = sys::SavedErrno::save();
+        let end = entry.last_end();
+        if let Some(told) = entry
+            .told_end()
+            .filter(|told| *told < end && end != u64::MAX)
+        {
+            note(entry, told, end);
+        }
+    }
+    entry.forget();
+}
+
+/// The program limits the system calls that it may make: from now on, none are made for it.
+pub(crate) fn turn_off() {
+    settings::turn_off();
+}
+
+/// The process ends: what was counted is told.
+pub(crate) fn at_exit() {
+    let memory = raw::memory();
+    if settings::mode() == Mode::Daemon && memory.has_counters() && !memory.is_paused(sys::now_ms())
+    {
+        client::tell(Kind::Count, Default::default(), (0, 0));
+    }
+}
+
+fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
+    if entry.class() == Class::Unknown && !classify(fd, entry) {
+        return None;
+    }
+    let start = match at {
+        At::Offset(offset) => offset,
+        At::Position => match sys::position(fd) {
+            Some(position) => position,
+            None => {
+                entry.forget();
+                return None;
+            }
+        },
+    };
+    let end = start
+        .saturating_add(length.min(ASK_BYTES_MAX))
+        .min(entry.size());
+    if start >= end {
+        return None;
+    }
+    let goes_on = entry.goes_on(start, end);
+    if !goes_on && length < SCATTERED_BYTES_MIN {
+        return None;
+    }
+    let now = sys::now_ms();
+    let memory = raw::memory();
+    let by_daemon = settings::mode() == Mode::Daemon;
+    if by_daemon && memory.is_paused(now) {
+        return None;
+    }
+    let is_there =
+        entry.is_resident(start, end, now) || finds(fd, entry, (start, end), goes_on, now)?;
+    memory.count(is_there);
+    if is_there {
+        if by_daemon {
+            progress(entry, start, end, now);
+        }
+        return None;
+    }
+    let since = sys::now_ns();
+    match by_daemon {
+        true => {
+            // What lies between was in memory, and the reception was not told yet.
+            if let Some(told) = entry.told_end()
+                && told < start
+                && start - told <= NOTE_BYTES
+            {
+                note(entry, told, start);
+            }
+            match client::ask(fd, entry.file(), (start, end - start)) {
+                Some(Answer::Ready) => {
+                    memory.remember_file(entry.file(), now);
+                    let until = sys::now_ms().saturating_add(RESIDENT_MS);
+                    entry.remember_resident(start, end, until);
+                    entry.tell(end);
+                }
+                Some(Answer::LeaveAlone) => entry.leave_alone(),
+                Some(Answer::GoOn) | None => {}
+            }
+        }
+        false => {
+            let length = settings::prefetch_bytes().max(end - start);
+            sys::read_ahead(fd, start, length.min(entry.size() - start));
+        }
+    }
+    Some(Timed(since))
+}
+
+/// Whether the bytes are in memory, asked of the kernel. Of a reader that goes on, as many again
+/// are asked about, so that its next calls need not ask.
+fn finds(
+    fd: i32,
+    entry: &Entry,
+    (start, end): (u64, u64),
+    goes_on: bool,
+    now: u64,
+) -> Option<bool> {
+    let Some(is_there) = is_resident(fd, start, end) else {
+        // No file, or none that can be asked about.
+        entry.leave_alone();
+        return None;
+    };
+    if is_there {
+        let wide_end = end.saturating_add(NOTE_BYTES).min(entry.size());
+        let is_wide = goes_on && end < wide_end && is_resident(fd, end, wide_end) == Some(true);
+        let known_end = if is_wide { wide_end } else { end };
+        entry.remember_resident(start, known_end, now.saturating_add(RESIDENT_MS));
+    }
+    Some(is_there)
+}
+
+/// Tells the reception how far a reader is of a file that it reads for the program.
+fn progress(entry: &Entry, start: u64, end: u64, now: u64) {
+    let from = match entry.told_end() {
+        Some(told) if told >= end && told - end <= ASK_BYTES_MAX => return,
+        // It goes on, and not yet by much.
+        Some(told) if told < end && end - told < NOTE_BYTES => return,
+        Some(told) if told < end && start.saturating_sub(told) <= NOTE_BYTES => told,
+        _ => start,
+    };
+    if raw::memory().knows_file(entry.file(), now) {
+        note(entry, from, end);
+    }
+    // Asked once for each descriptor and stretch, whatever the answer.
+    entry.tell(end);
+}
+
+fn note(entry: &Entry, from: u64, end: u64) {
+    let now = sys::now_ms();
+    let (memory, file) = (raw::memory(), entry.file());
+    if memory.is_paused(now) || !memory.knows_file(file, now) {
+        return;
+    }
+    let length = end.saturating_sub(from).min(ASK_BYTES_MAX);
+    client::tell(Kind::Note, file, (end - length, length));
+    memory.remember_file(file, now);
+}
+
+/// Finds out what a descriptor is. Whether it is looked at.
+fn classify(fd: i32, entry: &Entry) -> bool {
+    let file = sys::regular_file(fd).filter(|(_, size)| *size >= settings::file_bytes_min());
+    match file.filter(|_| sys::is_only_read(fd)) {
+        Some((file, size)) => {
+            entry.look_at(file, size);
+            true
+        }
+        None => {
+            entry.leave_alone();
+            false
+        }
+    }
+}

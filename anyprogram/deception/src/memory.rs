@@ -1,0 +1,177 @@
+//! What a program and its forks know together: counters, files that the reception reads for them,
+//! and whether there is a reception.
+//!
+//! The one idea: one shared anonymous mapping, made before the program begins. Workers that are
+//! forked from it (nginx, Apache) share it; a program that another one starts has its own.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use headlong_protocol::{BUCKETS, FileKey, Message, bucket};
+
+/// A reception that is not there is looked for again after this time.
+pub(crate) const PAUSE_MS: u64 = 1000;
+
+/// Files remembered; of two with the same hash the later one is.
+const FILES: usize = 4096;
+/// So long after its last wait a file is taken to be of interest to the reception, seconds: longer
+/// than it waits for the next request of a viewer.
+const FILE_SECONDS: u64 = 60;
+
+/// The mapping; all zero at first.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    looked_at: AtomicU32,
+    resident: AtomicU32,
+    given_up: AtomicU32,
+    latencies: [AtomicU32; BUCKETS],
+    paused_until_ms: AtomicU64,
+    /// For each hash of a file: other bits of it, and the second of its last wait.
+    files: [AtomicU64; FILES],
+}
+
+impl Memory {
+    /// With nothing in it.
+    pub(crate) const fn new() -> Self {
+        Self {
+            looked_at: AtomicU32::new(0),
+            resident: AtomicU32::new(0),
+            given_up: AtomicU32::new(0),
+            latencies: [const { AtomicU32::new(0) }; BUCKETS],
+            paused_until_ms: AtomicU64::new(0),
+            files: [const { AtomicU64::new(0) }; FILES],
+        }
+    }
+
+    /// A call was looked at.
+    pub(crate) fn count(&self, was_resident: bool) {
+        self.looked_at.fetch_add(1, Relaxed);
+        if was_resident {
+            self.resident.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A wait was given up at its limit.
+    pub(crate) fn count_given_up(&self) {
+        self.given_up.fetch_add(1, Relaxed);
+    }
+
+    /// A call that was not for bytes in memory took so long, with its wait.
+    pub(crate) fn record(&self, nanoseconds: u64) {
+        if let Some(count) = self.latencies.get(bucket(nanoseconds)) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Moves the counters to a message.
+    pub(crate) fn take_counters(&self, message: &mut Message) {
+        message.looked_at = self.looked_at.swap(0, Relaxed);
+        message.resident = self.resident.swap(0, Relaxed);
+        message.given_up = self.given_up.swap(0, Relaxed);
+        for (count, own) in message.latencies.iter_mut().zip(&self.latencies) {
+            // Most are zero, and reading is cheaper than writing.
+            if own.load(Relaxed) > 0 {
+                *count = own.swap(0, Relaxed);
+            }
+        }
+    }
+
+    /// Takes the counters of a message back that was not sent.
+    pub(crate) fn put_back(&self, message: &Message) {
+        self.looked_at.fetch_add(message.looked_at, Relaxed);
+        self.resident.fetch_add(message.resident, Relaxed);
+        self.given_up.fetch_add(message.given_up, Relaxed);
+        for (count, own) in message.latencies.iter().zip(&self.latencies) {
+            own.fetch_add(*count, Relaxed);
+        }
+    }
+
+    /// Whether there is anything to count.
+    pub(crate) fn has_counters(&self) -> bool {
+        self.looked_at.load(Relaxed) > 0
+    }
+
+    /// The reception is not there.
+    pub(crate) fn pause(&self, now_ms: u64) {
+        self.paused_until_ms
+            .store(now_ms.saturating_add(PAUSE_MS), Relaxed);
+    }
+
+    /// Whether the reception was not there a moment ago.
+    pub(crate) fn is_paused(&self, now_ms: u64) -> bool {
+        now_ms < self.paused_until_ms.load(Relaxed)
+    }
+
+    /// The reception reads this file for the program.
+    pub(crate) fn remember_file(&self, file: FileKey, now_ms: u64) {
+        let (index, tag) = place(file);
+        if let Some(slot) = self.files.get(index) {
+            slot.store(tag | seconds(now_ms), Relaxed);
+        }
+    }
+
+    /// Whether the reception read this file for the program a while ago, or does now.
+    pub(crate) fn knows_file(&self, file: FileKey, now_ms: u64) -> bool {
+        let (index, tag) = place(file);
+        let slot = self.files.get(index).map_or(0, |slot| slot.load(Relaxed));
+        let since = seconds(now_ms).saturating_sub(slot & SECONDS);
+        slot & !SECONDS == tag && since < FILE_SECONDS
+    }
+}
+
+/// The lower half of an entry.
+const SECONDS: u64 = 0xffff_ffff;
+
+fn seconds(now_ms: u64) -> u64 {
+    (now_ms / 1000) & SECONDS
+}
+
+/// Index of a file's entry, and what else of its hash is in it, never zero.
+fn place(file: FileKey) -> (usize, u64) {
+    // The finish of splitmix64, which moves every bit to every other.
+    let mut hash = file.ino ^ file.dev.rotate_left(32);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^= hash >> 31;
+    ((hash as usize) % FILES, (hash & !SECONDS) | (1 << 63))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_protocol::Kind;
+
+    #[test]
+    fn a_file_is_known_for_a_while_and_others_are_not() {
+        let memory = Memory::new();
+        let file = |ino| FileKey { dev: 1, ino };
+        memory.remember_file(file(2), 5_000_000);
+        assert!(memory.knows_file(file(2), 5_030_000));
+        assert!(!memory.knows_file(file(2), 5_060_000));
+        assert!((3..1000).all(|ino| !memory.knows_file(file(ino), 5_000_000)));
+    }
+
+    #[test]
+    fn counters_are_told_once_and_come_back_if_nobody_heard() {
+        let memory = Memory::new();
+        memory.count(true);
+        memory.count(false);
+        memory.record(3_000);
+        let mut message = Message::new(Kind::Count, FileKey::default(), 0, 0);
+        memory.take_counters(&mut message);
+        assert_eq!((message.looked_at, message.resident), (2, 1));
+        assert_eq!(message.latencies.iter().sum::<u32>(), 1);
+        assert!(!memory.has_counters());
+        memory.put_back(&message);
+        let mut again = Message::new(Kind::Count, FileKey::default(), 0, 0);
+        memory.take_counters(&mut again);
+        assert_eq!(again, message);
+    }
+
+    #[test]
+    fn a_pause_ends() {
+        let memory = Memory::new();
+        assert!(!memory.is_paused(10));
+        memory.pause(10);
+        assert!(memory.is_paused(10 + PAUSE_MS - 1) && !memory.is_paused(10 + PAUSE_MS));
+    }
+}

@@ -1,0 +1,228 @@
+//! The functions that take the place of libc's.
+//!
+//! Each does its part before, makes the original call with the very arguments, and returns its
+//! result. Functions that C declares with variable arguments are defined with all that they may
+//! have: the callers of both pass them in the same registers on x86-64 and aarch64.
+
+use std::mem::transmute;
+
+use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, mode_t, off_t, size_t, ssize_t};
+
+use super::original::{Symbol, address, is_unknown};
+use super::sys::set_errno;
+use crate::before::{self, At, after, before, before_close, before_mapping};
+use crate::table;
+
+/// Of calls with a list of buffers: as much as is read at a time, for the list is the program's.
+const VECTOR_BYTES: u64 = 128 << 10;
+
+/// A function of C: what is done before the original call, and what is done with its result.
+macro_rules! hook {
+    (
+        $name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $missing:expr;
+        before $before:expr; after |$state:ident, $value:ident| $after:block
+    ) => {
+        // SAFETY: it takes the place of the function of this name on purpose, and has its type.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            let $state = $before;
+            let original = address(Symbol::$name);
+            if original.is_null() {
+                set_errno(libc::ENOSYS);
+                return $missing;
+            }
+            // SAFETY: the address of the function of this name, which has this type.
+            let original: unsafe extern "C" fn($($type),*) -> $result = unsafe { transmute(original) };
+            // SAFETY: with the caller's own arguments, as if this function were not here.
+            let $value = unsafe { original($($argument),*) };
+            $after
+            $value
+        }
+    };
+}
+
+/// Functions that read a file.
+macro_rules! reads {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $fd:expr, $at:expr, $length:expr;)+) => {
+        $(hook! {
+            $name($($argument: $type),*) -> $result, else -1;
+            before before($fd, $at, $length as u64);
+            after |timed, result| { after(timed) }
+        })+
+    };
+}
+
+reads! {
+    read(fd: c_int, buffer: *mut c_void, count: size_t) -> ssize_t, fd, At::Position, count;
+    __read_chk(fd: c_int, buffer: *mut c_void, count: size_t, room: size_t) -> ssize_t,
+        fd, At::Position, count;
+    pread(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t,
+        fd, offset_at(offset), count;
+    pread64(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t) -> ssize_t,
+        fd, offset_at(offset), count;
+    __pread_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t,
+        fd, offset_at(offset), count;
+    __pread64_chk(fd: c_int, buffer: *mut c_void, count: size_t, offset: off_t, room: size_t) -> ssize_t,
+        fd, offset_at(offset), count;
+    readv(fd: c_int, vector: *const iovec, count: c_int) -> ssize_t, fd, At::Position, VECTOR_BYTES;
+    preadv(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t,
+        fd, offset_at(offset), VECTOR_BYTES;
+    preadv64(fd: c_int, vector: *const iovec, count: c_int, offset: off_t) -> ssize_t,
+        fd, offset_at(offset), VECTOR_BYTES;
+    preadv2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t,
+        fd, offset_at(offset), flagged(flags);
+    preadv64v2(fd: c_int, vector: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t,
+        fd, offset_at(offset), flagged(flags);
+    sendfile(out: c_int, fd: c_int, offset: *mut off_t, count: size_t) -> ssize_t,
+        fd, pointed_at(offset), count;
+    sendfile64(out: c_int, fd: c_int, offset: *mut off_t, count: size_t) -> ssize_t,
+        fd, pointed_at(offset), count;
+    splice(fd: c_int, from: *mut off_t, out: c_int, to: *mut off_t, count: size_t, flags: c_uint) -> ssize_t,
+        fd, pointed_at(from), count;
+    copy_file_range(fd: c_int, from: *mut off_t, out: c_int, to: *mut off_t, count: size_t, flags: c_uint)
+        -> ssize_t, fd, pointed_at(from), count;
+}
+
+/// Where a call reads that says so; of a negative offset, which is refused, nowhere. `preadv2` takes
+/// -1 for where the descriptor is.
+fn offset_at(offset: off_t) -> At {
+    match offset {
+        -1 => At::Position,
+        _ => At::Offset(u64::try_from(offset).unwrap_or(u64::MAX)),
+    }
+}
+
+/// Where a call reads that points to its offset. What can be no offset's address is for the kernel
+/// to refuse.
+fn pointed_at(offset: *const off_t) -> At {
+    const LOWEST: usize = 4096;
+    const HIGHEST: usize = 1 << 47;
+    if offset.is_null() {
+        return At::Position;
+    }
+    if !offset.is_aligned() || !(LOWEST..HIGHEST).contains(&offset.addr()) {
+        return At::Offset(u64::MAX);
+    }
+    // SAFETY: the caller says that its offset is there; the original call would read it, too.
+    offset_at(unsafe { offset.read_volatile() })
+}
+
+/// A call that must not wait is let through.
+fn flagged(flags: c_int) -> u64 {
+    match flags & libc::RWF_NOWAIT {
+        0 => VECTOR_BYTES,
+        _ => 0,
+    }
+}
+
+/// Functions that map a file.
+macro_rules! maps {
+    ($($name:ident)+) => {
+        $(
+            // SAFETY: it takes the place of the function of this name on purpose, and has its type.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name(
+                at: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
+            ) -> *mut c_void {
+                // Allocators map memory, also while functions are looked up.
+                if is_unknown(Symbol::$name) {
+                    // SAFETY: with the caller's own arguments, as libc's function makes the call.
+                    let mapping = unsafe {
+                        libc::syscall(libc::SYS_mmap, at, length, protection, flags, fd, offset)
+                    };
+                    return mapping as *mut c_void;
+                }
+                let offset_bytes = u64::try_from(offset).unwrap_or(u64::MAX);
+                let is_read = protection & libc::PROT_READ != 0 && flags & libc::MAP_ANONYMOUS == 0;
+                let timed = match is_read {
+                    true => before_mapping(fd, offset_bytes, length as u64),
+                    false => None,
+                };
+                let original = address(Symbol::$name);
+                if original.is_null() {
+                    set_errno(libc::ENOSYS);
+                    return libc::MAP_FAILED;
+                }
+                type Original =
+                    unsafe extern "C" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
+                // SAFETY: the address of the function of this name, which has this type.
+                let original: Original = unsafe { transmute(original) };
+                // SAFETY: with the caller's own arguments, as if this function were not here.
+                let mapping = unsafe { original(at, length, protection, flags, fd, offset) };
+                after(timed);
+                mapping
+            }
+        )+
+    };
+}
+
+maps!(mmap mmap64);
+
+/// A descriptor that was opened is another than the one that had its number.
+fn forget(fd: c_int) {
+    if let Some(entry) = table::entry(fd) {
+        entry.forget();
+    }
+}
+
+/// Functions that give a descriptor.
+macro_rules! opens {
+    ($($name:ident($($argument:ident: $type:ty),*);)+) => {
+        $(hook! {
+            $name($($argument: $type),*) -> c_int, else -1;
+            before (); after |_nothing, fd| { forget(fd) }
+        })+
+    };
+}
+
+opens! {
+    open(path: *const c_char, flags: c_int, mode: mode_t);
+    open64(path: *const c_char, flags: c_int, mode: mode_t);
+    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t);
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t);
+    creat(path: *const c_char, mode: mode_t);
+    creat64(path: *const c_char, mode: mode_t);
+    __open_2(path: *const c_char, flags: c_int);
+    __open64_2(path: *const c_char, flags: c_int);
+    __openat_2(folder: c_int, path: *const c_char, flags: c_int);
+    __openat64_2(folder: c_int, path: *const c_char, flags: c_int);
+    dup(fd: c_int);
+}
+
+hook! {
+    close(fd: c_int) -> c_int, else -1;
+    before before_close(fd); after |_nothing, result| {}
+}
+
+hook! {
+    dup2(from: c_int, to: c_int) -> c_int, else -1;
+    before before_close(to); after |_nothing, result| {}
+}
+
+hook! {
+    dup3(from: c_int, to: c_int, flags: c_int) -> c_int, else -1;
+    before before_close(to); after |_nothing, result| {}
+}
+
+hook! {
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int, else -1;
+    before table::forget_range(first, last); after |_nothing, result| {}
+}
+
+hook! {
+    closefrom(first: c_int) -> (), else Default::default();
+    before table::forget_range(u32::try_from(first).unwrap_or(0), u32::MAX); after |_nothing, _result| {}
+}
+
+hook! {
+    prctl(option: c_int, a: c_long, b: c_long, c: c_long, d: c_long) -> c_int, else -1;
+    before limits_itself(option); after |_nothing, result| {}
+}
+
+/// A program that is about to filter its system calls does not know those of this library: a filter
+/// may end it for one.
+fn limits_itself(option: c_int) {
+    if [libc::PR_SET_SECCOMP, libc::PR_SET_NO_NEW_PRIVS].contains(&option) {
+        before::turn_off();
+    }
+}

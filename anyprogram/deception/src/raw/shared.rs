@@ -1,0 +1,36 @@
+//! The memory that a program and its forks share.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::memory::Memory;
+
+/// Used until the other is mapped, and where none can be.
+static OWN: Memory = Memory::new();
+static SHARED: AtomicPtr<Memory> = AtomicPtr::new(ptr::null_mut());
+
+/// Maps it, once, before the program begins.
+pub(super) fn map() {
+    // SAFETY: a new anonymous mapping, which overlaps nothing.
+    let mapping = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size_of::<Memory>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if mapping != libc::MAP_FAILED {
+        SHARED.store(mapping.cast(), Ordering::Release);
+    }
+}
+
+/// What the program and its forks know.
+pub(crate) fn memory() -> &'static Memory {
+    let shared = SHARED.load(Ordering::Acquire);
+    // SAFETY: null, or a mapping of the size and at least the alignment of a `Memory` that is never
+    // unmapped. All zero is a `Memory`, as it consists of atomic integers.
+    unsafe { shared.as_ref() }.unwrap_or(&OWN)
+}

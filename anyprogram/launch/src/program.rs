@@ -1,0 +1,230 @@
+//! What a program is, and why preloading would not help it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use object::elf::{FileHeader64, PT_INTERP, PT_NOTE};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Endianness, ReadCache};
+
+/// Scripts of scripts are followed so far, as the kernel does.
+const SCRIPTS_MAX: usize = 5;
+/// Longest first line of a script that is looked at.
+const LINE_BYTES_MAX: u64 = 256;
+/// Bits of a mode: set user and group id.
+const SET_IDS: u32 = 0o6000;
+
+/// Why a program would not be helped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unhelped {
+    /// It is linked statically: there is no loader to preload anything.
+    Static,
+    /// It runs as another user than who starts it, or with capabilities of its own: the loader then
+    /// ignores what is preloaded.
+    Privileged,
+    /// Its C library is musl, which has other functions.
+    Musl,
+    /// It is for another machine than the library.
+    OtherMachine,
+    /// It is of Go, which makes its system calls past the C library.
+    Go,
+    /// It cannot be looked at.
+    Unreadable(String),
+}
+
+impl fmt::Display for Unhelped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Static => "it is linked statically, so nothing can be preloaded into it",
+            Self::Privileged => {
+                "it runs with rights of its own (set-user-ID, set-group-ID or file capabilities), so the \
+                 loader ignores what is preloaded"
+            }
+            Self::Musl => "its C library is musl, and the library is for glibc",
+            Self::OtherMachine => "it is for another machine than the library",
+            Self::Go => "it is written in Go and makes its system calls past the C library",
+            Self::Unreadable(why) => return write!(f, "it cannot be looked at: {why}"),
+        };
+        f.write_str(text)
+    }
+}
+
+/// The file of a program, looked for in `path` as the shell does.
+pub fn find(program: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        let file = PathBuf::from(program);
+        return file.is_file().then_some(file);
+    }
+    let files = std::env::split_paths(path).map(|folder| folder.join(program));
+    files.into_iter().find(|file| {
+        let metadata = file.metadata();
+        metadata.is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0)
+    })
+}
+
+/// Why preloading would not help the program in this file; `None` if it would. Of a script, its
+/// interpreter is looked at.
+pub fn why_unhelped(program: &Path) -> Option<Unhelped> {
+    let mut file = program.to_path_buf();
+    for _ in 0..SCRIPTS_MAX {
+        match interpreter(&file) {
+            Err(error) => return Some(Unhelped::Unreadable(error.to_string())),
+            Ok(Some(interpreter)) => file = interpreter,
+            Ok(None) => return look(&file).unwrap_or_else(|why| Some(Unhelped::Unreadable(why))),
+        }
+    }
+    Some(Unhelped::Unreadable("too many scripts of scripts".into()))
+}
+
+/// The interpreter of a script; `env` is looked through.
+fn interpreter(file: &Path) -> std::io::Result<Option<PathBuf>> {
+    let mut line = Vec::new();
+    File::open(file)?
+        .take(LINE_BYTES_MAX)
+        .read_to_end(&mut line)?;
+    let Some(rest) = line.strip_prefix(b"#!") else {
+        return Ok(None);
+    };
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(u8::is_ascii_whitespace);
+    let mut words = words.by_ref().filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    if first.ends_with(b"/env") {
+        let name = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = name.and_then(|name| find(OsStr::from_bytes(name), &path));
+        return Ok(Some(
+            found.unwrap_or_else(|| OsStr::from_bytes(first).into()),
+        ));
+    }
+    Ok(Some(OsStr::from_bytes(first).into()))
+}
+
+fn look(path: &Path) -> Result<Option<Unhelped>, String> {
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    let mut value = [0u8; 64];
+    let has_capabilities =
+        rustix::fs::fgetxattr(&file, "security.capability", &mut value[..]).is_ok();
+    if metadata.mode() & SET_IDS != 0 || has_capabilities {
+        return Ok(Some(Unhelped::Privileged));
+    }
+    let cache = ReadCache::new(file);
+    let no_program = |_| "it is no program of this system".to_owned();
+    let header = FileHeader64::<Endianness>::parse(&cache).map_err(no_program)?;
+    let endian = header.endian().map_err(no_program)?;
+    if header.e_machine(endian) != own_machine() {
+        return Ok(Some(Unhelped::OtherMachine));
+    }
+    let programs = header.program_headers(endian, &cache).map_err(no_program)?;
+    let mut has_loader = false;
+    for program in programs {
+        if program.p_type(endian) == PT_INTERP {
+            has_loader = true;
+            let name = program.data(endian, &cache).unwrap_or_default();
+            if name.windows(4).any(|part| part == b"musl") {
+                return Ok(Some(Unhelped::Musl));
+            }
+        }
+        let notes = program.data(endian, &cache).unwrap_or_default();
+        if program.p_type(endian) == PT_NOTE && notes.windows(4).any(|part| part == b"Go\0\0") {
+            return Ok(Some(Unhelped::Go));
+        }
+    }
+    Ok((!has_loader).then_some(Unhelped::Static))
+}
+
+fn own_machine() -> u16 {
+    match std::env::consts::ARCH {
+        "aarch64" => object::elf::EM_AARCH64,
+        _ => object::elf::EM_X86_64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// A program of this machine with these segments, each a type and its content.
+    fn program(machine: u16, segments: &[(u32, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![0; 64 + 56 * segments.len()];
+        bytes[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1]);
+        bytes[16..18].copy_from_slice(&2u16.to_le_bytes());
+        bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+        bytes[32..40].copy_from_slice(&64u64.to_le_bytes());
+        bytes[52..54].copy_from_slice(&64u16.to_le_bytes());
+        bytes[54..56].copy_from_slice(&56u16.to_le_bytes());
+        bytes[56..58].copy_from_slice(&(segments.len() as u16).to_le_bytes());
+        for (index, (kind, content)) in segments.iter().enumerate() {
+            let at = 64 + 56 * index;
+            let offset = bytes.len() as u64;
+            bytes[at..at + 4].copy_from_slice(&kind.to_le_bytes());
+            bytes[at + 8..at + 16].copy_from_slice(&offset.to_le_bytes());
+            bytes[at + 32..at + 40].copy_from_slice(&(content.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(content);
+        }
+        bytes
+    }
+
+    fn judged(bytes: &[u8], mode: u32) -> Option<Unhelped> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("program");
+        std::fs::write(&path, bytes).expect("written");
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&path, mode).expect("set");
+        why_unhelped(&path)
+    }
+
+    #[test]
+    fn each_reason_is_found() {
+        let own = own_machine();
+        let loader: (u32, &[u8]) = (PT_INTERP, b"/lib64/ld-linux-x86-64.so.2\0");
+        let musl: (u32, &[u8]) = (PT_INTERP, b"/lib/ld-musl-x86_64.so.1\0");
+        let go: (u32, &[u8]) = (PT_NOTE, b"\x04\0\0\0\0\0\0\0\x04\0\0\0Go\0\0");
+        type Case<'a> = (&'a [(u32, &'a [u8])], u32, u16, Option<Unhelped>);
+        let cases: [Case<'_>; 6] = [
+            (&[loader], 0o755, own, None),
+            (&[], 0o755, own, Some(Unhelped::Static)),
+            (&[musl], 0o755, own, Some(Unhelped::Musl)),
+            (&[loader, go], 0o755, own, Some(Unhelped::Go)),
+            (&[loader], 0o4755, own, Some(Unhelped::Privileged)),
+            (&[loader], 0o755, 8, Some(Unhelped::OtherMachine)),
+        ];
+        for (segments, mode, machine, expected) in cases {
+            assert_eq!(judged(&program(machine, segments), mode), expected);
+        }
+    }
+
+    #[test]
+    fn of_a_script_the_interpreter_is_looked_at() {
+        assert_eq!(
+            judged(b"#!/bin/sh\necho\n", 0o755),
+            why_unhelped(Path::new("/bin/sh"))
+        );
+        assert_eq!(judged(b"#! /usr/bin/env sh\n", 0o755), None);
+        assert!(matches!(
+            judged(b"#!/no/such\n", 0o755),
+            Some(Unhelped::Unreadable(_))
+        ));
+        for odd in [&b""[..], b"#!", b"\x7fELF", b"text"] {
+            assert!(
+                matches!(judged(odd, 0o755), Some(Unhelped::Unreadable(_))),
+                "{odd:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_program_is_found_as_the_shell_finds_it() {
+        assert!(find(OsStr::new("sh"), OsStr::new("/nowhere:/bin")).is_some());
+        assert!(find(OsStr::new("sh"), OsStr::new("/nowhere")).is_none());
+        assert!(find(OsStr::new("/bin/sh"), OsStr::new("")).is_some());
+    }
+}

@@ -1,0 +1,105 @@
+//! A file that a program reads, as the reception has it open.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use headlong_protocol::FileKey;
+use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
+
+/// Which version of which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Version {
+    pub(crate) key: FileKey,
+    pub(crate) size: u64,
+    mtime: (i64, u64),
+}
+
+impl Version {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            key: FileKey {
+                dev: stat.st_dev,
+                ino: stat.st_ino,
+            },
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime: (stat.st_mtime, stat.st_mtime_nsec),
+        }
+    }
+}
+
+/// The version of a passed descriptor's file; `None` if it is of no regular file that is open for
+/// reading through the page cache.
+pub(crate) fn version(passed: &OwnedFd) -> Option<Version> {
+    let flags = fcntl_getfl(passed).ok()?;
+    let is_read = matches!(flags & OFlags::RWMODE, OFlags::RDONLY | OFlags::RDWR);
+    if !is_read || flags.intersects(OFlags::PATH | OFlags::DIRECT) {
+        return None;
+    }
+    let stat = fstat(passed).ok()?;
+    (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then(|| Version::of(&stat))
+}
+
+/// Opens the file of a passed descriptor again. Locks, leases and the position of the program's own
+/// are those of its descriptor, which is not kept.
+///
+/// # Errors
+/// If the reception's user may not read it.
+pub(crate) fn reopen(passed: &OwnedFd) -> rustix::io::Result<File> {
+    let path = format!("/proc/self/fd/{}", passed.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    // The program reads it, and that is what its time of access tells.
+    let opened = open(&path, flags | OFlags::NOATIME, Mode::empty());
+    let file = opened.or_else(|_| open(&path, flags, Mode::empty()))?;
+    Ok(File::from(file))
+}
+
+/// Whether an open file still is what it was, and has a name.
+pub(crate) fn is_unchanged(file: &File, version: &Version) -> bool {
+    fstat(file).is_ok_and(|stat| Version::of(&stat) == *version && stat.st_nlink > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt as _;
+
+    #[test]
+    fn descriptors_of_no_file_that_is_read_have_no_version() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"1").expect("written");
+        let fd = |flags| open(&path, flags, Mode::empty()).expect("opened");
+        assert!(version(&fd(OFlags::RDONLY)).is_some());
+        assert!(version(&fd(OFlags::RDWR)).is_some());
+        assert!(version(&fd(OFlags::WRONLY)).is_none());
+        assert!(version(&fd(OFlags::PATH)).is_none());
+        let directory = open(folder.path(), OFlags::RDONLY, Mode::empty()).expect("opened");
+        assert!(version(&directory).is_none());
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        assert!(version(&OwnedFd::from(reader)).is_none());
+        let zero = open("/dev/zero", OFlags::RDONLY, Mode::empty()).expect("opened");
+        assert!(version(&zero).is_none());
+    }
+
+    #[test]
+    fn a_file_is_another_once_it_is_written_or_has_no_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        std::fs::write(&path, b"12").expect("written");
+        let passed = open(&path, OFlags::RDONLY, Mode::empty()).expect("opened");
+        let version = version(&passed).expect("a file");
+        let file = reopen(&passed).expect("opened again");
+        assert!(is_unchanged(&file, &version));
+        let writer = File::options().write(true).open(&path).expect("opened");
+        writer.write_all_at(b"123", 0).expect("written");
+        assert!(!is_unchanged(&file, &version));
+        let now = super::version(&passed).expect("a file");
+        assert!(is_unchanged(&file, &now));
+        std::fs::remove_file(&path).expect("removed");
+        assert!(!is_unchanged(&file, &now));
+        assert!(
+            reopen(&passed).is_ok(),
+            "a file without a name is read, too"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Reception: the daemon that reads for programs with the preloaded library (libception 3.2).
+//!
+//! The one idea: what the server's engine decides for viewers it decides here for programs. A
+//! program says what it is about to read and passes the descriptor; a thread for each device drives
+//! the engine's shard; what the shard reads goes into the kernel's page cache and is locked there
+//! until it is read. The program then reads it as if nobody had helped.
+//!
+//! Invariants: nothing is opened by a name that a program says; the passed descriptor is closed
+//! before the program is answered, because locks and leases of files live as long as one is open;
+//! memory that is mapped is never looked at, so that a file that shrinks harms nobody; memory that
+//! is locked stays within the budget; whoever is full says so, and the program goes on.
+
+mod answering;
+mod clients;
+mod device;
+mod file;
+mod hold;
+mod readers;
+mod receive;
+mod run;
+mod settings;
+mod status;
+mod waiting;
+
+pub use run::{RunError, run};
+pub use settings::{Flags, Mode, Settings, manual};
+pub use status::{StatusError, status};

@@ -1,0 +1,438 @@
+//! The daemon: a socket, a thread that listens, and a thread for each device.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration as Wall, Instant as Clock};
+
+use headlong_engine::{ConfigError, Shard};
+use headlong_library::Places;
+use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
+use headlong_units::{Bytes, MIB};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
+    listen, socket_with,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::json;
+
+use crate::answering::{Answering, say};
+use crate::clients::Clients;
+use crate::device::{Ask, DeviceThread, Message, Note, Start};
+use crate::file::version;
+use crate::readers::{How, Readers};
+use crate::receive::{Received, receive};
+use crate::settings::{Mode, Settings};
+use crate::status::{Counters, STATUS_BYTES_MAX};
+
+/// Connections that the kernel keeps for us while we are busy.
+const BACKLOG: i32 = 1024;
+/// Connections that have said nothing yet.
+const SILENT_MAX: usize = 256;
+/// One that says nothing for so long is closed.
+const SILENT_TIME: Wall = Wall::from_secs(1);
+/// How often a stop is looked for while nothing happens.
+const STOP_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+/// Messages that wait for the thread of one device.
+const MESSAGES_MAX: usize = 8192;
+/// Devices with a thread; files on others are left alone.
+const DEVICES_MAX: usize = 64;
+/// How long a status waits for each device.
+const SHOW_WAIT: Wall = Wall::from_secs(1);
+
+/// Why the reception did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The path is no socket's, or is not to be had.
+    #[error("cannot listen on {path}: {error}; choose another path with --socket")]
+    Socket {
+        /// The path.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Somebody listens there.
+    #[error("another reception listens on {0}; stop it, or choose another path with --socket")]
+    Taken(PathBuf),
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signals(io::Error),
+    /// Waiting for connections failed.
+    #[error("cannot wait for connections: {0}")]
+    Poll(io::Error),
+}
+
+/// Removes the socket's name when the reception ends.
+struct Named(PathBuf);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Reads for programs until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Why it did not start.
+pub fn run(settings: &Settings) -> Result<(), RunError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(RunError::Signals)?;
+    }
+    let path = Path::new(&settings.socket);
+    let listener = open_socket(path)?;
+    let _named = Named(path.to_path_buf());
+    raise_limits(settings);
+    let reception = Reception {
+        settings: settings.clone(),
+        counters: Arc::default(),
+        clients: Clients::default(),
+        places: Arc::new(Places::beneath(Path::new("/"))),
+        devices: Arc::default(),
+        started: Clock::now(),
+        is_showing: Arc::default(),
+    };
+    eprintln!(
+        "headlong: reception listens on {} in mode {}",
+        path.display(),
+        settings.mode.name()
+    );
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    reception.listen(&listener, &stop)
+}
+
+/// A socket on which every user may ask.
+fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
+    let wrong = |error: io::Error| RunError::Socket {
+        path: path.to_path_buf(),
+        error,
+    };
+    let new = || {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+    };
+    let address = SocketAddrUnix::new(path).map_err(|error| wrong(error.into()))?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(wrong)?;
+    }
+    match new().and_then(|socket| connect(&socket, &address)) {
+        Ok(()) | Err(rustix::io::Errno::AGAIN) => return Err(RunError::Taken(path.to_path_buf())),
+        // What one that was killed has left.
+        Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path).map_err(wrong)?,
+        Err(_) => {}
+    }
+    let socket = new().map_err(|error| wrong(error.into()))?;
+    bind(&socket, &address).map_err(|error| wrong(error.into()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(wrong)?;
+    listen(&socket, BACKLOG).map_err(|error| wrong(error.into()))?;
+    Ok(socket)
+}
+
+/// Takes as many descriptors and as much locked memory as it may have, and says what is missing.
+fn raise_limits(settings: &Settings) {
+    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2;
+    if let Some(limit) = raise(Resource::Nofile).filter(|limit| *limit < files) {
+        eprintln!(
+            "headlong: only {limit} descriptors may be open, {files} may be needed; raise LimitNOFILE, or \
+             lower streams_max"
+        );
+    }
+    let memory = Bytes(settings.engine.memory_bytes);
+    if let Some(limit) = raise(Resource::Memlock).filter(|limit| *limit < memory.0) {
+        eprintln!(
+            "headlong: only {} of the memory of {memory} may be locked: the kernel may evict what is \
+             prefetched before it is read; run as root, or raise LimitMEMLOCK",
+            Bytes(limit)
+        );
+    }
+}
+
+/// Raises a limit as far as it goes, and tells it; `None` for no limit.
+fn raise(resource: Resource) -> Option<u64> {
+    let none = Rlimit {
+        current: None,
+        maximum: None,
+    };
+    if resource == Resource::Memlock && setrlimit(resource, none).is_ok() {
+        return None;
+    }
+    let own = getrlimit(resource);
+    let highest = Rlimit {
+        current: own.maximum,
+        maximum: own.maximum,
+    };
+    let _ = setrlimit(resource, highest);
+    getrlimit(resource).current
+}
+
+type Devices = BTreeMap<usize, SyncSender<Message>>;
+
+struct Reception {
+    settings: Settings,
+    counters: Arc<Counters>,
+    clients: Clients,
+    places: Arc<Places>,
+    devices: Arc<Mutex<Devices>>,
+    started: Clock,
+    is_showing: Arc<AtomicBool>,
+}
+
+impl Reception {
+    fn listen(&self, listener: &OwnedFd, stop: &AtomicBool) -> Result<(), RunError> {
+        let mut silent: HashMap<u64, (OwnedFd, Clock)> = HashMap::new();
+        let mut next_id = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let ids: Vec<u64> = silent.keys().copied().collect();
+            let mut polled = vec![PollFd::new(listener, PollFlags::IN)];
+            let connections = ids.iter().map(|id| silent[id].0.as_fd());
+            polled.extend(connections.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            match poll(&mut polled, Some(&STOP_INTERVAL)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(RunError::Poll(error.into())),
+            }
+            let has_spoken: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+            drop(polled);
+            for (id, _) in ids
+                .iter()
+                .zip(&has_spoken[1..])
+                .filter(|(_, spoken)| **spoken)
+            {
+                if let Some((connection, since)) = silent.remove(id)
+                    && let Some(connection) = self.hear(connection)
+                {
+                    silent.insert(*id, (connection, since));
+                }
+            }
+            silent.retain(|_, (_, since)| since.elapsed() < SILENT_TIME);
+            while let Ok(connection) = accept_with(listener, SocketFlags::CLOEXEC) {
+                // Nearly always its message is there already.
+                if let Some(connection) = self.hear(connection)
+                    && silent.len() < SILENT_MAX
+                {
+                    next_id += 1;
+                    silent.insert(next_id, (connection, Clock::now()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the message of a connection; gives it back if there is none yet.
+    fn hear(&self, connection: OwnedFd) -> Option<OwnedFd> {
+        let (message, passed, sender) = match receive(&connection) {
+            Received::Nothing => return Some(connection),
+            Received::Wrong => {
+                self.counters.misheard();
+                return None;
+            }
+            Received::Message(message, passed, sender) => (message, passed, sender),
+        };
+        self.counters.heard(&message);
+        let range = (message.offset, message.length.min(ASK_BYTES_MAX));
+        match (message.kind, passed) {
+            (Kind::Ask, Some(passed)) => self.hear_ask(connection, passed, sender, range),
+            (Kind::Note, _) => {
+                let note = Note {
+                    file: message.file,
+                    uid: sender.uid.as_raw(),
+                    offset: range.0,
+                    length: range.1,
+                };
+                // Whoever does not know the file does nothing.
+                for device in self.lock().values() {
+                    let _ = device.try_send(Message::Note(note));
+                }
+            }
+            (Kind::Status, _) => self.show(connection),
+            (Kind::Ask, None) => say(&connection, Answer::LeaveAlone),
+            (Kind::Count, _) => {}
+        }
+        None
+    }
+
+    fn hear_ask(
+        &self,
+        connection: OwnedFd,
+        passed: OwnedFd,
+        sender: UCred,
+        (offset, length): (u64, u64),
+    ) {
+        let counters = &self.counters;
+        let Some(version) = version(&passed) else {
+            say(&connection, Answer::LeaveAlone);
+            return counters.answered(Answer::LeaveAlone, 0);
+        };
+        let length = length.min(version.size.saturating_sub(offset));
+        let seat = self.clients.seat(sender.pid.as_raw_nonzero().get());
+        let (Some(seat), true) = (
+            seat.filter(|_| self.settings.mode != Mode::Track),
+            length > 0,
+        ) else {
+            drop(passed);
+            say(&connection, Answer::GoOn);
+            return counters.answered(Answer::GoOn, 0);
+        };
+        let answering = Answering::new(connection, seat);
+        let file = fs::File::from(passed);
+        let device = self.places.device_of(&file).ok();
+        let ask = Ask {
+            passed: file.into(),
+            version,
+            uid: sender.uid.as_raw(),
+            offset,
+            length,
+            answering,
+        };
+        let Some(device) = device.and_then(|device| self.device(device)) else {
+            return go_on(ask, counters);
+        };
+        let unsent = device.try_send(Message::Ask(Box::new(ask)));
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) = unsent
+            && let Message::Ask(ask) = message
+        {
+            go_on(*ask, counters);
+        }
+    }
+
+    /// The thread of a device, started if it is new.
+    fn device(&self, index: usize) -> Option<SyncSender<Message>> {
+        let mut devices = self.lock();
+        if let Some(device) = devices.get(&index) {
+            return Some(device.clone());
+        }
+        if devices.len() >= DEVICES_MAX {
+            return None;
+        }
+        match self.start(index) {
+            Ok(device) => {
+                devices.insert(index, device.clone());
+                Some(device)
+            }
+            Err(error) => {
+                eprintln!("headlong: no help for files on device {index}: {error}");
+                None
+            }
+        }
+    }
+
+    fn start(&self, index: usize) -> io::Result<SyncSender<Message>> {
+        let info = self.places.devices().into_iter().nth(index);
+        let info = info.ok_or(io::ErrorKind::NotFound)?;
+        let engine = self.settings.engine.for_device(info.rotates());
+        let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
+        let how = How {
+            piece_bytes: engine.piece_bytes,
+            request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
+        };
+        let count = match self.settings.mode {
+            Mode::Serialize => 1,
+            Mode::Full | Mode::Track => engine.outstanding_reads_max,
+        };
+        let (sender, messages) = sync_channel(MESSAGES_MAX);
+        let shard = Shard::new(engine).map_err(|error: ConfigError| io::Error::other(error))?;
+        let done = sender.clone();
+        let readers = Readers::start(&info.name, count, how, move |what| {
+            let _ = done.send(Message::Done(what));
+        })?;
+        let describe = self.describer(&sender)?;
+        let start = Start {
+            name: info.name.clone(),
+            mode: self.settings.mode,
+            keep_open: self.settings.keep_open,
+            shard,
+            readers,
+            describe,
+            counters: Arc::clone(&self.counters),
+        };
+        let thread = DeviceThread::new(start);
+        std::thread::Builder::new()
+            .name(format!("disk-{}", info.name))
+            .spawn(move || thread.run(&messages))?;
+        Ok(sender)
+    }
+
+    /// A thread that asks the file system where files lie, which waits for the disk.
+    fn describer(&self, device: &SyncSender<Message>) -> io::Result<crate::device::Describe> {
+        let (files, asked) = channel::<Arc<crate::readers::Open>>();
+        let (places, device) = (Arc::clone(&self.places), device.clone());
+        std::thread::Builder::new()
+            .name("describe".to_owned())
+            .spawn(move || {
+                while let Ok(open) = asked.recv() {
+                    // A file system that does not say is one without an order.
+                    let place = places.of(&open.file);
+                    let extents = place.map_or_else(|_| Vec::new(), |place| place.extents);
+                    if device
+                        .send(Message::Described(open.version, extents))
+                        .is_err()
+                    {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Box::new(move |open| {
+            let _ = files.send(open);
+        }))
+    }
+
+    /// Answers with the status, from a thread of its own: a device may take its time.
+    fn show(&self, connection: OwnedFd) {
+        if self.is_showing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let devices: Vec<SyncSender<Message>> = self.lock().values().cloned().collect();
+        let (counters, clients) = (Arc::clone(&self.counters), self.clients.clone());
+        let (settings, started) = (self.settings.clone(), self.started);
+        let is_showing = Arc::clone(&self.is_showing);
+        let show = move || {
+            let (sender, shown) = channel();
+            let asked = devices.iter().filter(|device| {
+                let message = Message::Show(sender.clone());
+                device.try_send(message).is_ok()
+            });
+            let count = asked.count();
+            let devices = (0..count).filter_map(|_| shown.recv_timeout(SHOW_WAIT).ok());
+            let status = json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "socket": settings.socket,
+                "mode": settings.mode.name(),
+                "uptime_seconds": started.elapsed().as_secs(),
+                "programs_waiting": clients.count(),
+                "calls": counters.show(),
+                "devices": devices.collect::<Vec<_>>(),
+            });
+            let text = status.to_string();
+            if text.len() <= STATUS_BYTES_MAX {
+                let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
+                let _ = rustix::net::send(&connection, text.as_bytes(), flags);
+            }
+            is_showing.store(false, Ordering::Relaxed);
+        };
+        let thread = std::thread::Builder::new().name("status".to_owned());
+        if thread.spawn(show).is_err() {
+            self.is_showing.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nothing is done for a call.
+fn go_on(ask: Ask, counters: &Counters) {
+    drop(ask.passed);
+    let waited = ask.answering.answer(Answer::GoOn);
+    counters.answered(Answer::GoOn, waited);
+}

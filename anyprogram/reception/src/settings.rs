@@ -1,0 +1,197 @@
+//! What an operator may say to the reception: one row for each setting, besides the engine's own.
+
+use std::path::Path;
+
+use headlong_engine::{Admission, EngineConfig, Policy, knobs};
+use headlong_protocol::SOCKET_DEFAULT;
+use headlong_settings::{Document, Mistakes, Place, Rows, Value, named, text, time};
+use headlong_units::{Duration, MIB};
+
+/// The page that lists all settings.
+const MANUAL: &str = "docs/operate/reception.md";
+
+/// What the reception does for those who ask (libception 3.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The engine decides what is read, and in which order.
+    Full,
+    /// Only what is asked for, one after another.
+    Serialize,
+    /// Nothing: calls are counted and timed.
+    Track,
+}
+
+impl Mode {
+    const ALL: &[Self] = &[Self::Full, Self::Serialize, Self::Track];
+
+    /// Its name in configuration and status.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Serialize => "serialize",
+            Self::Track => "track",
+        }
+    }
+}
+
+/// Everything that an operator may choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Path of the socket.
+    pub socket: String,
+    /// What is done for those who ask.
+    pub mode: Mode,
+    /// A file of which nothing was read for so long is closed.
+    pub keep_open: Duration,
+    /// Settings of each device; each has the whole memory for itself.
+    pub engine: EngineConfig,
+}
+
+impl Default for Settings {
+    /// As the paper's Reception: prefetches of 2 MB, and one read at a time of a disk with an arm,
+    /// for a drive that is given several by the kernel goes to and fro between them (6.4, 6.5).
+    fn default() -> Self {
+        let mut engine = EngineConfig {
+            outstanding_reads_max: 1,
+            admission: Admission::Accept,
+            // As many files are open at most, besides the programs' own.
+            streams_max: 4096,
+            ..EngineConfig::default()
+        };
+        engine.sizing.policy = Policy::Fixed;
+        engine.sizing.reference_bytes = 2 * MIB;
+        Self {
+            socket: SOCKET_DEFAULT.to_owned(),
+            mode: Mode::Full,
+            keep_open: Duration::from_secs(60),
+            engine,
+        }
+    }
+}
+
+/// What the command line says; each overrides the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// `--socket`.
+    pub socket: Option<String>,
+    /// `--mode`.
+    pub mode: Option<String>,
+    /// `--memory`.
+    pub memory: Option<String>,
+    /// `--policy`.
+    pub policy: Option<String>,
+    /// `--prefetch`.
+    pub prefetch: Option<String>,
+}
+
+fn rows() -> Rows<Settings> {
+    let mut rows = Rows::<Settings>::default();
+    rows.add(
+        "socket",
+        text(),
+        |s| &mut s.socket,
+        "Path of the socket on which programs ask. Its folder is made if it is not there.",
+    );
+    rows.add("mode", named(Mode::ALL, Mode::name), |s| &mut s.mode,
+        "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
+    rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
+        "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
+    rows.include(knobs(), |s| &mut s.engine);
+    rows
+}
+
+impl Settings {
+    /// Reads the file, if there is one, and the flags.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
+        let text = match file.map(std::fs::read_to_string) {
+            None => String::new(),
+            Some(Ok(text)) => text,
+            Some(Err(error)) => {
+                let place = Place::File(file.unwrap_or(Path::new("")).display().to_string());
+                let text = format!("cannot be read: {error}; name a file with --config");
+                return Err(Mistakes::at(&place, [text]));
+            }
+        };
+        let name = file.unwrap_or(Path::new("")).display().to_string();
+        let mut document = Document::new(&name, MANUAL, &text);
+        for (flag, key, word) in [
+            ("--socket", "socket", &flags.socket),
+            ("--mode", "mode", &flags.mode),
+            ("--memory", "memory", &flags.memory),
+            ("--policy", "policy", &flags.policy),
+            ("--prefetch", "prefetch", &flags.prefetch),
+        ] {
+            if let Some(word) = word {
+                document.set(flag, key, Value::of_word(word));
+            }
+        }
+        let mut settings = Self::default();
+        rows().read(&mut document, "", &mut settings);
+        for error in settings.engine.check() {
+            document.wrong(error.setting(), error.reason());
+        }
+        document.finish(settings)
+    }
+}
+
+const HEAD: &str = "\
+# Settings of the reception
+
+This page is written from the table of keys in the source (`UPDATE=1 cargo test -p
+headlong-reception manual` renews it), so it names every key there is, with the default in force.
+[any-program.md](any-program.md) says what the reception is for.
+
+`headlong reception --config FILE` reads one TOML file. Flags override the file. Sizes are written
+as `\"2MiB\"`, times as `\"5s\"`. All mistakes are reported at once, before anything is started. The
+keys from `memory` on are the engine's, as in [configuration.md](configuration.md), some with
+other defaults, and `memory` is what each device may take for itself. Those about replies and admission change nothing here: a program is never refused,
+it goes on by itself.
+
+## At the top
+";
+
+/// The manual's page, as `docs/operate/reception.md` holds it.
+pub fn manual() -> String {
+    let mut page = HEAD.to_owned();
+    rows().document(&mut page, &Settings::default());
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_override_the_file_and_all_mistakes_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("reception.toml");
+        std::fs::write(&file, "mode = \"serialize\"\nprefetch = \"auto\"\n").expect("written");
+        let mut flags = Flags {
+            mode: Some("track".into()),
+            ..Flags::default()
+        };
+        let settings = Settings::load(Some(&file), &flags).expect("right");
+        assert_eq!(settings.mode, Mode::Track);
+        assert_eq!(settings.engine.control.mode.name(), "auto");
+        flags.mode = Some("none".into());
+        flags.memory = Some("1B".into());
+        let mistakes = Settings::load(Some(&file), &flags).expect_err("wrong");
+        assert!(mistakes.is_about("mode") && mistakes.is_about("memory"));
+    }
+
+    #[test]
+    fn the_manual_is_up_to_date() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/operate/reception.md"
+        );
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, manual()).expect("written");
+        }
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page == manual(), "renew {path} with UPDATE=1");
+    }
+}

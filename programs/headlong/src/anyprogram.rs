@@ -1,0 +1,126 @@
+//! `headlong reception` and `headlong run`: unmodified programs that read as the server does.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use headlong_launch::{Launch, launch, library_beside};
+use headlong_protocol::environment;
+use headlong_reception::{Flags, Settings};
+use headlong_units::{Bytes, Duration as UnitsDuration};
+
+/// How to read for programs that were started with `headlong run`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Receiving {
+    /// Settings in TOML; docs/operate/reception.md lists the keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Path of the socket on which programs ask
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
+    /// What is done for them: full, serialize, track
+    #[arg(long, value_name = "NAME")]
+    mode: Option<String>,
+    /// Memory for what is prefetched, for each disk, such as 1GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Rule for the size of a prefetch, as for serve
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// The policy's reference size, such as 2MiB, or how it is found: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
+    prefetch: Option<String>,
+    /// Print what the running reception has counted, as JSON, and end
+    #[arg(long)]
+    status: bool,
+}
+
+/// What to start, and how it is helped.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Running {
+    /// Path of the reception's socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Who reads ahead: the reception (daemon), or the program's own kernel calls (prefetch)
+    #[arg(long, value_name = "NAME", default_value = "daemon", value_parser = ["daemon", "prefetch"])]
+    mode: String,
+    /// With --mode prefetch, how much is read at a time
+    #[arg(long, value_name = "SIZE", default_value = "2MiB")]
+    prefetch: Bytes,
+    /// How long a call waits for the reception before it goes on by itself
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    wait: UnitsDuration,
+    /// Smaller files are left alone
+    #[arg(long, value_name = "SIZE", default_value = "256KiB")]
+    file_min: Bytes,
+    /// The library, if it is neither beside this program nor in ../lib
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// Do not start a program that would not be helped
+    #[arg(long)]
+    only_if_helped: bool,
+    /// The program and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Reads for programs until it is told to stop, or prints the status of one that does.
+pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
+    let flags = Flags {
+        socket: receiving.socket.clone(),
+        mode: receiving.mode.clone(),
+        memory: receiving.memory.clone(),
+        policy: receiving.policy.clone(),
+        prefetch: receiving.prefetch.clone(),
+    };
+    let settings = Settings::load(receiving.config.as_deref(), &flags)?;
+    if receiving.status {
+        println!(
+            "{}",
+            headlong_reception::status(Path::new(&settings.socket))?
+        );
+        return Ok(());
+    }
+    Ok(headlong_reception::run(&settings)?)
+}
+
+/// Becomes the program. Returns only if that fails.
+pub(crate) fn run(running: &Running) -> anyhow::Error {
+    match to_launch(running) {
+        Ok(what) => launch(&what, |text| eprintln!("headlong: {text}")).into(),
+        Err(error) => error,
+    }
+}
+
+fn to_launch(running: &Running) -> anyhow::Result<Launch> {
+    let library = match &running.library {
+        Some(library) => std::path::absolute(library).context("the path of --library")?,
+        None => library_beside()?,
+    };
+    let wait = Duration::from_nanos(running.wait.0).as_millis();
+    let mut environment = vec![
+        (environment::MODE, running.mode.clone().into()),
+        (environment::PREFETCH, running.prefetch.0.to_string().into()),
+        (environment::WAIT, wait.to_string().into()),
+        (environment::FILE_MIN, running.file_min.0.to_string().into()),
+    ];
+    if let Some(socket) = &running.socket {
+        // The program may change its folder.
+        let socket = std::path::absolute(socket).context("the path of --socket")?;
+        environment.push((environment::SOCKET, socket.into()));
+    }
+    let (program, arguments) = running.command.split_first().context("no program")?;
+    Ok(Launch {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        library,
+        environment,
+        even_if_unhelped: !running.only_if_helped,
+    })
+}
