@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::mailbox::Mailbox;
 use super::reply::{Receiver, Reply};
-use super::{DeviceSnapshot, StreamSource};
+use super::{DeviceLearned, DeviceSnapshot, StreamSource};
 
 /// Most messages that may wait when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
@@ -34,6 +34,8 @@ pub(crate) enum Message {
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
+    /// Somebody wants what was learned, for the next process.
+    Learned(oneshot::Sender<DeviceLearned>),
     /// The end.
     Shutdown,
 }

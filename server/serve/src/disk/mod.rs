@@ -12,6 +12,7 @@
 mod device;
 mod files;
 mod io;
+mod learned;
 mod mailbox;
 mod message;
 mod pread;
@@ -29,6 +30,7 @@ mod uring;
 
 pub use device::{Device, DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;
+pub use learned::DeviceLearned;
 pub use reply::{Piece, PieceInfo, Reply};
 pub use snapshot::DeviceSnapshot;
 pub use source::StreamSource;

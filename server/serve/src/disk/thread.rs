@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use super::files::Files;
 use super::io::{DiskIo, IoMode};
+use super::learned::{self, Returning};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Reply};
@@ -85,6 +86,7 @@ pub(crate) struct DeviceThread {
     io: Box<dyn DiskIo>,
     state: DeviceState,
     is_offline: Arc<AtomicBool>,
+    returning: Returning,
 }
 
 /// What a thread is started with.
@@ -100,6 +102,8 @@ pub(crate) struct Start {
     pub(crate) mailbox: Arc<Mailbox<Message>>,
     /// Kept up to date for those who must not ask the disk anything while it is out of service.
     pub(crate) is_offline: Arc<AtomicBool>,
+    /// Viewers of the process before.
+    pub(crate) returning: Returning,
 }
 
 impl DeviceThread {
@@ -122,6 +126,7 @@ impl DeviceThread {
             io: start.io,
             state: DeviceState::Online,
             is_offline: start.is_offline,
+            returning: start.returning,
         }
     }
 
@@ -207,6 +212,9 @@ impl DeviceThread {
             Message::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
             }
+            Message::Learned(answer) => {
+                let _ = answer.send(learned::tell(&self.shard, &self.sources));
+            }
             Message::Shutdown => {}
         }
     }
@@ -291,6 +299,8 @@ impl DeviceThread {
             return Ok(());
         }
         self.shard.handle_stream(now, spec)?;
+        self.returning
+            .welcome((now, self.time_scale), &mut self.shard, stream, &*source);
         self.files.remember(stream);
         self.sources.insert(stream, source);
         Ok(())
@@ -457,6 +467,7 @@ impl DeviceThread {
             queue_positions: self.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.shard.chain_count(),
             chains: self.shard.chain_views(CHAINS_MAX),
+            learned_age: self.returning.age(),
         }
     }
 }
@@ -521,6 +532,7 @@ mod tests {
             completions: Mailbox::new(waker),
             mailbox: Arc::clone(&mailbox),
             is_offline: Arc::new(AtomicBool::new(false)),
+            returning: Returning::default(),
         };
         let thread = std::thread::spawn(|| DeviceThread::new(start).run());
         let (answer, answered) = oneshot::channel();
