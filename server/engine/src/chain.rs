@@ -18,6 +18,7 @@ use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, ConnectionId, JobId, RequestId, StreamId, ViewerId};
 use crate::joining::{CHAINS_PER_VIEWER, REREAD_BYTES, Unnamed, Whereabouts};
+use crate::learned::LearnedChain;
 use crate::pace::Pace;
 use crate::readers::Readers;
 use crate::request::{Hints, Identity};
@@ -140,6 +141,17 @@ impl Chain {
     pub(crate) fn buffer(&self, now: Instant) -> Duration {
         let said = self.hints.buffer.unwrap_or(Duration::ZERO);
         said - now.since(self.hinted_at)
+    }
+
+    /// Who reads it.
+    pub(crate) fn identity(&self) -> Identity {
+        match self.is_named {
+            true => Identity::Named(self.viewer),
+            false => Identity::Unnamed {
+                origin: self.viewer,
+                connection: self.connection,
+            },
+        }
     }
 
     fn whereabouts(&self) -> Whereabouts {
@@ -343,6 +355,31 @@ impl Chains {
         self.readers.add(reader.1, (start, id));
         self.chains.insert(id, chain);
         (id, surplus)
+    }
+
+    /// Begins a chain where an earlier process had it, with nothing of it in memory and no request.
+    /// Answers the chain that has to end because its viewer has too many.
+    pub(crate) fn resume(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        told: &LearnedChain,
+    ) -> Option<ChainId> {
+        let (id, surplus) = self.begin(now, (told.viewer, stream), told.start, told.open_ended);
+        self.extend(id, ByteRange::new(told.start, told.end));
+        self.move_to(id, told.position);
+        // What was on its way when the process ended may not have come.
+        self.cut_off(id, ByteRange::new(told.position, told.end));
+        let turn = self.idle.push(now, id);
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.idle = Some(turn);
+            chain.fetched_end = told.position;
+            chain.read_once_end = told.position;
+            chain.prefetched_bytes = told.prefetched_bytes;
+            chain.last_request_bytes = told.last_request_bytes;
+            chain.pace = Pace::resume(now, told.pace);
+        }
+        surplus
     }
 
     /// Answers the chain that has to end because its viewer has too many on the stream.

@@ -57,6 +57,16 @@ impl Depth {
         }
     }
 
+    /// What the device has shown that it can carry.
+    pub(crate) fn carried(&self) -> BitRate {
+        self.carried
+    }
+
+    /// The same, as an earlier process had seen it.
+    pub(crate) fn resume(&mut self, carried: BitRate) {
+        self.carried = carried;
+    }
+
     /// Bytes of a job to read now: so many that the read takes `time`, but at least `asked`, and what
     /// keeps the device from falling behind. Of a device that is not measured it is known how long a
     /// read takes `usually`.

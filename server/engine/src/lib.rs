@@ -28,6 +28,7 @@ mod index;
 mod joining;
 mod knobs;
 mod layout;
+mod learned;
 mod load;
 mod lru;
 mod memory;
@@ -50,10 +51,11 @@ pub use config::{
     Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Prefetch,
     Retention, SizingConfig,
 };
-pub use control::{ControlView, DriveTimes, Reason, SizeChange};
+pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
 pub use ids::{ChainId, ConnectionId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, policy, prefetch};
+pub use learned::{Learned, LearnedChain};
 pub use opening::Opening;
 pub use request::{Hints, Identity, Request};
 pub use shard::{ChainView, Shard};

@@ -37,6 +37,11 @@ impl Load {
         self.service
     }
 
+    /// The same, as an earlier process had seen it.
+    pub(crate) fn resume(&mut self, service: Duration) {
+        self.service = service;
+    }
+
     /// Whether new viewers should be sent elsewhere.
     pub(crate) fn is_overloaded(&self) -> bool {
         self.overloaded

@@ -33,6 +33,14 @@ impl Pace {
         }
     }
 
+    /// A viewer who read at this rate before.
+    pub(crate) fn resume(now: Instant, rate: BitRate) -> Self {
+        Self {
+            before: Some(rate.bytes_in(SPAN)),
+            ..Self::new(now)
+        }
+    }
+
     /// When the viewer began.
     pub(crate) fn first_at(&self) -> Instant {
         self.first_at

@@ -90,6 +90,7 @@ pub struct StreamFiles {
     ground: Arc<Ground>,
     header: OnceLock<Option<Mp4Header>>,
     spec_parts: OnceLock<Vec<PartSpec>>,
+    lasting_name: OnceLock<u64>,
 }
 
 impl StreamFiles {
@@ -110,6 +111,7 @@ impl StreamFiles {
             ground: Arc::clone(ground),
             header: OnceLock::new(),
             spec_parts: OnceLock::new(),
+            lasting_name: OnceLock::new(),
         }
     }
 
@@ -121,11 +123,33 @@ impl StreamFiles {
             let indices = 0..self.parts.len() as u32;
             indices.map(|part| self.spec_part(part)).collect()
         });
+        // Here is the time for it.
+        self.lasting_name();
         StreamSpec {
             id: StreamId(self.id),
             parts: parts.clone(),
             bit_rate: self.bit_rate(),
         }
+    }
+
+    /// A name of this version that means the same in the next process: FNV-1a (64 bits) over the
+    /// path, the length and the time of each file.
+    pub fn lasting_name(&self) -> u64 {
+        *self.lasting_name.get_or_init(|| {
+            let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+            let mut add = |bytes: &[u8]| {
+                for byte in bytes {
+                    hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+                }
+            };
+            for part in &self.parts {
+                add(part.path.as_bytes());
+                add(&[0]);
+                add(&part.size().to_le_bytes());
+                add(&part.identity.mtime_ns.to_le_bytes());
+            }
+            hash
+        })
     }
 
     fn spec_part(&self, part: u32) -> PartSpec {

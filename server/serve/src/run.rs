@@ -21,8 +21,8 @@ use crate::net::{
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
-use crate::sizes::Sizes;
 use crate::start;
+use crate::state_folder::StateFolder;
 use crate::tasks;
 use crate::view;
 
@@ -131,10 +131,10 @@ async fn serve(
         (trigger, task)
     });
     let rescan = config.time_scale().wall(config.rescan);
-    let sizes = Sizes::new(config.state.clone());
+    let folder = StateFolder::new(config.state.clone());
     let scanned = watch::Sender::new(0);
     let scans = scanned.subscribe();
-    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, sizes.clone(), scanned);
+    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned);
     let upkeep = tokio::spawn(upkeep);
     tracing::info!(addresses = addresses.join(" "), "serving");
 
@@ -165,7 +165,7 @@ async fn serve(
         "drained; so many connections were cut with replies in progress"
     );
     upkeep.abort();
-    tasks::remember_sizes(&state, &sizes).await;
+    tasks::remember(&state, &folder).await;
     let mut stopping = tokio::task::JoinSet::new();
     for device in state.devices.clone() {
         stopping.spawn(async move { device.shutdown().await });

@@ -10,7 +10,7 @@ use crate::http::HttpSettings;
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
 use crate::run_error::RunError;
-use crate::sizes::{Sizes, Who};
+use crate::state_folder::{StateFolder, Who};
 
 /// Opens the roots; they are scanned while the server runs.
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
@@ -37,7 +37,7 @@ pub(crate) fn devices(
         tracing::warn!("{warning}");
     }
     warn_of_kernel(&names);
-    let sizes = Sizes::new(config.state.clone());
+    let folder = StateFolder::new(config.state.clone());
     let mut devices = Vec::new();
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
         let rotational = config.device(&name).rotational.unwrap_or(rotational);
@@ -55,7 +55,15 @@ pub(crate) fn devices(
             roots: &info.roots,
             capacity_bytes: info.capacity_bytes,
         };
-        let engine = sizes.begin(who, engine);
+        let learned = folder.read(who, &engine, config.time_scale());
+        if let Some(told) = &learned {
+            tracing::info!(
+                device = %name,
+                age_s = told.age.as_secs_f64(),
+                chains = told.chains.len(),
+                "what was learned before is taken over"
+            );
+        }
         let io = io_mode(config.io_for(&name));
         devices.push(Device::start(DeviceConfig {
             name,
@@ -67,6 +75,7 @@ pub(crate) fn devices(
             memory_prefault: config.memory_prefault,
             open_files_max,
             time_scale: config.time_scale(),
+            learned: learned.map(std::sync::Arc::new),
         })?);
     }
     Ok(devices)

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::reload::Reloader;
-use crate::sizes::Sizes;
 use crate::start;
+use crate::state_folder::{StateFolder, Who};
 
 /// How often streams that no path leads to any more are cleared away.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the service manager and load balancers wait for roots to be scanned.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the prefetch sizes found are written down, beside the stop: what a crash may cost.
+/// How often what was learned is written down, beside the stop: what a crash may cost.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Acts on signals until one of them means stop.
@@ -49,7 +49,7 @@ pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<(
 pub(crate) async fn upkeep(
     state: Arc<MediaState>,
     rescan: Duration,
-    sizes: Sizes,
+    folder: StateFolder,
     scanned: watch::Sender<u64>,
 ) {
     let mut scans = JoinSet::new();
@@ -60,7 +60,7 @@ pub(crate) async fn upkeep(
     tokio::join!(sweep(&state), read_headers(&state, &scanned), async {
         loop {
             sleep(REMEMBER_INTERVAL).await;
-            remember_sizes(&state, &sizes).await;
+            remember(&state, &folder).await;
         }
     });
 }
@@ -114,16 +114,32 @@ fn tell_gone(state: &MediaState, gone: Vec<u64>) {
     }
 }
 
-/// Writes down the prefetch sizes that controllers found.
-pub(crate) async fn remember_sizes(state: &MediaState, sizes: &Sizes) {
-    let mut snapshots = Vec::new();
-    for device in &state.devices {
-        snapshots.push(device.snapshot().await);
+/// Writes down what was learned of each device. A device that hangs, or a folder that does, keeps
+/// nothing from going on or from stopping.
+pub(crate) async fn remember(state: &MediaState, folder: &StateFolder) {
+    if !folder.is_set() {
+        return;
     }
-    let sizes = sizes.clone();
-    // A folder that hangs must not keep the server from stopping.
-    let written = tokio::task::spawn_blocking(move || sizes.remember(&snapshots));
-    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, written).await;
+    let mut devices = JoinSet::new();
+    for device in state.devices.clone() {
+        let folder = folder.clone();
+        devices.spawn(async move {
+            let Some(learned) = device.learned().await else {
+                return;
+            };
+            let written = tokio::task::spawn_blocking(move || {
+                let who = Who {
+                    name: device.name(),
+                    roots: device.roots(),
+                    capacity_bytes: device.capacity_bytes(),
+                };
+                folder.write(who, &device.config(), &learned);
+            });
+            let _ = written.await;
+        });
+    }
+    let all = async { while devices.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(REMEMBER_TIMEOUT, all).await;
 }
 
 async fn sweep(state: &MediaState) {

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
@@ -12,6 +13,7 @@ use super::past::{Ended, Past};
 use super::ramp::Ramp;
 use super::terms::{Limits, Reason, Seen, TICK, Verdict};
 use crate::config::{Control, EngineConfig, SizingConfig};
+use crate::learned::Learned;
 
 /// Changes remembered until somebody asks for them; older ones go.
 const CHANGES_MAX: usize = 64;
@@ -244,6 +246,27 @@ impl Controller {
             score: verdict.score,
         });
         self.ramp.turn(now, verdict.bytes, verdict.takes);
+    }
+
+    /// The chains that ended lately, with the bytes sent to all viewers by now, on their count.
+    pub(crate) fn ended(&self, sent_bytes: u64) -> (u64, Vec<Ended>) {
+        self.past.export(sent_bytes)
+    }
+
+    /// What an earlier process had learned; a size only if one is to be chosen here, and no other
+    /// is set to begin with.
+    pub(crate) fn resume(&mut self, learned: Learned) {
+        if let Some(times) = learned.drive {
+            self.fit.resume(times);
+        }
+        self.bit_rate_mean = learned.bit_rate_mean;
+        self.past.resume(learned.sent_bytes, learned.ended);
+        let chooses = !matches!(self.brain, Brain::Off);
+        let is_free = chooses && self.limits.rules.start_bytes.is_none();
+        if let Some(bytes) = learned.reference_bytes.filter(|_| is_free) {
+            self.ramp = Ramp::at(self.limits.on_grid(bytes));
+            self.sizing.reference_bytes = self.ramp.target();
+        }
     }
 
     /// The next change that nobody was told of.

@@ -65,6 +65,16 @@ impl DriveFit {
         self.bytes_time = self.bytes_time * fade + x * y;
     }
 
+    /// Times that were measured before: as many reads' worth of them as make a line firm, so that
+    /// what is measured from now on soon counts for more.
+    pub(crate) fn resume(&mut self, times: DriveTimes) {
+        for number in 0..(2.0 * READS_MIN) as u64 {
+            let bytes = (1 + number % 2 * 4) * MIB;
+            let transfer = times.transfer_per_mib.times(bytes / MIB);
+            self.record(bytes, times.reposition + transfer);
+        }
+    }
+
     /// The line, once it is firm.
     pub(crate) fn times(&self) -> Option<DriveTimes> {
         if self.weight < READS_MIN {

@@ -20,6 +20,6 @@ mod terms;
 pub(crate) use controller::Controller;
 pub use controller::{ControlView, SizeChange};
 pub use drive::DriveTimes;
-pub(crate) use past::Ended;
+pub use past::Ended;
 pub use terms::Reason;
 pub(crate) use terms::Seen;

@@ -5,6 +5,7 @@
 //! nothing.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use headlong_units::{BitRate, Duration};
 
@@ -12,28 +13,32 @@ use super::drive::DriveTimes;
 
 /// Chains remembered.
 const CHAINS_MAX: usize = 512;
+/// More than any rule gives; only a broken state says so.
+const RULE_BYTES_PER_MIB_MAX: u64 = 1 << 30;
 
 /// A chain that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// Bytes that its viewer read.
-    pub(crate) read_bytes: u64,
+    pub read_bytes: u64,
     /// Bytes from its beginning to the end of its stream.
-    pub(crate) whole_bytes: u64,
+    pub whole_bytes: u64,
     /// What the rule gave it for each MiB of the reference size, bytes.
-    pub(crate) rule_bytes_per_mib: u64,
+    pub rule_bytes_per_mib: u64,
     /// It had its next prefetch queued when it had so much left.
-    pub(crate) ahead_bytes: u64,
+    pub ahead_bytes: u64,
     /// How fast its viewer read.
-    pub(crate) pace: BitRate,
+    pub pace: BitRate,
     /// Bytes sent to all viewers by the time it ended.
-    pub(crate) sent_bytes: u64,
+    pub sent_bytes: u64,
 }
 
 /// The last chains that ended.
 #[derive(Debug, Default)]
 pub(crate) struct Past {
     chains: VecDeque<Ended>,
+    /// Bytes sent by earlier processes, on the count of the chains taken over from them.
+    sent_before: u64,
 }
 
 /// What some chains would have made the device do.
@@ -76,6 +81,14 @@ fn kept_of(size: f64, reached: u64) -> f64 {
 
 impl Past {
     pub(crate) fn record(&mut self, ended: Ended) {
+        let sent_bytes = ended.sent_bytes.saturating_add(self.sent_before);
+        self.add(Ended {
+            sent_bytes,
+            ..ended
+        });
+    }
+
+    fn add(&mut self, ended: Ended) {
         if ended.read_bytes == 0 || ended.rule_bytes_per_mib == 0 {
             return;
         }
@@ -87,6 +100,34 @@ impl Past {
 
     pub(crate) fn len(&self) -> usize {
         self.chains.len()
+    }
+
+    /// What there is, if so much was sent by now: bytes sent on the count of the chains, which
+    /// begins with the first, and the chains.
+    pub(crate) fn export(&self, sent_bytes: u64) -> (u64, Vec<Ended>) {
+        let first = self.chains.front().map_or(0, |first| first.sent_bytes);
+        let since = |bytes: u64| bytes.saturating_sub(first);
+        let ended = self.chains.iter().map(|ended| Ended {
+            sent_bytes: since(ended.sent_bytes),
+            ..*ended
+        });
+        (
+            since(sent_bytes.saturating_add(self.sent_before)),
+            ended.collect(),
+        )
+    }
+
+    /// What an earlier process had, before anything was sent by this one.
+    pub(crate) fn resume(&mut self, sent_bytes: u64, ended: Vec<Ended>) {
+        self.sent_before = sent_bytes;
+        for ended in ended {
+            let is_possible = ended.sent_bytes <= sent_bytes
+                && ended.read_bytes <= ended.whole_bytes
+                && ended.rule_bytes_per_mib <= RULE_BYTES_PER_MIB_MAX;
+            if is_possible {
+                self.add(ended);
+            }
+        }
     }
 
     /// What the reference size `bytes`, times `scale` for want of memory, would have made of them,
@@ -121,7 +162,10 @@ impl Past {
         };
         work.kept_bytes = kept_sum / self.chains.len() as f64;
         work.size_bytes = read_sum / self.chains.len() as f64;
-        let beyond = sent_bytes.saturating_sub(first.sent_bytes) as f64 - work.bytes_sent;
+        let beyond = sent_bytes
+            .saturating_add(self.sent_before)
+            .saturating_sub(first.sent_bytes) as f64
+            - work.bytes_sent;
         if beyond > 0.0 {
             work.reads += beyond / work.kept_bytes;
             work.bytes_read += beyond * read_sum / kept_sum;

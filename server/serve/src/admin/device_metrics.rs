@@ -100,6 +100,7 @@ impl Collector for DeviceCollector {
         self.encode_info(&mut encoder)?;
         self.encode_state(&mut encoder)?;
         self.encode_control(&mut encoder)?;
+        self.encode_learned(&mut encoder)?;
         self.encode_memory(&mut encoder)?;
         for (name, help, unit, reading) in &GAUGES {
             let name = format!("device_{name}");
@@ -146,6 +147,26 @@ impl DeviceCollector {
                 let value = ConstGauge::new(u64::from(device.state == state));
                 encode_one(&mut family, &labels, &value)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Only for devices of which something was known at the start.
+    fn encode_learned(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let known = || {
+            let devices = self.0.iter();
+            devices.filter_map(|device| Some((device.name.clone(), device.learned_age?)))
+        };
+        if known().next().is_none() {
+            return Ok(());
+        }
+        let help = "How old what was learned by the process before was when it was taken over";
+        let name = "device_learned_age";
+        let mut family =
+            encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
+        for (device, age) in known() {
+            let labels = [("device", device)];
+            encode_one(&mut family, &labels, &ConstGauge::new(age.as_secs_f64()))?;
         }
         Ok(())
     }

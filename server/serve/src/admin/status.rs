@@ -59,6 +59,8 @@ struct Device<'a> {
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
     chains: Chains,
+    /// How old what was learned before was when it was taken over.
+    learned_age_s: Option<f64>,
 }
 
 #[derive(serde::Serialize)]
@@ -218,6 +220,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
                 .map(|view| chain(view, names))
                 .collect(),
         },
+        learned_age_s: snapshot.learned_age.map(|age| age.as_secs_f64()),
     }
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             pace: BitRate(4_000_000),
             slack: Duration::from_millis(2500),
         }],
+        learned_age: Some(Duration::from_millis(1500)),
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn rows() -> Rows<Config> {
     )
     .restart();
     rows.add("state", path().optional(), |c| &mut c.state,
-        "Folder for what is remembered across restarts: the prefetch size that `auto` found for each device. Must exist and be writable.").restart();
+        "Folder for what is remembered across restarts of each device: its times, the prefetch size that `auto` found, and where viewers are. Must exist and be writable.").restart();
     rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,
         "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never.");
     rows.add(

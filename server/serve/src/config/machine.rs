@@ -53,6 +53,15 @@ impl Config {
             let name = folder.display();
             let text = format!("{name} is not a folder; make it, or remove state");
             document.wrong("state", text);
+        } else if let Some(folder) = &self.state
+            && let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        {
+            let name = folder.display();
+            let text = format!(
+                "{name} cannot be written to: {error}; let the server's user write there, or \
+                 remove state"
+            );
+            document.wrong("state", text);
         }
         if let Some(there) = memory::available()
             && self.engine.memory_bytes > there.bytes

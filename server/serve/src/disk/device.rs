@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::engine::{EngineParts, Identity};
 use super::files::Files;
 use super::io::{IoMode, Parts};
+use super::learned::Returning;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
 use super::message::Message;
@@ -23,7 +24,7 @@ use super::start_error::StartError;
 use super::start_io::start_io;
 use super::supervise::{Shared, Start, supervise};
 use super::thread::DeviceThread;
-use super::{DeviceSnapshot, StreamSource};
+use super::{DeviceLearned, DeviceSnapshot, StreamSource};
 use crate::raw::{Pool, QUIESCE_TIME};
 use crate::thread_pool::ThreadPool;
 use crate::time_scale::TimeScale;
@@ -59,6 +60,8 @@ pub struct DeviceConfig {
     pub memory_prefault: bool,
     /// How fast the device's clock goes.
     pub time_scale: TimeScale,
+    /// What the process before had learned of it.
+    pub learned: Option<Arc<DeviceLearned>>,
 }
 
 /// One device. Clones are handles to the same; the device stops when the last is dropped, or by
@@ -146,6 +149,21 @@ impl Device {
     /// Kernel name of the device, or the root's name where there is none.
     pub fn name(&self) -> &Arc<str> {
         &self.handle.name
+    }
+
+    /// Roots that lie on it.
+    pub(crate) fn roots(&self) -> &[PathBuf] {
+        &self.handle.identity.roots
+    }
+
+    /// Capacity in bytes, zero if unknown.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.handle.identity.capacity_bytes
+    }
+
+    /// Settings in force, but for the size that a controller found.
+    pub(crate) fn config(&self) -> EngineConfig {
+        self.handle.shared.config()
     }
 
     /// Whether the device is out of service, as its thread last found.
@@ -238,6 +256,13 @@ impl Device {
         self.handle.shared.current()
     }
 
+    /// What was learned of it so far, for the next process; `None` of a device that stopped.
+    pub async fn learned(&self) -> Option<DeviceLearned> {
+        let (answer, answered) = oneshot::channel();
+        self.link().post(Message::Learned(answer));
+        answered.await.ok()
+    }
+
     /// Everything there is to see. A device that stopped shows itself offline and empty.
     pub async fn snapshot(&self) -> DeviceSnapshot {
         let (answer, answered) = oneshot::channel();
@@ -268,6 +293,7 @@ impl Device {
             queue_positions: Vec::new(),
             chain_count: 0,
             chains: Vec::new(),
+            learned_age: None,
         }
     }
 
@@ -322,7 +348,11 @@ pub(super) fn make(
         pool.prefault().map_err(no_memory)?;
     }
     // After the pool: the shard's tables are sized by memory that is known to be there.
-    let shard = Shard::new(engine).map_err(wrong)?;
+    let mut shard = Shard::new(engine).map_err(wrong)?;
+    let told = config.learned.as_deref();
+    if let Some(told) = told {
+        shard.handle_learned(headlong_units::Instant::ZERO, &told.learned);
+    }
     let waker = Waker::new().map_err(short)?;
     let mailbox = Mailbox::new(Arc::clone(&waker));
     let completions = Mailbox::new(Arc::clone(&waker));
@@ -355,6 +385,7 @@ pub(super) fn make(
         io_mode: io.mode(),
         completions,
         is_offline: Arc::clone(&is_offline),
+        returning: Returning::new(told),
     };
     Ok(Start {
         name: name.clone(),

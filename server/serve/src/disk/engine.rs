@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 
 use super::files::Files;
 use super::io::IoMode;
+use super::learned::{self, Returning};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Receiver, Reply};
@@ -68,6 +69,8 @@ pub(crate) struct EngineParts {
     pub(crate) completions: Arc<Mailbox<Completion>>,
     /// Kept up to date for those who must not ask the disk anything while it is out of service.
     pub(crate) is_offline: Arc<AtomicBool>,
+    /// Viewers of the process before.
+    pub(crate) returning: Returning,
 }
 
 /// A device's state, in the order in which it is let go.
@@ -205,6 +208,9 @@ impl DeviceEngine {
             Message::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
             }
+            Message::Learned(answer) => {
+                let _ = answer.send(learned::tell(&self.parts.shard, &self.sources));
+            }
         }
         self.settle(now);
     }
@@ -287,7 +293,11 @@ impl DeviceEngine {
         if self.sources.contains_key(&stream) {
             return Ok(());
         }
-        self.parts.shard.handle_stream(now, spec)?;
+        let parts = &mut self.parts;
+        parts.shard.handle_stream(now, spec)?;
+        parts
+            .returning
+            .welcome((now, parts.time_scale), &mut parts.shard, stream, &*source);
         self.parts.files.remember(stream);
         self.sources.insert(stream, source);
         Ok(())
@@ -459,6 +469,7 @@ impl DeviceEngine {
             queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.parts.shard.chain_count(),
             chains: self.parts.shard.chain_views(CHAINS_MAX),
+            learned_age: self.parts.returning.age(),
         }
     }
 }

@@ -284,6 +284,7 @@ mod tests {
             open_files_max: 8,
             memory_prefault: false,
             time_scale: TimeScale::ONE,
+            learned: None,
         };
         let start = make(&config, config.engine, Arc::default()).expect("made");
         start.thread

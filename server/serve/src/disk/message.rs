@@ -12,7 +12,7 @@ use headlong_units::BitRate;
 use tokio::sync::oneshot;
 
 use super::reply::Reply;
-use super::{DeviceSnapshot, StreamSource};
+use super::{DeviceLearned, DeviceSnapshot, StreamSource};
 
 /// Most messages that may wait when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
@@ -33,6 +33,8 @@ pub(crate) enum Message {
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
+    /// Somebody wants what was learned, for the next process.
+    Learned(oneshot::Sender<DeviceLearned>),
 }
 
 /// A request, and what is needed if its stream is not known yet.

@@ -16,6 +16,7 @@ mod device;
 mod engine;
 mod files;
 mod io;
+mod learned;
 mod link;
 mod mailbox;
 mod message;
@@ -34,6 +35,7 @@ mod uring;
 
 pub use device::{Device, DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;
+pub use learned::DeviceLearned;
 pub use reply::{Piece, PieceInfo, Reply};
 pub use snapshot::DeviceSnapshot;
 pub use source::StreamSource;

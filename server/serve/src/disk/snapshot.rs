@@ -3,6 +3,7 @@
 use headlong_engine::{
     ChainView, ControlView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats,
 };
+use headlong_units::Duration;
 
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
 /// belongs to the same moment.
@@ -39,4 +40,7 @@ pub struct DeviceSnapshot {
     pub chain_count: usize,
     /// The chains closest to running dry, at most 200.
     pub chains: Vec<ChainView>,
+    /// How old what was learned by the process before was when it was taken over; `None` if nothing
+    /// was.
+    pub learned_age: Option<Duration>,
 }

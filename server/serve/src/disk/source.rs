@@ -8,11 +8,17 @@ use headlong_engine::StreamSpec;
 /// One version of one stream: its description, and the way to its files.
 ///
 /// All of it may block for as long as the file system likes; it is called on threads made for
-/// that.
+/// that, but for its names.
 pub trait StreamSource: Send + Sync {
     /// What the engine is to know about the stream. Its name must be the one that requests for
     /// this source carry.
     fn spec(&self) -> StreamSpec;
+
+    /// A name of this version of the stream that means the same in the next process; `None` if it
+    /// has none. Asked for by those who must not wait: it does not block.
+    fn lasting_name(&self) -> Option<u64> {
+        None
+    }
 
     /// Opens the file of a part for reading; with `O_DIRECT` if `direct`, and then `EINVAL` means
     /// that the file cannot be read that way. A file that is gone, or not the same version any

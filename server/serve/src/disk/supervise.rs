@@ -222,6 +222,7 @@ mod tests {
             open_files_max: 8,
             memory_prefault: false,
             time_scale: TimeScale::ONE,
+            learned: None,
         };
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
         first.thread.io = Box::new(BrokenIo);

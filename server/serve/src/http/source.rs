@@ -26,6 +26,10 @@ impl StreamSource for LibrarySource {
         self.files.spec()
     }
 
+    fn lasting_name(&self) -> Option<u64> {
+        Some(self.files.lasting_name())
+    }
+
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {
         if direct && !self.direct {
             return Err(Errno::INVAL.into());

@@ -1,0 +1,111 @@
+//! What outlives the shard: it is asked for, and told to the next.
+
+use alloc::vec::Vec;
+
+use headlong_units::{ByteRange, Instant};
+
+use super::state::Shard;
+use crate::chain::Chain;
+use crate::ids::StreamId;
+use crate::learned::{Learned, LearnedChain};
+use crate::request::Identity;
+
+impl Shard {
+    /// What was learned so far, for the shard of the next process.
+    pub fn learned(&self) -> Learned {
+        let (sent_bytes, ended) = self.control.ended(self.stats.bytes_sent);
+        let control = self.control.view();
+        Learned {
+            // What nothing was found out about is no finding.
+            reference_bytes: control.reason.map(|_| control.target_bytes),
+            drive: control.drive,
+            service: self.load.service(),
+            carried: self.depth.carried(),
+            bit_rate_mean: self.control.bit_rate_mean(),
+            ended,
+            sent_bytes,
+        }
+    }
+
+    /// At most `count_max` of the live chains: those seen last first.
+    pub fn learned_chains(&self, count_max: usize) -> Vec<LearnedChain> {
+        let mut chains: Vec<_> = self.chains.iter().collect();
+        chains.sort_unstable_by_key(|(id, chain)| (core::cmp::Reverse(chain.last_seen), *id));
+        chains.truncate(count_max);
+        let told = chains
+            .into_iter()
+            .map(|(_, chain)| self.learned_chain(chain));
+        told.collect()
+    }
+
+    fn learned_chain(&self, chain: &Chain) -> LearnedChain {
+        LearnedChain {
+            viewer: chain.identity(),
+            stream: chain.stream,
+            start: chain.start,
+            end: chain.end,
+            position: chain.position.clamp(chain.start, chain.end),
+            prefetched_bytes: chain.prefetched_bytes,
+            last_request_bytes: chain.last_request_bytes,
+            open_ended: chain.open_ended,
+            pace: self.pace(chain),
+            idle: match chain.is_idle() {
+                true => self.now.since(chain.last_seen),
+                false => headlong_units::Duration::ZERO,
+            },
+        }
+    }
+
+    /// What an earlier shard of this device had learned. To be told before the first request; what
+    /// is measured from then on counts for more, and what cannot be is passed over.
+    pub fn handle_learned(&mut self, now: Instant, learned: &Learned) {
+        self.begin(now);
+        let learned = learned.clamped();
+        self.load.resume(learned.service);
+        self.depth.resume(learned.carried);
+        self.control.resume(learned);
+        self.finish();
+    }
+
+    /// A chain that an earlier shard of this device had, of a stream that is registered now: when
+    /// its viewer comes back, it is known. Answers whether it is; not if such a chain cannot be, if
+    /// its viewer would have been forgotten, or if there is no room.
+    pub fn handle_returning(&mut self, now: Instant, stream: StreamId, told: LearnedChain) -> bool {
+        self.begin(now);
+        let Some(layout) = self.streams.layout(stream) else {
+            return false;
+        };
+        let has_room = self.chains.len() < self.config.chains_max;
+        let is_live = told.idle <= self.config.chain_gap;
+        if !has_room || !is_live || !told.is_possible(layout.size_bytes()) {
+            return false;
+        }
+        let told = LearnedChain {
+            viewer: match told.viewer {
+                Identity::Unnamed { origin, .. } => Identity::Unnamed {
+                    origin,
+                    connection: None,
+                },
+                named @ Identity::Named(_) => named,
+            },
+            open_ended: told.open_ended && layout.part_count() == 1,
+            ..told
+        };
+        // It is back already, and has begun anew.
+        let place = ByteRange::new(told.position, told.position);
+        let reader = (told.viewer, stream);
+        let known = self
+            .chains
+            .find(self.now, self.config.chain_gap, reader, place);
+        if known.is_some() {
+            return false;
+        }
+        let surplus = self.chains.resume(self.now, stream, &told);
+        self.streams.begin_chain(stream);
+        if let Some(surplus) = surplus {
+            self.end_chain(surplus);
+        }
+        self.finish();
+        true
+    }
+}

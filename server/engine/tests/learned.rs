@@ -1,0 +1,261 @@
+//! What a shard learned is told to the next: its drive, its size, and the viewers who come back.
+
+mod rig;
+
+use headlong_engine::{
+    Control, DriveTimes, Ended, EngineConfig, Identity, Learned, LearnedChain, Refusal, Request,
+    Shard, StreamId, ViewerId,
+};
+use headlong_units::{BitRate, Duration, Instant, MIB};
+use proptest::prelude::*;
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
+
+fn from_address(request: Request) -> Request {
+    Request {
+        viewer: Identity::Unnamed {
+            origin: ViewerId(7),
+            connection: None,
+        },
+        ..request
+    }
+}
+
+/// A viewer of title 1 reads so many chunks; then the server is another.
+fn restarted(chunks: u64, ask: impl Fn(Request) -> Request) -> Rig {
+    let settings = || EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    };
+    let mut before = Rig::new(settings());
+    let title = before.title(1, HOUR_BYTES, 2_000);
+    for chunk in 0..chunks {
+        let request = ask(range(1, title, chunk * CHUNK, CHUNK));
+        before.ask(request).expect("taken on");
+        before.run_for(Duration::from_secs(2));
+    }
+    let mut after = Rig::new(settings());
+    after
+        .shard
+        .handle_learned(after.now, &before.shard.learned());
+    let title = after.title(1, HOUR_BYTES, 2_000);
+    for chain in before.shard.learned_chains(usize::MAX) {
+        assert!(after.shard.handle_returning(after.now, title, chain));
+    }
+    after
+}
+
+#[test]
+fn a_viewer_who_comes_back_is_known_whether_it_has_a_name_or_not() {
+    for ask in [|request| request, from_address] {
+        // It goes on where it was, or asks again for what was cut off.
+        for first in [5 * CHUNK, 4 * CHUNK] {
+            let mut rig = restarted(5, ask);
+            assert_eq!(rig.shard.chain_count(), 1);
+            let request = ask(range(1, StreamId(1), first, CHUNK));
+            rig.ask(request).expect("taken on");
+            rig.run_for(Duration::from_secs(1));
+            assert_eq!(rig.shard.stats().chains, 0, "none began");
+            assert_eq!(rig.shard.chain_count(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_viewer_who_comes_back_is_served_where_new_ones_are_refused() {
+    let refused = |knows: bool| {
+        let mut rig = Rig::new(EngineConfig {
+            sizing: fixed(MIB),
+            ..config(512 * MIB)
+        });
+        rig.device.rate = BitRate(8 * 10_000_000);
+        rig.device.position_time = Duration::from_millis(100);
+        for viewer in 1..=200 {
+            let title = rig.title(viewer, HOUR_BYTES, 8_000);
+            let opening = Request {
+                open_ended: true,
+                ..range(viewer, title, 0, 64 * MIB)
+            };
+            let _ = rig.ask(opening);
+            rig.run_for(Duration::from_millis(500));
+            if rig.shard.is_overloaded() && viewer > 20 {
+                break;
+            }
+        }
+        assert!(rig.shard.is_overloaded());
+        let title = rig.title(900, HOUR_BYTES, 2_000);
+        let chain = LearnedChain {
+            viewer: Identity::Named(ViewerId(900)),
+            stream: title,
+            start: 0,
+            end: 5 * CHUNK,
+            position: 5 * CHUNK,
+            prefetched_bytes: 8 * MIB,
+            last_request_bytes: CHUNK,
+            open_ended: false,
+            pace: BitRate::from_kbps(2_000),
+            idle: Duration::from_secs(2),
+        };
+        assert!(!knows || rig.shard.handle_returning(rig.now, title, chain));
+        let asked = rig.ask(range(900, title, 5 * CHUNK, CHUNK));
+        matches!(asked, Err(Refusal::Overloaded { .. }))
+    };
+    assert!(refused(false), "nobody knows it");
+    assert!(!refused(true));
+}
+
+#[test]
+fn who_does_not_come_back_within_the_gap_is_forgotten() {
+    let mut rig = restarted(5, |request| request);
+    rig.run_for(Duration::from_secs(60));
+    assert_eq!(rig.shard.chain_count(), 0);
+}
+
+#[test]
+fn the_next_shard_begins_with_the_drive_and_the_size_that_the_last_one_found() {
+    let mut settings = config(512 * MIB);
+    settings.control.mode = Control::Auto;
+    let drive = DriveTimes {
+        reposition: Duration::from_millis(14),
+        transfer_per_mib: Duration::from_millis(9),
+    };
+    let learned = Learned {
+        reference_bytes: Some(5 * MIB),
+        drive: Some(drive),
+        service: Duration::from_millis(70),
+        ..Learned::default()
+    };
+    let mut shard = Shard::new(settings).expect("sound");
+    shard.handle_learned(Instant::ZERO, &learned);
+    let view = shard.control_view();
+    assert_eq!((view.bytes, view.target_bytes), (5 * MIB, 5 * MIB));
+    let near = |one: Duration, other: Duration| one.0.abs_diff(other.0) < 10_000;
+    let told = view.drive.expect("a firm line");
+    assert!(near(told.reposition, drive.reposition), "{told:?}");
+    assert!(
+        near(told.transfer_per_mib, drive.transfer_per_mib),
+        "{told:?}"
+    );
+    assert_eq!(shard.learned().service, learned.service);
+    // A size that is set to begin with, or that nobody is to choose, is not another's.
+    settings.control.start_bytes = Some(2 * MIB);
+    let mut shard = Shard::new(settings).expect("sound");
+    shard.handle_learned(Instant::ZERO, &learned);
+    assert_eq!(shard.control_view().bytes, 2 * MIB);
+    settings.control.mode = Control::Off;
+    let mut shard = Shard::new(settings).expect("sound");
+    let before = shard.control_view().bytes;
+    shard.handle_learned(Instant::ZERO, &learned);
+    assert_eq!(shard.control_view().bytes, before);
+}
+
+#[test]
+fn what_was_learned_twice_is_what_was_learned_once() {
+    let mut rig = Rig::new(config(64 * MIB));
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    for viewer in 0..100 {
+        rig.ask(range(viewer, title, viewer * MIB, CHUNK))
+            .expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+    }
+    rig.run_for(Duration::from_secs(60));
+    let first = rig.shard.learned();
+    assert!(first.ended.len() > 50, "chains have ended");
+    let mut next = Rig::new(config(64 * MIB));
+    next.shard.handle_learned(next.now, &first);
+    let second = next.shard.learned();
+    assert_eq!(second.ended, first.ended);
+    assert_eq!(second.sent_bytes, first.sent_bytes);
+    assert_eq!(second.service, first.service);
+}
+
+fn any_time() -> impl Strategy<Value = Duration> {
+    any::<u64>().prop_map(Duration)
+}
+
+prop_compose! {
+    fn any_chain()(
+        numbers in any::<[u64; 6]>(), small in any::<bool>(), named in any::<bool>(),
+        open_ended in any::<bool>(), idle in 0..100_u64,
+    ) -> LearnedChain {
+        let [viewer, start, long, back, prefetched_bytes, pace] = numbers;
+        let cut = |number: u64| if small { number % (64 * MIB) } else { number };
+        let end = cut(start).saturating_add(cut(long));
+        LearnedChain {
+            viewer: match named {
+                true => Identity::Named(ViewerId(viewer % 5)),
+                false => Identity::Unnamed { origin: ViewerId(viewer % 3), connection: None },
+            },
+            stream: StreamId(viewer % 2),
+            start: cut(start),
+            end,
+            position: end.saturating_sub(cut(back)),
+            prefetched_bytes,
+            last_request_bytes: cut(back),
+            open_ended,
+            pace: BitRate(pace),
+            idle: Duration::from_secs(idle),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_ended()(numbers in any::<[u64; 6]>(), whole in any::<bool>()) -> Ended {
+        let [read_bytes, whole_bytes, rule_bytes_per_mib, ahead_bytes, pace, sent_bytes] = numbers;
+        let cut = |number: u64| if whole { number } else { number % (1 << 32) };
+        Ended {
+            read_bytes: cut(read_bytes),
+            whole_bytes: cut(whole_bytes),
+            rule_bytes_per_mib: cut(rule_bytes_per_mib),
+            ahead_bytes: cut(ahead_bytes),
+            pace: BitRate(cut(pace)),
+            sent_bytes: cut(sent_bytes),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_is_told_the_shard_serves_within_its_bounds(
+        reference_bytes in any::<Option<u64>>(),
+        drive in any::<Option<(u64, u64)>>(),
+        service in any_time(),
+        carried in any::<u64>(),
+        mean in any::<Option<u64>>(),
+        ended in prop::collection::vec(any_ended(), 0..600),
+        sent_bytes in any::<u64>(),
+        chains in prop::collection::vec(any_chain(), 0..40),
+    ) {
+        let learned = Learned {
+            reference_bytes,
+            drive: drive.map(|(reposition, transfer)| DriveTimes {
+                reposition: Duration(reposition),
+                transfer_per_mib: Duration(transfer),
+            }),
+            service,
+            carried: BitRate(carried),
+            bit_rate_mean: mean.map(BitRate),
+            ended,
+            sent_bytes,
+        };
+        let mut settings = config(64 * MIB);
+        settings.control.mode = Control::Auto;
+        let mut rig = Rig::new(settings);
+        rig.shard.handle_learned(rig.now, &learned);
+        let title = rig.title(1, HOUR_BYTES, 2_000);
+        for chain in chains {
+            rig.shard.handle_returning(rig.now, chain.stream, chain);
+            rig.shard.check_invariants();
+        }
+        for chunk in 0..8 {
+            for viewer in 0..6 {
+                let _ = rig.ask(range(viewer, title, (viewer * 100 + chunk) * CHUNK, CHUNK));
+            }
+            rig.run_for(Duration::from_secs(4));
+        }
+        let view = rig.shard.control_view();
+        prop_assert!((MIB / 8..=32 * MIB).contains(&view.bytes), "{view:?}");
+        let answered = rig.replies.values().filter(|reply| reply.done).count();
+        prop_assert!(answered > 0, "somebody is served");
+    }
+}

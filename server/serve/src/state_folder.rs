@@ -1,0 +1,196 @@
+//! What was learned of each device, kept across restarts.
+//!
+//! The one idea: one file for each device in the folder `state`, written whole or not at all
+//! (a new file takes the old one's name), and believed only if it is of this version and about the
+//! same device. What cannot be read is said once and forgotten; a wrong start costs some minutes,
+//! not a viewer.
+//!
+//! Invariants: without a folder nothing is read or written; a device is known by its roots and its
+//! capacity, because kernel names change from one boot to the next; what is read is bounded in
+//! length, and the shard bounds what it says.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headlong_engine::{Control, EngineConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::DeviceLearned;
+use crate::state_record::Record;
+use crate::time_scale::TimeScale;
+
+/// Of the form of the file; another is not read.
+const VERSION: u32 = 1;
+/// No file is as long: 16,384 chains of less than 300 bytes each.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// What is written of a device.
+#[derive(Debug, Serialize, Deserialize)]
+struct Remembered {
+    version: u32,
+    written_unix_ms: u64,
+    roots: Vec<PathBuf>,
+    capacity_bytes: u64,
+    /// A size means nothing under another rule.
+    policy: String,
+    reference_bit_rate_bps: u64,
+    learned: Record,
+}
+
+/// What makes a device the same device.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) roots: &'a [PathBuf],
+    pub(crate) capacity_bytes: u64,
+}
+
+/// The folder.
+#[derive(Debug, Clone)]
+pub(crate) struct StateFolder(Option<PathBuf>);
+
+impl StateFolder {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self(folder)
+    }
+
+    /// Whether anything is kept.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What is known of a device that is about to start with these settings.
+    pub(crate) fn read(
+        &self,
+        who: Who<'_>,
+        engine: &EngineConfig,
+        time_scale: TimeScale,
+    ) -> Option<DeviceLearned> {
+        let path = self.path(who)?;
+        let found = read(&path).and_then(|found| match found {
+            Some(found) => found.judged(who, engine, time_scale).map(Some),
+            None => Ok(None),
+        });
+        found.unwrap_or_else(|error| {
+            let (device, path) = (who.name, path.display());
+            tracing::warn!(
+                device,
+                "{path}: {error}; the device is begun without it, as at its first start"
+            );
+            None
+        })
+    }
+
+    /// Remembers what a device has learned; an error is said, and changes nothing. Blocks.
+    pub(crate) fn write(&self, who: Who<'_>, engine: &EngineConfig, learned: &DeviceLearned) {
+        let Some(path) = self.path(who) else {
+            return;
+        };
+        let mut learned = learned.clone();
+        if engine.control.mode == Control::Off {
+            learned.learned.reference_bytes = None;
+        }
+        let found = Remembered {
+            version: VERSION,
+            written_unix_ms: now_unix_ms(),
+            roots: who.roots.to_vec(),
+            capacity_bytes: who.capacity_bytes,
+            policy: engine.sizing.policy.name().to_owned(),
+            reference_bit_rate_bps: engine.sizing.reference_bit_rate.0,
+            learned: Record::of(&learned),
+        };
+        if let Err(error) = write(&path, &found) {
+            let (device, path) = (who.name, path.display());
+            tracing::warn!(
+                device,
+                "cannot write what was learned to {path}: {error}; make the folder of state \
+                 writable"
+            );
+        }
+    }
+
+    /// The device's file: its name says its roots and capacity in 64 bits (FNV-1a), and what is in
+    /// the file decides.
+    fn path(&self, who: Who<'_>) -> Option<PathBuf> {
+        let folder = self.0.as_ref()?;
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let capacity = who.capacity_bytes.to_le_bytes();
+        let roots = who
+            .roots
+            .iter()
+            .map(|root| root.as_os_str().as_encoded_bytes());
+        for text in roots.chain([&capacity[..]]) {
+            for byte in text.iter().chain(b"\0") {
+                hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+        Some(folder.join(format!("device-{hash:016x}.json")))
+    }
+}
+
+impl Remembered {
+    /// What of it is about this device, under these settings.
+    fn judged(
+        self,
+        who: Who<'_>,
+        engine: &EngineConfig,
+        time_scale: TimeScale,
+    ) -> std::io::Result<DeviceLearned> {
+        if self.roots != who.roots || self.capacity_bytes != who.capacity_bytes {
+            return Err(std::io::Error::other("it is about another device"));
+        }
+        // A clock that was set back makes it new.
+        let age_ms = now_unix_ms().saturating_sub(self.written_unix_ms);
+        let age = time_scale.model(std::time::Duration::from_millis(age_ms));
+        let mut learned = self.learned.learned(age);
+        let is_same_rule = self.policy == engine.sizing.policy.name()
+            && self.reference_bit_rate_bps == engine.sizing.reference_bit_rate.0;
+        if !is_same_rule {
+            learned.learned.reference_bytes = None;
+        }
+        Ok(learned)
+    }
+}
+
+fn now_unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn read(path: &Path) -> std::io::Result<Option<Remembered>> {
+    /// All that is asked of a file of any version.
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let file = match std::fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut text = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    let Versioned { version } = serde_json::from_slice(&text)?;
+    if version != VERSION {
+        let text = format!("it is of version {version}, and this headlong reads {VERSION}");
+        return Err(std::io::Error::other(text));
+    }
+    Ok(Some(serde_json::from_slice(&text)?))
+}
+
+/// A new file takes the old one's name once all of it is on the disk, and the name is, too.
+fn write(path: &Path, found: &Remembered) -> std::io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut file = std::fs::File::create(&new)?;
+    file.write_all(&serde_json::to_vec(found)?)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    match path.parent() {
+        Some(folder) => std::fs::File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "state_folder_tests.rs"]
+mod tests;

@@ -1,0 +1,144 @@
+use headlong_engine::{
+    Control, EngineConfig, Identity, Learned, LearnedChain, Policy, StreamId, ViewerId,
+};
+use headlong_units::{BitRate, Duration, MIB};
+
+use super::*;
+
+fn engine(mode: Control) -> EngineConfig {
+    let mut engine = EngineConfig::default();
+    engine.control.mode = mode;
+    engine
+}
+
+/// A device of which this size and one viewer are known.
+fn learned(found_bytes: u64) -> DeviceLearned {
+    let chain = LearnedChain {
+        viewer: Identity::Named(ViewerId(u64::MAX)),
+        stream: StreamId(0),
+        start: 1,
+        end: 5,
+        position: 4,
+        prefetched_bytes: 6,
+        last_request_bytes: 7,
+        open_ended: true,
+        pace: BitRate(8),
+        idle: Duration(9),
+    };
+    DeviceLearned {
+        learned: Learned {
+            reference_bytes: Some(found_bytes),
+            carried: BitRate(77),
+            ..Learned::default()
+        },
+        chains: vec![(u64::MAX - 1, chain)],
+        age: Duration::ZERO,
+        told_at: std::time::Instant::now(),
+    }
+}
+
+fn who<'a>(name: &'a str, roots: &'a [PathBuf]) -> Who<'a> {
+    Who {
+        name,
+        roots,
+        capacity_bytes: 1 << 40,
+    }
+}
+
+fn folder() -> (tempfile::TempDir, StateFolder, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = StateFolder::new(Some(folder.path().into()));
+    (folder, state, vec!["/srv/video".into()])
+}
+
+#[test]
+fn what_was_learned_is_where_the_next_start_begins() {
+    let (_folder, state, roots) = folder();
+    let auto = engine(Control::Auto);
+    state.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    // The kernel found it in another order.
+    let found = state.read(who("sdb", &roots), &auto, TimeScale::ONE);
+    let found = found.expect("it is known");
+    assert_eq!(found.learned, learned(5 * MIB).learned);
+    assert_eq!(found.chains, learned(5 * MIB).chains);
+    assert!(found.age < Duration::from_secs(600), "{:?}", found.age);
+}
+
+#[test]
+fn a_size_of_another_rule_is_not_taken_over_but_what_is_known_of_the_drive_is() {
+    let (_folder, state, roots) = folder();
+    state.write(
+        who("sda", &roots),
+        &engine(Control::Auto),
+        &learned(5 * MIB),
+    );
+    let mut other = engine(Control::Auto);
+    other.sizing.policy = Policy::Fixed;
+    let found = state.read(who("sda", &roots), &other, TimeScale::ONE);
+    let found = found.expect("it is known").learned;
+    assert_eq!((found.reference_bytes, found.carried), (None, BitRate(77)));
+    // A size that nobody chose is none that was found.
+    state.write(who("sda", &roots), &engine(Control::Off), &learned(5 * MIB));
+    let found = state.read(who("sda", &roots), &engine(Control::Auto), TimeScale::ONE);
+    assert_eq!(found.expect("it is known").learned.reference_bytes, None);
+}
+
+#[test]
+fn another_device_begins_anew_even_under_the_same_name_of_a_file() {
+    let (_folder, state, roots) = folder();
+    let auto = engine(Control::Auto);
+    state.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    let other = vec![PathBuf::from("/srv/other")];
+    let read = |roots| state.read(who("sda", roots), &auto, TimeScale::ONE);
+    assert!(read(&other).is_none());
+    let path = |roots| state.path(who("sda", roots)).expect("a folder is set");
+    std::fs::copy(path(&roots), path(&other)).expect("copied");
+    assert!(read(&other).is_none());
+}
+
+#[test]
+fn a_file_that_is_broken_cut_off_or_of_another_version_is_ignored_and_replaced() {
+    let (_folder, state, roots) = folder();
+    let auto = engine(Control::Auto);
+    let path = state.path(who("sda", &roots)).expect("a folder is set");
+    state.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    let whole = std::fs::read(&path).expect("written");
+    let text = String::from_utf8(whole.clone()).expect("JSON");
+    let newer = text.replace("\"version\":1", "\"version\":2").into_bytes();
+    let mut broken = vec![
+        newer,
+        b"{\"roots\": [".to_vec(),
+        b"\0\xff".to_vec(),
+        Vec::new(),
+    ];
+    broken.extend(
+        (0..whole.len())
+            .step_by(97)
+            .map(|end| whole[..end].to_vec()),
+    );
+    for bytes in broken {
+        std::fs::write(&path, bytes).expect("written");
+        let found = state.read(who("sda", &roots), &auto, TimeScale::ONE);
+        assert!(found.is_none());
+    }
+    state.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    assert!(
+        state
+            .read(who("sda", &roots), &auto, TimeScale::ONE)
+            .is_some()
+    );
+}
+
+#[test]
+fn without_a_folder_nothing_is_read_or_written() {
+    let (folder, _, roots) = folder();
+    let none = StateFolder::new(None);
+    let auto = engine(Control::Auto);
+    none.write(who("sda", &roots), &auto, &learned(5 * MIB));
+    assert!(
+        none.read(who("sda", &roots), &auto, TimeScale::ONE)
+            .is_none()
+    );
+    let mut files = std::fs::read_dir(folder.path()).expect("readable");
+    assert!(files.next().is_none());
+}

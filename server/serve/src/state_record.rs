@@ -1,0 +1,168 @@
+//! How what was learned of a device is written in the state folder.
+
+use std::time::Instant as Clock;
+
+use headlong_engine::{DriveTimes, Ended, Identity, Learned, LearnedChain, StreamId, ViewerId};
+use headlong_units::{BitRate, Duration};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::DeviceLearned;
+
+/// All of it. Times in nanoseconds, rates in bits per second.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    reference_bytes: Option<u64>,
+    drive: Option<Drive>,
+    service_ns: u64,
+    carried_bps: u64,
+    bit_rate_mean_bps: Option<u64>,
+    sent_bytes: u64,
+    ended: Vec<EndedChain>,
+    chains: Vec<Chain>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Drive {
+    reposition_ns: u64,
+    transfer_ns_per_mib: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct EndedChain {
+    read_bytes: u64,
+    whole_bytes: u64,
+    rule_bytes_per_mib: u64,
+    ahead_bytes: u64,
+    pace_bps: u64,
+    sent_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Chain {
+    /// The name of its stream that lasts.
+    stream: u64,
+    viewer: u64,
+    is_named: bool,
+    start: u64,
+    end: u64,
+    position: u64,
+    prefetched_bytes: u64,
+    last_request_bytes: u64,
+    open_ended: bool,
+    pace_bps: u64,
+    idle_ns: u64,
+}
+
+impl Record {
+    pub(crate) fn of(told: &DeviceLearned) -> Self {
+        let learned = &told.learned;
+        let chains = told.chains.iter();
+        Self {
+            reference_bytes: learned.reference_bytes,
+            drive: learned.drive.map(|drive| Drive {
+                reposition_ns: drive.reposition.0,
+                transfer_ns_per_mib: drive.transfer_per_mib.0,
+            }),
+            service_ns: learned.service.0,
+            carried_bps: learned.carried.0,
+            bit_rate_mean_bps: learned.bit_rate_mean.map(|rate| rate.0),
+            sent_bytes: learned.sent_bytes,
+            ended: learned.ended.iter().map(EndedChain::of).collect(),
+            chains: chains
+                .map(|(name, chain)| Chain::of(*name, chain))
+                .collect(),
+        }
+    }
+
+    /// The same as it was told, so long ago.
+    pub(crate) fn learned(self, age: Duration) -> DeviceLearned {
+        let drive = self.drive.map(|drive| DriveTimes {
+            reposition: Duration(drive.reposition_ns),
+            transfer_per_mib: Duration(drive.transfer_ns_per_mib),
+        });
+        DeviceLearned {
+            learned: Learned {
+                reference_bytes: self.reference_bytes,
+                drive,
+                service: Duration(self.service_ns),
+                carried: BitRate(self.carried_bps),
+                bit_rate_mean: self.bit_rate_mean_bps.map(BitRate),
+                ended: self.ended.into_iter().map(EndedChain::ended).collect(),
+                sent_bytes: self.sent_bytes,
+            },
+            chains: self.chains.into_iter().map(Chain::learned).collect(),
+            age,
+            told_at: Clock::now(),
+        }
+    }
+}
+
+impl EndedChain {
+    fn of(ended: &Ended) -> Self {
+        Self {
+            read_bytes: ended.read_bytes,
+            whole_bytes: ended.whole_bytes,
+            rule_bytes_per_mib: ended.rule_bytes_per_mib,
+            ahead_bytes: ended.ahead_bytes,
+            pace_bps: ended.pace.0,
+            sent_bytes: ended.sent_bytes,
+        }
+    }
+
+    fn ended(self) -> Ended {
+        Ended {
+            read_bytes: self.read_bytes,
+            whole_bytes: self.whole_bytes,
+            rule_bytes_per_mib: self.rule_bytes_per_mib,
+            ahead_bytes: self.ahead_bytes,
+            pace: BitRate(self.pace_bps),
+            sent_bytes: self.sent_bytes,
+        }
+    }
+}
+
+impl Chain {
+    fn of(stream: u64, chain: &LearnedChain) -> Self {
+        let (viewer, is_named) = match chain.viewer {
+            Identity::Named(viewer) => (viewer, true),
+            Identity::Unnamed { origin, .. } => (origin, false),
+        };
+        Self {
+            stream,
+            viewer: viewer.0,
+            is_named,
+            start: chain.start,
+            end: chain.end,
+            position: chain.position,
+            prefetched_bytes: chain.prefetched_bytes,
+            last_request_bytes: chain.last_request_bytes,
+            open_ended: chain.open_ended,
+            pace_bps: chain.pace.0,
+            idle_ns: chain.idle.0,
+        }
+    }
+
+    /// The name of its stream, and the chain; its stream's number is not known yet.
+    fn learned(self) -> (u64, LearnedChain) {
+        let viewer = ViewerId(self.viewer);
+        let chain = LearnedChain {
+            viewer: match self.is_named {
+                true => Identity::Named(viewer),
+                false => Identity::Unnamed {
+                    origin: viewer,
+                    connection: None,
+                },
+            },
+            stream: StreamId(0),
+            start: self.start,
+            end: self.end,
+            position: self.position,
+            prefetched_bytes: self.prefetched_bytes,
+            last_request_bytes: self.last_request_bytes,
+            open_ended: self.open_ended,
+            pace: BitRate(self.pace_bps),
+            idle: Duration(self.idle_ns),
+        };
+        (self.stream, chain)
+    }
+}
