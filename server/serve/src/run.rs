@@ -100,6 +100,7 @@ async fn serve(
         let service = MediaService::new(Arc::clone(&state));
         let (mut context, signal) = (context.clone(), signal.clone());
         // Those for proxies come last.
+        context.exempt = Some(trusted.clone());
         context.proxies = (index >= config.listen.len()).then(|| trusted.clone());
         serving.spawn(serve_listener(
             listener,

@@ -146,6 +146,7 @@ pub(crate) fn limits(config: &Config) -> Limits {
     let wall = |model| config.time_scale().wall(model);
     Limits {
         connections_max: limits.connections_max as usize,
+        connections_per_address_max: limits.connections_per_address_max as usize,
         header_bytes_max: usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX),
         header_timeout: wall(limits.header_timeout),
         idle_timeout: wall(limits.idle_timeout),

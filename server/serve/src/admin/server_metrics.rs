@@ -102,6 +102,11 @@ impl Collector for ServerCollector {
                 of.proxy_refusals,
             ),
             (
+                "address_refusals",
+                "Connections closed at once because their address had as many as it may",
+                of.address_refusals,
+            ),
+            (
                 "log_records_dropped",
                 "Records the access log had no time for",
                 self.log.dropped,

@@ -78,6 +78,13 @@ pub(super) fn rows() -> Rows<Config> {
     )
     .restart();
     rows.add(
+        "limits.connections_per_address_max",
+        whole().at_least(1),
+        |c| &mut c.limits.connections_per_address_max,
+        "Of those, connections from one address (of IPv6: from one network of 64 bits); further ones are closed at once. Addresses in `proxies.trusted` are not counted; behind `proxies.listen` clients are. A NAT or a CDN may have thousands; lower it only where none is in front.",
+    )
+    .restart();
+    rows.add(
         "limits.requests_per_connection_max",
         whole().at_least(1),
         |c| &mut c.limits.requests_per_connection_max,

@@ -75,6 +75,8 @@ pub enum Admin {
 pub struct Limits {
     /// Connections at a time.
     pub connections_max: u32,
+    /// Of those, connections from one address.
+    pub connections_per_address_max: u32,
     /// Requests on one connection before it is closed.
     pub requests_per_connection_max: u32,
     /// Requests in progress at a time on one HTTP/2 connection.
@@ -318,6 +320,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            connections_per_address_max: 4_096,
             requests_per_connection_max: 10_000,
             requests_at_once_max: 100,
             header_bytes_max: 16 * KIB,

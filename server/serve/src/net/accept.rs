@@ -17,7 +17,7 @@ use super::NoBody;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
-use super::remote::read_proxy_header;
+use super::remote::{Remote, read_proxy_header};
 use super::shutdown::Shutdown;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
@@ -67,7 +67,13 @@ pub async fn serve_listener<S, B>(
         connections.spawn(async move {
             let _slot = slot;
             let Some(trusted) = context.proxies.clone() else {
-                serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
+                match context.hold(remote.into()) {
+                    Ok(_held) => {
+                        serve_connection(stream, remote.into(), tls, service, context, shutdown)
+                            .await;
+                    }
+                    Err(remote) => trouble.warn_of_address(remote),
+                }
                 return;
             };
             let within = context.limits.header_timeout;
@@ -77,9 +83,12 @@ pub async fn serve_listener<S, B>(
                 () = stop.draining() => return,
             };
             match header {
-                Ok((stream, remote)) => {
-                    serve_connection(stream, remote, tls, service, context, shutdown).await;
-                }
+                Ok((stream, remote)) => match context.hold(remote) {
+                    Ok(_held) => {
+                        serve_connection(stream, remote, tls, service, context, shutdown).await;
+                    }
+                    Err(remote) => trouble.warn_of_address(remote),
+                },
                 Err(error) => {
                     add(&context.counters.proxy_refusals);
                     trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
@@ -190,6 +199,17 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 struct AcceptTrouble(Mutex<Option<Instant>>);
 
 impl AcceptTrouble {
+    fn warn_of_address(&self, remote: Remote) {
+        self.warn(|| {
+            let address = remote.address.ip();
+            tracing::warn!(
+                %address,
+                "closed a connection: its address has as many as one may; if it is a proxy, write it \
+                 in proxies.trusted, or raise connections_per_address_max"
+            );
+        });
+    }
+
     fn warn(&self, say: impl FnOnce()) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| last.elapsed() >= WARN_INTERVAL) {

@@ -177,3 +177,65 @@ async fn a_listener_for_proxies_serves_those_alone_who_say_for_whom_they_speak()
     assert!(heard.is_empty(), "{heard:?}");
     assert_eq!(counters.counts().proxy_refusals, 1);
 }
+
+#[tokio::test]
+async fn an_address_with_as_many_connections_as_it_may_have_gets_no_more_until_one_ends() {
+    let limits = Limits {
+        connections_per_address_max: 2,
+        ..Limits::default()
+    };
+    let server = serve(limits);
+    let closing = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let begin = || async {
+        let mut stream = TcpStream::connect(server.address).await.expect("accepted");
+        stream
+            .write_all(b"GET / HTTP/1.1\r\n")
+            .await
+            .expect("taken");
+        stream
+    };
+    let held = (begin().await, begin().await);
+    let both = async {
+        while server.counters.counts().open < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let within = Duration::from_secs(10);
+    timeout(within, both).await.expect("both are served");
+    let mut third = TcpStream::connect(server.address).await.expect("accepted");
+    // It ends without a word, by FIN or by a reset.
+    let heard = third.read(&mut [0]).await;
+    assert!(!matches!(heard, Ok(1..)), "{heard:?}");
+    assert_eq!(server.counters.counts().address_refusals, 1);
+    drop(held);
+    let ended = async {
+        while server.counters.counts().open > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(within, ended).await.expect("both end");
+    let reply = exchange(server.address, closing).await;
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_nobody_s_address() {
+    let limits = Limits {
+        connections_per_address_max: 1,
+        ..Limits::default()
+    };
+    let counters = Arc::new(ConnectionCounters::default());
+    let mut context = ListenerContext::new(limits, TcpOptions::default(), Arc::clone(&counters));
+    let _held = context.hold(remote("127.0.0.1:1")).expect("the first");
+    assert!(context.hold(remote("127.0.0.1:2")).is_err());
+    context.exempt = Some(TrustedProxies::new(|ip| ip.is_loopback()));
+    assert!(matches!(context.hold(remote("127.0.0.1:2")), Ok(None)));
+    // Whom it names by the PROXY protocol is somebody.
+    let _client = context.hold(remote("192.0.2.1:1")).expect("the first");
+    assert!(context.hold(remote("192.0.2.1:2")).is_err());
+    assert_eq!(counters.counts().address_refusals, 2);
+}
+
+fn remote(text: &str) -> Remote {
+    Remote::from(text.parse::<SocketAddr>().expect("an address"))
+}

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Semaphore;
 
-use super::counters::ConnectionCounters;
+use super::by_address::{ByAddress, Held};
+use super::counters::{ConnectionCounters, add};
 use super::info::ConnectionInfo;
 use super::limits::Limits;
 use super::listen::TcpOptions;
-use super::remote::TrustedProxies;
+use super::remote::{Remote, TrustedProxies};
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.
 const SHED_PART: usize = 64;
@@ -28,7 +29,10 @@ pub struct ListenerContext {
     pub tcp: Arc<TcpOptions>,
     /// If connections begin with a header of the PROXY protocol: whose are believed.
     pub proxies: Option<TrustedProxies>,
+    /// Proxies that count as nobody's address.
+    pub exempt: Option<TrustedProxies>,
     pub(super) open: Arc<OpenConnections>,
+    pub(super) by_address: Arc<ByAddress>,
 }
 
 impl ListenerContext {
@@ -41,7 +45,27 @@ impl ListenerContext {
             counters,
             tcp: Arc::new(tcp),
             proxies: None,
+            exempt: None,
             open: Arc::default(),
+            by_address: Arc::default(),
+        }
+    }
+
+    /// One more connection from where it comes from; an error if that has as many as it may.
+    pub(super) fn hold(&self, remote: Remote) -> Result<Option<Held>, Remote> {
+        let address = remote.address.ip();
+        if let Some(exempt) = &self.exempt
+            && exempt.trust(address.to_canonical())
+        {
+            return Ok(None);
+        }
+        let max = self.limits.connections_per_address_max;
+        match self.by_address.hold(address, max) {
+            Some(held) => Ok(Some(held)),
+            None => {
+                add(&self.counters.address_refusals);
+                Err(remote)
+            }
         }
     }
 }

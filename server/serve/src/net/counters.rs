@@ -15,6 +15,7 @@ pub struct ConnectionCounters {
     pub(super) send_timeouts: AtomicU64,
     pub(super) tls_failures: AtomicU64,
     pub(super) proxy_refusals: AtomicU64,
+    pub(super) address_refusals: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
 }
 
@@ -42,6 +43,8 @@ pub struct ConnectionCounts {
     /// Connections on a listener for proxies that sent no header of the PROXY protocol, or came from
     /// an address that is not trusted.
     pub proxy_refusals: u64,
+    /// Connections closed at once because their address had as many as it may.
+    pub address_refusals: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
 }
@@ -60,6 +63,7 @@ impl ConnectionCounters {
             send_timeouts: self.send_timeouts.load(Relaxed),
             tls_failures: self.tls_failures.load(Relaxed),
             proxy_refusals: self.proxy_refusals.load(Relaxed),
+            address_refusals: self.address_refusals.load(Relaxed),
             drain_aborts: self.drain_aborts.load(Relaxed),
         }
     }

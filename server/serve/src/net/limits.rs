@@ -8,6 +8,9 @@ pub struct Limits {
     /// Connections open at once; for further ones idle ones are closed, the oldest first, or they
     /// wait in the kernel's backlog.
     pub connections_max: usize,
+    /// Of those, connections from one address, or from one IPv6 network of 64 bits; further ones are
+    /// closed at once.
+    pub connections_per_address_max: usize,
     /// Bytes of a request's head; a longer one gets 431, and over HTTP/2, whose clients have been
     /// told the limit, GOAWAY from four times as many on. At least 8192.
     pub header_bytes_max: usize,
@@ -35,6 +38,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            connections_per_address_max: 4_096,
             header_bytes_max: 16 * 1024,
             headers_max: 100,
             header_timeout: Duration::from_secs(10),

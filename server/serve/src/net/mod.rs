@@ -21,6 +21,7 @@
 //! [`serve_listener`] finds its connection in the request's extensions as `Arc<ConnectionInfo>`.
 
 mod accept;
+mod by_address;
 mod connection;
 mod context;
 mod counters;

@@ -43,6 +43,10 @@ impl TrustedProxies {
     pub fn new(is_trusted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(is_trusted))
     }
+
+    pub(super) fn trust(&self, address: IpAddr) -> bool {
+        (self.0)(address)
+    }
 }
 
 impl fmt::Debug for TrustedProxies {
@@ -75,7 +79,7 @@ pub(super) async fn read_proxy_header<IO: AsyncRead + Unpin>(
     trusted: &TrustedProxies,
     within: Duration,
 ) -> Result<(ProxiedStream<IO>, Remote), ProxyError> {
-    if !(trusted.0)(peer.ip().to_canonical()) {
+    if !trusted.trust(peer.ip().to_canonical()) {
         return Err(ProxyError::NotTrusted);
     }
     let config = ParseConfig {
