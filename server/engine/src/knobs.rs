@@ -70,7 +70,7 @@ pub fn knobs() -> Rows<EngineConfig> {
         "Largest run of bytes read as one when jobs merge.",
     );
     rows.add("outstanding_reads_rotating", whole().at_least(1), |c| &mut c.outstanding_reads_max,
-        "Reads outstanding at once at a device with moving parts. The drive's own queue takes those first that come by first, and the chunk files of one prefetch count once; 1 serializes.");
+        "Reads outstanding at once at a device with moving parts. The drive's own queue takes those first that come by first, and the chunk files of one prefetch count once; 1 serializes. A drive that goes back and forth between several reads, and moves more with one at a time, gets one; that is tried again every 15 minutes.");
     rows.add(
         "outstanding_reads_flash",
         whole().at_least(1),

@@ -25,6 +25,7 @@ mod health;
 mod id_map;
 mod ids;
 mod index;
+mod interleaving;
 mod joining;
 mod knobs;
 mod layout;

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::ids::{ChainId, ReadId, Slot, StreamId};
+use crate::interleaving::{Course, Ended};
 use crate::memory::PieceKey;
 use crate::opening::SHOWN_BYTES_MIN;
 use crate::queue::Job;
@@ -85,12 +86,24 @@ pub(crate) struct OutstandingRead {
     pub(crate) abandoned: bool,
     /// How many runs whose last read was issued later have ended before it.
     pub(crate) overtaken: u32,
+    /// What happened between its lead and its end.
+    pub(crate) course: Course,
 }
 
 impl OutstandingRead {
     /// One past its last piece.
     pub(crate) fn end_piece(&self) -> u32 {
         self.first_piece + self.slots.len() as u32
+    }
+
+    /// What tells how the device deals with several.
+    pub(crate) fn ended(&self, took: Duration) -> Ended {
+        Ended {
+            course: self.course,
+            issued_at: self.issued_at,
+            bytes: self.bytes,
+            took,
+        }
     }
 
     fn brings(&self, key: PieceKey) -> bool {
@@ -230,10 +243,25 @@ impl Runs {
 
     /// The device has brought the first of a read.
     pub(crate) fn begun(&mut self, id: ReadId) {
-        let read = self.reads.get(&id);
-        if let Some(run) = read.and_then(|read| self.by_id.get_mut(&read.run)) {
+        let Some(of) = self.reads.get(&id).map(|read| read.run) else {
+            return;
+        };
+        if let Some(run) = self.by_id.get_mut(&of) {
             run.is_begun = true;
         }
+        let waits = |read: &OutstandingRead| read.run != of && read.course == Course::NotBegun;
+        let others_wait = self.reads.values().any(waits);
+        self.pass_others(of);
+        if let Some(read) = self.reads.get_mut(&id) {
+            read.course.begin(others_wait);
+        }
+    }
+
+    /// The device has been at this run: those of others that it had begun are interleaved.
+    fn pass_others(&mut self, run: RunId) {
+        let reads = self.reads.values_mut();
+        let others = reads.filter(|read| read.run != run);
+        others.for_each(|read| read.course.pass());
     }
 
     /// Whether more of a run waits.
@@ -247,6 +275,7 @@ impl Runs {
         let read = self.reads.remove(&id)?;
         let took = now.since(read.issued_at.max(self.last_done_at));
         self.last_done_at = now;
+        self.pass_others(read.run);
         if let Some(run) = self.by_id.get_mut(&read.run) {
             run.reads_outstanding -= 1;
             run.bytes_outstanding -= read.bytes;
@@ -365,6 +394,7 @@ mod tests {
             is_elsewhere: true,
             abandoned: false,
             overtaken: 0,
+            course: Course::default(),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::chain::Chain;
 use crate::command::{Command, Failure, ReadCommand, ReadOutcome};
 use crate::health::{DeviceState, Region};
 use crate::ids::{ChainId, ReadId, RequestId, Slot, StreamId};
+use crate::interleaving::Course;
 use crate::memory::PieceKey;
 use crate::opening::Opening;
 use crate::queue::Job;
@@ -42,6 +43,7 @@ impl Shard {
             self.load.record_service(took);
             if outcome == ReadOutcome::Done {
                 self.measure_read(&read, took);
+                self.interleaving.record(self.now, read.ended(took));
             }
             match outcome {
                 _ if !self.streams.contains(read.stream) => self.discard(&read),
@@ -246,15 +248,15 @@ impl Shard {
 
     fn next_rest(&mut self) -> Option<(RunId, Job)> {
         let may_choose = self.may_choose();
-        let reads_max = self.config.outstanding_reads_max as usize;
-        let has_room = may_choose || self.runs.reads_outstanding() < reads_max;
+        let reads_max = self.reads_max();
+        let has_room = may_choose || self.runs.reads_outstanding() < reads_max as usize;
         has_room.then(|| self.runs.next_rest(may_choose))?
     }
 
     /// Whether one more run may begin. None may while the device keeps passing over a read, which
     /// is the only way to make it turn round.
     fn has_room_for_a_run(&self) -> bool {
-        let runs_max = self.config.outstanding_reads_max;
+        let runs_max = self.reads_max();
         let under_way = match self.may_choose() {
             true => self.runs.count(),
             false => self.runs.reads_outstanding(),
@@ -271,7 +273,15 @@ impl Shard {
 
     /// Whether a drive with an arm chooses between several reads.
     fn may_choose(&self) -> bool {
-        self.config.has_arm && self.config.outstanding_reads_max > 1
+        self.config.has_arm && self.reads_max() > 1
+    }
+
+    /// Reads, or runs where the drive chooses, that may be outstanding now.
+    fn reads_max(&self) -> u32 {
+        match self.config.has_arm && self.interleaving.is_one_at_a_time(self.now) {
+            true => 1,
+            false => self.config.outstanding_reads_max,
+        }
     }
 
     fn start_run(&mut self, job: Job) {
@@ -501,6 +511,7 @@ impl Shard {
             is_elsewhere: distance > 0,
             abandoned: false,
             overtaken: 0,
+            course: Course::default(),
         };
         self.commands.push_back(Command::Read(ReadCommand {
             id: self.runs.issue(read, physical_end),

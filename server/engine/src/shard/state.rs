@@ -8,8 +8,8 @@
 //! Invariants, which [`Shard::check_invariants`] looks for after every step of a test: memory is
 //! taken before a read is issued and never exceeds the budget; every reply that waits, waits for a
 //! piece that is being read or that a job covers; at most [`EngineConfig::outstanding_reads_max`]
-//! reads are outstanding, those of one run counted once where a drive chooses between them; same
-//! calls, same answers.
+//! reads are outstanding, those of one run counted once where a drive chooses between them, and one
+//! where it is found to serve one at a time better; same calls, same answers.
 
 use alloc::collections::VecDeque;
 
@@ -21,6 +21,7 @@ use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
 use crate::depth::Depth;
 use crate::health::{Health, HealthConfig};
+use crate::interleaving::Interleaving;
 use crate::load::Load;
 use crate::memory::{Memory, PieceKey};
 use crate::queue::Queue;
@@ -58,6 +59,8 @@ pub struct Shard {
     pub(super) runs: Runs,
     pub(super) health: Health,
     pub(super) load: Load,
+    /// How many reads the device gets at once, within the settings.
+    pub(super) interleaving: Interleaving,
     pub(super) control: Controller,
     pub(super) depth: Depth,
     pub(super) commands: VecDeque<Command>,
@@ -89,6 +92,7 @@ impl Shard {
             runs: Runs::default(),
             health: Health::default(),
             load: Load::default(),
+            interleaving: Interleaving::default(),
             control: Controller::new(&config),
             depth: Depth::default(),
             commands: VecDeque::new(),

@@ -44,6 +44,8 @@ pub struct Device {
     /// Reads of this stream are done only when there is nothing else to do.
     pub passes_over: Option<StreamId>,
     pub changed: Vec<StreamId>,
+    /// It goes from beginning to beginning of all reads that it has, and back for every rest.
+    pub interleaves: bool,
     /// The machine has no descriptors left: no read can be tried.
     pub lacks_resources: bool,
 }
@@ -57,6 +59,7 @@ impl Default for Device {
             hangs: false,
             passes_over: None,
             changed: Vec::new(),
+            interleaves: false,
             lacks_resources: false,
         }
     }
@@ -70,6 +73,8 @@ pub struct Rig {
     /// Time a socket takes for one piece.
     pub socket_time: Duration,
     pub reads: Vec<ReadCommand>,
+    /// With each of them, how many were outstanding then.
+    pub outstanding: Vec<usize>,
     pub log: Vec<String>,
     pub forgotten: Vec<StreamId>,
     in_flight: VecDeque<(Instant, ReadCommand)>,
@@ -89,6 +94,7 @@ impl Rig {
             replies: BTreeMap::new(),
             socket_time: Duration::from_millis(1),
             reads: Vec::new(),
+            outstanding: Vec::new(),
             log: Vec::new(),
             forgotten: Vec::new(),
             in_flight: VecDeque::new(),
@@ -326,10 +332,17 @@ impl Rig {
         }
         assert!(outstanding.len() <= reads_max, "{outstanding:?}");
         let transfer = self.device.rate.time_for(read.length);
+        let has_others = !self.in_flight.is_empty();
+        let turns = 1 + u64::from(self.device.interleaves && has_others);
         self.device_free_at =
-            self.device_free_at.max(self.now) + self.device.position_time + transfer;
+            self.device_free_at.max(self.now) + self.device.position_time.times(turns) + transfer;
+        let (id, has_lead) = (read.id, read.opening.is_some());
         self.reads.push(read.clone());
+        self.outstanding.push(outstanding.len());
         self.in_flight.push_back((self.device_free_at, read));
+        if self.device.interleaves && has_lead {
+            self.shard.handle_read_begun(self.now, id);
+        }
     }
 
     fn receive(&mut self, event: Event) {
