@@ -24,7 +24,7 @@ macro_rules! hook {
     ) => {
         // SAFETY: it takes the place of the function of this name on purpose, and has its type.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+        unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let $state = $before;
             let original = address(Symbol::$name);
             if original.is_null() {
@@ -32,7 +32,7 @@ macro_rules! hook {
                 return $missing;
             }
             // SAFETY: the address of the function of this name, which has this type.
-            let original: unsafe extern "C" fn($($type),*) -> $result = unsafe { transmute(original) };
+            let original: unsafe extern "C-unwind" fn($($type),*) -> $result = unsafe { transmute(original) };
             // SAFETY: with the caller's own arguments, as if this function were not here.
             let $value = unsafe { original($($argument),*) };
             $after
@@ -121,7 +121,7 @@ macro_rules! maps {
         $(
             // SAFETY: it takes the place of the function of this name on purpose, and has its type.
             #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(
+            unsafe extern "C-unwind" fn $name(
                 at: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
             ) -> *mut c_void {
                 // Allocators map memory, also while functions are looked up.
@@ -144,7 +144,7 @@ macro_rules! maps {
                     return libc::MAP_FAILED;
                 }
                 type Original =
-                    unsafe extern "C" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
+                    unsafe extern "C-unwind" fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void;
                 // SAFETY: the address of the function of this name, which has this type.
                 let original: Original = unsafe { transmute(original) };
                 // SAFETY: with the caller's own arguments, as if this function were not here.
