@@ -109,6 +109,11 @@ impl Device {
         self.feed(now);
     }
 
+    /// Drops what has not reached the drive yet.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.drive.poll_timeout().is_some_and(|at| at <= now) {
             self.drive.handle_timeout(now);

@@ -128,6 +128,17 @@ impl Disk {
         }
     }
 
+    /// Nobody waits for any read any more. What the drive works on it finishes; nothing else is given to
+    /// it.
+    pub(crate) fn forget_reads(&mut self) {
+        self.device.forget_waiting();
+        self.held = Few::default();
+        self.reads = Few::default();
+        self.of_request = Few::default();
+        self.done.clear();
+        self.begun.clear();
+    }
+
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.device.handle_timeout(now);
         self.collect(now);

@@ -108,6 +108,16 @@ pub(crate) trait Origin: Debug {
     /// The next thing that came of a call.
     fn poll_outcome(&mut self) -> Option<Outcome>;
 
+    /// What was learned is written down. This and the next two are asked of headlong only.
+    fn write_state(&mut self, _: Instant) {}
+
+    /// The process ends, with all that it holds: replies whose bytes are not all in their sockets
+    /// fail. Nobody calls [`Self::ask`] until the next one is there.
+    fn kill(&mut self, _: Instant) {}
+
+    /// The next process is there, and knows what was written down.
+    fn start_again(&mut self, _: Instant) {}
+
     /// Replies in progress.
     fn reply_count(&self) -> usize;
 

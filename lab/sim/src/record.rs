@@ -31,6 +31,9 @@ pub struct Record {
     pub failures: u64,
     /// Of those, calls that were refused.
     pub refused: u64,
+    /// Of those, calls that broke off or found nobody: the server was restarted.
+    #[serde(default)]
+    pub cut: u64,
     /// Calls that failed outside the window.
     pub failures_outside: u64,
     /// Calls that failed before the window opened.
@@ -312,6 +315,7 @@ impl Record {
             seconds: round(seconds, 3),
             failures: seen.calls.failures(),
             refused: seen.calls.refused,
+            cut: seen.calls.broken,
             failures_outside: seen.calls_outside.failures(),
             ramp_failures: seen.ramp_up.calls.failures(),
             ramp_sessions: seen.ramp_up.sessions,

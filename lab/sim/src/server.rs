@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
     Command, ConnectionId, Event, Extent, Failure, Hints, Identity as Who, PartSpec, ReadOutcome,
-    Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec, ViewerId,
+    Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
 };
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -20,6 +20,7 @@ use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
+use crate::restart::Kept;
 use crate::setup::Setup;
 use crate::slab::Slab;
 
@@ -53,6 +54,9 @@ pub(crate) struct Server {
     /// When time is to pass next, as of the last call of the shard or the disk.
     next_at: Option<Instant>,
     checked: bool,
+    kept: Kept,
+    /// Counted by the processes before this one.
+    stats_before: Stats,
 }
 
 /// Streams of titles in several files are numbered from here, others by the object.
@@ -91,6 +95,8 @@ impl Server {
             outcomes: VecDeque::new(),
             waits: Histogram::default(),
             checked: setup.checked,
+            kept: Kept::default(),
+            stats_before: Stats::default(),
         }
     }
 }
@@ -130,6 +136,7 @@ impl Origin for Server {
             };
             self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
             self.registered.insert(stream, starts);
+            self.kept.welcome(now, &mut self.shard, stream);
             self.settle(now);
         }
         let request = Request {
@@ -208,6 +215,31 @@ impl Origin for Server {
         taken
     }
 
+    fn write_state(&mut self, now: Instant) {
+        self.kept.write(now, &self.shard);
+    }
+
+    fn kill(&mut self, now: Instant) {
+        self.stats_before = self.stats_before + self.shard.stats();
+        self.disk.forget_reads();
+        self.registered.clear();
+        for (_, reply) in self.replies.take_all() {
+            if reply.bytes_left > 0 {
+                self.outcomes.push_back(Outcome::Failed(reply.asker));
+            }
+        }
+        // What was sound once is so again.
+        if let Ok(shard) = Shard::new(*self.shard.config()) {
+            self.shard = shard;
+        }
+        self.settle(now);
+    }
+
+    fn start_again(&mut self, now: Instant) {
+        self.kept.tell(now, &mut self.shard);
+        self.settle(now);
+    }
+
     fn reply_count(&self) -> usize {
         self.replies.len()
     }
@@ -237,7 +269,7 @@ impl Origin for Server {
             memory: self.shard.memory_use(),
             queue: self.shard.queue_use(),
             chains: self.shard.chain_count(),
-            stats: self.shard.stats(),
+            stats: self.stats_before + self.shard.stats(),
             control: self.shard.control_view(),
         }
     }

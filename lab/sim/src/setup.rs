@@ -7,6 +7,7 @@ use headlong_workload::Identity;
 
 use crate::layout::Placement;
 use crate::measure::Window;
+use crate::restart::Restart;
 use crate::vanilla::VanillaSetup;
 
 /// Who answers.
@@ -49,6 +50,8 @@ pub struct Setup {
     /// How long viewers go on to come after the window has closed, so that those who came in it see
     /// the end of their sessions under the same load.
     pub ramp_down: Duration,
+    /// When the server, if it is headlong, ends and begins again; never if `None`.
+    pub restart: Option<Restart>,
     /// Whether to stop at the first failure within the window.
     pub stops_at_failure: bool,
     /// Whether to stop at the first failed session of those that began within the window.
@@ -74,6 +77,7 @@ impl Default for Setup {
             bit_rates_told: Vec::new(),
             window: Window::default(),
             ramp_down: Duration::ZERO,
+            restart: None,
             stops_at_failure: false,
             stops_at_failed_session: false,
             keeps_calls: false,
@@ -99,6 +103,9 @@ pub enum SetupError {
         /// What is missing.
         what: &'static str,
     },
+    /// Nothing is known of how a vanilla server would begin again.
+    #[error("a vanilla server cannot be restarted in virtual time; leave the restart out")]
+    NoRestart,
     /// There is no bound for players that decide as they go.
     #[error(
         "what adaptive players ask for is not known before they do, and so there is no bound; \

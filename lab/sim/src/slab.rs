@@ -55,6 +55,15 @@ impl<T> Slab<T> {
         self.places.get(place as usize)?.as_deref()
     }
 
+    /// All go, by number.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = (u64, T)> + use<T> {
+        let first = self.first + self.places.len() as u64;
+        let places = std::mem::take(&mut self.places);
+        let numbered = (std::mem::replace(&mut self.first, first)..).zip(places);
+        self.present = 0;
+        numbered.filter_map(|(number, thing)| Some((number, *thing?)))
+    }
+
     /// One goes.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let place = number.checked_sub(self.first)?;

@@ -66,6 +66,10 @@ enum Coming {
     Gone(RequestId),
     /// A regular look at the state of things.
     Look,
+    /// What the server has learned is written down.
+    StateWritten,
+    Killed,
+    StartedAgain,
     WindowOpens,
     WindowCloses,
     End,
@@ -114,6 +118,8 @@ pub struct World<'a> {
     measure: Measure,
     is_closed: bool,
     stopped: bool,
+    /// Nobody answers.
+    is_down: bool,
 }
 
 impl<'a> World<'a> {
@@ -181,12 +187,25 @@ impl<'a> World<'a> {
             measure: Measure::new(setup.window, classes, setup.keeps_calls),
             is_closed: false,
             stopped: false,
+            is_down: false,
             setup,
         };
         let window = world.setup.window;
         world.events.plan(window.from, Coming::WindowOpens);
         world.events.plan(window.to, Coming::WindowCloses);
         world.events.plan(Instant::ZERO, Coming::Look);
+        if let Some(restart) = world.setup.restart {
+            if world.setup.server != ServerKind::Headlong {
+                return Err(SetupError::NoRestart);
+            }
+            if let Some(age) = restart.kept {
+                let written = Instant(restart.at.0.saturating_sub(age.0));
+                world.events.plan(written, Coming::StateWritten);
+            }
+            world.events.plan(restart.at, Coming::Killed);
+            let back = restart.at + restart.down;
+            world.events.plan(back, Coming::StartedAgain);
+        }
         world.plan_arrival();
         Ok(world)
     }
@@ -284,6 +303,16 @@ impl<'a> World<'a> {
                 let live = self.visits.len() + self.events.len() + self.server.live();
                 self.measure.look(now, &self.server.state(), live);
                 self.events.plan(now + LOOK_INTERVAL, Coming::Look);
+            }
+            Coming::StateWritten => self.server.write_state(now),
+            Coming::Killed => {
+                self.is_down = true;
+                self.server.kill(now);
+                self.pass_on();
+            }
+            Coming::StartedAgain => {
+                self.is_down = false;
+                self.server.start_again(now);
             }
             Coming::WindowOpens => {
                 self.server.device_mut().begin_pattern();
@@ -448,6 +477,11 @@ impl<'a> World<'a> {
         let Some(visit) = visit.filter(|visit| visit.open.contains(&call)) else {
             return;
         };
+        if self.is_down {
+            let refused = Coming::Broken { session, call };
+            self.events.plan(self.now + visit.link.delay(), refused);
+            return;
+        }
         let asker = Asker {
             session,
             call,

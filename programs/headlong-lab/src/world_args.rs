@@ -2,7 +2,7 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Placement, Setup, Window, settings};
+use headlong_sim::{Experiment, Placement, Restart, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
@@ -65,6 +65,17 @@ pub(crate) struct WorldArgs {
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
+    /// End the server at this time of the run, with what its memory holds and the replies in
+    /// progress (the records' `cut`), and begin it again
+    #[arg(long, value_name = "TIME")]
+    restart: Option<Duration>,
+    /// How long nobody is there then
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "restart")]
+    restart_down: Duration,
+    /// Let the next server know what the last one had learned, written down so long before its end:
+    /// 0s if it is told to stop, up to 20s if it is killed. Without this it knows nothing
+    #[arg(long, value_name = "TIME", requires = "restart")]
+    restart_state: Option<Duration>,
     #[command(flatten)]
     pub(crate) vanilla: VanillaArgs,
     /// Print JSON
@@ -136,6 +147,11 @@ impl WorldArgs {
                 from: Instant::ZERO + self.ramp,
                 to: Instant::ZERO + self.ramp + self.measure,
             },
+            restart: self.restart.map(|at| Restart {
+                at: Instant::ZERO + at,
+                down: self.restart_down,
+                kept: self.restart_state,
+            }),
             ..Setup::default()
         };
         setup.engine.memory_bytes = self.memory.0;

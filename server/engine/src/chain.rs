@@ -358,6 +358,8 @@ impl Chains {
     }
 
     /// Begins a chain where an earlier process had it, with nothing of it in memory and no request.
+    /// Its first job is a start: many come back at once, and that they wait then does not say that
+    /// the device has too much to do.
     /// Answers the chain that has to end because its viewer has too many.
     pub(crate) fn resume(
         &mut self,
@@ -375,7 +377,6 @@ impl Chains {
             chain.idle = Some(turn);
             chain.fetched_end = told.position;
             chain.read_once_end = told.position;
-            chain.prefetched_bytes = told.prefetched_bytes;
             chain.last_request_bytes = told.last_request_bytes;
             chain.pace = Pace::resume(now, told.pace);
         }

@@ -78,8 +78,6 @@ pub struct LearnedChain {
     pub end: u64,
     /// Where its reader was.
     pub position: u64,
-    /// Bytes that were read for it.
-    pub prefetched_bytes: u64,
     /// Length of its last request.
     pub last_request_bytes: u64,
     /// Whether its last request said no end.

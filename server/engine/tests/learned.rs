@@ -89,7 +89,6 @@ fn a_viewer_who_comes_back_is_served_where_new_ones_are_refused() {
             start: 0,
             end: 5 * CHUNK,
             position: 5 * CHUNK,
-            prefetched_bytes: 8 * MIB,
             last_request_bytes: CHUNK,
             open_ended: false,
             pace: BitRate::from_kbps(2_000),
@@ -174,10 +173,10 @@ fn any_time() -> impl Strategy<Value = Duration> {
 
 prop_compose! {
     fn any_chain()(
-        numbers in any::<[u64; 6]>(), small in any::<bool>(), named in any::<bool>(),
+        numbers in any::<[u64; 5]>(), small in any::<bool>(), named in any::<bool>(),
         open_ended in any::<bool>(), idle in 0..100_u64,
     ) -> LearnedChain {
-        let [viewer, start, long, back, prefetched_bytes, pace] = numbers;
+        let [viewer, start, long, back, pace] = numbers;
         let cut = |number: u64| if small { number % (64 * MIB) } else { number };
         let end = cut(start).saturating_add(cut(long));
         LearnedChain {
@@ -189,7 +188,6 @@ prop_compose! {
             start: cut(start),
             end,
             position: end.saturating_sub(cut(back)),
-            prefetched_bytes,
             last_request_bytes: cut(back),
             open_ended,
             pace: BitRate(pace),

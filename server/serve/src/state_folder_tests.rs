@@ -19,7 +19,6 @@ fn learned(found_bytes: u64) -> DeviceLearned {
         start: 1,
         end: 5,
         position: 4,
-        prefetched_bytes: 6,
         last_request_bytes: 7,
         open_ended: true,
         pace: BitRate(8),

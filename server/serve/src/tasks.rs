@@ -25,8 +25,9 @@ const REMEMBER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the service manager and load balancers wait for roots to be scanned.
 const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often what was learned is written down, beside the stop: what a crash may cost.
-const REMEMBER_INTERVAL: Duration = Duration::from_secs(60);
+/// How often what was learned is written down, beside the stop: what a crash may cost. Of two such
+/// times a viewer is remembered (`chain_gap`), so that it is known after a crash too.
+const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Acts on signals until one of them means stop.
 pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<()> {

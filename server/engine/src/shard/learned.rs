@@ -45,7 +45,6 @@ impl Shard {
             start: chain.start,
             end: chain.end,
             position: chain.position.clamp(chain.start, chain.end),
-            prefetched_bytes: chain.prefetched_bytes,
             last_request_bytes: chain.last_request_bytes,
             open_ended: chain.open_ended,
             pace: self.pace(chain),

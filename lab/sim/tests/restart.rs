@@ -1,0 +1,67 @@
+//! The server is restarted in the midst of a run.
+
+use headlong_drive::preset;
+use headlong_engine::{Control, EngineConfig};
+use headlong_sim::{Experiment, Measure, Restart, Setup, Window};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+/// The server ends; it is there again half a second before things are looked at, at 205 s.
+const AT: Instant = Instant(203_500_000_000);
+
+/// SD viewers who ask for 30 MiB/s; the server ends in the midst.
+fn run(kept: Option<Duration>) -> Measure {
+    let mut engine = EngineConfig {
+        // Larger pieces only make the test quicker.
+        piece_bytes: MIB / 2,
+        memory_bytes: 1024 * MIB,
+        ..EngineConfig::default()
+    };
+    engine.control.mode = Control::Auto;
+    let experiment = Experiment {
+        workload: Specification::preset("youtube-sd", &[]).expect("a preset"),
+        drive: preset("wd-red-wd10efrx").expect("a preset"),
+        setup: Setup {
+            engine,
+            window: Window {
+                from: AT,
+                to: AT + Duration::from_secs(60),
+            },
+            restart: Some(Restart {
+                at: AT,
+                down: Duration::from_secs(1),
+                kept,
+            }),
+            ..Setup::default()
+        },
+        steps: Vec::new(),
+    };
+    experiment.observe(30.0, 1).expect("a world")
+}
+
+/// The drive's times as the server knew them at the first look that is later than this.
+fn knows_drive(measure: &Measure, at: Instant) -> bool {
+    let later = measure.looks().iter().find(|look| look.at > at);
+    later.is_some_and(|look| look.control.drive.is_some())
+}
+
+#[test]
+fn replies_are_cut_and_the_server_goes_on_with_or_without_what_it_knew() {
+    for kept in [None, Some(Duration::ZERO), Some(Duration::from_secs(20))] {
+        let measure = run(kept);
+        let calls = measure.calls;
+        println!("seed 1, kept {kept:?}: {calls:?}");
+        assert!(calls.broken > 0, "who waited then was cut");
+        assert!(calls.whole > 20 * calls.broken, "the others are served");
+        assert!(knows_drive(&measure, AT - Duration::from_secs(5)));
+        // Half a second is not enough to find it out anew.
+        let knows_at_once = knows_drive(&measure, AT);
+        assert_eq!(knows_at_once, kept.is_some());
+    }
+}
+
+#[test]
+fn a_run_with_a_restart_is_the_same_every_time() {
+    let once = || format!("{:?}", run(Some(Duration::from_secs(30))).calls);
+    assert_eq!(once(), once());
+}
