@@ -47,6 +47,7 @@ memory = "{memory}"
 [limits]
 requests_per_connection_max = 1000000000
 connections_max = 18000
+connections_per_address_max = 18000
 {tls}
 [log]
 access = "{log}"

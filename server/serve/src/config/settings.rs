@@ -320,7 +320,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            connections_per_address_max: 4_096,
+            connections_per_address_max: 8_192,
             requests_per_connection_max: 10_000,
             requests_at_once_max: 100,
             header_bytes_max: 16 * KIB,

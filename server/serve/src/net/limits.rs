@@ -38,7 +38,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            connections_per_address_max: 4_096,
+            connections_per_address_max: 8_192,
             header_bytes_max: 16 * 1024,
             headers_max: 100,
             header_timeout: Duration::from_secs(10),
