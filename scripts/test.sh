@@ -36,7 +36,7 @@ begin() {
 # Runs the tests of the workspace, keeps what is printed too, and has the exit code of cargo: a
 # pipe has that of its last command.
 cargo_test() {
-    { cargo test --workspace 2>&1 || echo $? >"$work/failed"; } | tee "$work/cargo"
+    { cargo test --workspace --no-fail-fast 2>&1 || echo $? >"$work/failed"; } | tee "$work/cargo"
     [ ! -e "$work/failed" ] || return "$(cat "$work/failed")"
 }
 

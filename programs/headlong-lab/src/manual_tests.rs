@@ -66,7 +66,9 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
     let top = Args::command().subcommands(
         headlong::command()
             .get_subcommands()
-            .filter(|verb| ["serve", "check", "tune"].contains(&verb.get_name()))
+            .filter(|verb| {
+                ["serve", "check", "tune", "reception", "run"].contains(&verb.get_name())
+            })
             .cloned(),
     );
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
