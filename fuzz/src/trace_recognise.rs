@@ -17,6 +17,11 @@ pub fn run(data: &[u8]) {
         Err(NotUnderstood::Empty) => assert!(data.iter().all(|byte| *byte == 0
             || byte.is_ascii_whitespace()
             || [0xef, 0xbb, 0xbf].contains(byte))),
+        Err(NotUnderstood::Binary) => assert!(
+            !data
+                .iter()
+                .all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+        ),
         Err(NotUnderstood::Format(error)) => panic!("no format was given: {error}"),
     }
 }

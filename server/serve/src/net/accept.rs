@@ -76,24 +76,28 @@ pub async fn serve_listener<S, B>(
                 }
                 return;
             };
-            let within = context.limits.header_timeout;
-            let mut stop = shutdown.clone();
-            let header = tokio::select! {
-                header = read_proxy_header(stream, remote, &trusted, within) => header,
-                () = stop.draining() => return,
-            };
-            match header {
-                Ok((stream, remote)) => match context.hold(remote) {
-                    Ok(_held) => {
-                        serve_connection(stream, remote, tls, service, context, shutdown).await;
+            // Boxed, so that other connections are not as large as one that begins like this.
+            let proxied = async move {
+                let within = context.limits.header_timeout;
+                let mut stop = shutdown.clone();
+                let header = tokio::select! {
+                    header = read_proxy_header(stream, remote, &trusted, within) => header,
+                    () = stop.draining() => return,
+                };
+                match header {
+                    Ok((stream, remote)) => match context.hold(remote) {
+                        Ok(_held) => {
+                            serve_connection(stream, remote, tls, service, context, shutdown).await;
+                        }
+                        Err(remote) => trouble.warn_of_address(remote),
+                    },
+                    Err(error) => {
+                        add(&context.counters.proxy_refusals);
+                        trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
                     }
-                    Err(remote) => trouble.warn_of_address(remote),
-                },
-                Err(error) => {
-                    add(&context.counters.proxy_refusals);
-                    trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
                 }
-            }
+            };
+            Box::pin(proxied).await;
         });
     }
     drop(listener);

@@ -166,7 +166,8 @@ where
             let info = Arc::clone(info);
             let tracked = Tracked { service, info };
             let builder = http2(watch.info.limits());
-            let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), tracked));
+            // Boxed, so that the others are not as large as this.
+            let mut connection = Box::pin(builder.serve_connection(TokioIo::new(stream), tracked));
             let poll = |cx: &mut Context<'_>, ask: bool| {
                 if ask {
                     connection.as_mut().graceful_shutdown();
