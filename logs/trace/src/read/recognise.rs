@@ -325,14 +325,16 @@ fn first_lines(head: &[u8]) -> Vec<(u64, &[u8])> {
         .enumerate()
         .map(|(index, line)| (index as u64 + 1, trimmed(line)))
         .collect();
-    // Behind the last end of a line is nothing, or a line without an end.
-    if lines.len() > 1 {
-        lines.pop();
-    }
-    lines.retain(|(_, line)| {
+    let says_something = |(_, line): &(u64, &[u8])| {
         line.iter()
             .any(|byte| *byte != 0 && !byte.is_ascii_whitespace())
-    });
+    };
+    // Behind the last end of a line is nothing, or a line without an end.
+    let last = lines.pop().filter(says_something);
+    lines.retain(says_something);
+    if lines.is_empty() {
+        lines.extend(last);
+    }
     lines
 }
 
@@ -342,6 +344,14 @@ mod tests {
 
     fn name(head: &str) -> Result<String, NotFound> {
         recognise(head.as_bytes(), None, None).map(|found| found.name)
+    }
+
+    #[test]
+    fn one_line_without_an_end_behind_an_empty_one_is_a_log() {
+        let line =
+            "1.2.3.4 - - [17/May/2015:08:05:32 +0000] \"GET /a HTTP/1.1\" 200 490 \"-\" \"x\"";
+        assert_eq!(name(&format!("\n{line}")).as_deref(), Ok("combined"));
+        assert_eq!(name("\n \n"), Err(NotFound::Empty));
     }
 
     #[test]
