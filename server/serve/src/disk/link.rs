@@ -264,28 +264,12 @@ impl Receiver for Link {
 mod tests {
     use super::*;
     use crate::disk::device::make;
-    use crate::disk::rig::{FileSource, Scratch, noise};
+    use crate::disk::rig::{FileSource, Scratch, noise, small_device};
     use crate::disk::thread::DeviceThread;
-    use crate::disk::{DeviceConfig, IoMode, StreamSource};
-    use crate::time_scale::TimeScale;
-    use headlong_engine::{EngineConfig, Hints, Identity, StreamId, ViewerId};
+    use headlong_engine::{Hints, Identity, StreamId, ViewerId};
 
     fn device() -> DeviceThread {
-        let config = DeviceConfig {
-            name: "test".to_owned(),
-            roots: Vec::new(),
-            rotational: true,
-            capacity_bytes: 0,
-            engine: EngineConfig {
-                memory_bytes: 16 << 20,
-                ..EngineConfig::default()
-            },
-            io: IoMode::Pread,
-            open_files_max: 8,
-            memory_prefault: false,
-            time_scale: TimeScale::ONE,
-            learned: None,
-        };
+        let config = small_device();
         let start = make(&config, config.engine, Arc::default()).expect("made");
         start.thread
     }

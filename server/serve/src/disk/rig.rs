@@ -6,11 +6,31 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_engine::{EngineConfig, PartSpec, StreamId, StreamSpec};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::StreamSource;
+use super::{DeviceConfig, IoMode, StreamSource};
+use crate::time_scale::TimeScale;
+
+/// A device with little memory that is read by threads.
+pub(crate) fn small_device() -> DeviceConfig {
+    DeviceConfig {
+        name: "test".to_owned(),
+        roots: Vec::new(),
+        rotational: true,
+        capacity_bytes: 0,
+        engine: EngineConfig {
+            memory_bytes: 16 << 20,
+            ..EngineConfig::default()
+        },
+        io: IoMode::Pread,
+        open_files_max: 8,
+        memory_prefault: false,
+        time_scale: TimeScale::ONE,
+        learned: None,
+    }
+}
 
 /// A directory that goes when it is dropped.
 pub(crate) struct Scratch(PathBuf);

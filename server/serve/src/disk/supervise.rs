@@ -184,12 +184,11 @@ fn restart(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::DeviceConfig;
     use crate::disk::device::make;
     use crate::disk::io::{DiskIo, IoMode};
     use crate::disk::message::Message;
+    use crate::disk::rig::small_device;
     use crate::disk::transfer::{Completion, Read};
-    use crate::time_scale::TimeScale;
     use std::io;
 
     /// Nothing can be read by it.
@@ -209,21 +208,7 @@ mod tests {
 
     #[test]
     fn a_device_whose_thread_ends_is_out_of_service_and_started_again() {
-        let config = DeviceConfig {
-            name: "test".to_owned(),
-            roots: Vec::new(),
-            rotational: true,
-            capacity_bytes: 0,
-            engine: EngineConfig {
-                memory_bytes: 16 << 20,
-                ..EngineConfig::default()
-            },
-            io: IoMode::Pread,
-            open_files_max: 8,
-            memory_prefault: false,
-            time_scale: TimeScale::ONE,
-            learned: None,
-        };
+        let config = small_device();
         let mut first = make(&config, config.engine, Arc::default()).expect("made");
         first.thread.io = Box::new(BrokenIo);
         let shared = Arc::new(Shared::new(&first));
