@@ -223,6 +223,7 @@ impl DeviceThread {
         let part = PartSpec {
             size_bytes: version.size,
             extents,
+            flash_key: None,
         };
         let spec = StreamSpec {
             id: stream,
@@ -400,6 +401,8 @@ impl DeviceThread {
                 match command {
                     Command::Read(read) => self.read(read),
                     Command::Forget(stream) => self.forget(stream),
+                    // The page cache is what it keeps things in.
+                    Command::Flash(_) => {}
                 }
             } else if let Some(event) = self.start.shard.poll_event() {
                 self.pass_on(event);

@@ -202,6 +202,8 @@ impl Bare<'_> {
                             .submit(now, read.id, physical, read.length, read.opening);
                     }
                     Command::Forget(stream) => self.is_known[stream.0 as usize] = false,
+                    // No tier is attached.
+                    Command::Flash(_) => {}
                 }
             } else if let Some(read) = self.disk.poll_begun() {
                 self.shard.handle_read_begun(now, read);
@@ -224,6 +226,7 @@ fn spec_of(id: StreamId, file: &Place) -> StreamSpec {
                 physical: file.physical,
                 length: file.size_bytes,
             }],
+            flash_key: None,
         }],
         bit_rate: None::<BitRate>,
     }

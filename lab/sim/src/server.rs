@@ -71,6 +71,7 @@ fn parts_of(place: &Place) -> Vec<PartSpec> {
             physical,
             length: size_bytes,
         }],
+        flash_key: None,
     };
     match &place.part {
         Some(title) => title.all().map(part).collect(),
@@ -334,6 +335,8 @@ impl Server {
             Command::Forget(stream) => {
                 self.registered.remove(&stream);
             }
+            // No tier is attached.
+            Command::Flash(_) => {}
         }
     }
 

@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
+use headlong_flash::{BlockId, PieceId, Place};
 use headlong_units::Duration;
 
-use crate::ids::{ReadId, RequestId, Slot, StreamId};
+use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
 use crate::opening::Opening;
 
 /// Something the shell must do; see [`crate::Shard::poll_command`].
@@ -16,6 +17,83 @@ pub enum Command {
     Read(ReadCommand),
     /// The engine has forgotten the stream: the shell may close its files.
     Forget(StreamId),
+    /// Something for the flash tier; only where one was attached.
+    Flash(FlashCommand),
+}
+
+/// Something the shell must do with an SSD. Commands of one block are given in order; those of
+/// different blocks may be done in any order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FlashCommand {
+    /// Copy a slot's first `length` bytes into the memory that collects `place.block`, as the record
+    /// that begins at `place.offset`. To be done at once: the slot's next command is another read.
+    Stage {
+        /// Where the record will lie.
+        place: Place,
+        /// Whose bytes they are.
+        piece: PieceId,
+        /// Bytes.
+        length: u32,
+        /// Where they are.
+        slot: Slot,
+    },
+    /// Write bytes `from..to` of a block, multiples of the alignment, from the memory that collects
+    /// it. Answer with [`crate::Shard::handle_flash_written`].
+    Write {
+        /// The block.
+        block: BlockId,
+        /// First byte, within the block.
+        from: u32,
+        /// One past the last byte.
+        to: u32,
+    },
+    /// All of a block's records are written: write its summary, with this sequence number, and
+    /// make all of it durable. Answer with [`crate::Shard::handle_flash_sealed`]. The memory that
+    /// collected the block is free then.
+    Seal {
+        /// The block.
+        block: BlockId,
+        /// Grows with every block of this SSD that is sealed.
+        sequence: u64,
+    },
+    /// Nothing in the block is wanted any more; it will be written anew, or its SSD is out of
+    /// service. The memory that collects it is free, and its content may be discarded.
+    Drop(BlockId),
+    /// Read records. Answer with [`crate::Shard::handle_flash_read_done`].
+    Read(FlashRead),
+}
+
+/// Records to read, which lie one behind the other in one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlashRead {
+    /// Name to answer with.
+    pub id: FlashReadId,
+    /// The records, in order of place.
+    pub records: Vec<FlashRecord>,
+}
+
+/// One record to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlashRecord {
+    /// Where it begins.
+    pub place: Place,
+    /// What it must be, by its header.
+    pub piece: PieceId,
+    /// How many bytes it must have.
+    pub length: u32,
+    /// Memory to read into.
+    pub slot: Slot,
+}
+
+/// How one record of a read came back, as the shell reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlashOutcome {
+    /// Its bytes are in its slot: identity, length and checksum are right.
+    Done,
+    /// Something else was there: another record, or damage.
+    Wrong,
+    /// The SSD failed.
+    Error,
 }
 
 /// One read. `offset` is a multiple of the piece size; `length` is one only if the file does not

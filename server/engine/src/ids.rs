@@ -22,6 +22,10 @@ pub struct RequestId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReadId(pub u64);
 
+/// One read of the flash tier in progress, named by the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlashReadId(pub u64);
+
 /// The token for one piece of memory: slot `n` of a pool of equal pieces that the shell owns.
 /// The engine decides what each holds; it never sees the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -162,6 +162,7 @@ mod tests {
         let part = |&size_bytes| PartSpec {
             size_bytes,
             extents: vec![],
+            flash_key: None,
         };
         Layout::new(sizes.iter().map(part).collect(), 10).expect("few pieces")
     }
@@ -210,6 +211,7 @@ mod tests {
             vec![PartSpec {
                 size_bytes: 40,
                 extents,
+                flash_key: None,
             }],
             10,
         )

@@ -47,14 +47,17 @@ mod stream;
 mod streams;
 mod unread;
 
-pub use command::{Command, Event, Failure, ReadCommand, ReadOutcome, Refusal};
+pub use command::{
+    Command, Event, Failure, FlashCommand, FlashOutcome, FlashRead, FlashRecord, ReadCommand,
+    ReadOutcome, Refusal,
+};
 pub use config::{
     Admission, ConfigError, Control, ControlConfig, EngineConfig, Order, Policy, Prefetch,
     Retention, SizingConfig,
 };
 pub use control::{ControlView, DriveTimes, Ended, Reason, SizeChange};
 pub use health::DeviceState;
-pub use ids::{ChainId, ConnectionId, ReadId, RequestId, Slot, StreamId, ViewerId};
+pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, StreamId, ViewerId};
 pub use knobs::{knobs, policy, prefetch};
 pub use learned::{Learned, LearnedChain};
 pub use opening::Opening;

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use headlong_flash::FileKey;
 use headlong_units::BitRate;
 
 use crate::ids::StreamId;
@@ -25,6 +26,8 @@ pub struct PartSpec {
     /// Where it lies, in file order; empty when the file system does not say, and then the
     /// position of the whole part counts as unknown and sorts first.
     pub extents: Vec<Extent>,
+    /// Its name on flash; `None` if it must not be kept there.
+    pub flash_key: Option<FileKey>,
 }
 
 /// A run of bytes of a file that is contiguous on the device.

@@ -133,6 +133,7 @@ mod tests {
         let part = PartSpec {
             size_bytes: 1,
             extents: vec![],
+            flash_key: None,
         };
         Layout::new(vec![part], 4096).expect("few pieces")
     }

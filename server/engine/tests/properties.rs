@@ -122,6 +122,7 @@ fn spec(id: u64, version: u64) -> StreamSpec {
     let part = |size_bytes| PartSpec {
         size_bytes,
         extents: vec![],
+        flash_key: None,
     };
     StreamSpec {
         id: StreamId(version * TITLES + id),

@@ -671,6 +671,7 @@ fn full_tables_are_an_answer() {
         parts: vec![headlong_engine::PartSpec {
             size_bytes: 1,
             extents: vec![],
+            flash_key: None,
         }],
         bit_rate: None,
     };

@@ -169,6 +169,7 @@ impl StreamFiles {
         PartSpec {
             size_bytes,
             extents,
+            flash_key: None,
         }
     }
 

@@ -106,6 +106,7 @@ impl StreamSource for FileSource {
             parts: vec![PartSpec {
                 size_bytes: self.version.0,
                 extents: Vec::new(),
+                flash_key: None,
             }],
             bit_rate: None,
         }

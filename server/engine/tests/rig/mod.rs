@@ -124,6 +124,7 @@ impl Rig {
             PartSpec {
                 size_bytes,
                 extents: vec![extent],
+                flash_key: None,
             }
         };
         let parts = sizes.iter().map(&mut part).collect();
@@ -292,6 +293,7 @@ impl Rig {
             match command {
                 Command::Read(read) => self.begin_read(read),
                 Command::Forget(stream) => self.forgotten.push(stream),
+                Command::Flash(_) => {}
             }
         }
         while let Some(event) = self.shard.poll_event() {

@@ -313,6 +313,8 @@ impl DeviceEngine {
                         self.sources.remove(&stream);
                         self.parts.files.forget(stream);
                     }
+                    // No tier is attached.
+                    Command::Flash(_) => {}
                 }
             } else if let Some(event) = self.parts.shard.poll_event() {
                 self.pass_on(now, event);

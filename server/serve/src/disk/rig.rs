@@ -113,6 +113,7 @@ impl StreamSource for FileSource {
         let parts = self.parts.iter().map(|(_, version)| PartSpec {
             size_bytes: version.map_or(0, |version| version.0),
             extents: Vec::new(),
+            flash_key: None,
         });
         StreamSpec {
             id: self.stream,

@@ -123,6 +123,7 @@ impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
             parts: vec![PartSpec {
                 size_bytes: MIB,
                 extents: Vec::new(),
+                flash_key: None,
             }],
             bit_rate: None,
         }
