@@ -135,6 +135,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         cache_control,
         server_timing: config.server_timing,
         direct: config.direct,
+        requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
         time_scale: config.time_scale(),
     }

@@ -1,16 +1,18 @@
 //! What the end-to-end tests share: sample libraries, nginx and HAProxy, the table of HTTP
-//! conformance, and a runtime with a bound on time.
+//! conformance, viewers beside some trouble, and a runtime with a bound on time.
 //!
 //! Every test starts a server of its own over titles of its own, and ends with it.
 
 pub mod conformance;
 pub mod haproxy;
 pub mod library;
+pub mod neighbours;
 pub mod nginx;
 mod program;
 pub mod runtime;
 
 pub use haproxy::HaProxy;
 pub use library::{Library, Title};
+pub use neighbours::Neighbours;
 pub use nginx::Nginx;
 pub use runtime::{bounded, eventually, have_or_skip};

@@ -220,55 +220,6 @@ fn a_disk_that_hangs_fails_its_requests_in_time_and_holds_nobody_else_up() {
     );
 }
 
-/// What a film is called; looking for its header is what a new title costs.
-fn films(rig: &Rig) -> Vec<String> {
-    let film = |n: u64| {
-        let name = format!("film-{n}.mp4");
-        pattern::write_file(&rig.device.root().join(&name), 200 + n, MIB).expect("written");
-        format!("/{name}")
-    };
-    (0..4).map(film).collect()
-}
-
-#[test]
-fn a_hung_disk_with_more_viewers_than_threads_answers_all_and_holds_nobody_else_up() {
-    let Some(rig) = Rig::new("a_hung_disk_with_more_viewers_than_threads") else {
-        return;
-    };
-    let films = films(&rig);
-    drop_caches();
-    rig.device.disk().hang(None);
-    let address = rig.server.address();
-    std::thread::scope(|scope| {
-        let ask = |n: usize| {
-            let target = &films[n % films.len()];
-            scope.spawn(move || fetch(address, "GET", target, &[("Range", "bytes=0-99")]))
-        };
-        let waiting: Vec<_> = (0..600).map(ask).collect();
-        rig.check_good_one();
-        // A name that nobody knows yet lies on the other disk.
-        Title::create(
-            rig.good.path.parent().expect("a folder"),
-            "new.bin",
-            300,
-            MIB,
-        )
-        .expect("made");
-        let new = || fetch(address, "GET", "/new.bin", &[]);
-        let new = eventually("the new title", new, |reply| {
-            reply.as_ref().is_ok_and(|reply| reply.status() == 200)
-        });
-        assert_eq!(new.expect("served").body.len() as u64, MIB);
-        for answer in waiting {
-            let answer = answer.join().expect("no panic").expect("an answer");
-            assert!((500..600).contains(&answer.status()), "{}", answer.text());
-        }
-        rig.check_good_one();
-    });
-    rig.device.disk().release();
-    rig.wait_until_served();
-}
-
 /// So that what was looked at is asked of the disk again. Where that is not allowed, less is tested.
 fn drop_caches() {
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");

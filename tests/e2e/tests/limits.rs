@@ -1,6 +1,7 @@
 //! What one client may take: header bytes, time, connections, memory.
 
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually};
@@ -335,4 +336,44 @@ fn a_request_that_names_no_host_is_refused() {
         stream.read_to_string(&mut heard).expect("a reply");
         assert_eq!(heard.split(' ').nth(1), Some(status), "{heard}");
     }
+}
+
+#[test]
+fn an_address_that_holds_replies_leaves_room_for_others() {
+    let library = Library::new(2, 48 * MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .config("[limits]\nrequests_per_address_max = 4")
+        .start()
+        .expect("a server");
+    let (greedy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
+    let open = |from| Connection::open_from(from, server.address()).expect("connects");
+    // Each reads the head of its reply and nothing more, so that the reply stays in progress.
+    let mut held: Vec<Connection> = (0..4)
+        .map(|_| {
+            let mut connection = open(greedy);
+            let request = request_text("GET", "/title-0.bin", &[]);
+            connection.send(request.as_bytes()).expect("sent");
+            assert_eq!(connection.receive_head().expect("a head").status, 200);
+            connection
+        })
+        .collect();
+    let ask = |from| {
+        let asked = open(from).request("GET", "/title-1.bin", &[("Range", "bytes=0-99")]);
+        asked.expect("an answer")
+    };
+    let refused = ask(greedy);
+    assert_eq!(refused.status(), 503, "{}", refused.text());
+    assert!(refused.field("retry-after").is_some());
+    // What asks for no bytes of a disk, and who comes from elsewhere, is not counted.
+    let head = open(greedy).request("HEAD", "/title-1.bin", &[]);
+    assert_eq!(head.expect("an answer").status(), 200);
+    assert_eq!(ask(other).status(), 206);
+    held.pop();
+    let again = eventually(
+        "a reply that was left",
+        || ask(greedy).status(),
+        |status| *status == 206,
+    );
+    assert_eq!(again, 206);
+    assert!(server.output().contains("requests_per_address_max"));
 }

@@ -85,6 +85,12 @@ pub(super) fn rows() -> Rows<Config> {
     )
     .restart();
     rows.add(
+        "limits.requests_per_address_max",
+        whole().at_least(1),
+        |c| &mut c.limits.requests_per_address_max,
+        "Requests from one address (as above) that wait for one device or are being sent from it; further ones get 503. Each that is being sent holds a piece of the device's memory at least. Addresses in `proxies.trusted` are not counted; those that they name are.",
+    );
+    rows.add(
         "limits.requests_per_connection_max",
         whole().at_least(1),
         |c| &mut c.limits.requests_per_connection_max,

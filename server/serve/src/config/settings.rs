@@ -77,6 +77,8 @@ pub struct Limits {
     pub connections_max: u32,
     /// Of those, connections from one address.
     pub connections_per_address_max: u32,
+    /// Requests from one address that wait for one device or are being sent from it.
+    pub requests_per_address_max: u32,
     /// Requests on one connection before it is closed.
     pub requests_per_connection_max: u32,
     /// Requests in progress at a time on one HTTP/2 connection.
@@ -321,6 +323,7 @@ impl Default for Limits {
         Self {
             connections_max: 16_384,
             connections_per_address_max: 8_192,
+            requests_per_address_max: 8_192,
             requests_per_connection_max: 10_000,
             requests_at_once_max: 100,
             header_bytes_max: 16 * KIB,

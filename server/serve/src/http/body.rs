@@ -19,7 +19,7 @@ use http_body::{Frame, SizeHint};
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
-use crate::net::ConnectionInfo;
+use crate::net::{ConnectionInfo, Held};
 use crate::time_scale::TimeScale;
 
 /// Why a body breaks off; hyper resets the connection or stream.
@@ -111,6 +111,8 @@ pub(super) struct Account {
     pub(super) state: Arc<MediaState>,
     pub(super) record: RequestRecord,
     pub(super) connection: Option<Arc<ConnectionInfo>>,
+    /// Counts as one of its address's, for as long as it lives.
+    pub(super) held: Option<Held>,
     pub(super) started: Instant,
     pub(super) time_scale: TimeScale,
 }

@@ -73,6 +73,8 @@ enum NoAnswer {
     Status(Status, Option<String>),
     Refused(Refusal),
     Failed(Failure),
+    /// Its address has as many requests as one may.
+    TooMany,
 }
 
 /// A file that changes while it is looked at is looked at again, this often.
@@ -111,6 +113,16 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
     };
     let mut retry_after = None;
     let answer = answer.unwrap_or_else(|none| {
+        if let NoAnswer::TooMany = none {
+            let address = asked.account.record.remote.ip();
+            state.warn(|| {
+                tracing::warn!(
+                    %address,
+                    "refused a request: its address has as many in progress as one may; if it is a \
+                     proxy, write it in proxies.trusted, or raise requests_per_address_max"
+                );
+            });
+        }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
         Answer { plan, first: None }
@@ -179,6 +191,7 @@ impl Asked {
             state: Arc::clone(state),
             record,
             connection,
+            held: None,
             started: Instant::now(),
             time_scale: settings.time_scale,
         };
@@ -362,6 +375,11 @@ async fn fetch(
     let Some(first_part) = plan.body.parts.first() else {
         return Ok(Answer { plan, first: None });
     };
+    let address = asked.account.record.remote.ip();
+    // A file that is looked at again is one request still.
+    asked.account.held = None;
+    let held = state.hold(&asked.settings, file.device, address);
+    asked.account.held = held.ok_or(NoAnswer::TooMany)?;
     let request = EngineRequest {
         viewer: asked.identity,
         stream: StreamId(file.stream.id),
@@ -465,6 +483,14 @@ fn explain(
             };
             let reply = error_reply(Status::Unavailable, method, Some(detail));
             (reply, Some(after))
+        }
+        NoAnswer::TooMany => {
+            record.failure = Some("address");
+            let detail = "too many requests from this address are in progress; try again later";
+            (
+                error_reply(Status::Unavailable, method, Some(detail)),
+                Some(soon),
+            )
         }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));

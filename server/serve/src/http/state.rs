@@ -1,6 +1,7 @@
 //! What every request needs: the library, the devices, and the settings of the moment.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
 use crate::log::AccessLog;
+use crate::net::{ByAddress, Held};
 use crate::time_scale::TimeScale;
 
 /// Between two warnings of what clients ask for.
@@ -33,6 +35,8 @@ pub struct HttpSettings {
     pub cache_control: Option<String>,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
+    /// Requests in progress that an address may have on one device.
+    pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.
     pub direct: bool,
     /// How long looking a file up may take: as long as a read.
@@ -54,6 +58,8 @@ pub struct MediaState {
     pub log: Arc<AccessLog>,
     /// Counts for the metrics.
     pub metrics: Arc<RequestMetrics>,
+    /// For each device, the requests in progress of each address.
+    by_address: Vec<Arc<ByAddress>>,
     settings: RwLock<Arc<HttpSettings>>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
@@ -70,12 +76,14 @@ impl MediaState {
         settings: HttpSettings,
     ) -> Self {
         let settings = RwLock::new(Arc::new(settings));
+        let by_address = devices.iter().map(|_| Arc::default()).collect();
         Self {
             library,
             lookups,
             devices,
             log,
             metrics: Arc::new(RequestMetrics::default()),
+            by_address,
             settings,
             warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),
@@ -93,6 +101,24 @@ impl MediaState {
             .settings
             .write()
             .unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// One more request in progress on a device from where it comes from; `None` if that has as many
+    /// as it may. A proxy's own address is nobody's, and holds nothing.
+    pub(super) fn hold(
+        &self,
+        settings: &HttpSettings,
+        device: usize,
+        address: IpAddr,
+    ) -> Option<Option<Held>> {
+        let Some(held) = self.by_address.get(device) else {
+            return Some(None);
+        };
+        if settings.proxies.trust(address.to_canonical()) {
+            return Some(None);
+        }
+        let count_max = settings.requests_per_address_max;
+        held.hold(address, count_max).map(Some)
     }
 
     /// Says something that clients can bring about, once in a while.

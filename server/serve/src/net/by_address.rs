@@ -7,7 +7,7 @@
 //! which is what one subscriber has at least (RFC 6177, section 2; RFC 4291, 2.5.4).
 //!
 //! Invariant: an address has an entry exactly while it holds something, so there are no more entries
-//! than connections.
+//! than connections, or requests in progress.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -35,18 +35,18 @@ impl Origin {
 
 /// How much each address holds.
 #[derive(Debug, Default)]
-pub(super) struct ByAddress(Mutex<HashMap<Origin, usize>>);
+pub struct ByAddress(Mutex<HashMap<Origin, usize>>);
 
 /// One of what an address holds, as long as this lives.
 #[derive(Debug)]
-pub(super) struct Held {
+pub struct Held {
     origin: Origin,
     all: Arc<ByAddress>,
 }
 
 impl ByAddress {
     /// One more for an address; `None` if it holds `count_max` already.
-    pub(super) fn hold(self: &Arc<Self>, address: IpAddr, count_max: usize) -> Option<Held> {
+    pub fn hold(self: &Arc<Self>, address: IpAddr, count_max: usize) -> Option<Held> {
         let origin = Origin::of(address);
         let mut held = self.lock();
         let count = held.get(&origin).copied().unwrap_or(0);

@@ -7,7 +7,8 @@
 //!
 //! Closing a socket with unread bytes in it makes the kernel send a reset, which can overtake the
 //! reply on the way. So after the end of our side is sent, what still comes in (the rest of a
-//! head that was too long) is read and thrown away, up to a bound in bytes and time.
+//! head that was too long) is read and thrown away, up to a bound in bytes and time. A connection
+//! that makes room for another has nothing on its way, and somebody waits for its place.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -169,8 +170,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         let this = self.get_mut();
         if let Closing::No = this.closing {
             ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
-            let alarm = Box::pin(sleep_until(Instant::now() + LINGER));
-            this.closing = Closing::Lingering(alarm, 0);
+            this.closing = if this.info.is_shed() {
+                Closing::Done
+            } else {
+                let alarm = Box::pin(sleep_until(Instant::now() + LINGER));
+                Closing::Lingering(alarm, 0)
+            };
         }
         ready!(this.poll_linger(cx));
         this.closing = Closing::Done;

@@ -116,3 +116,13 @@ async fn closing_does_not_wait_for_ever() {
     server.shutdown().await.expect("closed");
     assert_eq!(begun.elapsed(), LINGER);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_makes_room_is_closed_without_waiting_for_its_client() {
+    let (mut server, mut client, _) = pair(1024);
+    server.info.shed();
+    let begun = Instant::now();
+    server.shutdown().await.expect("closed");
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(client.read(&mut [0; 8]).await.expect("an end"), 0);
+}

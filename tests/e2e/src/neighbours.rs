@@ -1,0 +1,137 @@
+//! Viewers beside some trouble: how long each of their requests took, before it and during it.
+//!
+//! The one idea: whether others notice is told by comparing a server with itself on the same
+//! machine in the same minute, never by a time that a machine must reach.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use headlong_testkit::client::fetch;
+use headlong_testkit::{Seed, pattern};
+
+use crate::library::Title;
+
+/// So many ask at a time.
+const VIEWERS: u64 = 4;
+/// Each of them asks at least so often, so that one request in a hundred is several.
+const REQUESTS_MIN: usize = 150;
+/// Between two requests of one of them: they are not to be the load.
+const PAUSE: Duration = Duration::from_millis(2);
+/// The wait of one request in a hundred may become so many times as long. A machine that is used
+/// by others does that too; being held up by a disk that hangs is thousands of times.
+const FACTOR: u32 = 20;
+
+/// Viewers of these titles, each request on a connection of its own, at a place never foreseen.
+#[derive(Debug, Clone, Copy)]
+pub struct Neighbours<'a> {
+    /// The server.
+    pub address: SocketAddr,
+    /// What they watch.
+    pub titles: &'a [Title],
+    /// Bytes of each request.
+    pub request_bytes: u64,
+    /// How long the trouble holds up those who meet it: neighbours who wait a quarter as long
+    /// would share it.
+    pub held_up: Duration,
+}
+
+/// How long requests took, the shortest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits(Vec<Duration>);
+
+impl Waits {
+    /// What 99 in 100 requests did not exceed.
+    pub fn p99(&self) -> Duration {
+        let at = (self.0.len() * 99).div_ceil(100).saturating_sub(1);
+        self.0.get(at).copied().unwrap_or_default()
+    }
+}
+
+impl Neighbours<'_> {
+    /// Runs `trouble` while they watch, and fails the test if they notice: by an answer that is
+    /// not theirs, or by waits beyond those before. Returns what the trouble returned.
+    pub fn do_not_notice<T>(&self, name: &str, trouble: impl FnOnce() -> T) -> T {
+        let (before, ()) = self.beside(1, || ());
+        let (during, result) = self.beside(2, trouble);
+        let bound = (before.p99() * FACTOR).max(self.held_up / 4);
+        eprintln!(
+            "{name}: p99 of the others before {:?} ({} requests), during {:?} ({})",
+            before.p99(),
+            before.0.len(),
+            during.p99(),
+            during.0.len(),
+        );
+        assert!(
+            during.p99() <= bound,
+            "{name}: the others waited {:?} instead of {:?}",
+            during.p99(),
+            before.p99()
+        );
+        result
+    }
+
+    /// They watch until `trouble` is over, and for some requests at least.
+    fn beside<T>(&self, seed: u64, trouble: impl FnOnce() -> T) -> (Waits, T) {
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watching: Vec<_> = (0..VIEWERS)
+                .map(|viewer| {
+                    let is_over = &is_over;
+                    scope.spawn(move || self.watch(seed * VIEWERS + viewer, is_over))
+                })
+                .collect();
+            let over = Over(&is_over);
+            let result = trouble();
+            drop(over);
+            let waits = watching.into_iter();
+            let waits = waits.flat_map(|viewer| viewer.join().expect("a neighbour was served"));
+            let mut waits: Vec<_> = waits.collect();
+            waits.sort_unstable();
+            (Waits(waits), result)
+        })
+    }
+
+    fn watch(&self, seed: u64, is_over: &AtomicBool) -> Vec<Duration> {
+        let mut seed = Seed::new(seed);
+        let mut waits = Vec::new();
+        while waits.len() < REQUESTS_MIN || !is_over.load(Ordering::Relaxed) {
+            let title = &self.titles[seed.below(self.titles.len() as u64) as usize];
+            let first = seed.below(title.size_bytes - self.request_bytes + 1);
+            let range = format!("bytes={first}-{}", first + self.request_bytes - 1);
+            let asked = Instant::now();
+            let reply = fetch(self.address, "GET", &title.target, &[("Range", &range)]);
+            waits.push(asked.elapsed());
+            let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", title.target));
+            assert_eq!(reply.status(), 206, "{}: {}", title.target, reply.text());
+            pattern::verify(title.number, first, &reply.body).expect("right bytes");
+            std::thread::sleep(PAUSE);
+        }
+        waits
+    }
+}
+
+/// Tells the neighbours that the trouble is over, also if it ended in a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_wait_in_a_hundred_may_be_longer() {
+        let waits = |longest: [u64; 2]| {
+            let all = (0..198).map(|_| 1).chain(longest);
+            Waits(all.map(Duration::from_millis).collect())
+        };
+        assert_eq!(waits([9, 9]).p99(), Duration::from_millis(1));
+        let more = Waits((1..=50).map(Duration::from_millis).collect());
+        assert_eq!(more.p99(), Duration::from_millis(50));
+    }
+}
