@@ -7,6 +7,7 @@ pub mod conformance;
 pub mod haproxy;
 pub mod library;
 pub mod nginx;
+pub mod preload;
 mod program;
 pub mod runtime;
 
