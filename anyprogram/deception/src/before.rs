@@ -99,8 +99,14 @@ pub(crate) fn at_exit() {
 }
 
 fn look(fd: i32, entry: &Entry, at: At, length: u64) -> Option<Timed> {
-    if entry.class() == Class::Unknown && !classify(fd, entry) {
-        return None;
+    match entry.class() {
+        // The first call goes on from nowhere; most small files are read by one.
+        Class::Unknown if length < SCATTERED_BYTES_MIN => {
+            entry.pass_once();
+            return None;
+        }
+        Class::Unknown | Class::PassedOnce if !classify(fd, entry) => return None,
+        _ => {}
     }
     let start = match at {
         At::Offset(offset) => offset,
@@ -175,6 +181,11 @@ fn finds(
     goes_on: bool,
     now: u64,
 ) -> Option<bool> {
+    let (memory, file) = (raw::memory(), entry.file());
+    if let Some(until) = memory.resident_until(file, (start, end), now) {
+        entry.remember_resident(start, end, until);
+        return Some(true);
+    }
     let Some(is_there) = is_resident(fd, start, end) else {
         // No file, or none that can be asked about.
         entry.leave_alone();
@@ -184,7 +195,9 @@ fn finds(
         let wide_end = end.saturating_add(NOTE_BYTES).min(entry.size());
         let is_wide = goes_on && end < wide_end && is_resident(fd, end, wide_end) == Some(true);
         let known_end = if is_wide { wide_end } else { end };
-        entry.remember_resident(start, known_end, now.saturating_add(RESIDENT_MS));
+        let until = now.saturating_add(RESIDENT_MS);
+        entry.remember_resident(start, known_end, until);
+        memory.remember_resident(file, (start, known_end), (now, until));
     }
     Some(is_there)
 }

@@ -27,6 +27,29 @@ pub(crate) struct Memory {
     paused_until_ms: AtomicU64,
     /// For each hash of a file: other bits of it, and the second of its last wait.
     files: [AtomicU64; FILES],
+    /// For each hash of a file: bytes of it that were in memory.
+    resident_ranges: [Range; FILES],
+}
+
+/// Bytes of a file that were in memory, as one call found them: whoever opens the file a moment
+/// later need not ask. Written by several at once it may be of no file, and is then a wrong hint.
+#[derive(Debug)]
+struct Range {
+    tag: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    until_ms: AtomicU64,
+}
+
+impl Range {
+    const fn new() -> Self {
+        Self {
+            tag: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            end: AtomicU64::new(0),
+            until_ms: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Memory {
@@ -39,6 +62,7 @@ impl Memory {
             latencies: [const { AtomicU32::new(0) }; BUCKETS],
             paused_until_ms: AtomicU64::new(0),
             files: [const { AtomicU64::new(0) }; FILES],
+            resident_ranges: [const { Range::new() }; FILES],
         }
     }
 
@@ -116,6 +140,49 @@ impl Memory {
         let since = seconds(now_ms).saturating_sub(slot & SECONDS);
         slot & !SECONDS == tag && since < FILE_SECONDS
     }
+
+    /// These bytes of a file are in memory, and will be for a moment. With what is known already
+    /// they are one range if they touch it, for as long as the older of both is believed.
+    pub(crate) fn remember_resident(
+        &self,
+        file: FileKey,
+        (mut start, mut end): (u64, u64),
+        (now_ms, mut until_ms): (u64, u64),
+    ) {
+        let (index, tag) = place(file);
+        let Some(range) = self.resident_ranges.get(index) else {
+            return;
+        };
+        let (known_start, known_end) = (range.start.load(Relaxed), range.end.load(Relaxed));
+        let known_until_ms = range.until_ms.load(Relaxed);
+        let is_same = range.tag.load(Relaxed) == tag && now_ms < known_until_ms;
+        if is_same && start <= known_end && known_start <= end {
+            (start, end) = (start.min(known_start), end.max(known_end));
+            until_ms = until_ms.min(known_until_ms);
+        }
+        range.until_ms.store(0, Relaxed);
+        range.tag.store(tag, Relaxed);
+        range.start.store(start, Relaxed);
+        range.end.store(end, Relaxed);
+        range.until_ms.store(until_ms, Relaxed);
+    }
+
+    /// Until when these bytes of a file are taken to be in memory; `None` if nobody knows.
+    pub(crate) fn resident_until(
+        &self,
+        file: FileKey,
+        (start, end): (u64, u64),
+        now_ms: u64,
+    ) -> Option<u64> {
+        let (index, tag) = place(file);
+        let range = self.resident_ranges.get(index)?;
+        let until_ms = range.until_ms.load(Relaxed);
+        let is_known = now_ms < until_ms
+            && range.tag.load(Relaxed) == tag
+            && range.start.load(Relaxed) <= start
+            && end <= range.end.load(Relaxed);
+        is_known.then_some(until_ms)
+    }
 }
 
 /// The lower half of an entry.
@@ -165,6 +232,30 @@ mod tests {
         let mut again = Message::new(Kind::Count, FileKey::default(), 0, 0);
         memory.take_counters(&mut again);
         assert_eq!(again, message);
+    }
+
+    #[test]
+    fn bytes_in_memory_are_known_to_all_who_open_the_file_and_for_a_moment() {
+        let memory = Memory::new();
+        let file = |ino| FileKey { dev: 1, ino };
+        assert_eq!(memory.resident_until(file(0), (0, 0), 0), None);
+        memory.remember_resident(file(2), (100, 200), (0, 50));
+        assert_eq!(memory.resident_until(file(2), (100, 200), 49), Some(50));
+        assert_eq!(memory.resident_until(file(2), (100, 200), 50), None);
+        assert_eq!(memory.resident_until(file(2), (99, 200), 49), None);
+        assert_eq!(memory.resident_until(file(2), (100, 201), 49), None);
+        memory.remember_resident(file(2), (200, 300), (10, 60));
+        assert_eq!(memory.resident_until(file(2), (120, 280), 20), Some(50));
+        memory.remember_resident(file(2), (400, 500), (20, 70));
+        assert_eq!(memory.resident_until(file(2), (120, 280), 20), None);
+        memory.remember_resident(file(2), (300, 400), (90, 99));
+        assert_eq!(
+            memory.resident_until(file(2), (400, 500), 91),
+            None,
+            "too old"
+        );
+        let others = (3..20_000).filter_map(|ino| memory.resident_until(file(ino), (300, 400), 92));
+        assert_eq!(others.count(), 0);
     }
 
     #[test]

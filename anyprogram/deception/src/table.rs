@@ -16,6 +16,8 @@ const DESCRIPTORS_MAX: usize = 65_536;
 pub(crate) enum Class {
     /// Nobody has asked yet.
     Unknown,
+    /// Nobody has asked yet, and one small call was let through.
+    PassedOnce,
     /// It is not: a socket, a pipe, a small file, one that is written.
     LeftAlone,
     /// A regular file that is only read.
@@ -76,6 +78,7 @@ impl Entry {
         match self.class.load(Relaxed) {
             1 => Class::LeftAlone,
             2 => Class::LookedAt,
+            3 => Class::PassedOnce,
             _ => Class::Unknown,
         }
     }
@@ -83,6 +86,11 @@ impl Entry {
     /// The descriptor may be another from now on.
     pub(crate) fn forget(&self) {
         self.class.store(0, Relaxed);
+    }
+
+    /// A small call was let through without a look at what the descriptor is.
+    pub(crate) fn pass_once(&self) {
+        self.class.store(3, Relaxed);
     }
 
     /// The descriptor is not looked at.

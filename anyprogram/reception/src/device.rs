@@ -103,6 +103,7 @@ pub(crate) struct Start {
     pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) keep_open: Duration,
+    pub(crate) time_scale: u32,
     pub(crate) shard: Shard,
     pub(crate) readers: Readers,
     pub(crate) describe: Describe,
@@ -155,7 +156,7 @@ impl DeviceThread {
         loop {
             let now = self.now();
             let due = self.start.shard.poll_timeout();
-            let due = due.map_or(LOOK_INTERVAL, |due| Wall::from_nanos(due.since(now).0));
+            let due = due.map_or(LOOK_INTERVAL, |due| self.wall(due.since(now)));
             match messages.recv_timeout(due.min(LOOK_INTERVAL)) {
                 Ok(message) => self.handle(message),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -179,7 +180,13 @@ impl DeviceThread {
     }
 
     fn now(&self) -> Instant {
-        Instant(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        let passed = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Instant(passed.saturating_mul(self.start.time_scale.into()))
+    }
+
+    /// How long this machine waits for a time of the engine's clock.
+    fn wall(&self, model: Duration) -> Wall {
+        Wall::from_nanos(model.0 / u64::from(self.start.time_scale.max(1)))
     }
 
     fn handle(&mut self, message: Message) {
@@ -504,7 +511,7 @@ impl DeviceThread {
     /// Closes files that changed, have no name any more, or are read no more.
     fn look(&mut self) {
         self.looked = Clock::now();
-        let keep_open = Wall::from_nanos(self.start.keep_open.0);
+        let keep_open = self.wall(self.start.keep_open);
         let is_over = |stream: &Stream| {
             stream.last_asked.elapsed() >= keep_open
                 || !is_unchanged(&stream.open.file, &stream.open.version)

@@ -350,6 +350,7 @@ impl Reception {
             name: info.name.clone(),
             mode: self.settings.mode,
             keep_open: self.settings.keep_open,
+            time_scale: self.settings.time_scale,
             shard,
             readers,
             describe,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headlong_engine::{Admission, EngineConfig, Policy, knobs};
 use headlong_protocol::SOCKET_DEFAULT;
-use headlong_settings::{Document, Mistakes, Place, Rows, Value, named, text, time};
+use headlong_settings::{Document, Mistakes, Place, Rows, Value, named, text, time, whole};
 use headlong_units::{Duration, MIB};
 
 /// The page that lists all settings.
@@ -43,6 +43,8 @@ pub struct Settings {
     pub mode: Mode,
     /// A file of which nothing was read for so long is closed.
     pub keep_open: Duration,
+    /// How many times faster than the machine's the engine's clocks run.
+    pub time_scale: u32,
     /// Settings of each device; each has the whole memory for itself.
     pub engine: EngineConfig,
 }
@@ -64,6 +66,7 @@ impl Default for Settings {
             socket: SOCKET_DEFAULT.to_owned(),
             mode: Mode::Full,
             keep_open: Duration::from_secs(60),
+            time_scale: 1,
             engine,
         }
     }
@@ -82,6 +85,8 @@ pub struct Flags {
     pub policy: Option<String>,
     /// `--prefetch`.
     pub prefetch: Option<String>,
+    /// `--time-scale`.
+    pub time_scale: Option<String>,
 }
 
 fn rows() -> Rows<Settings> {
@@ -96,6 +101,8 @@ fn rows() -> Rows<Settings> {
         "What is done for programs that ask: all of what follows (full), only what they ask for, one after another (serialize), or nothing but counting and timing their calls (track). Prefetching without a reception is `headlong run --mode prefetch`.");
     rows.add("keep_open", time().at_least(Duration::from_secs(1)), |s| &mut s.keep_open,
         "A file of which nothing was read for so long is closed, and its pages are no longer held. Until then its file system cannot be unmounted.");
+    rows.add("time_scale", whole().at_least(1), |s| &mut s.time_scale,
+        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
     rows.include(knobs(), |s| &mut s.engine);
     rows
 }
@@ -123,6 +130,7 @@ impl Settings {
             ("--memory", "memory", &flags.memory),
             ("--policy", "policy", &flags.policy),
             ("--prefetch", "prefetch", &flags.prefetch),
+            ("--time-scale", "time_scale", &flags.time_scale),
         ] {
             if let Some(word) = word {
                 document.set(flag, key, Value::of_word(word));

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -19,6 +20,12 @@ pub(crate) fn status(network: u32, port: u16, path: &'static str) -> Value {
     let asking = std::thread::spawn(move || ask(network, port, path));
     let answer = asking.join().ok().and_then(Result::ok);
     answer.unwrap_or_default()
+}
+
+/// What a reception says of itself, or null.
+pub(crate) fn reception_status(socket: &Path) -> Value {
+    let text = headlong_reception::status(socket).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
 }
 
 fn ask(network: u32, port: u16, path: &str) -> std::io::Result<Value> {

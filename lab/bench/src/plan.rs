@@ -98,12 +98,13 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         time_scale: experiment.time_scale,
         headlong: headlong.to_path_buf(),
         front: cell.server.front,
+        preload: cell.server.preload,
     };
-    for launch in servers::launches(&cell.server.kind, &place) {
+    for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {
             let _ = writeln!(text, "-- {}\n{}", path.display(), file.trim_end());
         }
-        let _ = writeln!(text, "$ {}", launch.command.join(" "));
+        let _ = writeln!(text, "$ {}", launch.line());
     }
     let words = load_words(
         experiment,

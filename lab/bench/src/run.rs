@@ -6,7 +6,7 @@ use std::time::{Duration as WallDuration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::admin::status;
+use crate::admin;
 use crate::disk_trace::DiskPattern;
 use crate::experiment::{Cell, DriveSpec, Experiment, FileSet};
 use crate::facts::{CpuUse, CpuWatch, Machine, Watched};
@@ -20,7 +20,7 @@ use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
     Start, set_words, with_path,
 };
-use crate::servers::{self, Launch, Place};
+use crate::servers::{self, Launch, Listens, Place, Status};
 
 /// Of the server, in a network of its own.
 pub(crate) const PORT: u16 = 8080;
@@ -315,6 +315,9 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if let Some(front) = cell.server.front {
         settings["front"] = json!(front.name());
     }
+    if cell.server.preload {
+        settings["preload"] = json!(true);
+    }
     settings
 }
 
@@ -327,18 +330,20 @@ struct Seen {
     cpu: CpuUse,
 }
 
-/// A server, and what is in front of it.
+/// A server, and what is beside it.
 struct Serving {
     server: Process,
+    reception: Option<Process>,
     front: Option<Process>,
-    status_path: Option<&'static str>,
+    status: Status,
 }
 
 impl Serving {
     /// How one of them ended, if it has.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        let front = self.front.as_mut().and_then(Process::ended);
-        self.server.ended().or(front)
+        let mut beside = [self.reception.as_mut(), self.front.as_mut()].into_iter();
+        let beside = beside.find_map(|process| process.and_then(Process::ended));
+        self.server.ended().or(beside)
     }
 }
 
@@ -383,8 +388,13 @@ impl Attempt<'_> {
         load.drain();
         let (cpu, died) = self.watch(&mut load, &mut serving, &group)?;
         let memory = group.memory();
-        let told = serving.status_path.filter(|_| died.is_none());
-        let told = told.map(|path| status(self.network.process(), ADMIN_PORT, path));
+        let told = match (&serving.status, &died) {
+            (Status::Nowhere, _) | (_, Some(_)) => None,
+            (Status::Http(path), None) => {
+                Some(admin::status(self.network.process(), ADMIN_PORT, path))
+            }
+            (Status::Reception(socket), None) => Some(admin::reception_status(socket)),
+        };
         let counters = self.disk.end()?;
         let mut server = serving.server;
         server.stop();
@@ -424,23 +434,23 @@ impl Attempt<'_> {
             time_scale: self.experiment.time_scale,
             headlong: self.headlong.to_path_buf(),
             front: cell.server.front,
+            preload: cell.server.preload,
         };
-        let mut launches = servers::launches(&cell.server.kind, &place).into_iter();
-        let mut start = |group| match launches.next() {
-            Some(launch) => {
-                let status_path = launch.status_path;
-                Ok(Some((self.start(launch, group)?, status_path)))
-            }
-            None => Ok(None),
-        };
-        let server = start(Some(group))?;
+        let launches = servers::launches(&cell.server.kind, &place);
+        let mut status = launches.server.status.clone();
+        let mut reception = None;
+        if let Some(launch) = launches.reception {
+            status = launch.status.clone();
+            reception = Some(self.start(launch, Some(group))?);
+        }
+        let server = self.start(launches.server, Some(group))?;
         // A proxy has memory of its own.
-        let front = start(None)?.map(|(front, _)| front);
-        let (server, status_path) = server.ok_or(RigError::Stopping)?;
+        let front = launches.front.map(|launch| self.start(launch, None));
         Ok(Serving {
             server,
-            front,
-            status_path,
+            reception,
+            front: front.transpose()?,
+            status,
         })
     }
 
@@ -451,7 +461,8 @@ impl Attempt<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             self.files.insert(name.into_owned(), text);
         }
-        let words = with_path(launch.command);
+        let mut words = with_path(launch.under);
+        words.extend(with_path(launch.command));
         self.commands.push(words.join(" "));
         let start = Start {
             group: group.map(Group::folder),
@@ -461,7 +472,11 @@ impl Attempt<'_> {
         let mut program = Process::start(self.guard, start, &words, Output::Kept)?;
         program.drain();
         let deadline = Instant::now() + START_PATIENCE;
-        while !self.network.is_listening(launch.port) {
+        let is_listening = || match &launch.listens {
+            Listens::Port(port) => self.network.is_listening(*port),
+            Listens::Socket(path) => path.exists(),
+        };
+        while !is_listening() {
             let ended = program.ended();
             if ended.is_some() || Instant::now() > deadline {
                 program.stop();

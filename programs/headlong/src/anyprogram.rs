@@ -31,6 +31,9 @@ pub(crate) struct Receiving {
     /// The policy's reference size, such as 2MiB, or how it is found: auto, auto-paper
     #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
+    /// For experiments: how many times faster the engine's clocks run
+    #[arg(long, value_name = "N", hide = true)]
+    time_scale: Option<String>,
     /// Print what the running reception has counted, as JSON, and end
     #[arg(long)]
     status: bool,
@@ -78,6 +81,7 @@ pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
         memory: receiving.memory.clone(),
         policy: receiving.policy.clone(),
         prefetch: receiving.prefetch.clone(),
+        time_scale: receiving.time_scale.clone(),
     };
     let settings = Settings::load(receiving.config.as_deref(), &flags)?;
     if receiving.status {

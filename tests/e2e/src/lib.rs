@@ -8,6 +8,7 @@ pub mod haproxy;
 pub mod library;
 pub mod neighbours;
 pub mod nginx;
+pub mod preload;
 mod program;
 pub mod runtime;
 

@@ -1,16 +1,18 @@
 //! Another server, as a child process that listens.
 
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headlong_testkit::Scratch;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A program that listens; ended when dropped.
 pub(crate) struct Program {
     child: Child,
     pub(crate) address: SocketAddr,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Program {
@@ -24,7 +26,7 @@ impl Program {
         let mut program = Self {
             child,
             address,
-            _scratch: scratch,
+            scratch,
         };
         let end = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(address).is_err() {
@@ -37,10 +39,27 @@ impl Program {
         }
         Ok(program)
     }
+
+    /// Where what it needs lies.
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
+        // In order, for one with workers ends them; then in any way.
+        let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let _ = id.map(|id| kill_process(id, Signal::TERM));
+        let end = Instant::now() + Duration::from_secs(5);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -202,6 +202,8 @@ pub struct Server {
     pub kind: ServerKind,
     /// What viewers ask in its place.
     pub front: Option<Front>,
+    /// Whether it is started with the preloaded library, and `headlong reception` beside it.
+    pub preload: bool,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.

@@ -65,14 +65,21 @@ pub(super) fn servers(
         known(document, &starts, rate_start.keys(), workloads);
         let about = document.get(&format!("{table}.about"), &text());
         let front = document.get(&format!("{table}.front"), &choice(&FRONTS));
+        let preload = document.get(&format!("{table}.preload"), &flag());
         let Some(kind) = server_kind(document, &table) else {
             // What goes with which kind is unknown.
             document.below(&table);
             continue;
         };
+        let preload = preload.unwrap_or(false);
+        if preload && matches!(kind, ServerKind::Headlong { .. }) {
+            let text = "is for servers of others: headlong serve reads past the page cache";
+            document.wrong(&format!("{table}.preload"), text);
+        }
         let server = Server {
             kind,
             front,
+            preload,
             kernel,
             rate_start,
             about: about.unwrap_or_default(),

@@ -49,6 +49,17 @@ fn a_server_may_have_a_proxy_in_front() {
 }
 
 #[test]
+fn a_server_of_others_may_be_preloaded_and_headlong_may_not() {
+    let cell = |text: &str| read(text).map(|e| e.cell(None, None).expect("one"));
+    assert!(!cell(SMALL).expect("right").server.preload);
+    let preloaded = cell(&format!("{SMALL}preload = true\n")).expect("right");
+    assert!(preloaded.server.preload);
+    let headlong = SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\npreload = true");
+    let mistakes = cell(&headlong).expect_err("wrong").to_string();
+    assert!(mistakes.contains("server.nginx.preload"), "{mistakes}");
+}
+
+#[test]
 fn a_link_is_a_rate_and_is_only_in_the_record_if_there_is_one() {
     let shared = read(&format!("{SMALL}[network]\nlink = \"1Gbps\"\n")).expect("right");
     assert_eq!(shared.network.link.map(|rate| rate.0), Some(1_000_000_000));

@@ -1,6 +1,6 @@
 //! Apache with its event MPM: Debian's defaults for what is not named.
 
-use super::launch::{Launch, Place, scaled_ms, text};
+use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
 use crate::experiment::Apache;
 
 /// Where Debian keeps them.
@@ -11,10 +11,11 @@ pub(super) fn launch(settings: &Apache, place: &Place) -> Launch {
     let file = place.folder.join("apache.conf");
     let command = ["apache2", "-D", "FOREGROUND", "-f", &text(&file)];
     Launch {
+        under: Vec::new(),
         command: command.map(str::to_owned).to_vec(),
         files: vec![(file, config(settings, place))],
-        status_path: None,
-        port: place.port,
+        status: Status::Nowhere,
+        listens: Listens::Port(place.port),
     }
 }
 

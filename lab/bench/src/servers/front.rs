@@ -1,7 +1,7 @@
 //! A proxy in front of a server, as its manual says for large files: connections to the server are
 //! kept, nothing is buffered on disk, and `X-Forwarded-For` says who asks.
 
-use super::launch::{Launch, Place, scaled_ms, text};
+use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
 use crate::experiment::Front;
 
 /// Takes viewers at the place's port, and asks the server at `behind`.
@@ -21,10 +21,11 @@ pub(super) fn launch(front: Front, place: &Place, behind: u16) -> Launch {
         }
     };
     Launch {
+        under: Vec::new(),
         command,
         files: vec![(file, config)],
-        status_path: None,
-        port: place.port,
+        status: Status::Nowhere,
+        listens: Listens::Port(place.port),
     }
 }
 

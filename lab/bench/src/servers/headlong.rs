@@ -2,7 +2,7 @@
 
 use headlong_units::{Bytes, MIB};
 
-use super::launch::{Launch, Place, text};
+use super::launch::{Launch, Listens, Place, Status, text};
 
 /// Of a limit on memory, one part in so many is for the process itself: connections, sockets,
 /// tables, and what the allocator keeps.
@@ -27,10 +27,11 @@ pub(super) fn launch(config: &str, place: &Place) -> Launch {
         place.time_scale.to_string(),
     ];
     Launch {
+        under: Vec::new(),
         command,
         files: vec![(file, whole(config, place))],
-        status_path: Some("/status"),
-        port: place.port,
+        status: Status::Http("/status"),
+        listens: Listens::Port(place.port),
     }
 }
 

@@ -23,19 +23,51 @@ pub(crate) struct Place {
     pub(crate) headlong: PathBuf,
     /// What viewers ask in the server's place, which then listens behind it.
     pub(crate) front: Option<Front>,
+    /// Whether the server is started with the preloaded library.
+    pub(crate) preload: bool,
 }
 
 /// How to start a server.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launch {
+    /// Words before the command: the program that becomes it.
+    pub(crate) under: Vec<String>,
     /// Words of the command.
     pub(crate) command: Vec<String>,
     /// Files to write before, with their text.
     pub(crate) files: Vec<(PathBuf, String)>,
-    /// Where it tells about itself in JSON, at its admin port.
-    pub(crate) status_path: Option<&'static str>,
+    /// Where it tells about itself in JSON.
+    pub(crate) status: Status,
     /// Where it listens.
-    pub(crate) port: u16,
+    pub(crate) listens: Listens,
+}
+
+impl Launch {
+    /// What is typed.
+    pub(crate) fn line(&self) -> String {
+        let words = self.under.iter().chain(&self.command);
+        words.map(String::as_str).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Where a program tells about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Nowhere.
+    Nowhere,
+    /// At this path of its admin port.
+    Http(&'static str),
+    /// At a reception's socket.
+    Reception(PathBuf),
+}
+
+/// Where a program listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Listens {
+    /// At a port of the network it is in.
+    Port(u16),
+    /// At a reception's socket.
+    Socket(PathBuf),
 }
 
 pub(super) fn text(path: &Path) -> String {

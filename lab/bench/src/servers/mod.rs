@@ -11,29 +11,56 @@ mod front;
 mod headlong;
 mod launch;
 mod nginx;
+mod preload;
 
 pub(crate) use self::headlong::pool_memory;
 use self::launch::text;
-pub(crate) use self::launch::{Launch, Place};
+pub(crate) use self::launch::{Launch, Listens, Place, Status};
 
 use crate::experiment::{Front, ServerKind};
 
 /// The port of a server with a proxy in front.
 const BEHIND_PORT: u16 = 8082;
 
-/// How to start a server of this kind there, and then, if there is one, the proxy in front of it.
-pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Vec<Launch> {
-    let Some(front) = place.front else {
-        return vec![launch(kind, place)];
+/// A server and what is beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Launches {
+    /// What reads for it, started first; it shares the server's memory.
+    pub(crate) reception: Option<Launch>,
+    /// The server.
+    pub(crate) server: Launch,
+    /// The proxy in front of it, started last.
+    pub(crate) front: Option<Launch>,
+}
+
+impl Launches {
+    /// All of them in the order in which they are started.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Launch> {
+        let server = std::iter::once(&self.server);
+        self.reception.iter().chain(server).chain(&self.front)
+    }
+}
+
+/// How to start a server of this kind there, and what is beside it.
+pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
+    let own = match place.front {
+        Some(_) => Place {
+            port: BEHIND_PORT,
+            ..place.clone()
+        },
+        None => place.clone(),
     };
-    let behind = Place {
-        port: BEHIND_PORT,
-        ..place.clone()
-    };
-    vec![
-        launch(kind, &behind),
-        front::launch(front, place, BEHIND_PORT),
-    ]
+    let mut server = launch(kind, &own);
+    let mut reception = None;
+    if place.preload {
+        server.under = preload::words(place);
+        reception = Some(preload::reception(place));
+    }
+    Launches {
+        reception,
+        server,
+        front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
+    }
 }
 
 fn launch(kind: &ServerKind, place: &Place) -> Launch {
@@ -42,10 +69,11 @@ fn launch(kind: &ServerKind, place: &Place) -> Launch {
         ServerKind::Nginx(settings) => nginx::launch(settings, place),
         ServerKind::Apache(settings) => apache::launch(settings, place),
         ServerKind::Command { words } => Launch {
+            under: Vec::new(),
             command: words.iter().map(|word| filled(word, place)).collect(),
             files: Vec::new(),
-            status_path: None,
-            port: place.port,
+            status: Status::Nowhere,
+            listens: Listens::Port(place.port),
         },
     }
 }
@@ -94,6 +122,7 @@ mod tests {
             time_scale: 5,
             headlong: "/usr/bin/headlong".into(),
             front: None,
+            preload: false,
         }
     }
 
@@ -143,17 +172,29 @@ mod tests {
                 },
             ),
         ];
-        let plain = kinds.iter().map(|(name, kind)| (*name, kind, None));
-        let fronts = [
-            ("headlong behind nginx", &kinds[0].1, Some(Front::Nginx)),
-            ("headlong behind HAProxy", &kinds[0].1, Some(Front::HaProxy)),
+        let plain = kinds.iter().map(|(name, kind)| (*name, kind, None, false));
+        let (headlong, nginx) = (&kinds[0].1, &kinds[1].1);
+        let beside = [
+            ("headlong behind nginx", headlong, Some(Front::Nginx), false),
+            (
+                "headlong behind HAProxy",
+                headlong,
+                Some(Front::HaProxy),
+                false,
+            ),
+            ("nginx under preload", nginx, None, true),
         ];
         let mut shown = String::new();
-        for (name, kind, front) in plain.chain(fronts) {
+        for (name, kind, front, preload) in plain.chain(beside) {
             shown += &format!("== {name}\n");
-            for launch in launches(kind, &Place { front, ..place() }) {
-                shown += &format!("$ {}\n", launch.command.join(" "));
-                for (path, text) in launch.files {
+            let place = Place {
+                front,
+                preload,
+                ..place()
+            };
+            for launch in launches(kind, &place).all() {
+                shown += &format!("$ {}\n", launch.line());
+                for (path, text) in &launch.files {
                     shown += &format!("-- {}\n{text}", path.display());
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::launch::{Launch, Place, scaled_ms, text};
+use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
 use crate::experiment::Nginx;
 
 pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
@@ -10,10 +10,11 @@ pub(super) fn launch(settings: &Nginx, place: &Place) -> Launch {
     let folder = text(&place.folder);
     let command = ["nginx", "-c", &text(&file), "-p", &folder, "-e", "stderr"];
     Launch {
+        under: Vec::new(),
         command: command.map(str::to_owned).to_vec(),
         files: vec![(file, config(settings, place))],
-        status_path: None,
-        port: place.port,
+        status: Status::Nowhere,
+        listens: Listens::Port(place.port),
     }
 }
 

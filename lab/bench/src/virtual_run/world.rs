@@ -57,6 +57,9 @@ impl VirtualBench {
         if let Some(link) = self.experiment.network.link {
             return Err(format!("a link of {link} that all share is not imitated"));
         }
+        if cell.server.preload {
+            return Err("preloading is not imitated".to_owned());
+        }
         if let Some(front) = cell.server.front {
             return Err(format!("{} in front is not imitated", front.name()));
         }

@@ -1,0 +1,69 @@
+//! Programs under `headlong run`, with a reception, without one, and with one that is killed all
+//! the time.
+
+mod peer;
+mod reception;
+mod tools;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use headlong_testkit::server;
+use rustix::fs::{Advice, fadvise};
+
+pub use peer::{Client, Peer};
+pub use reception::{Reception, killed_all_the_time};
+pub use tools::{Tools, same};
+
+/// The preloaded library, built beside the program.
+pub fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let profile = server::binary().parent().expect("in a profile");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--package", "headlong-deception"]);
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        let target = profile.parent().expect("in a target");
+        build.arg("--target-dir").arg(target);
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        assert!(build.status().expect("cargo starts").success());
+        profile.join("libheadlong.so")
+    })
+}
+
+/// Words that start a program with the library, which asks at that socket; files of a page are
+/// looked at already, and what nobody answers is given up after a fifth of a second.
+pub fn under(socket: &Path) -> Vec<String> {
+    let words = [
+        text(server::binary()),
+        "run".into(),
+        "--library".into(),
+        text(library()),
+        "--socket".into(),
+        text(socket),
+        "--file-min".into(),
+        "4KiB".into(),
+        "--wait".into(),
+        "200ms".into(),
+        "--only-if-helped".into(),
+        "--".into(),
+    ];
+    words.to_vec()
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("names of tests are UTF-8").to_owned()
+}
+
+/// Has the kernel drop what it keeps of a file and can drop, so that it is read again.
+pub fn cool(path: &Path) {
+    // What is gone is cool.
+    if let Ok(file) = File::open(path) {
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    }
+}

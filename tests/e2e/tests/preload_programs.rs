@@ -1,0 +1,25 @@
+//! Programs of all kinds give the same under `headlong run`: what they print, what they leave, and
+//! how they end.
+
+use headlong_e2e_tests::have_or_skip;
+use headlong_e2e_tests::preload::{Reception, Tools, killed_all_the_time, same};
+
+#[test]
+fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_killed() {
+    for program in ["rsync", "git", "sqlite3", "python3", "ffmpeg"] {
+        if !have_or_skip("programs under preload", program) {
+            return;
+        }
+    }
+    let tools = Tools::new();
+    let expected = tools.plain();
+    same("again", &expected, &tools.plain());
+    same("without a reception", &expected, &tools.preloaded());
+    let reception = Reception::start(&tools.socket());
+    same("with a reception", &expected, &tools.preloaded());
+    let (asked, ready) = (reception.calls("asked"), reception.calls("ready"));
+    assert!(ready > 100, "{ready} of {asked} were helped");
+    drop(reception);
+    let found = killed_all_the_time(&tools.socket(), |_| tools.preloaded());
+    same("with one that is killed", &expected, &found);
+}
