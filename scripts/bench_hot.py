@@ -58,6 +58,7 @@ format = "combined"
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--headlong", default="target/release/headlong", help="the program")
+    parser.add_argument("--beside", metavar="PROGRAM", help="another headlong, measured in turn with both")
     parser.add_argument("--sizes", default="4K,64K,512K,8M", help="ranges; 8M and more are whole files")
     parser.add_argument("--connections", default="1,50,500")
     parser.add_argument("--protocols", default="http", help="http, https, h2 (HTTP/2 over TLS)")
@@ -134,19 +135,25 @@ class Bench:
             file.write(NGINX.format(dir=self.folder, workers=os.cpu_count(), log=nginx_log))
         nginx = self.start(["nginx", "-c", f"{self.folder}/nginx.conf"])
         peers = [("nginx", {"http": (nginx, 9001), "https": (nginx, 9002), "h2": (nginx, 9002)})]
-        memory = f"{(largest + 512 * MIB) // MIB}MiB"
+        # An eighth of it is what may be sent without a copy, and all files are to fit into that.
+        memory = f"{12 * max(largest, FILE_COUNT * FILE_BYTES) // MIB}MiB"
+        peers.append(self.serve_headlong("headlong", self.options.headlong, (9003, 9004), memory, log))
+        if self.options.beside:
+            peers.append(self.serve_headlong("beside", self.options.beside, (9005, 9006), memory, log))
+        time.sleep(2)
+        return peers
+
+    def serve_headlong(self, called, program, ports, memory, log):
         pids = {}
-        for name, port, tls in [("http", 9003, False), ("tls", 9004, True)]:
+        for name, port, tls in [(f"{called}-http", ports[0], False), (f"{called}-tls", ports[1], True)]:
             pair = f'[tls]\ncertificate = "{self.folder}/cert.pem"\nkey = "{self.folder}/key.pem"'
-            config = f"{self.folder}/headlong-{name}.toml"
-            headlong_log = f"{self.folder}/headlong-{name}.log" if log == "on" else "off"
+            config = f"{self.folder}/{name}.toml"
+            headlong_log = f"{self.folder}/{name}.log" if log == "on" else "off"
             with open(config, "w", encoding="ascii") as file:
                 file.write(HEADLONG.format(dir=self.folder, port=port, memory=memory,
                                            tls=pair if tls else "", log=headlong_log))
-            pids[name] = (self.start([self.options.headlong, "serve", "--config", config]), port)
-        peers.append(("headlong", {"http": pids["http"], "https": pids["tls"], "h2": pids["tls"]}))
-        time.sleep(2)
-        return peers
+            pids[tls] = (self.start([program, "serve", "--config", config]), port)
+        return (called, {"http": pids[False], "https": pids[True], "h2": pids[True]})
 
     def load(self, protocol, port, size, connections, seconds, requests=None):
         scheme = "http" if protocol == "http" else "https"
@@ -242,6 +249,10 @@ def show(case, pairs):
     per_gb = f"{middle('headlong', 'per_gb'):.3f} / {middle('nginx', 'per_gb'):.3f}"
     print(f"{case:34}{per_request:>20}{per_gb:>17}{ratio:>10.2f}{bounds:>14}{faster:>12.2f}"
           + (f"  {failed} failed" if failed else ""), flush=True)
+    if "beside" in pairs[0]:
+        change, _ = interval([pair["headlong"]["per_gb"] / pair["beside"]["per_gb"] for pair in pairs])
+        print(f"{'':34}{middle('beside', 'us_per_request'):>20.1f}{middle('beside', 'per_gb'):>17.3f}"
+              f"{change:>10.2f} of it", flush=True)
 
 
 def main():

@@ -71,6 +71,7 @@ pub(crate) fn devices(
             rotational,
             capacity_bytes: info.capacity_bytes,
             engine,
+            hot_bytes: config.hot_bytes(engine.memory_bytes),
             io,
             memory_prefault: config.memory_prefault,
             open_files_max,

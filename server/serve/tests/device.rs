@@ -149,12 +149,17 @@ fn tiny() -> EngineConfig {
 }
 
 fn device(io: IoMode, engine: EngineConfig) -> Device {
+    device_with_copies(io, engine, 0)
+}
+
+fn device_with_copies(io: IoMode, engine: EngineConfig, hot_bytes: u64) -> Device {
     let config = DeviceConfig {
         name: "test".to_owned(),
         roots: vec![std::env::temp_dir()],
         rotational: true,
         capacity_bytes: 0,
         engine,
+        hot_bytes,
         io,
         open_files_max: 4,
         memory_prefault: false,
@@ -224,6 +229,66 @@ async fn every_byte_of_a_file_comes_in_order() {
         assert!(snapshot.stats.bytes_sent >= 2 * size);
         device.shutdown().await;
     }
+}
+
+/// The pieces of a reply that are in a file for sockets; there they are the same as in memory.
+async fn pieces_in_file(mut reply: Reply, wanted: &[u8]) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while let Some(piece) = reply.next().await {
+        let piece = piece.expect("read");
+        let bytes = piece.as_ref();
+        assert!(*bytes == wanted[at..at + bytes.len()]);
+        if let Some(place) = piece.in_file(0) {
+            let mut there = vec![0; place.length as usize];
+            let read = rustix::io::pread(place.file, &mut there, place.offset);
+            assert_eq!(read, Ok(bytes.len()));
+            assert!(there == bytes, "a copy differs");
+            count += 1;
+        }
+        at += bytes.len();
+    }
+    assert_eq!(at, wanted.len());
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_again_and_again_is_in_a_file_for_sockets_as_long_as_it_is_in_memory() {
+    let scratch = Scratch::new();
+    let files: Vec<Vec<u8>> = (0..6).map(|n| noise(n, 900_000 + n as usize)).collect();
+    let sources: Vec<_> = files
+        .iter()
+        .zip(0..)
+        .map(|(bytes, n)| FileSource::new(n, scratch.file(&n.to_string(), bytes)).shared())
+        .collect();
+    let engine = EngineConfig {
+        piece_bytes: 64 * KIB,
+        memory_bytes: 2 * MIB,
+        sizing: SizingConfig {
+            policy: Policy::Fixed,
+            reference_bytes: 192 * KIB,
+            reference_bit_rate: BitRate::from_kbps(2_000),
+        },
+        read_bytes_max: MIB,
+        send_window_bytes: 256 * KIB,
+        ..tiny()
+    };
+    let device = device_with_copies(IoMode::Auto, engine, 16 * MIB);
+    // More than there is memory for, and than there is room for copies of.
+    for _ in 0..4 {
+        for (bytes, n) in files.iter().zip(0..) {
+            let ask = async || {
+                let request = request(1, n, 0, bytes.len() as u64);
+                let reply = device.request(request, &sources[n as usize]).await;
+                pieces_in_file(reply.expect("taken on"), bytes).await
+            };
+            let mut asked = 0;
+            while ask().await < 13 {
+                asked += 1;
+                assert!(asked < 1000, "file {n} is not copied");
+            }
+        }
+    }
+    device.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -484,6 +549,7 @@ fn a_device_that_cannot_be_says_why() {
             rotational: true,
             capacity_bytes: 0,
             engine,
+            hot_bytes: 0,
             io: IoMode::Auto,
             open_files_max: 4,
             memory_prefault: false,

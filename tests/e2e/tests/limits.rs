@@ -142,18 +142,19 @@ fn requests_on_one_connection_are_counted() {
 }
 
 #[test]
-fn connections_beyond_the_limit_wait_and_are_then_served() {
-    let library = Library::new(1, MIB).expect("a library");
+fn connections_beyond_the_limit_wait_for_those_in_use_and_are_then_served() {
+    let library = Library::new(1, 48 * MIB).expect("a library");
     let server = ServerBuilder::new([library.root()])
         .config("[limits]\nconnections_max = 8")
         .start()
         .expect("a server");
+    let get = request_text("GET", "/title-0.bin", &[]);
+    // Each reads the head of its reply and nothing more, so that the connection stays in use.
     let mut open: Vec<Connection> = (0..8)
         .map(|_| {
             let mut connection = Connection::open(server.address()).expect("connects");
-            connection
-                .request("HEAD", "/title-0.bin", &[])
-                .expect("served");
+            connection.send(get.as_bytes()).expect("sent");
+            connection.receive_head().expect("a head");
             connection
         })
         .collect();

@@ -7,7 +7,7 @@ pub const LINES_MAX: usize = 800;
 
 /// Files that may hold unsafe code: one folder, or one file, for each reason.
 pub const UNSAFE_PLACES: &[&str] = &[
-    // The memory pool, io_uring and page placement.
+    // The memory pool, copies for sockets, io_uring and page placement.
     "server/serve/src/raw/",
     // FIEMAP, which no safe library offers.
     "server/library/src/raw.rs",

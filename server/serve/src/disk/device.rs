@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::engine::{EngineParts, Identity};
 use super::files::Files;
 use super::io::{IoMode, Parts};
+use super::keeper::Keeper;
 use super::learned::Returning;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
@@ -25,7 +26,7 @@ use super::start_io::start_io;
 use super::supervise::{Shared, Start, supervise};
 use super::thread::DeviceThread;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
-use crate::raw::{Pool, QUIESCE_TIME};
+use crate::raw::{HotSize, Pool, QUIESCE_TIME};
 use crate::thread_pool::ThreadPool;
 use crate::time_scale::TimeScale;
 
@@ -52,6 +53,8 @@ pub struct DeviceConfig {
     pub capacity_bytes: u64,
     /// Settings of its shard, with its share of memory.
     pub engine: EngineConfig,
+    /// Memory beside the shard's for copies of what is sent again and again.
+    pub hot_bytes: u64,
     /// How it is read.
     pub io: IoMode,
     /// Most files kept open ([`OPEN_FILES_MAX_DEFAULT`]); those being read come on top.
@@ -343,7 +346,8 @@ pub(super) fn make(
         memory: Bytes(engine.memory_bytes),
         error,
     };
-    let pool = Pool::new(slot_count, engine.piece_bytes as usize).map_err(no_memory)?;
+    let hot = HotSize::of(config.hot_bytes);
+    let pool = Pool::with_hot(slot_count, engine.piece_bytes as usize, hot).map_err(no_memory)?;
     if config.memory_prefault {
         pool.prefault().map_err(no_memory)?;
     }
@@ -374,6 +378,10 @@ pub(super) fn make(
         rotational: config.rotational,
         capacity_bytes: config.capacity_bytes,
     };
+    let keeper = match pool.has_hot() {
+        true => Some(Keeper::start(name).map_err(short)?),
+        false => None,
+    };
     let memory = Arc::downgrade(&pool);
     let parts = EngineParts {
         identity,
@@ -392,6 +400,6 @@ pub(super) fn make(
         config: engine,
         is_offline,
         memory,
-        thread: DeviceThread::new(Link::new(parts, mailbox), io),
+        thread: DeviceThread::new(Link::new(parts, mailbox, keeper), io),
     })
 }

@@ -9,7 +9,7 @@
 //!
 //! [`Link`]: super::link::Link
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,8 +50,8 @@ pub(crate) struct Identity {
 
 /// A reply that has bytes to come.
 struct Waiting {
-    // What waits in it is bounded by the reply's send window.
-    pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
+    // What waits in it is bounded by the reply's send window. `None` while the reply is being made.
+    pieces: Option<mpsc::UnboundedSender<Result<Piece, Failure>>>,
     bytes_left: u64,
     stream: StreamId,
     part: u32,
@@ -89,6 +89,19 @@ pub(crate) struct DeviceEngine {
     parts: EngineParts,
     /// Who is told what became of pieces and replies.
     receiver: Arc<dyn Receiver>,
+    /// What is there for the reply that is being made.
+    ready: VecDeque<Result<Piece, Failure>>,
+}
+
+impl Waiting {
+    /// Gives the reply what came for it; `ready` is for one that is being made.
+    fn give(&self, ready: &mut VecDeque<Result<Piece, Failure>>, next: Result<Piece, Failure>) {
+        match &self.pieces {
+            // A piece that comes back is dropped, and counts as sent.
+            Some(pieces) => drop(pieces.send(next)),
+            None => ready.push_back(next),
+        }
+    }
 }
 
 impl DeviceEngine {
@@ -104,6 +117,7 @@ impl DeviceEngine {
             state: DeviceState::Online,
             parts,
             receiver,
+            ready: VecDeque::new(),
         }
     }
 
@@ -225,17 +239,24 @@ impl DeviceEngine {
         let taken_on = self
             .register(now, register)
             .and_then(|()| self.parts.shard.handle_request(now, id, request));
-        let reply = taken_on.map(|()| {
-            let (pieces, receiver) = mpsc::unbounded_channel();
+        let chain = taken_on.map(|()| {
             if request.length > 0 {
-                self.begin_reply(id, &request, pieces);
+                self.begin_reply(id, &request);
             }
-            let chain = self.parts.shard.chain_of(id);
-            let device = Arc::clone(&self.receiver);
-            Reply::new(id, request.length, receiver, device).in_chain(chain)
+            self.parts.shard.chain_of(id)
         });
         // What it reads comes first.
         self.settle(now);
+        let reply = chain.map(|chain| {
+            let ready = std::mem::take(&mut self.ready);
+            let pieces = self.replies.get_mut(&id).map(|waiting| {
+                let (pieces, receiver) = mpsc::unbounded_channel();
+                waiting.pieces = Some(pieces);
+                receiver
+            });
+            let device = Arc::clone(&self.receiver);
+            Reply::new(id, request.length, ready, pieces, device).in_chain(chain)
+        });
         if reply.is_ok()
             && self.replies.contains_key(&id)
             && let Some(source) = self.sources.get(&request.stream)
@@ -246,15 +267,10 @@ impl DeviceEngine {
         reply
     }
 
-    fn begin_reply(
-        &mut self,
-        id: RequestId,
-        request: &Request,
-        pieces: mpsc::UnboundedSender<Result<Piece, Failure>>,
-    ) {
+    fn begin_reply(&mut self, id: RequestId, request: &Request) {
         let (stream, part) = (request.stream, request.part);
         let waiting = Waiting {
-            pieces,
+            pieces: None,
             bytes_left: request.length,
             stream,
             part,
@@ -416,7 +432,7 @@ impl DeviceEngine {
                 let Some(view) = self.parts.pool.view(slot, start, end) else {
                     let device = &self.parts.identity.name;
                     tracing::error!(device, ?request, ?slot, "piece is still being filled");
-                    let _ = waiting.pieces.send(Err(Failure::Device));
+                    waiting.give(&mut self.ready, Err(Failure::Device));
                     self.parts.shard.handle_cancel(now, request);
                     self.end_reply(now, request);
                     return self.parts.shard.handle_sent(now, request, slot);
@@ -429,15 +445,14 @@ impl DeviceEngine {
                 let device = Arc::clone(&self.receiver);
                 let piece = Piece::new(view, info, (request, slot), device);
                 waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
-                // A piece that comes back is dropped, and counts as sent.
-                let _ = waiting.pieces.send(Ok(piece));
+                waiting.give(&mut self.ready, Ok(piece));
                 if waiting.bytes_left == 0 {
                     self.end_reply(now, request);
                 }
             }
             Event::Failed { request, failure } => {
                 if let Some(waiting) = self.replies.get(&request) {
-                    let _ = waiting.pieces.send(Err(failure));
+                    waiting.give(&mut self.ready, Err(failure));
                 }
                 self.end_reply(now, request);
             }

@@ -19,9 +19,10 @@ use tokio::sync::oneshot;
 
 use super::StreamSource;
 use super::engine::{DeviceEngine, EngineParts};
+use super::keeper::Keeper;
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
-use super::reply::{Receiver, Reply};
+use super::reply::{Piece, Receiver, Reply};
 use super::transfer::Read;
 
 /// How often the lock is tried for before a message is left.
@@ -42,15 +43,22 @@ pub(crate) struct Link {
     desk: Mutex<Option<Desk>>,
     mailbox: Arc<Mailbox<Message>>,
     is_stopping: AtomicBool,
+    /// Copies what is sent again and again.
+    keeper: Option<Keeper>,
 }
 
 impl Link {
     /// The engine of these parts, whose thread is woken by `mailbox` and empties it.
-    pub(crate) fn new(parts: EngineParts, mailbox: Arc<Mailbox<Message>>) -> Arc<Self> {
+    pub(crate) fn new(
+        parts: EngineParts,
+        mailbox: Arc<Mailbox<Message>>,
+        keeper: Option<Keeper>,
+    ) -> Arc<Self> {
         let link = Arc::new(Self {
             desk: Mutex::new(None),
             mailbox,
             is_stopping: AtomicBool::new(false),
+            keeper,
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
         let desk = Desk {
@@ -207,23 +215,6 @@ impl Link {
             Err(TryLockError::Poisoned(_)) => self.mailbox.wake(),
         }
     }
-
-    /// Has something told to the engine, or leaves a message that says the same.
-    fn tell(
-        &self,
-        tell: impl FnOnce(&mut DeviceEngine, Instant),
-        message: impl FnOnce() -> Message,
-    ) {
-        let Some(mut guard) = self.try_lock() else {
-            self.mailbox.post_quietly(message());
-            return self.hand_over();
-        };
-        if let Some(desk) = guard.as_mut() {
-            let now = desk.engine.now();
-            tell(&mut desk.engine, now);
-        }
-        self.leave(guard);
-    }
 }
 
 impl Desk {
@@ -245,18 +236,39 @@ impl Desk {
 }
 
 impl Receiver for Link {
-    fn sent(&self, request: RequestId, slot: Slot) {
-        self.tell(
-            |engine, now| engine.sent(now, request, slot),
-            || Message::Sent { request, slot },
-        );
+    fn sent(&self, pieces: &[(RequestId, Slot)]) {
+        let Some(mut guard) = self.try_lock() else {
+            for (request, slot) in pieces.iter().copied() {
+                self.mailbox.post_quietly(Message::Sent { request, slot });
+            }
+            return self.hand_over();
+        };
+        if let Some(desk) = guard.as_mut() {
+            let now = desk.engine.now();
+            for (request, slot) in pieces.iter().copied() {
+                desk.engine.sent(now, request, slot);
+            }
+        }
+        self.leave(guard);
     }
 
     fn cancelled(&self, request: RequestId) {
-        self.tell(
-            |engine, now| engine.cancel(now, request),
-            || Message::Cancel(request),
-        );
+        let Some(mut guard) = self.try_lock() else {
+            self.mailbox.post_quietly(Message::Cancel(request));
+            return self.hand_over();
+        };
+        if let Some(desk) = guard.as_mut() {
+            let now = desk.engine.now();
+            desk.engine.cancel(now, request);
+        }
+        self.leave(guard);
+    }
+
+    fn keep(&self, piece: Piece) {
+        match &self.keeper {
+            Some(keeper) => keeper.offer(piece),
+            None => drop(piece),
+        }
     }
 }
 
@@ -281,7 +293,7 @@ mod tests {
         let slot = Slot(0);
         let told = link.turn(|_| {
             std::thread::scope(|scope| {
-                scope.spawn(|| link.sent(RequestId(1), slot));
+                scope.spawn(|| link.sent(&[(RequestId(1), slot)]));
             });
         });
         told.expect("sound");

@@ -16,6 +16,7 @@ mod device;
 mod engine;
 mod files;
 mod io;
+mod keeper;
 mod learned;
 mod link;
 mod mailbox;

@@ -4,6 +4,7 @@
 //! Dropping is how the engine learns of everything: a dropped piece is a piece sent, a dropped
 //! reply that was not finished is a viewer who left.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -12,15 +13,20 @@ use headlong_engine::{ChainId, Failure, RequestId, Slot};
 use headlong_units::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::raw::View;
+use crate::raw::{InFile, Pinned, View};
 
 /// Who is told what became of pieces and replies.
 pub(crate) trait Receiver: Send + Sync {
-    /// A piece was taken by a socket, or dropped.
-    fn sent(&self, request: RequestId, slot: Slot);
+    /// Pieces were taken by a socket, or dropped.
+    fn sent(&self, pieces: &[(RequestId, Slot)]);
 
     /// A reply was dropped before its end.
     fn cancelled(&self, request: RequestId);
+
+    /// A piece that is sent again and again: it may be copied before it is given back.
+    fn keep(&self, piece: Piece) {
+        drop(piece);
+    }
 }
 
 /// Where the bytes of a piece were when the reply got to them.
@@ -37,16 +43,14 @@ pub struct PieceInfo {
 /// Consecutive bytes of a reply, in the memory that the disk wrote them to. They count as sent
 /// when this is dropped; until then they take room in the reply's send window.
 pub struct Piece {
-    // In this order: the bytes may be overwritten as soon as the engine has the receipt.
-    view: View,
+    /// `None` once it is given back: the bytes may be overwritten as soon as the engine is told.
+    view: Option<View>,
     info: PieceInfo,
-    _receipt: Receipt,
-}
-
-struct Receipt {
     request: RequestId,
     slot: Slot,
     device: Arc<dyn Receiver>,
+    /// Whether it was looked at whether it is worth a copy.
+    is_judged: bool,
 }
 
 impl Piece {
@@ -57,19 +61,81 @@ impl Piece {
         device: Arc<dyn Receiver>,
     ) -> Self {
         Self {
-            view,
+            view: Some(view),
             info,
-            _receipt: Receipt {
-                request,
-                slot,
-                device,
-            },
+            request,
+            slot,
+            device,
+            is_judged: false,
         }
     }
 
     /// Where its bytes came from.
     pub fn info(&self) -> PieceInfo {
         self.info
+    }
+
+    /// The bytes from `skip` on, where a socket can take them from without a copy; `None` if they
+    /// are only in memory.
+    pub fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
+        self.view.as_ref()?.in_file(skip)
+    }
+
+    /// To be held as long as a socket may hold bytes of [`Piece::in_file`].
+    pub fn pin(&self) -> Option<Pinned> {
+        self.view.as_ref()?.pin()
+    }
+
+    /// Copies its bytes to where sockets take them from, for those who are sent them later.
+    pub(super) fn keep(&self) {
+        if let Some(view) = &self.view {
+            view.keep();
+        }
+    }
+
+    /// Drops pieces that are together, which costs less than one by one.
+    pub fn drop_all(pieces: impl Iterator<Item = Self>) {
+        let mut told: Vec<(RequestId, Slot)> = Vec::new();
+        let mut teller: Option<Arc<dyn Receiver>> = None;
+        for mut piece in pieces {
+            let is_same = teller
+                .as_ref()
+                .is_none_or(|teller| Arc::ptr_eq(teller, &piece.device));
+            // What is to be copied, or is another device's, goes by itself.
+            if is_same && !piece.is_worth_keeping() {
+                drop(piece.view.take());
+                told.push((piece.request, piece.slot));
+                teller.get_or_insert_with(|| Arc::clone(&piece.device));
+            }
+        }
+        if let Some(teller) = teller {
+            teller.sent(&told);
+        }
+    }
+
+    fn is_worth_keeping(&self) -> bool {
+        !self.is_judged && self.view.as_ref().is_some_and(View::is_hot)
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let is_worth_keeping = self.is_worth_keeping();
+        let Some(view) = self.view.take() else {
+            return;
+        };
+        if is_worth_keeping {
+            return self.device.keep(Self {
+                view: Some(view),
+                info: self.info,
+                request: self.request,
+                slot: self.slot,
+                device: Arc::clone(&self.device),
+                is_judged: true,
+            });
+        }
+        drop(view);
+        self.device.sent(&[(self.request, self.slot)]);
     }
 }
 
@@ -92,13 +158,8 @@ impl fmt::Debug for Reply {
 
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
-        self.view.as_ref()
-    }
-}
-
-impl Drop for Receipt {
-    fn drop(&mut self) {
-        self.device.sent(self.request, self.slot);
+        // Nobody has a piece that was given back.
+        self.view.as_ref().map_or(&[], AsRef::as_ref)
     }
 }
 
@@ -106,7 +167,10 @@ impl Drop for Receipt {
 pub struct Reply {
     request: RequestId,
     device: Arc<dyn Receiver>,
-    pieces: UnboundedReceiver<Result<Piece, Failure>>,
+    /// What was there when it was asked for.
+    ready: VecDeque<Result<Piece, Failure>>,
+    /// What comes after that; `None` if nothing does.
+    pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
     chain: Option<ChainId>,
     bytes_left: u64,
     ended: bool,
@@ -116,12 +180,14 @@ impl Reply {
     pub(super) fn new(
         request: RequestId,
         length: u64,
-        pieces: UnboundedReceiver<Result<Piece, Failure>>,
+        ready: VecDeque<Result<Piece, Failure>>,
+        pieces: Option<UnboundedReceiver<Result<Piece, Failure>>>,
         device: Arc<dyn Receiver>,
     ) -> Self {
         Self {
             request,
             device,
+            ready,
             pieces,
             chain: None,
             bytes_left: length,
@@ -146,7 +212,12 @@ impl Reply {
         if self.ended || self.bytes_left == 0 {
             return Poll::Ready(None);
         }
-        let next = ready!(self.pieces.poll_recv(context)).unwrap_or(Err(Failure::Offline));
+        let next = match (self.ready.pop_front(), &mut self.pieces) {
+            (Some(next), _) => Some(next),
+            (None, Some(pieces)) => ready!(pieces.poll_recv(context)),
+            (None, None) => None,
+        };
+        let next = next.unwrap_or(Err(Failure::Offline));
         match &next {
             Ok(piece) => {
                 let length = piece.as_ref().len() as u64;
@@ -193,8 +264,10 @@ mod tests {
 
     /// Notes what it is told.
     impl Receiver for Mailbox<Message> {
-        fn sent(&self, request: RequestId, slot: Slot) {
-            self.post(Message::Sent { request, slot });
+        fn sent(&self, pieces: &[(RequestId, Slot)]) {
+            for (request, slot) in pieces.iter().copied() {
+                self.post(Message::Sent { request, slot });
+            }
         }
 
         fn cancelled(&self, request: RequestId) {
@@ -244,7 +317,13 @@ mod tests {
             (1, Some(Failure::Device), false),
         ] {
             let (sender, receiver) = unbounded_channel();
-            let mut reply = Reply::new(RequestId(7), 2 * 4096, receiver, device.clone());
+            let mut reply = Reply::new(
+                RequestId(7),
+                2 * 4096,
+                VecDeque::new(),
+                Some(receiver),
+                device.clone(),
+            );
             for slot in 0..pieces {
                 sender
                     .send(Ok(piece(&pool, Slot(slot), &device)))

@@ -24,6 +24,7 @@ pub(crate) fn small_device() -> DeviceConfig {
             memory_bytes: 16 << 20,
             ..EngineConfig::default()
         },
+        hot_bytes: 0,
         io: IoMode::Pread,
         open_files_max: 8,
         memory_prefault: false,

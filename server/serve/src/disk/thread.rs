@@ -141,7 +141,7 @@ mod tests {
             is_offline: Arc::new(AtomicBool::new(false)),
             returning: Default::default(),
         };
-        let link = Link::new(parts, mailbox);
+        let link = Link::new(parts, mailbox, None);
         let thread = DeviceThread::new(Arc::clone(&link), Box::new(PanickingIo));
         let thread = std::thread::spawn(|| thread.run());
         let (answer, answered) = oneshot::channel();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal, Request};
 use headlong_http::Part;
 use headlong_units::Duration;
@@ -19,7 +19,8 @@ use http_body::{Frame, SizeHint};
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
-use crate::net::{ConnectionInfo, Held};
+use crate::net::{ConnectionInfo, Held, Outgoing};
+use crate::raw::{InFile, Pinned};
 use crate::time_scale::TimeScale;
 
 /// Why a body breaks off; hyper resets the connection or stream.
@@ -88,6 +89,61 @@ enum Next {
     Part(Part),
     Asked(PendingReply),
     Replying(Reply),
+}
+
+/// Bytes of a body: a text, or a piece in the memory that the disk wrote it to.
+#[derive(Debug)]
+pub enum Chunk {
+    /// Made here.
+    Text(Bytes),
+    /// Of a file, from a byte on.
+    Piece(Piece, usize),
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.chunk().len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text,
+            Self::Piece(piece, skip) => &piece.as_ref()[*skip..],
+        }
+    }
+
+    fn advance(&mut self, count: usize) {
+        match self {
+            Self::Text(text) => text.advance(count),
+            Self::Piece(piece, skip) => {
+                assert!(count <= piece.as_ref().len() - *skip, "beyond the end");
+                *skip += count;
+            }
+        }
+    }
+}
+
+impl Outgoing for Chunk {
+    fn in_file(&self) -> Option<InFile<'_>> {
+        match self {
+            Self::Text(_) => None,
+            Self::Piece(piece, skip) => piece.in_file(*skip),
+        }
+    }
+
+    fn pin(&self) -> Option<Pinned> {
+        match self {
+            Self::Text(_) => None,
+            Self::Piece(piece, _) => piece.pin(),
+        }
+    }
+
+    fn drop_all(sent: impl Iterator<Item = Self>) {
+        Piece::drop_all(sent.filter_map(|chunk| match chunk {
+            Self::Text(_) => None,
+            Self::Piece(piece, _) => Some(piece),
+        }));
+    }
 }
 
 /// The body of a reply.
@@ -191,13 +247,13 @@ impl ReplyBody {
         }
     }
 
-    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, BrokenOff>>> {
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BrokenOff>>> {
         loop {
             let Some(step) = self.steps.pop_front() else {
                 return Poll::Ready(None);
             };
             match step {
-                Next::Text(text) => return Poll::Ready(Some(Ok(text))),
+                Next::Text(text) => return Poll::Ready(Some(Ok(Chunk::Text(text)))),
                 Next::Piece(piece) => return Poll::Ready(Some(Ok(self.take(piece)))),
                 Next::Part(part) => {
                     let Some(asking) = self.asking.clone() else {
@@ -234,25 +290,25 @@ impl ReplyBody {
         }
     }
 
-    fn take(&mut self, piece: Piece) -> Bytes {
+    fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
-        Bytes::from_owner(piece)
+        Chunk::Piece(piece, 0)
     }
 }
 
 impl http_body::Body for ReplyBody {
-    type Data = Bytes;
+    type Data = Chunk;
     type Error = BrokenOff;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
         let this = &mut *self;
         match ready!(this.poll_step(context)) {
             None => Poll::Ready(None),
             Some(Ok(bytes)) => {
-                let length = bytes.len() as u64;
+                let length = bytes.remaining() as u64;
                 this.left_bytes = this.left_bytes.saturating_sub(length);
                 this.account.note_sent(length);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))

@@ -17,6 +17,7 @@ use super::NoBody;
 use super::connection::serve_connection;
 use super::context::ListenerContext;
 use super::counters::add;
+use super::outlet::Outgoing;
 use super::remote::{Remote, read_proxy_header};
 use super::shutdown::Shutdown;
 
@@ -38,7 +39,7 @@ pub async fn serve_listener<S, B>(
     S::Future: Send + 'static,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     B: Body + Send + 'static,
-    B::Data: Send,
+    B::Data: Outgoing + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut connections = JoinSet::new();

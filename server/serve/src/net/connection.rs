@@ -15,7 +15,7 @@ use http_body::Body;
 use hyper::server::conn::http2;
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncRead;
 use tokio::time::{Duration, Instant, Sleep, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -24,6 +24,7 @@ use super::counters::{ConnectionCounters, Gauged, add};
 use super::http1;
 use super::info::{ConnectionInfo, Verdict};
 use super::limits::Limits;
+use super::outlet::{Outgoing, Outlet};
 use super::remote::Remote;
 use super::shutdown::Shutdown;
 use super::sniff::{Sniffed, Speaks};
@@ -61,12 +62,12 @@ pub async fn serve_connection<IO, S, B>(
     shutdown: Shutdown,
 ) -> End
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,
-    B::Data: Send,
+    B::Data: Outgoing + Send,
     B::Error: Into<BoxError>,
 {
     let _open = Gauged::new(OpenGauge(Arc::clone(&context.counters)));
@@ -122,12 +123,12 @@ async fn drive<IO, S, B>(
     mut shutdown: Shutdown,
 ) -> End
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + Outlet + Unpin + Send + 'static,
     S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: Body + Send + 'static,
-    B::Data: Send,
+    B::Data: Outgoing + Send,
     B::Error: Into<BoxError>,
 {
     let mut draining = pin!(async move { shutdown.draining().await });

@@ -2,7 +2,8 @@
 //!
 //! The server speaks it itself, and not through hyper as HTTP/2, because this is what nearly all
 //! bytes leave by: a head and all the pieces that are ready go out in one call, and nothing is
-//! copied or queued between the reply's body and the socket.
+//! copied or queued between the reply's body and the socket. Pieces that are in a file for sockets
+//! are not even copied into the socket.
 //!
 //! While a reply is awaited or written the other end is listened to, so a client that has gone is
 //! noticed before its bytes are read from a disk; what it says meanwhile is kept for later, up to
@@ -22,10 +23,11 @@ use bytes::{Buf, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode, Version, header};
 use http_body::Body;
 use hyper::service::Service;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use super::head::{Framing, Head, take_head, write_head};
 use super::info::ConnectionInfo;
+use super::outlet::{Outgoing, Outlet, Pins};
 use super::{BoxError, NoBody};
 
 /// What one look at the socket takes.
@@ -43,6 +45,8 @@ struct Http1<'a, IO> {
     buffer: BytesMut,
     /// Whether the other end says no more.
     is_ended: bool,
+    /// What the socket may still refer to.
+    pins: Pins,
 }
 
 /// Serves a connection until one of both ends wants no more. `is_asked_to_close` may be set while
@@ -57,10 +61,11 @@ pub(super) async fn serve<IO, S, B>(
     is_asked_to_close: &AtomicBool,
 ) -> Result<(), BoxError>
 where
-    IO: AsyncRead + AsyncWrite + Unpin,
+    IO: AsyncRead + Outlet + Unpin,
     S: Service<Request<NoBody>, Response = Response<B>>,
     S::Error: Into<BoxError>,
     B: Body,
+    B::Data: Outgoing,
     B::Error: Into<BoxError>,
 {
     let mut connection = Http1 {
@@ -68,6 +73,7 @@ where
         info,
         buffer: BytesMut::new(),
         is_ended: false,
+        pins: Pins::default(),
     };
     loop {
         match connection.next_head(is_asked_to_close).await? {
@@ -87,7 +93,7 @@ where
     Ok(())
 }
 
-impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
+impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
     /// The next request; `None` if there is none to come, a status if it cannot be understood.
     async fn next_head(
         &mut self,
@@ -153,6 +159,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
         S: Service<Request<NoBody>, Response = Response<B>>,
         S::Error: Into<BoxError>,
         B: Body,
+        B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
         let Head {
@@ -206,6 +213,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
     ) -> Result<(), BoxError>
     where
         B: Body,
+        B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
         let mut sending = Sending {
@@ -216,6 +224,7 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
             is_ended: false,
             broken: None,
         };
+        self.pins.release(&self.stream);
         poll_fn(|cx| self.poll_send(cx, &mut sending, &mut body)).await
     }
 
@@ -227,12 +236,13 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Http1<'_, IO> {
     ) -> Poll<Result<(), BoxError>>
     where
         B: Body,
+        B::Data: Outgoing,
         B::Error: Into<BoxError>,
     {
         loop {
             sending.gather(cx, body);
             if sending.has_something() {
-                ready!(sending.poll_write(cx, &mut self.stream))?;
+                ready!(sending.poll_write(cx, &mut self.stream, &mut self.pins))?;
                 continue;
             }
             ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
@@ -316,7 +326,7 @@ struct Sending<D> {
     broken: Option<BoxError>,
 }
 
-impl<D: Buf> Sending<D> {
+impl<D: Outgoing> Sending<D> {
     /// Takes out of the body what is ready.
     fn gather<B>(&mut self, cx: &mut Context<'_>, body: &mut Pin<&mut B>)
     where
@@ -369,22 +379,78 @@ impl<D: Buf> Sending<D> {
     }
 
     /// Writes some of what there is.
-    fn poll_write(
+    fn poll_write<S: Outlet + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
-        stream: &mut (impl AsyncWrite + Unpin),
+        stream: &mut S,
+        pins: &mut Pins,
     ) -> Poll<io::Result<()>> {
+        let mut stream = Pin::new(stream);
+        let sends_files = stream.sends_files();
+        let by_file = |piece: &&D| sends_files && piece.in_file().is_some();
+        let is_first_in_file = self.pieces.front().as_ref().is_some_and(by_file);
+        if !self.head.has_remaining() && is_first_in_file {
+            let written = ready!(self.poll_send_files(cx, stream))?;
+            pins.wrote(written);
+            if let Some(pin) = self.pieces.front().and_then(Outgoing::pin) {
+                pins.hold(pin);
+            }
+            self.advance(written);
+            return Poll::Ready(Ok(()));
+        }
         let mut slices = [IoSlice::new(&[]); PIECES_MAX + 1];
         let mut count = self.head.chunks_vectored(&mut slices);
+        let mut is_file_next = false;
         for piece in &self.pieces {
+            is_file_next = by_file(&piece);
+            if is_file_next {
+                break;
+            }
             count += piece.chunks_vectored(&mut slices[count..]);
         }
-        let written = ready!(Pin::new(stream).poll_write_vectored(cx, &slices[..count]))?;
+        let slices = &slices[..count];
+        let written = match is_file_next {
+            true => stream.as_mut().poll_write_more(cx, slices),
+            false => stream.as_mut().poll_write_vectored(cx, slices),
+        };
+        let written = ready!(written)?;
         if written == 0 {
             return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
         }
+        pins.wrote(written);
         self.advance(written);
         Poll::Ready(Ok(()))
+    }
+
+    /// Sends the first piece out of its file, and those with it that are of the same block and follow
+    /// it there.
+    fn poll_send_files(
+        &self,
+        cx: &mut Context<'_>,
+        stream: Pin<&mut impl Outlet>,
+    ) -> Poll<io::Result<usize>> {
+        let mut pieces = self.pieces.iter();
+        let Some((first, mut run)) = pieces.next().and_then(|d| Some((d.pin(), d.in_file()?)))
+        else {
+            return Poll::Ready(Err(io::ErrorKind::InvalidInput.into()));
+        };
+        for piece in pieces {
+            let is_same = match (&first, piece.pin()) {
+                (Some(first), Some(pin)) => first.is_same(&pin),
+                _ => false,
+            };
+            match piece.in_file() {
+                Some(next) if is_same && next.offset == run.offset + run.length => {
+                    run.length += next.length;
+                }
+                _ => break,
+            }
+        }
+        let written = ready!(stream.poll_send_file(cx, run))?;
+        Poll::Ready(match written {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            written => Ok(written),
+        })
     }
 
     fn advance(&mut self, mut written: usize) {
@@ -392,15 +458,17 @@ impl<D: Buf> Sending<D> {
         self.head.advance(of_head);
         written -= of_head;
         self.ahead_bytes -= written;
-        while let Some(piece) = self.pieces.front_mut() {
+        let mut done = 0;
+        for piece in &mut self.pieces {
             let taken = written.min(piece.remaining());
             piece.advance(taken);
             written -= taken;
             if piece.has_remaining() {
                 break;
             }
-            self.pieces.pop_front();
+            done += 1;
         }
+        D::drop_all(self.pieces.drain(..done));
     }
 
     /// Whether all came that was said.

@@ -12,6 +12,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::outlet::Outlet;
+use crate::raw::InFile;
+
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What the first bytes say.
@@ -112,6 +115,32 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Sniffed<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+impl<S: Outlet + Unpin> Outlet for Sniffed<S> {
+    fn sends_files(&self) -> bool {
+        self.inner.sends_files()
+    }
+
+    fn poll_write_more(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_more(cx, slices)
+    }
+
+    fn poll_send_file(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: InFile<'_>,
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_send_file(cx, bytes)
+    }
+
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        self.inner.unconfirmed_bytes()
     }
 }
 

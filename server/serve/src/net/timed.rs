@@ -19,6 +19,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
+use super::outlet::Outlet;
+use crate::raw::InFile;
 
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
@@ -180,6 +182,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
         ready!(this.poll_linger(cx));
         this.closing = Closing::Done;
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + Outlet + Unpin> Outlet for TimedStream<S> {
+    fn sends_files(&self) -> bool {
+        self.inner.sends_files()
+    }
+
+    fn poll_write_more(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let outcome = Pin::new(&mut this.inner).poll_write_more(cx, slices);
+        this.watch_write(cx, outcome)
+    }
+
+    fn poll_send_file(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: InFile<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let outcome = Pin::new(&mut this.inner).poll_send_file(cx, bytes);
+        this.watch_write(cx, outcome)
+    }
+
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        self.inner.unconfirmed_bytes()
     }
 }
 

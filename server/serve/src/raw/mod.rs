@@ -1,4 +1,5 @@
-//! The only module with unsafe code: the memory that disks write into, and io_uring.
+//! The only module with unsafe code: the memory that disks write into and sockets take from, and
+//! io_uring.
 //!
 //! Nothing unsafe leaves it. A slot of the [`Pool`] is either filled by one [`Lease`] or looked
 //! at through any number of [`View`]s, never both, and the pool itself checks that; a lease that
@@ -10,8 +11,13 @@
     reason = "memory that the kernel writes to behind the compiler's back"
 )]
 
+mod hot;
 mod pool;
 mod ring;
+mod socket;
 
-pub(crate) use pool::{Lease, Pool, View};
+pub(crate) use hot::{HotSize, Pinned};
+
+pub(crate) use pool::{InFile, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};
+pub(crate) use socket::unconfirmed_bytes;

@@ -1,4 +1,5 @@
-//! The pool: one mapping of anonymous memory in equal slots, filled in place by the disks.
+//! The pool: one mapping of anonymous memory in equal slots, filled in place by the disks;
+//! beside it, if wanted, copies of what is sent again and again ([`Hot`]).
 //!
 //! Each slot is free, *leased* by the one read that fills it, or *viewed* by the replies that
 //! send it. A counter per slot keeps these apart: whoever asks for the wrong thing gets `None`
@@ -7,18 +8,27 @@
 //! only.
 
 use std::io::{self, IoSliceMut};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use headlong_engine::Slot;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::hot::{Hot, HotSize, Kept, Pinned};
 
 /// Huge pages need both ends of the mapping at multiples of this.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// State of a slot that is being filled; smaller numbers count its views.
 const LEASED: u32 = u32::MAX;
+
+/// Bytes below which a copy into the socket costs less than a call of its own.
+const SENT_FROM_FILE_MIN: u32 = 32 << 10;
+/// What is looked at for so many times is sent again and again: twice may be one reader whose ranges
+/// end within a piece.
+const HOT_LOOKS: u8 = 3;
 
 /// Memory for all pieces of one device.
 #[derive(Debug)]
@@ -27,6 +37,10 @@ pub(crate) struct Pool {
     length: usize,
     piece_bytes: usize,
     states: Box<[AtomicU32]>,
+    /// How often each slot was looked at since it was filled.
+    looks: Box<[AtomicU8]>,
+    /// Copies from which sockets are served.
+    hot: Option<Hot>,
 }
 
 // SAFETY: `base` is the start of a mapping that only this pool owns. What is inside it is reached
@@ -36,9 +50,20 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Maps room for `slot_count` pieces. Fails if the address space, or what the kernel is ready
-    /// to promise, has no room for them.
+    /// Without a file for sockets.
+    #[cfg(test)]
     pub(crate) fn new(slot_count: u32, piece_bytes: usize) -> io::Result<Arc<Self>> {
+        Self::with_hot(slot_count, piece_bytes, None)
+    }
+
+    /// Maps room for `slot_count` pieces, with that much beside it for copies of what is sent again
+    /// and again, if the kernel can. Fails if the address space, or what the kernel is ready to
+    /// promise, has no room for the pieces.
+    pub(crate) fn with_hot(
+        slot_count: u32,
+        piece_bytes: usize,
+        size: Option<HotSize>,
+    ) -> io::Result<Arc<Self>> {
         let length = usize::try_from(slot_count)
             .ok()
             .and_then(|count| count.checked_mul(piece_bytes))
@@ -47,12 +72,21 @@ impl Pool {
             .ok_or(io::ErrorKind::OutOfMemory)?;
         let base = map_aligned(length)?;
         let states = (0..slot_count).map(|_| AtomicU32::new(0)).collect();
+        let looks = (0..slot_count).map(|_| AtomicU8::new(0)).collect();
+        let hot = size.and_then(|size| Hot::new(slot_count, piece_bytes, size).ok());
         Ok(Arc::new(Self {
             base,
             length,
             piece_bytes,
             states,
+            looks,
+            hot,
         }))
+    }
+
+    /// Whether there is room for copies of what is sent again and again.
+    pub(crate) fn has_hot(&self) -> bool {
+        self.hot.is_some()
     }
 
     /// Takes all of the memory from the system now, and not as it is first used.
@@ -80,6 +114,10 @@ impl Pool {
                 .compare_exchange(0, LEASED, Ordering::Acquire, Ordering::Relaxed)
                 .ok()?;
             lease.slots.push(*slot);
+            self.looks[slot.0 as usize].store(0, Ordering::Relaxed);
+            if let Some(hot) = &self.hot {
+                hot.forget(*slot);
+            }
         }
         Some(lease)
     }
@@ -96,11 +134,23 @@ impl Pool {
                 (views < LEASED - 1).then(|| views + 1)
             })
             .ok()?;
+        let mut kept = None;
+        if let Some(hot) = &self.hot
+            && end - start >= SENT_FROM_FILE_MIN
+        {
+            kept = hot.look(slot);
+            if kept.is_none() {
+                let looks = &self.looks[slot.0 as usize];
+                let count = looks.load(Ordering::Relaxed);
+                looks.store(count.saturating_add(1), Ordering::Relaxed);
+            }
+        }
         Some(View {
             pool: Arc::clone(self),
             slot,
             start,
             end,
+            kept,
         })
     }
 
@@ -233,6 +283,59 @@ pub(crate) struct View {
     slot: Slot,
     start: u32,
     end: u32,
+    /// The same bytes in the file for sockets.
+    kept: Option<Kept>,
+}
+
+/// Bytes in a file from which a socket can take them.
+#[derive(Debug, Clone, Copy)]
+pub struct InFile<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Of the first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl View {
+    /// The bytes from `skip` on, where a socket can take them from.
+    pub(crate) fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
+        let (hot, kept) = (self.pool.hot.as_ref()?, self.kept.as_ref()?);
+        let skip = skip as u64;
+        Some(InFile {
+            file: hot.file(),
+            offset: hot.offset(kept) + u64::from(self.start) + skip,
+            length: u64::from(self.end - self.start).checked_sub(skip)?,
+        })
+    }
+
+    /// To be held as long as a socket may hold bytes of [`View::in_file`].
+    pub(crate) fn pin(&self) -> Option<Pinned> {
+        self.kept.as_ref().map(Kept::pin)
+    }
+
+    /// Whether a copy would pay.
+    pub(crate) fn is_hot(&self) -> bool {
+        let looks = || self.pool.looks[self.slot.0 as usize].load(Ordering::Relaxed);
+        let hot = self.pool.hot.as_ref().filter(|_| self.kept.is_none());
+        hot.is_some_and(|hot| {
+            self.end - self.start >= SENT_FROM_FILE_MIN
+                && looks() >= HOT_LOOKS
+                && !hot.has(self.slot)
+        })
+    }
+
+    /// Copies its piece for those who look at it later.
+    pub(crate) fn keep(&self) {
+        if let Some(hot) = &self.pool.hot {
+            let base = self.pool.address(self.slot);
+            // SAFETY: the slot is as long as a piece, and nobody writes to it while this view counts in
+            // its state.
+            let whole = unsafe { std::slice::from_raw_parts(base, self.pool.piece_bytes) };
+            hot.keep(self.slot, whole);
+        }
+    }
 }
 
 impl AsRef<[u8]> for View {

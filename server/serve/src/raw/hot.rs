@@ -1,0 +1,362 @@
+//! Copies of what is sent again and again, in a file in memory from which sockets take them without
+//! a copy (`sendfile`).
+//!
+//! The one idea: a socket refers to such bytes until the other end has them, which nobody here is
+//! told; so bytes that were given to a socket are never written over. They lie in blocks of one
+//! huge page. A block is filled once, place by place; it is emptied as a whole by a hole in the
+//! file: the kernel then keeps the old pages for the sockets, and what is written later comes into
+//! new ones. (Less than the whole block would not do: the kernel zeroes a part of a huge page in
+//! place.) The slot's own memory stays as it is beside its copy, so a copy can go at any time, and
+//! TLS and HTTP/2 never see this file.
+//!
+//! Invariants: a place is written once between two holes; no hole is made while a [`Kept`] of its
+//! block lives; blocks and ghosts (holes whose old pages a socket may still hold) are bounded.
+
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headlong_engine::Slot;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// One huge page.
+pub(crate) const BLOCK_BYTES: usize = 2 << 20;
+/// How many uses a block is remembered for.
+const USES_MAX: u32 = 64;
+/// The owner of a place that has none.
+const NOBODY: u32 = u32::MAX;
+
+/// How much there is of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HotSize {
+    /// Blocks that are filled.
+    pub(crate) blocks: usize,
+    /// Emptied blocks that sockets may still hold.
+    pub(crate) ghosts_max: usize,
+}
+
+impl HotSize {
+    /// So much memory in all, of which a quarter is for ghosts. `None` if that is too little to be
+    /// worth it.
+    pub(crate) fn of(bytes: u64) -> Option<Self> {
+        let all = usize::try_from(bytes).ok()? / BLOCK_BYTES;
+        let ghosts_max = all / 4;
+        (ghosts_max > 0).then_some(Self {
+            blocks: all - ghosts_max,
+            ghosts_max,
+        })
+    }
+}
+
+/// The file, and which slot's bytes are where in it.
+#[derive(Debug)]
+pub(crate) struct Hot {
+    file: Arc<OwnedFd>,
+    /// Only to advise the kernel; nothing reads or writes through it.
+    mapping: NonNull<u8>,
+    length: usize,
+    piece_bytes: usize,
+    ghosts_max: usize,
+    /// By slot: its place and one more, or zero.
+    places: Box<[AtomicU32]>,
+    table: Mutex<Table>,
+    filling: Mutex<Filling>,
+    #[cfg(test)]
+    pub(super) skips_holes: std::sync::atomic::AtomicBool,
+}
+
+// SAFETY: nobody dereferences the mapping; it is an address that advice is given for.
+unsafe impl Send for Hot {}
+// SAFETY: as above.
+unsafe impl Sync for Hot {}
+
+#[derive(Debug)]
+struct Table {
+    /// By place: the slot whose copy is there.
+    owners: Vec<u32>,
+    blocks: Vec<Block>,
+    ghosts: Vec<Arc<()>>,
+    /// The block that is looked at next when one has to go.
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Block {
+    is_hole: bool,
+    live: u32,
+    uses: u32,
+    used_by: Arc<Used>,
+}
+
+/// One filling of a block.
+#[derive(Debug, Default)]
+struct Used {
+    pin: Arc<()>,
+}
+
+/// Where the next copy goes.
+#[derive(Debug, Default)]
+struct Filling {
+    block: Option<usize>,
+    next: usize,
+}
+
+/// Bytes in the file that stay what they are as long as this exists.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    place: u32,
+    used: Arc<Used>,
+}
+
+/// Says that a socket may hold bytes of a block, as long as it exists.
+#[derive(Debug, Clone)]
+pub struct Pinned(Arc<()>);
+
+impl Pinned {
+    /// Whether both are of one block.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks panics but by a bug of the tables, which would show again.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Hot {
+    /// An empty file for copies of pieces of that many slots.
+    ///
+    /// # Errors
+    /// If the kernel has no such files, or pieces do not fit into blocks.
+    pub(crate) fn new(slot_count: u32, piece_bytes: usize, size: HotSize) -> io::Result<Self> {
+        let is_fit = piece_bytes > 0 && BLOCK_BYTES.is_multiple_of(piece_bytes);
+        let length = size.blocks.checked_mul(BLOCK_BYTES);
+        let length = length.filter(|length| *length > 0 && is_fit);
+        let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+        let file = memfd_create("headlong-hot", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, length as u64)?;
+        let (at, flags) = (std::ptr::null_mut(), MapFlags::SHARED);
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let mapping = unsafe { mmap(at, length, ProtFlags::READ, flags, &file, 0)? };
+        let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let block = || Block {
+            is_hole: true,
+            live: 0,
+            uses: 0,
+            used_by: Arc::default(),
+        };
+        Ok(Self {
+            file: Arc::new(file),
+            mapping,
+            length,
+            piece_bytes,
+            ghosts_max: size.ghosts_max,
+            places: (0..slot_count).map(|_| AtomicU32::new(0)).collect(),
+            table: Mutex::new(Table {
+                owners: vec![NOBODY; length / piece_bytes],
+                blocks: (0..size.blocks).map(|_| block()).collect(),
+                ghosts: Vec::new(),
+                hand: 0,
+            }),
+            filling: Mutex::default(),
+            #[cfg(test)]
+            skips_holes: std::sync::atomic::AtomicBool::new(false),
+        })
+    }
+
+    fn places_per_block(&self) -> usize {
+        BLOCK_BYTES / self.piece_bytes
+    }
+
+    /// Whether there is a copy of the slot's bytes.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.places[slot.0 as usize].load(Ordering::Relaxed) != 0
+    }
+
+    /// The copy of a slot's bytes. The caller sees to it that the slot is not filled anew meanwhile.
+    pub(super) fn look(&self, slot: Slot) -> Option<Kept> {
+        if !self.has(slot) {
+            return None;
+        }
+        let table = &mut *lock(&self.table);
+        let place = self.places[slot.0 as usize].load(Ordering::Relaxed);
+        let place = NonZeroU32::new(place)?.get() - 1;
+        let block = &mut table.blocks[place as usize / self.places_per_block()];
+        block.uses = (block.uses + 1).min(USES_MAX);
+        Some(Kept {
+            place,
+            used: Arc::clone(&block.used_by),
+        })
+    }
+
+    /// The slot is about to be filled anew: its copy is of no use any more.
+    pub(super) fn forget(&self, slot: Slot) {
+        if !self.has(slot) {
+            return;
+        }
+        let table = &mut *lock(&self.table);
+        let place = self.places[slot.0 as usize].swap(0, Ordering::Relaxed);
+        if let Some(place) = NonZeroU32::new(place) {
+            let place = place.get() as usize - 1;
+            table.owners[place] = NOBODY;
+            table.blocks[place / self.places_per_block()].live -= 1;
+        }
+    }
+
+    /// Copies a slot's bytes, all of them. The caller sees to it that the slot is not filled anew
+    /// meanwhile. May take a millisecond.
+    pub(super) fn keep(&self, slot: Slot, bytes: &[u8]) {
+        debug_assert_eq!(bytes.len(), self.piece_bytes);
+        let filling = &mut *lock(&self.filling);
+        if self.has(slot) {
+            return;
+        }
+        let Some(place) = self.next_place(filling) else {
+            return;
+        };
+        let offset = place * self.piece_bytes;
+        let mut written = 0;
+        while written < bytes.len() {
+            let at = (offset + written) as u64;
+            match rustix::io::pwrite(&*self.file, &bytes[written..], at) {
+                Ok(count) if count > 0 => written += count,
+                Err(rustix::io::Errno::INTR) => {}
+                // No memory: the place stays unused until its block is emptied.
+                _ => return,
+            }
+        }
+        let table = &mut *lock(&self.table);
+        table.owners[place] = slot.0;
+        table.blocks[place / self.places_per_block()].live += 1;
+        self.places[slot.0 as usize].store(place as u32 + 1, Ordering::Relaxed);
+    }
+
+    /// A place that was not written since its block was emptied.
+    fn next_place(&self, filling: &mut Filling) -> Option<usize> {
+        let per_block = self.places_per_block();
+        if filling.block.is_none() || filling.next == per_block {
+            let empty = self.empty_block(filling.block)?;
+            *filling = Filling {
+                block: Some(empty),
+                next: 0,
+            };
+        }
+        let place = filling.block? * per_block + filling.next;
+        filling.next += 1;
+        Some(place)
+    }
+
+    /// A block without anything in it: one that is empty, or whose copies are all of no use, or that
+    /// was used least of late. `full` is what was filled last.
+    fn empty_block(&self, full: Option<usize>) -> Option<usize> {
+        let mut table = lock(&self.table);
+        let hole = table.blocks.iter().position(|block| block.is_hole);
+        let unused = |block: &Block| block.live == 0 && Arc::strong_count(&block.used_by) == 1;
+        let chosen = hole
+            .or_else(|| table.blocks.iter().position(unused))
+            .or_else(|| self.least_used(&mut table, full));
+        let chosen = chosen?;
+        if !table.blocks[chosen].is_hole {
+            // Nobody looks at it, and nobody can: no slot has a copy there.
+            if !self.is_bounded_with(&mut table, chosen) || !self.make_hole(chosen) {
+                return None;
+            }
+            let old = std::mem::take(&mut table.blocks[chosen].used_by);
+            table.ghosts.push(Arc::clone(&old.pin));
+        }
+        let block = &mut table.blocks[chosen];
+        (block.is_hole, block.uses) = (false, 1);
+        drop(table);
+        self.collapse(chosen);
+        Some(chosen)
+    }
+
+    /// Takes the copies of a block away that was not used of late; that block, if nobody looks at it.
+    fn least_used(&self, table: &mut Table, full: Option<usize>) -> Option<usize> {
+        let per_block = self.places_per_block();
+        for _ in 0..table.blocks.len() {
+            let at = table.hand;
+            table.hand = (at + 1) % table.blocks.len();
+            let block = &mut table.blocks[at];
+            block.uses /= 2;
+            if block.uses > 0 || Some(at) == full || block.live == 0 {
+                continue;
+            }
+            block.live = 0;
+            for owner in &mut table.owners[at * per_block..(at + 1) * per_block] {
+                if *owner != NOBODY {
+                    self.places[*owner as usize].store(0, Ordering::Relaxed);
+                    *owner = NOBODY;
+                }
+            }
+            return (Arc::strong_count(&table.blocks[at].used_by) == 1).then_some(at);
+        }
+        None
+    }
+
+    /// Whether what sockets may hold stays bounded if one more block is emptied.
+    fn is_bounded_with(&self, table: &mut Table, block: usize) -> bool {
+        table.ghosts.retain(|pin| Arc::strong_count(pin) > 1);
+        let is_pinned = Arc::strong_count(&table.blocks[block].used_by.pin) > 1;
+        !is_pinned || table.ghosts.len() < self.ghosts_max
+    }
+
+    /// Gives the block's pages to those who still hold them.
+    fn make_hole(&self, block: usize) -> bool {
+        #[cfg(test)]
+        if self.skips_holes.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let offset = (block * BLOCK_BYTES) as u64;
+        fallocate(&*self.file, mode, offset, BLOCK_BYTES as u64).is_ok()
+    }
+
+    /// Makes an empty block one huge page, if the kernel can; small pages serve too.
+    fn collapse(&self, block: usize) {
+        let offset = block * BLOCK_BYTES;
+        // The kernel refuses where there is no page at all.
+        if rustix::io::pwrite(&*self.file, &[0], offset as u64) != Ok(1) {
+            return;
+        }
+        // SAFETY: the range is within our mapping; the advice changes no content and no address.
+        unsafe {
+            let start = self.mapping.as_ptr().add(offset);
+            libc::madvise(start.cast(), BLOCK_BYTES, libc::MADV_COLLAPSE);
+        }
+    }
+
+    /// Where in the file a copy is.
+    pub(super) fn offset(&self, kept: &Kept) -> u64 {
+        u64::from(kept.place) * self.piece_bytes as u64
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Kept {
+    /// To be held as long as a socket may hold what it was given of this.
+    pub(super) fn pin(&self) -> Pinned {
+        Pinned(Arc::clone(&self.used.pin))
+    }
+}
+
+impl Drop for Hot {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing points into it.
+        let unmapped = unsafe { munmap(self.mapping.as_ptr().cast(), self.length) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[cfg(test)]
+#[path = "hot_tests.rs"]
+mod tests;
