@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod format;
 mod names;
 
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
