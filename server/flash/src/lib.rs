@@ -16,5 +16,10 @@ extern crate alloc;
 extern crate std;
 
 mod names;
+mod spec;
 
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
+pub use spec::{
+    FlashPolicy, FlashSpec, FlashView, RecordEntry, RecoveredBlock, Refused, RoomConfig, SpecError,
+    SsdId, SsdSpec, SsdView,
+};
