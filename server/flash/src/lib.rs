@@ -16,9 +16,11 @@ extern crate alloc;
 extern crate std;
 
 mod names;
+mod room;
 mod spec;
 
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
+pub use room::{Room, RoomCommand, SEGMENT_BYTES};
 pub use spec::{
     FlashPolicy, FlashSpec, FlashView, RecordEntry, RecoveredBlock, Refused, RoomConfig, SpecError,
     SsdId, SsdSpec, SsdView,
