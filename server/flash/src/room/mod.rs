@@ -633,7 +633,7 @@ impl Room {
     }
 
     /// What can be told of the tier.
-    pub fn view(&mut self, now: Instant) -> FlashView {
+    pub fn view(&self, now: Instant) -> FlashView {
         let ssd = |ssd: &Ssd| SsdView {
             ssd: ssd.id,
             in_service: ssd.conduct.in_service(),

@@ -53,9 +53,14 @@ impl Wear {
     }
 
     /// Bytes that may still be written now, of any day's.
-    pub(crate) fn left(&mut self, now: Instant) -> u64 {
-        self.pass(now);
-        let used: u64 = self.quarters.iter().sum();
+    pub(crate) fn left(&self, now: Instant) -> u64 {
+        let passed = (now.0 / QUARTER.0).saturating_sub(self.current);
+        let is_of_day = |behind: &u64| behind + passed < QUARTERS as u64;
+        let quarters = (0..QUARTERS as u64).filter(is_of_day);
+        let slot = |behind: u64| (self.current + QUARTERS as u64 - behind) % QUARTERS as u64;
+        let used: u64 = quarters
+            .map(|behind| self.quarters[slot(behind) as usize])
+            .sum();
         self.budget.saturating_sub(used)
     }
 
