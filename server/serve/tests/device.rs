@@ -159,6 +159,7 @@ fn device(io: IoMode, engine: EngineConfig) -> Device {
         open_files_max: 4,
         memory_prefault: false,
         time_scale: TimeScale::ONE,
+        flash: None,
         learned: None,
     };
     Device::start(config).expect("starts")
@@ -488,6 +489,7 @@ fn a_device_that_cannot_be_says_why() {
             open_files_max: 4,
             memory_prefault: false,
             time_scale: TimeScale::ONE,
+            flash: None,
             learned: None,
         };
         Device::start(config).err()
