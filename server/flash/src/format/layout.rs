@@ -2,7 +2,6 @@
 
 use thiserror::Error;
 
-use super::summary::{ENTRY_BYTES, SUMMARY_HEAD_BYTES};
 use crate::names::RECORD_ALIGN_BYTES;
 
 /// Fewer blocks than this make no tier: too much would go with each.
@@ -10,6 +9,11 @@ pub const BLOCKS_MIN: u32 = 100;
 
 /// Where the two copies of the super record begin.
 pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
+
+/// Bytes of a summary before its entries.
+pub const SUMMARY_HEAD_BYTES: usize = 80;
+/// Bytes of an entry of a summary.
+pub(super) const ENTRY_BYTES: usize = 32;
 
 /// Where the saved index begins.
 const INDEX_START: u64 = 64 << 10;
@@ -80,7 +84,7 @@ impl Layout {
         let summary_bytes = narrow(summary_bytes.next_multiple_of(ALIGN))
             .ok_or(LayoutError::BlockBytes(block_bytes))?;
         let piece = narrow(piece_bytes)
-            .filter(|bytes| *bytes > 0 && u64::from(*bytes) % ALIGN == 0)
+            .filter(|bytes| *bytes > 0 && u64::from(*bytes).is_multiple_of(ALIGN))
             .filter(|bytes| u64::from(*bytes) + ALIGN <= u64::from(block - summary_bytes))
             .ok_or(LayoutError::PieceBytes {
                 piece: piece_bytes,

@@ -3,14 +3,9 @@
 use alloc::vec::Vec;
 
 use super::bytes::{Reader, Writer, checksum};
-use super::layout::Layout;
+use super::layout::{ENTRY_BYTES, Layout, SUMMARY_HEAD_BYTES};
 use super::record::padded_bytes;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
-
-/// Bytes before the entries.
-pub const SUMMARY_HEAD_BYTES: usize = 80;
-/// Bytes of an entry.
-pub(super) const ENTRY_BYTES: usize = 32;
 
 const MAGIC: &[u8; 8] = b"HLBLOCK\0";
 
@@ -141,7 +136,7 @@ impl Summary {
                 offset: reader.u32()?,
                 length: reader.u32()?,
             };
-            let fits = entry.offset % RECORD_ALIGN_BYTES == 0
+            let fits = entry.offset.is_multiple_of(RECORD_ALIGN_BYTES)
                 && u64::from(entry.offset) >= end
                 && (1..=layout.piece_bytes()).contains(&entry.length);
             end = u64::from(entry.offset) + padded_bytes(entry.length);
