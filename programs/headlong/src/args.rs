@@ -30,6 +30,9 @@ pub(crate) enum Command {
     Run(Running),
     /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
     Tune(Tuning),
+    /// Make and look at the flash tier's SSDs
+    #[command(subcommand)]
+    Flash(FlashCommand),
     /// Look at disks and measure them; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),
@@ -56,6 +59,47 @@ pub fn command() -> clap::Command {
     Args::command()
         .mut_subcommand("disk", disk)
         .subcommands(of_lab(&lab::VERBS))
+}
+
+/// What to do with an SSD of the flash tier.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlashCommand {
+    /// Make a device or a file a flash tier; refused where something is recognised on it
+    Format(FlashFormatting),
+    /// Show what is on a flash tier
+    Status(FlashPlace),
+    /// Read all records of a flash tier that no server has, and check them
+    Verify(FlashPlace),
+    /// Make a flash tier none any more
+    Drop(FlashPlace),
+}
+
+/// Which SSD.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct FlashPlace {
+    /// Block device or file
+    #[arg(value_name = "DEV_OR_FILE")]
+    pub(crate) path: PathBuf,
+}
+
+/// What is to be made.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct FlashFormatting {
+    /// Block device or file
+    #[arg(value_name = "DEV_OR_FILE")]
+    pub(crate) path: PathBuf,
+    /// Size of a file that is to be made, such as 100GB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Size of a block, a power of two [default: 16MiB, or less where that leaves fewer than 100]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) block: Option<String>,
+    /// Size of a piece, as the server's setting has it [default: the setting's default]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) piece: Option<String>,
+    /// Overwrite what is recognised there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// What to serve and how. Every flag overrides the key of its name in the file; the values are

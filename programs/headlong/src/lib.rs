@@ -9,6 +9,7 @@
 mod anyprogram;
 mod args;
 mod check;
+mod flash;
 mod lab;
 mod serve;
 
@@ -51,6 +52,7 @@ pub fn main() -> ExitCode {
         Command::Reception(receiving) => anyprogram::receive(&receiving),
         Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
+        Command::Flash(command) => flash::flash(&command),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)
         }

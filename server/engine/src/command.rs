@@ -132,6 +132,8 @@ pub enum Event {
         end: u32,
         /// Whether they were in RAM when the reply got to them.
         from_ram: bool,
+        /// Whether they were read from flash for this reply.
+        from_flash: bool,
         /// How long the reply waited for the device to begin reading them; zero from RAM.
         queue_time: Duration,
         /// How long it then waited for the device; zero from RAM.

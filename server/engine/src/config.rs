@@ -1,5 +1,6 @@
 //! Everything about a shard that an operator may choose, with its default and its source.
 
+use headlong_flash::RoomConfig;
 use headlong_units::{BitRate, Duration, KIB, MIB};
 
 /// Settings of one shard: one device with its share of memory.
@@ -67,6 +68,8 @@ pub struct EngineConfig {
     pub errors_offline: u32,
     /// An offline device is tried again this often.
     pub offline_retry: Duration,
+    /// What is kept on flash, where there is some.
+    pub flash: RoomConfig,
     /// Most requests in progress.
     pub requests_max: usize,
     /// Most chains remembered.
@@ -274,6 +277,7 @@ impl Default for EngineConfig {
             error_window: Duration::from_secs(60),
             errors_offline: 10,
             offline_retry: Duration::from_secs(30),
+            flash: RoomConfig::default(),
             requests_max: 65_536,
             chains_max: 65_536,
             streams_max: 65_536,

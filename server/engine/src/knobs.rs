@@ -7,6 +7,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use headlong_flash::FlashPolicy;
 use headlong_settings::{Kind, Rows, Value, bit_rate, named, size, time, whole};
 use headlong_units::{BitRate, Duration, KIB, MIB};
 
@@ -137,6 +138,12 @@ pub fn knobs() -> Rows<EngineConfig> {
         |c| &mut c.offline_retry,
         "How often a device out of service is tried again.",
     );
+    rows.add("flash_policy", named(FlashPolicy::ALL, FlashPolicy::name), |c| &mut c.flash.policy,
+        "What is kept on flash: `adaptive` writes what saves the disk most for each byte written; with the others all that leaves memory is written, and the block that was read least recently, or least, goes (FlashStream).");
+    rows.add("flash_write_per_day", size().at_least(MIB).optional(), |c| &mut c.flash.write_per_day_bytes,
+        "Most bytes that one device's part of the flash tier writes in any 24 hours; the first filling of a new SSD comes on top. If not set, three tenths of its size.");
+    rows.add("flash_horizon", some_time(), |c| &mut c.flash.horizon,
+        "After this time a read counts for half in what `flash_policy = \"adaptive\"` takes to be popular.");
     rows.add(
         "requests_max",
         whole().at_least(1),

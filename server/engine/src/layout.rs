@@ -9,6 +9,8 @@
 
 use alloc::vec::Vec;
 
+use headlong_flash::{FileKey, PieceId};
+
 use crate::stream::{Extent, PartSpec};
 
 /// One piece, as a place.
@@ -39,6 +41,7 @@ struct Part {
     logical_start: u64,
     size_bytes: u64,
     extents: Vec<Extent>,
+    flash_key: Option<FileKey>,
 }
 
 impl Layout {
@@ -52,6 +55,7 @@ impl Layout {
                 logical_start: size_bytes,
                 size_bytes: part.size_bytes,
                 extents: part.extents,
+                flash_key: part.flash_key,
             });
             let pieces = u32::try_from(part.size_bytes.div_ceil(piece_bytes)).ok()?;
             piece_count = piece_count.checked_add(pieces)?;
@@ -122,6 +126,22 @@ impl Layout {
             length: self.piece_bytes.min(part.size_bytes - offset),
             logical: part.logical_start + offset,
         }
+    }
+
+    /// The name of a piece on flash and its bytes, if it may be there.
+    pub(crate) fn flash_piece(&self, piece: u32) -> Option<(PieceId, u64)> {
+        let place = self.place(piece);
+        let part = &self.parts[place.part as usize];
+        let id = PieceId {
+            file: part.flash_key?,
+            piece: piece - part.first_piece,
+        };
+        Some((id, place.length))
+    }
+
+    /// The names on flash of all parts that have one.
+    pub(crate) fn flash_keys(&self) -> impl Iterator<Item = FileKey> {
+        self.parts.iter().filter_map(|part| part.flash_key)
     }
 
     /// Logical offset at which a piece starts; the size of the stream past the last one.

@@ -21,6 +21,7 @@ mod command;
 mod config;
 mod control;
 mod depth;
+mod flash;
 mod health;
 mod id_map;
 mod ids;

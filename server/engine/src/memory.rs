@@ -10,7 +10,7 @@
 //!
 //! Invariants: a slot that is Filling or Sending is never given away; an Unread one only by
 //! [`Memory::take_unread`], which the caller counts as a prefetch eviction; Read ones go in the
-//! order: left behind and never read, then least recently used, then those that a viewer behind
+//! order: left behind and never read, or still on flash, then least recently used, then those that a viewer behind
 //! will want, the last wanted first.
 //!
 //! The exception is a pool that works like a kernel's page cache ([`Memory::protect_unread`]): one
@@ -93,6 +93,8 @@ struct SlotState {
     rank: Option<Rank>,
     state: State,
     was_read: bool,
+    /// Flash has it too.
+    is_on_flash: bool,
 }
 
 const _: () = assert!(size_of::<SlotState>() == 64);
@@ -141,6 +143,7 @@ impl Memory {
             rank: None,
             state: State::Free,
             was_read: false,
+            is_on_flash: false,
         };
         Self {
             slots: alloc::vec![empty; slot_count as usize],
@@ -252,6 +255,36 @@ impl Memory {
         state.owner = Owner::of(owner);
         self.counts.filling -= 1;
         self.put_away(slot, None);
+    }
+
+    /// The same, from flash, where it stays: once it was sent it is among the first to go.
+    pub(crate) fn filled_from_flash(&mut self, now: Instant, slot: Slot, owner: Option<ChainId>) {
+        self.slots[slot.0 as usize].is_on_flash = true;
+        self.filled(now, slot, owner);
+    }
+
+    /// Whether a piece was brought from flash.
+    pub(crate) fn is_on_flash(&self, slot: Slot) -> bool {
+        self.slots[slot.0 as usize].is_on_flash
+    }
+
+    /// Whether a slot is being read into.
+    pub(crate) fn is_filling(&self, slot: Slot) -> bool {
+        self.slots[slot.0 as usize].state == State::Filling
+    }
+
+    /// A slot that is being read into is not counted on any more: its piece may be read into
+    /// another one.
+    pub(crate) fn unname(&mut self, slot: Slot) {
+        debug_assert!(self.is_filling(slot));
+        self.forget(slot);
+    }
+
+    /// What such a slot brings is of use after all: nobody else has the name meanwhile.
+    pub(crate) fn name(&mut self, slot: Slot, key: PieceKey) {
+        debug_assert!(self.is_filling(slot) && self.find(key).is_none());
+        self.index.insert(key, slot);
+        self.by_stream.join(key.0, slot);
     }
 
     /// A Ready slot that nobody sends takes its place among those that may go, if it has one.
@@ -396,6 +429,7 @@ impl Memory {
         (state.stream, state.piece) = key;
         state.owner = Owner::NOBODY;
         state.was_read = false;
+        state.is_on_flash = false;
         self.counts.filling += 1;
         debug_assert!(self.find(key).is_none(), "a piece is in memory once");
         self.index.insert(key, slot);
@@ -423,8 +457,10 @@ impl Memory {
     /// A slot that has a name loses it.
     fn forget(&mut self, slot: Slot) {
         let key = self.key(slot);
-        self.index.remove(key, slot);
-        self.by_stream.leave(key.0, slot);
+        if self.index.has(key, slot) {
+            self.index.remove(key, slot);
+            self.by_stream.leave(key.0, slot);
+        }
     }
 
     fn release(&mut self, slot: Slot) {
@@ -438,6 +474,10 @@ impl Memory {
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
         let rank = match wanted_at {
+            _ if state.is_on_flash && state.was_read => {
+                self.lru.join(usize::from(ORPHANS), slot);
+                Rank::InList(ORPHANS)
+            }
             Some(at) => {
                 self.use_count += 1;
                 self.wanted.insert((Reverse(at), self.use_count, slot));

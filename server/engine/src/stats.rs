@@ -30,6 +30,8 @@ pub struct Stats {
     pub bytes_from_ram: u64,
     /// Of those, bytes whose reply had to wait for the device.
     pub bytes_from_disk: u64,
+    /// Of those, bytes that were read from flash for it.
+    pub bytes_from_flash: u64,
     /// Of those, bytes of pieces that had been read before: what the cache saved, where
     /// `bytes_from_ram` also has what the prefetch brought in time.
     pub bytes_reused: u64,
@@ -93,7 +95,7 @@ macro_rules! counters {
         each_counter!(
             $left $operation $right:
             requests, requests_refused, requests_failed, bytes_requested, bytes_sent,
-            bytes_from_ram, bytes_from_disk, bytes_reused, reads, reads_done,
+            bytes_from_ram, bytes_from_disk, bytes_from_flash, bytes_reused, reads, reads_done,
             read_errors, bytes_read, jobs, job_bytes, job_bytes_wanted, jobs_merged,
             jobs_late, busy_time, queue_time, seek_bytes, seeks, prefetch_evicted_bytes,
             prefetch_evictions, prefetch_eviction_time, wasted_bytes,

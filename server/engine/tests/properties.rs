@@ -272,7 +272,7 @@ proptest! {
         prop_assert_eq!(memory.sending_bytes + memory.filling_bytes + memory.unread_bytes, 0);
         prop_assert_eq!(memory.free_bytes + memory.read_bytes, config.memory_bytes / 4096 * 4096);
         let stats = world.rig.shard.stats();
-        prop_assert_eq!(stats.bytes_from_ram + stats.bytes_from_disk, stats.bytes_sent);
+        prop_assert_eq!(stats.bytes_from_ram + stats.bytes_from_disk + stats.bytes_from_flash, stats.bytes_sent);
         prop_assert_eq!(stats.reads, stats.reads_done);
     }
 

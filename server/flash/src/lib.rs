@@ -15,6 +15,14 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod format;
 mod names;
+mod room;
+mod spec;
 
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
+pub use room::{Room, RoomCommand, SEGMENT_BYTES};
+pub use spec::{
+    FlashPolicy, FlashSpec, FlashView, RecordEntry, RecoveredBlock, Refused, RoomConfig, SpecError,
+    SsdId, SsdSpec, SsdView,
+};

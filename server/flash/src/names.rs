@@ -31,3 +31,10 @@ pub struct Place {
     /// [`RECORD_ALIGN_BYTES`]. The bytes follow [`RECORD_ALIGN_BYTES`] later.
     pub offset: u32,
 }
+
+impl Place {
+    /// Where the next record may begin, behind one of `length` bytes here.
+    pub fn end(self, length: u32) -> u32 {
+        self.offset + RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES)
+    }
+}

@@ -5,11 +5,14 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, OnceLock};
 
 use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_flash::FileKey;
 use headlong_units::BitRate;
 use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::device::{Devices, Place};
 use crate::identity::Identity;
@@ -169,8 +172,34 @@ impl StreamFiles {
         PartSpec {
             size_bytes,
             extents,
-            flash_key: None,
+            flash_key: self.flash_key(file),
         }
+    }
+
+    /// A name of this version of a file that means the same in the next process; `None` while the next
+    /// change of the file might leave length and time as they are. XXH3 (128 bits) over the path
+    /// of the root as given, the path, length, time and inode; the number of a file system is another after
+    /// each start of the machine.
+    fn flash_key(&self, file: &PartFile) -> Option<FileKey> {
+        let Identity {
+            ino,
+            size,
+            mtime_ns,
+            is_settled,
+            ..
+        } = file.identity;
+        if !is_settled {
+            return None;
+        }
+        let mut hash = Xxh3Default::new();
+        hash.update(self.ground.roots[file.root].path.as_os_str().as_bytes());
+        hash.update(&[0]);
+        hash.update(file.path.as_bytes());
+        hash.update(&[0]);
+        hash.update(&size.to_le_bytes());
+        hash.update(&mtime_ns.to_le_bytes());
+        hash.update(&ino.to_le_bytes());
+        Some(FileKey(hash.digest128()))
     }
 
     /// Average bit rate: the manifest's, else that of the headers of a single MP4 file.

@@ -250,3 +250,20 @@ fn many_threads_see_one_version_each_time() {
     let last = resolve(&library, "t/1.m4s");
     assert_eq!((last.size, last.stream.parts.len()), (99, 3));
 }
+
+#[test]
+fn a_name_on_flash_lasts_over_a_restart_and_is_another_for_each_file_and_version() {
+    let tree = Tree::new();
+    tree.write("a.mp4", "one").write("b.mp4", "one");
+    let key = |library: &Library, path| resolve(library, path).stream.spec().parts[0].flash_key;
+    let library = tree.scan();
+    let (a, b) = (key(&library, "a.mp4"), key(&library, "b.mp4"));
+    assert!(a.is_some() && b.is_some());
+    assert_ne!(a, b);
+    assert_eq!(key(&tree.scan(), "a.mp4"), a, "another process");
+    tree.write("a.mp4", "other bytes");
+    assert_ne!(key(&library, "a.mp4"), a);
+    // Until it has settled, other bytes may come under the same length and time.
+    fs::write(tree.at("c.mp4"), "one").expect("written");
+    assert_eq!(key(&library, "c.mp4"), None);
+}

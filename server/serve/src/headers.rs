@@ -102,7 +102,7 @@ mod tests {
         let library = start::library(&config).expect("a library");
         library.rescan();
         let engines = start::engines(&config, &library.devices()).expect("engines");
-        let devices = start::devices(&config, &library, engines, 64).expect("devices");
+        let devices = start::devices(&config, &library, engines, None, 64).expect("devices");
         let lookups = Lookups::start(&library).expect("threads");
         let log = Arc::new(start::open_log(&config).expect("a log"));
         let state = MediaState::new(

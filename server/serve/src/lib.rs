@@ -4,6 +4,7 @@ pub mod admin;
 pub mod config;
 mod descriptors;
 pub mod disk;
+pub mod flash;
 mod headers;
 pub mod http;
 pub mod log;

@@ -71,7 +71,14 @@ async fn serve(
         open_files_max: config.open_files_max as usize,
     };
     let shares = descriptors::share_out(descriptors::raise_limit(), wanted, engines.len());
-    let devices = start::devices(&config, &library, engines, shares.open_files_max)?;
+    let tier = start::tier(&config, engines.len())?;
+    let devices = start::devices(
+        &config,
+        &library,
+        engines,
+        tier.as_ref(),
+        shares.open_files_max,
+    )?;
     let lookups = Lookups::start(&library)?;
     let settings = start::http_settings(&config);
     let state = Arc::new(MediaState::new(library, lookups, devices, log, settings));
@@ -172,6 +179,10 @@ async fn serve(
         stopping.spawn(async move { device.shutdown().await });
     }
     while stopping.join_next().await.is_some() {}
+    if let Some(tier) = tier {
+        // It ends within a time of its own.
+        let _ = tokio::task::spawn_blocking(move || tier.finish()).await;
+    }
     let log = Arc::clone(&state);
     // It ends within a time of its own.
     let _ = tokio::task::spawn_blocking(move || log.log.finish()).await;

@@ -2,6 +2,7 @@
 
 use crate::config::Mistakes;
 use crate::disk::StartError;
+use crate::flash::FlashError;
 use crate::log::{DaemonLogError, SinkError};
 use crate::net::{BindError, TlsError};
 
@@ -17,6 +18,9 @@ pub enum RunError {
     /// An address is taken or not this machine's.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// An SSD of the flash tier cannot be used.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
     /// A device cannot be started.
     #[error(transparent)]
     Device(#[from] StartError),

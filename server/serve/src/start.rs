@@ -1,11 +1,16 @@
 //! What the start makes of the configuration: one function for each part of the server.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use headlong_engine::EngineConfig;
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{DeviceInfo, Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, Io, LogSink};
 use crate::disk::{Device, DeviceConfig, IoMode};
+use crate::flash::{FlashError, Tier};
 use crate::http::HttpSettings;
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
@@ -24,11 +29,30 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     })
 }
 
+/// Takes the SSDs of the flash tier, if there is one, for so many disks.
+pub(crate) fn tier(config: &Config, disks: usize) -> Result<Option<Arc<Tier>>, FlashError> {
+    if config.flash.is_empty() {
+        return Ok(None);
+    }
+    Tier::open(&config.flash, config.engine.piece_bytes, disks).map(Some)
+}
+
+/// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
+fn lasting_name(roots: &[PathBuf]) -> u64 {
+    let mut roots: Vec<_> = roots
+        .iter()
+        .map(|root| root.as_os_str().as_bytes())
+        .collect();
+    roots.sort_unstable();
+    xxhash_rust::xxh3::xxh3_64(&roots.join(&0))
+}
+
 /// Starts the thread of every device that the library lies on, with these settings.
 pub(crate) fn devices(
     config: &Config,
     library: &Library,
     engines: Vec<EngineConfig>,
+    tier: Option<&Arc<Tier>>,
     open_files_max: usize,
 ) -> Result<Vec<Device>, RunError> {
     let found = library.devices();
@@ -39,6 +63,8 @@ pub(crate) fn devices(
     warn_of_kernel(&names);
     let folder = StateFolder::new(config.state.clone());
     let mut devices = Vec::new();
+    let owners: Vec<u64> = found.iter().map(|info| lasting_name(&info.roots)).collect();
+    let mut parts = tier.map(|tier| tier.deal(&owners).into_iter());
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
         let rotational = config.device(&name).rotational.unwrap_or(rotational);
         tracing::info!(
@@ -76,7 +102,8 @@ pub(crate) fn devices(
             memory_prefault: config.memory_prefault,
             open_files_max,
             time_scale: config.time_scale(),
-            learned: learned.map(std::sync::Arc::new),
+            flash: parts.as_mut().and_then(Iterator::next),
+            learned: learned.map(Arc::new),
         })?);
     }
     Ok(devices)

@@ -95,6 +95,10 @@ pub const ALLOWED: &[Allowed] = &[
         reason: "what toml parses with; no_std",
     },
     Allowed {
+        name: "xxhash-rust",
+        reason: "checksums of what lies on flash (XXH3); no_std, nothing but arithmetic",
+    },
+    Allowed {
         name: "smallvec",
         reason: "short lists without an allocation for each request; no_std",
     },

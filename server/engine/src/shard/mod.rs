@@ -6,6 +6,7 @@
 //! the replies that wait for it.
 
 mod controlling;
+mod flash;
 mod learned;
 mod planning;
 mod reading;

@@ -131,7 +131,7 @@ impl Shard {
     }
 
     /// Pieces from where a chain's own prefetches end that are in memory, or on their way,
-    /// because of somebody else: they become this chain's too, until it has more than `enough`
+    /// because of somebody else, or on flash: they become this chain's too, until it has more than `enough`
     /// ahead of it. Answers where what it can count on ends.
     fn claim_present(&mut self, id: ChainId, enough: u64) -> u64 {
         let Some(chain) = self.chains.get(id) else {
@@ -148,7 +148,8 @@ impl Shard {
         let mut claimed = alloc::vec::Vec::new();
         while reached <= limit && piece < layout.piece_count() {
             let slot = self.memory.find((stream_id, piece));
-            if slot.is_none() && self.queue.covering(stream_id, piece).is_none() {
+            let is_coming = slot.is_some() || self.queue.covering(stream_id, piece).is_some();
+            if !is_coming && !self.is_on_flash((stream_id, piece)) {
                 break;
             }
             claimed.extend(slot.map(|slot| (piece, slot)));
@@ -186,7 +187,7 @@ impl Shard {
             chain,
             stream: stream_id,
             from,
-            to: layout.piece_at_logical(last) + 1,
+            to: self.end_before_flash(stream_id, from, layout.piece_at_logical(last) + 1),
             deadline,
             demanded: false,
             startup: false,

@@ -414,7 +414,7 @@ impl Shard {
     }
 
     /// Memory for `count` pieces from `from` on; fewer if not even live chains have any to give.
-    fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Vec<Slot> {
+    pub(super) fn take_memory(&mut self, job: &Job, from: u32, count: usize) -> Vec<Slot> {
         let mut slots = Vec::with_capacity(count);
         for piece in from..from + count as u32 {
             let key = (job.stream, piece);
@@ -428,6 +428,7 @@ impl Shard {
                 }
             };
             if let Some(evicted) = evicted {
+                self.offer_to_flash(&evicted, slot);
                 self.count_dropped(&evicted);
             }
             slots.push(slot);

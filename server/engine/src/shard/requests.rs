@@ -12,6 +12,17 @@ use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
 use crate::request::{Hints, Request};
 
+/// Where a reply's bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// They were in memory.
+    Ram,
+    /// They were read from flash for this.
+    Flash,
+    /// The reply had to wait for the device.
+    Disk,
+}
+
 impl Shard {
     /// A viewer wants bytes. If they are taken on, they come as [`Event::Ready`], in order.
     ///
@@ -94,7 +105,7 @@ impl Shard {
             let slot = self.memory.find(first);
             slot.is_some_and(|slot| self.memory.is_ready(slot))
         };
-        if self.device_state() != DeviceState::Offline || in_memory() {
+        if self.device_state() != DeviceState::Offline || in_memory() || self.is_on_flash(first) {
             return Ok(());
         }
         let until = self.health.retry_at().map(|at| at.since(self.now));
@@ -273,7 +284,7 @@ impl Shard {
             return;
         };
         let key = (reply.stream, piece);
-        let is_coming = self.memory.find(key).is_some();
+        let is_coming = self.memory.find(key).is_some() || self.read_from_flash(id, piece);
         if !is_coming && self.device_state() == DeviceState::Offline {
             self.fail_request(id, Failure::Offline);
             return;
@@ -281,9 +292,16 @@ impl Shard {
         self.replies.wait(self.now, id, piece);
         if !is_coming {
             self.demand(id, piece);
-        } else if let Some(read) = self.runs.bringing(key) {
-            self.replies.set_issued(id, read.issued_at);
+        } else if let Some(issued_at) = self.issued_at(key) {
+            self.replies.set_issued(id, issued_at);
         }
+    }
+
+    /// When what brings a piece was issued.
+    fn issued_at(&self, key: PieceKey) -> Option<Instant> {
+        let of_flash = || self.flash.as_ref()?.issued_at(key.0, key.1);
+        let read = self.runs.bringing(key).map(|read| read.issued_at);
+        read.or_else(of_flash)
     }
 
     /// The piece that some replies wait for is there.
@@ -297,6 +315,11 @@ impl Shard {
     fn hand_out(&mut self, id: RequestId, slot: Slot, waited: Option<Waiting>) {
         let key = self.memory.key(slot);
         let was_read = self.memory.begin_sending(slot);
+        let source = match waited {
+            _ if !was_read && self.memory.is_on_flash(slot) => Source::Flash,
+            None => Source::Ram,
+            Some(_) => Source::Disk,
+        };
         let Some(request) = self.replies.get_mut(id) else {
             return;
         };
@@ -309,7 +332,8 @@ impl Shard {
         request.next = place.offset + end;
         request.sending.push(slot);
         let (chain_id, open_ended) = (request.chain, request.open_ended);
-        self.count_sent(end - start, waited.is_none(), was_read, open_ended);
+        self.count_sent(end - start, source, was_read, open_ended);
+        self.note_use(key, end - start);
         let (queue_time, disk_time) = waited.map_or((Duration::ZERO, Duration::ZERO), |waited| {
             let issued_at = waited.issued_at.unwrap_or(self.now).max(waited.since);
             (issued_at.since(waited.since), self.now.since(issued_at))
@@ -319,7 +343,8 @@ impl Shard {
             slot,
             start: start as u32,
             end: end as u32,
-            from_ram: waited.is_none(),
+            from_ram: source == Source::Ram,
+            from_flash: source == Source::Flash,
             queue_time,
             disk_time,
         });
@@ -345,15 +370,16 @@ impl Shard {
         self.consider_ahead(chain_id);
     }
 
-    fn count_sent(&mut self, bytes: u64, from_ram: bool, was_read: bool, open_ended: bool) {
+    fn count_sent(&mut self, bytes: u64, source: Source, was_read: bool, open_ended: bool) {
         self.stats.bytes_sent += bytes;
-        if !was_read {
+        // What flash brought says nothing of the device.
+        if !was_read && source != Source::Flash {
             self.depth.record_sent(self.now, bytes);
         }
-        if from_ram {
-            self.stats.bytes_from_ram += bytes;
-        } else {
-            self.stats.bytes_from_disk += bytes;
+        match source {
+            Source::Ram => self.stats.bytes_from_ram += bytes,
+            Source::Flash => self.stats.bytes_from_flash += bytes,
+            Source::Disk => self.stats.bytes_from_disk += bytes,
         }
         if was_read {
             self.stats.bytes_reused += bytes;

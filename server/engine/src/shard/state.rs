@@ -20,6 +20,7 @@ use crate::command::{Command, Event};
 use crate::config::{ConfigError, EngineConfig, Retention};
 use crate::control::Controller;
 use crate::depth::Depth;
+use crate::flash::Flash;
 use crate::health::{Health, HealthConfig};
 use crate::interleaving::Interleaving;
 use crate::load::Load;
@@ -52,11 +53,13 @@ pub struct Shard {
     /// A piece that a reply waits for is being read (`runs`), or is part of a rest there, or of a
     /// job in `queue`. A slot that a reply sends is Sending in `memory`, once for each reply.
     pub(super) replies: Replies,
-    /// Slots that are Filling are those of reads in `runs`.
+    /// Slots that are Filling are those of reads in `runs` and `flash`.
     pub(super) memory: Memory,
     /// A job's chain may have ended; then it is done only if somebody waits for it.
     pub(super) queue: Queue,
     pub(super) runs: Runs,
+    /// The tier between memory and the device, once one is attached.
+    pub(super) flash: Option<Flash>,
     pub(super) health: Health,
     pub(super) load: Load,
     /// How many reads the device gets at once, within the settings.
@@ -90,6 +93,7 @@ impl Shard {
             memory,
             queue: Queue::default(),
             runs: Runs::default(),
+            flash: None,
             health: Health::default(),
             load: Load::default(),
             interleaving: Interleaving::default(),
@@ -123,6 +127,9 @@ impl Shard {
         self.control.reconfigure(self.now, &config);
         self.memory
             .protect_unread(config.retention != Retention::PageCache);
+        if let Some(flash) = &mut self.flash {
+            flash.room.set_config(config.flash);
+        }
         self.config = config;
         self.finish();
         Ok(())
@@ -135,6 +142,7 @@ impl Shard {
         self.health.handle_timeout(self.now, self.health_config());
         self.abandon_late_reads();
         self.fail_late_replies();
+        self.give_up_late_flash_reads();
         while let Some(chain) = self.chains.poll_expired(self.now, self.config.chain_gap) {
             self.end_chain(chain);
         }
@@ -160,7 +168,10 @@ impl Shard {
         let control = self.control.poll_timeout();
         let hung = self.hangs_at();
         let late_reply = self.replies.poll_timeout(self.config.wait_timeout);
-        let timeouts = [late_read, hung, late_reply, idle_chain, health, control];
+        let flash = self.flash.as_ref().and_then(Flash::poll_timeout);
+        let timeouts = [
+            late_read, hung, late_reply, idle_chain, health, control, flash,
+        ];
         timeouts.into_iter().flatten().min()
     }
 
@@ -177,6 +188,7 @@ impl Shard {
     /// Every call ends here: the device gets work if it can take any.
     pub(super) fn finish(&mut self) {
         self.issue_reads();
+        self.issue_flash_writes();
     }
 
     pub(super) fn health_config(&self) -> HealthConfig {
@@ -207,6 +219,12 @@ impl Shard {
         self.chains.check_invariants();
         self.streams
             .check_invariants(|id| self.chains.of_stream(id).len());
+        if let Some(flash) = &self.flash {
+            flash.check_invariants(|stream, of, is_late| {
+                let found = self.memory.find((stream, of.number)) == Some(of.slot);
+                self.memory.is_filling(of.slot) && (found != is_late)
+            });
+        }
         self.replies.check_invariants(|key| {
             self.memory.find(key).is_some()
                 || self.queue.covering(key.0, key.1).is_some()

@@ -76,6 +76,7 @@ impl Shard {
         for chain in chains {
             self.end_chain(chain);
         }
+        self.forget_on_flash(stream);
         self.drop_stream(stream);
     }
 

@@ -11,6 +11,8 @@
     reason = "each test uses a part"
 )]
 
+mod flash;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
@@ -18,6 +20,7 @@ use headlong_engine::{
     ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec,
     ViewerId,
 };
+use headlong_flash::{BlockId, FileKey, FlashSpec, SsdId, SsdSpec};
 use headlong_units::{BitRate, Duration, Instant, MIB};
 
 /// What a slot holds: stream, part, offset in the part of its first byte, length.
@@ -28,6 +31,7 @@ pub struct Reply {
     pub request: Option<Request>,
     pub received_bytes: u64,
     pub from_ram_bytes: u64,
+    pub from_flash_bytes: u64,
     pub failure: Option<Failure>,
     pub done: bool,
     pub cancelled: bool,
@@ -77,6 +81,9 @@ pub struct Rig {
     pub outstanding: Vec<usize>,
     pub log: Vec<String>,
     pub forgotten: Vec<StreamId>,
+    pub ssd: flash::Ssd,
+    /// The SSD was taken out while it was being read.
+    pub may_drop_under_reads: bool,
     in_flight: VecDeque<(Instant, ReadCommand)>,
     sending: BTreeMap<(Instant, u64), (RequestId, Slot)>,
     content: BTreeMap<Slot, Content>,
@@ -97,6 +104,8 @@ impl Rig {
             outstanding: Vec::new(),
             log: Vec::new(),
             forgotten: Vec::new(),
+            ssd: flash::Ssd::default(),
+            may_drop_under_reads: false,
             in_flight: VecDeque::new(),
             sending: BTreeMap::new(),
             content: BTreeMap::new(),
@@ -114,7 +123,9 @@ impl Rig {
     /// A title in several chunk files, one behind the other on the device.
     pub fn chunked(&mut self, id: u64, sizes: &[u64], kbps: u64) -> StreamId {
         let mut physical = id << 30;
+        let mut number = 0;
         let mut part = |&size_bytes: &u64| {
+            number += 1;
             let extent = headlong_engine::Extent {
                 offset: 0,
                 physical,
@@ -124,7 +135,7 @@ impl Rig {
             PartSpec {
                 size_bytes,
                 extents: vec![extent],
-                flash_key: None,
+                flash_key: Some(FileKey(u128::from(id) << 64 | number)),
             }
         };
         let parts = sizes.iter().map(&mut part).collect();
@@ -139,6 +150,26 @@ impl Rig {
             .expect("room for a stream");
         self.drain();
         StreamId(id)
+    }
+
+    /// An SSD of so many blocks, new.
+    pub fn attach_ssd(&mut self, number: u16, block_bytes: u32, blocks: u32) {
+        let first = u32::from(number) * 10_000;
+        let spec = FlashSpec {
+            block_bytes,
+            summary_bytes: 4096,
+            records_max: 1000,
+            written_bytes: 0,
+            ssds: vec![SsdSpec {
+                ssd: SsdId(number),
+                blocks: BlockId(first)..BlockId(first + blocks),
+                is_fresh: true,
+            }],
+        };
+        self.shard
+            .attach_flash(self.now, &spec, Vec::new())
+            .expect("an SSD that fits");
+        self.drain();
     }
 
     pub fn ask(&mut self, request: Request) -> Result<RequestId, Refusal> {
@@ -200,7 +231,7 @@ impl Rig {
             .filter(|_| !self.device.hangs)
             .map(|(at, _)| *at);
         let sent = self.sending.keys().next().map(|(at, _)| *at);
-        [read, sent, self.shard.poll_timeout()]
+        [read, sent, self.shard.poll_timeout(), self.ssd.next_event()]
             .into_iter()
             .flatten()
             .min()
@@ -215,6 +246,8 @@ impl Rig {
             self.choose_another();
             let (_, read) = self.in_flight.pop_front().expect("one is due");
             self.finish_read(&read);
+        } else if self.ssd.next_event().is_some_and(|at| at <= self.now) {
+            self.step_flash();
         } else if let Some(((at, key), (id, slot))) = self.sending.pop_first() {
             if at <= self.now {
                 self.take_back(id, slot);
@@ -293,7 +326,7 @@ impl Rig {
             match command {
                 Command::Read(read) => self.begin_read(read),
                 Command::Forget(stream) => self.forgotten.push(stream),
-                Command::Flash(_) => {}
+                Command::Flash(command) => self.obey_flash(command),
             }
         }
         while let Some(event) = self.shard.poll_event() {
@@ -321,6 +354,10 @@ impl Rig {
                 .iter()
                 .any(|(_, other)| other.slots.contains(slot));
             assert!(!in_flight, "{slot:?} is read into twice");
+            assert!(
+                !self.ssd.is_reading_into(*slot),
+                "{slot:?} is read into by the SSD"
+            );
             self.content.remove(slot);
         }
         // Reads of one run count once where the drive chooses between runs.
@@ -360,6 +397,7 @@ impl Rig {
                 start,
                 end,
                 from_ram,
+                from_flash,
                 ..
             } => {
                 let reply = self.replies.get_mut(&id).expect("a reply of ours");
@@ -379,6 +417,7 @@ impl Rig {
                 let bytes = u64::from(end - start);
                 reply.received_bytes += bytes;
                 reply.from_ram_bytes += if from_ram { bytes } else { 0 };
+                reply.from_flash_bytes += if from_flash { bytes } else { 0 };
                 assert!(reply.received_bytes <= request.length);
                 *self.held.entry(slot).or_default() += 1;
                 self.next_id += 1;

@@ -12,6 +12,7 @@ use prometheus_client::registry::Unit;
 
 use super::counters::{CounterValue, counters};
 use super::encode::encode_one;
+use super::flash_metrics;
 use super::status::state_name;
 use crate::disk::DeviceSnapshot;
 
@@ -102,6 +103,7 @@ impl Collector for DeviceCollector {
         self.encode_control(&mut encoder)?;
         self.encode_learned(&mut encoder)?;
         self.encode_memory(&mut encoder)?;
+        flash_metrics::encode(&self.0, &mut encoder)?;
         for (name, help, unit, reading) in &GAUGES {
             let name = format!("device_{name}");
             let mut family =

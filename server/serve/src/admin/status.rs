@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
+use headlong_flash::FlashView;
 use headlong_units::Duration;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -61,6 +62,28 @@ struct Device<'a> {
     chains: Chains,
     /// How old what was learned before was when it was taken over.
     learned_age_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flash: Option<Flash>,
+}
+
+/// Its part of the flash tier.
+#[derive(serde::Serialize)]
+struct Flash {
+    capacity_bytes: u64,
+    filled_bytes: u64,
+    records: u64,
+    reads: u64,
+    read_bytes: u64,
+    reads_wrong: u64,
+    reads_failed: u64,
+    admitted_bytes: u64,
+    written_bytes: u64,
+    blocks_dropped: u64,
+    budget_bytes: u64,
+    budget_left_bytes: u64,
+    refused_bytes: BTreeMap<&'static str, u64>,
+    ssds_in_service: usize,
+    ssds: usize,
 }
 
 #[derive(serde::Serialize)]
@@ -221,6 +244,27 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
                 .collect(),
         },
         learned_age_s: snapshot.learned_age.map(|age| age.as_secs_f64()),
+        flash: snapshot.flash.as_ref().map(flash),
+    }
+}
+
+fn flash(view: &FlashView) -> Flash {
+    Flash {
+        capacity_bytes: view.capacity_bytes,
+        filled_bytes: view.filled_bytes,
+        records: view.records,
+        reads: view.reads,
+        read_bytes: view.read_bytes,
+        reads_wrong: view.reads_wrong,
+        reads_failed: view.reads_failed,
+        admitted_bytes: view.admitted_bytes,
+        written_bytes: view.written_bytes,
+        blocks_dropped: view.blocks_dropped,
+        budget_bytes: view.budget_bytes,
+        budget_left_bytes: view.budget_left_bytes,
+        refused_bytes: view.refused.by_reason().into_iter().collect(),
+        ssds_in_service: view.ssds.iter().filter(|ssd| ssd.in_service).count(),
+        ssds: view.ssds.len(),
     }
 }
 

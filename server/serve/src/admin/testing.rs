@@ -59,6 +59,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             slack: Duration::from_millis(2500),
         }],
         learned_age: Some(Duration::from_millis(1500)),
+        flash: None,
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) fn rows() -> Rows<Config> {
     .restart();
     rows.add("state", path().optional(), |c| &mut c.state,
         "Folder for what is remembered across restarts of each device: its times, the prefetch size that `auto` found, and where viewers are. Must exist and be writable.").restart();
+    rows.add("flash", path().list(), |c| &mut c.flash,
+        "SSDs that keep what is asked for often, between memory and disks: devices or files made by `headlong flash format`. Each serves all disks.").restart();
     rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,
         "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never.");
     rows.add(

@@ -80,7 +80,8 @@ impl Config {
             &mut self.tls.key,
             &mut self.state,
         ];
-        for path in self.roots.iter_mut().chain(files.into_iter().flatten()) {
+        let lists = self.roots.iter_mut().chain(&mut self.flash);
+        for path in lists.chain(files.into_iter().flatten()) {
             *path = folder.join(&path);
         }
         for sink in [&mut self.log.access, &mut self.log.sessions] {

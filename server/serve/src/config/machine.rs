@@ -12,6 +12,7 @@ use rustix::fs::{Access, OFlags, access};
 
 use super::memory;
 use super::settings::{Config, LogSink};
+use crate::flash;
 use crate::start;
 
 impl Config {
@@ -34,6 +35,9 @@ impl Config {
             }
         };
         self.check_logs(&seen, document);
+        for error in flash::look(&self.flash, self.engine.piece_bytes) {
+            document.wrong("flash", error.to_string());
+        }
         let tls = [
             ("tls.certificate", &self.tls.certificate),
             ("tls.key", &self.tls.key),

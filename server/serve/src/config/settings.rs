@@ -37,6 +37,8 @@ pub struct Config {
     pub rescan: Duration,
     /// Folder for what is remembered across restarts; nothing is, if there is none.
     pub state: Option<PathBuf>,
+    /// SSDs of the flash tier, devices or files; none if there is no tier.
+    pub flash: Vec<PathBuf>,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
     /// The `Cache-Control` sent with files; empty for none.
@@ -302,6 +304,7 @@ impl Default for Config {
             revalidate: Duration::from_secs(1),
             rescan: Duration::from_secs(60),
             state: None,
+            flash: Vec::new(),
             server_timing: ServerTiming::OnRequest,
             cache_control: String::new(),
             limits: Limits::default(),

@@ -26,6 +26,7 @@ use super::start_io::start_io;
 use super::supervise::{Shared, Start, supervise};
 use super::thread::DeviceThread;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
+use crate::flash::{FlashParts, FlashPort, TierPart};
 use crate::raw::{HotSize, Pool, QUIESCE_TIME};
 use crate::thread_pool::ThreadPool;
 use crate::time_scale::TimeScale;
@@ -63,6 +64,8 @@ pub struct DeviceConfig {
     pub memory_prefault: bool,
     /// How fast the device's clock goes.
     pub time_scale: TimeScale,
+    /// Its part of the flash tier.
+    pub flash: Option<TierPart>,
     /// What the process before had learned of it.
     pub learned: Option<Arc<DeviceLearned>>,
 }
@@ -297,6 +300,7 @@ impl Device {
             chain_count: 0,
             chains: Vec::new(),
             learned_age: None,
+            flash: None,
         }
     }
 
@@ -383,8 +387,17 @@ pub(super) fn make(
         false => None,
     };
     let memory = Arc::downgrade(&pool);
+    let flash = config.flash.clone().map(|part| {
+        let mailbox = Arc::clone(&mailbox);
+        FlashPort::new(FlashParts {
+            part,
+            pool: Arc::clone(&pool),
+            say: Arc::new(move |done| mailbox.post(Message::Flash(done))),
+        })
+    });
     let parts = EngineParts {
         identity,
+        flash,
         config: engine,
         time_scale: config.time_scale,
         shard,

@@ -30,6 +30,7 @@ use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
+use crate::flash::{FlashDone, FlashPort};
 use crate::raw::Pool;
 use crate::time_scale::TimeScale;
 
@@ -69,6 +70,8 @@ pub(crate) struct EngineParts {
     pub(crate) completions: Arc<Mailbox<Completion>>,
     /// Kept up to date for those who must not ask the disk anything while it is out of service.
     pub(crate) is_offline: Arc<AtomicBool>,
+    /// The way to its part of the flash tier.
+    pub(crate) flash: Option<FlashPort>,
     /// Viewers of the process before.
     pub(crate) returning: Returning,
 }
@@ -219,6 +222,7 @@ impl DeviceEngine {
                 }
                 let _ = answer.send(result);
             }
+            Message::Flash(done) => self.flash_done(now, done),
             Message::Snapshot(answer) => {
                 let _ = answer.send(self.snapshot());
             }
@@ -227,6 +231,31 @@ impl DeviceEngine {
             }
         }
         self.settle(now);
+    }
+
+    /// Something asked of flash has ended.
+    fn flash_done(&mut self, now: Instant, done: FlashDone) {
+        let shard = &mut self.parts.shard;
+        match done {
+            FlashDone::Recovered(mut recovered) => {
+                if let Some(flash) = &mut self.parts.flash {
+                    flash.recovered(&mut recovered);
+                }
+                let (device, blocks) = (&self.parts.identity.name, recovered.blocks.len());
+                let attached = shard.attach_flash(now, &recovered.spec, recovered.blocks);
+                match attached {
+                    Ok(()) => tracing::info!(
+                        device,
+                        blocks,
+                        "flash takes part; so many blocks were filled before"
+                    ),
+                    Err(error) => tracing::error!(device, %error, "flash takes no part"),
+                }
+            }
+            FlashDone::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
+            FlashDone::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
+            FlashDone::Read { id, outcomes } => shard.handle_flash_read_done(now, id, &outcomes),
+        }
     }
 
     /// Takes on a request, of a stream that is registered first if it is given.
@@ -329,8 +358,11 @@ impl DeviceEngine {
                         self.sources.remove(&stream);
                         self.parts.files.forget(stream);
                     }
-                    // No tier is attached.
-                    Command::Flash(_) => {}
+                    Command::Flash(command) => {
+                        if let Some(flash) = &mut self.parts.flash {
+                            flash.command(command);
+                        }
+                    }
                 }
             } else if let Some(event) = self.parts.shard.poll_event() {
                 self.pass_on(now, event);
@@ -422,6 +454,7 @@ impl DeviceEngine {
                 start,
                 end,
                 from_ram,
+                from_flash,
                 queue_time,
                 disk_time,
             } => {
@@ -439,6 +472,7 @@ impl DeviceEngine {
                 };
                 let info = PieceInfo {
                     from_ram,
+                    from_flash,
                     queue_time,
                     disk_time,
                 };
@@ -487,6 +521,7 @@ impl DeviceEngine {
             chain_count: self.parts.shard.chain_count(),
             chains: self.parts.shard.chain_views(CHAINS_MAX),
             learned_age: self.parts.returning.age(),
+            flash: self.parts.shard.flash_view(),
         }
     }
 }

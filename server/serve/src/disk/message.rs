@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::reply::Reply;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
+use crate::flash::FlashDone;
 
 /// Most messages that may wait when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
@@ -31,6 +32,8 @@ pub(crate) enum Message {
     Gone(StreamId),
     /// New settings.
     Configure(Box<EngineConfig>, oneshot::Sender<Result<(), ConfigError>>),
+    /// Something asked of flash has ended.
+    Flash(FlashDone),
     /// Somebody wants to see everything.
     Snapshot(oneshot::Sender<DeviceSnapshot>),
     /// Somebody wants what was learned, for the next process.

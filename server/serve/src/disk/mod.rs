@@ -15,6 +15,8 @@
 mod device;
 mod engine;
 mod files;
+#[cfg(test)]
+mod flash_tests;
 mod io;
 mod keeper;
 mod learned;

@@ -34,6 +34,8 @@ pub(crate) trait Receiver: Send + Sync {
 pub struct PieceInfo {
     /// In RAM, or on their way there because of somebody's earlier read.
     pub from_ram: bool,
+    /// Read from flash for the reply.
+    pub from_flash: bool,
     /// How long the reply waited for the device to begin reading them; zero from RAM.
     pub queue_time: Duration,
     /// How long it then waited for the device; zero from RAM.
@@ -258,6 +260,7 @@ mod tests {
 
     const INFO: PieceInfo = PieceInfo {
         from_ram: true,
+        from_flash: false,
         queue_time: Duration::ZERO,
         disk_time: Duration::ZERO,
     };

@@ -1,12 +1,14 @@
 //! Files and sources for the tests of this module.
 
 use std::fs::{File, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use headlong_engine::{EngineConfig, PartSpec, StreamId, StreamSpec};
+use headlong_flash::FileKey;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -29,6 +31,7 @@ pub(crate) fn small_device() -> DeviceConfig {
         open_files_max: 8,
         memory_prefault: false,
         time_scale: TimeScale::ONE,
+        flash: None,
         learned: None,
     }
 }
@@ -111,10 +114,16 @@ fn version(metadata: &std::fs::Metadata) -> Version {
 
 impl StreamSource for FileSource {
     fn spec(&self) -> StreamSpec {
-        let parts = self.parts.iter().map(|(_, version)| PartSpec {
+        // A name that lasts: the same for another source of the same version.
+        let key = |path: &PathBuf, version: &Option<Version>| {
+            let mut hasher = DefaultHasher::new();
+            (path, version).hash(&mut hasher);
+            FileKey(hasher.finish().into())
+        };
+        let parts = self.parts.iter().map(|(path, version)| PartSpec {
             size_bytes: version.map_or(0, |version| version.0),
             extents: Vec::new(),
-            flash_key: None,
+            flash_key: Some(key(path, version)),
         });
         StreamSpec {
             id: self.stream,

@@ -3,6 +3,7 @@
 use headlong_engine::{
     ChainView, ControlView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats,
 };
+use headlong_flash::FlashView;
 use headlong_units::Duration;
 
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
@@ -43,4 +44,6 @@ pub struct DeviceSnapshot {
     /// How old what was learned by the process before was when it was taken over; `None` if nothing
     /// was.
     pub learned_age: Option<Duration>,
+    /// Its part of the flash tier, if it has one and it has been looked at.
+    pub flash: Option<FlashView>,
 }

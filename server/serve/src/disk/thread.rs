@@ -139,6 +139,7 @@ mod tests {
             io_mode: IoMode::Pread,
             completions: Mailbox::new(waker),
             is_offline: Arc::new(AtomicBool::new(false)),
+            flash: None,
             returning: Default::default(),
         };
         let link = Link::new(parts, mailbox, None);

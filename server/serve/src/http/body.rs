@@ -184,6 +184,8 @@ impl Account {
         self.record.disk_time += info.disk_time;
         if info.from_ram {
             self.record.bytes_from_ram += bytes;
+        } else if info.from_flash {
+            self.record.bytes_from_flash += bytes;
         } else {
             self.record.bytes_from_disk += bytes;
         }

@@ -273,6 +273,7 @@ fn record(
         status: 0,
         bytes_sent: 0,
         bytes_from_ram: 0,
+        bytes_from_flash: 0,
         bytes_from_disk: 0,
         session,
         device: None,
@@ -569,6 +570,7 @@ fn timing_field(
         queue_time: info.queue_time,
         disk_time: info.disk_time,
         is_from_ram: info.from_ram,
+        is_from_flash: info.from_flash,
     };
     timing.header_value()
 }

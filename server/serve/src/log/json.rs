@@ -21,6 +21,8 @@ struct Line<'a> {
     status: u16,
     bytes_sent: u64,
     bytes_from_ram: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    bytes_from_flash: u64,
     bytes_from_disk: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<&'a str>,
@@ -42,6 +44,11 @@ struct Line<'a> {
     failure: Option<&'a str>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
 /// Appends one line.
 pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
     let session = record.session.as_ref();
@@ -58,6 +65,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         status: record.status,
         bytes_sent: record.bytes_sent,
         bytes_from_ram: record.bytes_from_ram,
+        bytes_from_flash: record.bytes_from_flash,
         bytes_from_disk: record.bytes_from_disk,
         session: session.map(|key| key.id.as_str()),
         session_from: session.map(|key| key.source.name()),

@@ -33,6 +33,8 @@ pub struct RequestRecord {
     pub bytes_sent: u64,
     /// Of those, from memory.
     pub bytes_from_ram: u64,
+    /// Of those, from flash.
+    pub bytes_from_flash: u64,
     /// Of those, from the device.
     pub bytes_from_disk: u64,
     /// Which viewer.
@@ -133,6 +135,7 @@ pub(super) fn sample() -> RequestRecord {
         status: 206,
         bytes_sent: 1000,
         bytes_from_ram: 600,
+        bytes_from_flash: 0,
         bytes_from_disk: 400,
         session: Some(SessionKey {
             id: "6e2fb550-c457".to_owned(),

@@ -12,12 +12,18 @@ pub struct ServerTiming {
     pub disk_time: Duration,
     /// Whether the bytes came from memory.
     pub is_from_ram: bool,
+    /// Whether they came from flash.
+    pub is_from_flash: bool,
 }
 
 impl ServerTiming {
     /// `queue;dur=1.2, disk;dur=8.1, tier;desc=disk`, in milliseconds.
     pub fn header_value(&self) -> Option<HeaderValue> {
-        let tier = if self.is_from_ram { "ram" } else { "disk" };
+        let tier = match (self.is_from_ram, self.is_from_flash) {
+            (true, _) => "ram",
+            (false, true) => "flash",
+            (false, false) => "disk",
+        };
         let (queue, disk) = (Tenths(self.queue_time), Tenths(self.disk_time));
         let text = format!("queue;dur={queue}, disk;dur={disk}, tier;desc={tier}");
         HeaderValue::from_str(&text).ok()
@@ -43,11 +49,13 @@ mod tests {
             queue_time: Duration::from_micros(1_250),
             disk_time: Duration::from_micros(8_100),
             is_from_ram: false,
+            is_from_flash: false,
         };
         let value = timing.header_value().expect("ASCII");
         assert_eq!(value, "queue;dur=1.2, disk;dur=8.1, tier;desc=disk");
         let ram = ServerTiming {
             is_from_ram: true,
+            is_from_flash: false,
             ..ServerTiming::default()
         };
         assert_eq!(

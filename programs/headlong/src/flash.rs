@@ -1,0 +1,42 @@
+//! `headlong flash`: the flash tier's SSDs.
+
+use std::io::Write as _;
+
+use headlong_engine::EngineConfig;
+use headlong_serve::flash::{self, Formatting};
+use headlong_units::Bytes;
+
+use crate::args::{FlashCommand, FlashFormatting};
+
+/// Does what was asked for and prints what came of it.
+pub(crate) fn flash(command: &FlashCommand) -> anyhow::Result<()> {
+    let (text, is_right) = match command {
+        FlashCommand::Format(formatting) => (format(formatting)?, true),
+        FlashCommand::Status(place) => (flash::status(&place.path)?, true),
+        FlashCommand::Verify(place) => flash::verify(&place.path)?,
+        FlashCommand::Drop(place) => (flash::drop_tier(&place.path)?, true),
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    anyhow::ensure!(
+        is_right,
+        "damaged records are never served; if there are more each time, replace the SSD"
+    );
+    Ok(())
+}
+
+fn format(formatting: &FlashFormatting) -> anyhow::Result<String> {
+    let bytes = |flag: &str, text: &Option<String>| {
+        let bytes = text.as_deref().map(str::parse::<Bytes>).transpose();
+        bytes
+            .map(|bytes| bytes.map(|bytes| bytes.0))
+            .map_err(|error| anyhow::anyhow!("{flag}: {error}"))
+    };
+    let piece = bytes("--piece", &formatting.piece)?;
+    let formatted = Formatting {
+        size: bytes("--size", &formatting.size)?,
+        block: bytes("--block", &formatting.block)?,
+        piece: piece.unwrap_or(EngineConfig::default().piece_bytes),
+        is_forced: formatting.force,
+    };
+    Ok(flash::format(&formatting.path, &formatted)?)
+}

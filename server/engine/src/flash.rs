@@ -1,0 +1,126 @@
+//! The flash tier of a shard: what is there, and what is being read from it.
+//!
+//! The one idea: an SSD has no arm, so that its reads need no order and no jobs. They are asked for
+//! when a reply comes to a piece, beside the disk's queue, and bounded in number. What
+//! [`headlong_flash::Room`] says of a piece is a hint until its bytes have come.
+//!
+//! Invariants: a record that is read keeps its block; a slot that a read fills is Filling in memory,
+//! under its piece's name unless the read is late.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use headlong_flash::{PieceId, Place, Room};
+use headlong_units::{Duration, Instant};
+
+use crate::ids::{ChainId, FlashReadId, Slot, StreamId};
+
+/// Records being read at once. SSDs carry all that they can with fewer (32 are the queue of a SATA
+/// drive).
+const RECORDS_MAX: usize = 64;
+/// A read that takes longer is taken for one that does not come: the disk is asked too. A disk with
+/// some work takes as long.
+pub(crate) const LATE: Duration = Duration::from_millis(250);
+
+/// One record being read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Number of the piece within its stream.
+    pub(crate) number: u32,
+    pub(crate) piece: PieceId,
+    pub(crate) place: Place,
+    pub(crate) length: u32,
+    pub(crate) slot: Slot,
+}
+
+/// Records that were asked for together.
+#[derive(Debug)]
+pub(crate) struct FlashReading {
+    pub(crate) stream: StreamId,
+    /// For whom.
+    pub(crate) chain: ChainId,
+    pub(crate) records: Vec<Reading>,
+    pub(crate) issued_at: Instant,
+    /// Nobody counts on it any more.
+    pub(crate) is_late: bool,
+}
+
+/// The tier, and its reads under way.
+#[derive(Debug)]
+pub(crate) struct Flash {
+    pub(crate) room: Room,
+    reads: BTreeMap<FlashReadId, FlashReading>,
+    records: usize,
+    next_id: u64,
+}
+
+impl Flash {
+    pub(crate) fn new(room: Room) -> Self {
+        Self {
+            room,
+            reads: BTreeMap::new(),
+            records: 0,
+            next_id: 0,
+        }
+    }
+
+    /// Whether so many records more may be read.
+    pub(crate) fn has_room_for(&self, records: usize) -> bool {
+        self.records + records <= RECORDS_MAX
+    }
+
+    pub(crate) fn begin(&mut self, read: FlashReading) -> FlashReadId {
+        self.next_id += 1;
+        let id = FlashReadId(self.next_id);
+        self.records += read.records.len();
+        self.reads.insert(id, read);
+        id
+    }
+
+    pub(crate) fn end(&mut self, id: FlashReadId) -> Option<FlashReading> {
+        let read = self.reads.remove(&id)?;
+        self.records -= read.records.len();
+        Some(read)
+    }
+
+    /// When a read that brings a piece was asked for.
+    pub(crate) fn issued_at(&self, stream: StreamId, number: u32) -> Option<Instant> {
+        let brings = |read: &&FlashReading| {
+            let mut records = read.records.iter();
+            read.stream == stream && !read.is_late && records.any(|of| of.number == number)
+        };
+        self.reads.values().find(brings).map(|read| read.issued_at)
+    }
+
+    /// A read that has taken too long, once; it is late from now on.
+    pub(crate) fn take_late(&mut self, now: Instant) -> Option<(StreamId, Vec<Reading>)> {
+        // They are in the order in which they were issued.
+        let first = self.reads.values_mut().find(|read| !read.is_late);
+        let late = first.filter(|read| now.since(read.issued_at) >= LATE)?;
+        late.is_late = true;
+        Some((late.stream, late.records.clone()))
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let first = self.reads.values().find(|read| !read.is_late);
+        let late = first.map(|read| read.issued_at + LATE);
+        [late, self.room.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Panics if an invariant is broken. `name_of` says what a slot is being filled with, and
+    /// whether it can be found by that name.
+    pub(crate) fn check_invariants(&self, is_filling: impl Fn(StreamId, &Reading, bool) -> bool) {
+        self.room.check_invariants();
+        let records: usize = self.reads.values().map(|read| read.records.len()).sum();
+        assert_eq!(records, self.records);
+        assert!(records <= RECORDS_MAX);
+        for (id, read) in &self.reads {
+            for record in &read.records {
+                assert!(
+                    is_filling(read.stream, record, read.is_late),
+                    "{id:?} {record:?}"
+                );
+            }
+        }
+    }
+}

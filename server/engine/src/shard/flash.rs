@@ -1,0 +1,379 @@
+//! The flash tier: what leaves memory is offered to it, and what is there is not asked of the disk.
+//!
+//! A reply that comes to a missing piece gets it from flash at once, with a few pieces behind it
+//! that it will send too. Pieces on flash count as there when the next job of a chain is considered:
+//! it begins behind them, and is due when they will have been sent. A record that is not what it
+//! should be, or does not come, becomes a demand on the disk like any other.
+
+use alloc::vec::Vec;
+
+use headlong_flash::{
+    BlockId, FlashSpec, FlashView, PieceId, RecoveredBlock, Room, RoomCommand, SEGMENT_BYTES,
+    SpecError, SsdId,
+};
+use headlong_units::{Instant, MIB};
+
+use super::state::Shard;
+use crate::command::{Command, FlashCommand, FlashOutcome, FlashRead, FlashRecord};
+use crate::flash::{Flash, FlashReading, Reading};
+use crate::ids::{ChainId, FlashReadId, RequestId, Slot, StreamId};
+use crate::memory::{Evicted, PieceKey};
+use crate::queue::Job;
+
+/// Bytes that are read from flash at a time for one reply.
+const AT_ONCE_BYTES: u64 = MIB;
+/// A job of the disk ends before so many bytes that are on flash. To read over fewer takes it less
+/// time than to come back.
+const WORTH_A_STOP_BYTES: u64 = MIB;
+
+impl Shard {
+    /// SSDs take part from now on, with what was found on them. Not only before the first request:
+    /// a tier that takes time to look through may come later, and more SSDs too.
+    ///
+    /// # Errors
+    /// Why they cannot; then nothing changes.
+    pub fn attach_flash(
+        &mut self,
+        now: Instant,
+        spec: &FlashSpec,
+        recovered: Vec<RecoveredBlock>,
+    ) -> Result<(), SpecError> {
+        self.begin(now);
+        match &mut self.flash {
+            Some(flash) => flash.room.attach(self.now, spec)?,
+            None => {
+                let (config, piece_bytes) = (self.config.flash, self.config.piece_bytes);
+                let room = Room::new(self.now, config, piece_bytes, spec)?;
+                self.flash = Some(Flash::new(room));
+            }
+        }
+        if let Some(flash) = &mut self.flash {
+            flash.room.recover(self.now, recovered);
+        }
+        self.finish();
+        Ok(())
+    }
+
+    /// More blocks were found on SSDs that take part already. A block that has been filled anew is
+    /// passed over.
+    pub fn handle_flash_recovered(&mut self, now: Instant, recovered: Vec<RecoveredBlock>) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.recover(self.now, recovered);
+        }
+        self.finish();
+    }
+
+    /// An SSD takes no more part. Its reads that are under way must still be answered.
+    pub fn detach_flash(&mut self, now: Instant, ssd: SsdId) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.detach(ssd);
+        }
+        self.finish();
+    }
+
+    /// A [`FlashCommand::Write`] up to `to` ended. After one that did not end well the block is
+    /// given up.
+    pub fn handle_flash_written(&mut self, now: Instant, block: BlockId, to: u32, ok: bool) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.handle_written(self.now, block, to, ok);
+        }
+        self.finish();
+    }
+
+    /// A [`FlashCommand::Seal`] ended.
+    pub fn handle_flash_sealed(&mut self, now: Instant, block: BlockId, ok: bool) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.handle_sealed(self.now, block, ok);
+        }
+        self.finish();
+    }
+
+    /// A read of flash ended; one outcome for each record, in their order. Slots of records that are
+    /// not [`FlashOutcome::Done`] may hold anything.
+    pub fn handle_flash_read_done(
+        &mut self,
+        now: Instant,
+        id: FlashReadId,
+        outcomes: &[FlashOutcome],
+    ) {
+        self.begin(now);
+        let read = self.flash.as_mut().and_then(|flash| flash.end(id));
+        if let Some(read) = read {
+            for (index, record) in read.records.iter().enumerate() {
+                let outcome = outcomes.get(index).copied();
+                self.flash_record_done(&read, record, outcome.unwrap_or(FlashOutcome::Error));
+            }
+        }
+        self.finish();
+    }
+
+    /// What can be told of the tier, if there is one.
+    pub fn flash_view(&self) -> Option<FlashView> {
+        Some(self.flash.as_ref()?.room.view(self.now))
+    }
+
+    fn flash_record_done(&mut self, read: &FlashReading, of: &Reading, outcome: FlashOutcome) {
+        let (now, took) = (self.now, self.now.since(read.issued_at));
+        let Some(flash) = &mut self.flash else {
+            return;
+        };
+        flash.room.end_read(now, of.place.block, took, 1);
+        match outcome {
+            FlashOutcome::Done if read.is_late => {}
+            FlashOutcome::Done => flash.room.handle_right(of.place.block, of.length),
+            FlashOutcome::Wrong => flash.room.handle_wrong(of.piece, of.place),
+            FlashOutcome::Error => flash.room.handle_error(now, of.piece, of.place, true),
+        }
+        let key = (read.stream, of.number);
+        // A late one is of use if the disk has not begun to read the piece meanwhile.
+        let is_in_time = !read.is_late || self.memory.find(key).is_none();
+        let is_wanted = self.streams.contains(read.stream) && is_in_time;
+        if outcome == FlashOutcome::Done && is_wanted {
+            if read.is_late {
+                self.memory.name(of.slot, key);
+            }
+            self.flash_piece_came(read.chain, key, of.slot);
+            return;
+        }
+        self.memory.unfilled(of.slot);
+        if !read.is_late {
+            self.demand_again(key.0, key.1, key.1 + 1);
+        }
+    }
+
+    fn flash_piece_came(&mut self, chain: ChainId, key: PieceKey, slot: Slot) {
+        let place = self.streams.layout(key.0).map(|layout| layout.place(key.1));
+        let ends_at = place.map_or(0, |place| place.logical + place.length);
+        let reader = self.chains.get_mut(chain);
+        let reader = reader.filter(|chain| chain.stream == key.0 && chain.position < ends_at);
+        self.memory
+            .filled_from_flash(self.now, slot, reader.is_some().then_some(chain));
+        if let Some(reader) = reader {
+            reader.unread.insert(key.1);
+        }
+        self.wake_waiters(key, slot);
+    }
+
+    /// Reads that take too long are not counted on any more: the disk is asked too.
+    pub(super) fn give_up_late_flash_reads(&mut self) {
+        while let Some((stream, records)) =
+            (self.flash.as_mut()).and_then(|flash| flash.take_late(self.now))
+        {
+            for of in records {
+                self.memory.unname(of.slot);
+                if let Some(flash) = &mut self.flash {
+                    flash.room.handle_error(self.now, of.piece, of.place, false);
+                }
+                self.demand_again(stream, of.number, of.number + 1);
+            }
+        }
+    }
+
+    /// A reply comes to a piece that is not in memory: if it is on flash it is read from there, with
+    /// those behind it that the reply will send. Answers whether the piece is on its way.
+    pub(super) fn read_from_flash(&mut self, id: RequestId, first: u32) -> bool {
+        let Some(reply) = self.replies.get(id).filter(|_| self.flash.is_some()) else {
+            return false;
+        };
+        let (stream, chain) = (reply.stream, reply.chain);
+        let Some(layout) = self.streams.layout(stream) else {
+            return false;
+        };
+        let last = layout.piece_at(reply.part, reply.end.saturating_sub(1));
+        let at_once = (AT_ONCE_BYTES / self.config.piece_bytes).max(1) as u32;
+        let end = last.min(first.saturating_add(at_once - 1)) + 1;
+        let mut records: Vec<Reading> = Vec::new();
+        for number in first..end {
+            if self.memory.find((stream, number)).is_some() {
+                continue;
+            }
+            let Some(record) = self.take_flash_record(stream, number, number == first, &records)
+            else {
+                break;
+            };
+            records.push(record);
+        }
+        let is_coming = records.first().is_some_and(|record| record.number == first);
+        self.send_flash_reads(stream, chain, records);
+        is_coming
+    }
+
+    /// Memory for a record that can be read now. Its block stays from here on.
+    fn take_flash_record(
+        &mut self,
+        stream: StreamId,
+        number: u32,
+        is_needed: bool,
+        before: &[Reading],
+    ) -> Option<Reading> {
+        let key = (stream, number);
+        let piece = self.on_flash(key)?;
+        let has_room = (self.flash.as_ref()).is_some_and(|of| of.has_room_for(before.len() + 1));
+        let is_short = self.memory.available() < self.memory.slot_count() / 8;
+        if !has_room || (is_short && !is_needed) {
+            return None;
+        }
+        let job = Job {
+            chain: ChainId(u64::MAX),
+            stream,
+            from: number,
+            to: number + 1,
+            deadline: self.now,
+            demanded: true,
+            startup: false,
+            pieces_needed: 1,
+            wanted_bytes: 0,
+            physical: 0,
+        };
+        let slot = self.take_memory(&job, number, 1).pop()?;
+        // What left memory for it may have taken the place of its block.
+        let flash = self.flash.as_mut()?;
+        let Some((place, length)) = flash.room.locate(self.now, piece) else {
+            self.memory.unfilled(slot);
+            return None;
+        };
+        flash.room.begin_read(self.now, place.block, &[piece]);
+        Some(Reading {
+            number,
+            piece,
+            place,
+            length,
+            slot,
+        })
+    }
+
+    /// Records that lie one behind the other are one read.
+    fn send_flash_reads(&mut self, stream: StreamId, chain: ChainId, records: Vec<Reading>) {
+        let Some(flash) = &mut self.flash else {
+            return;
+        };
+        let follows = |a: &Reading, b: &Reading| {
+            a.place.block == b.place.block && a.place.end(a.length) == b.place.offset
+        };
+        for run in records.chunk_by(follows) {
+            let record = |of: &Reading| FlashRecord {
+                place: of.place,
+                piece: of.piece,
+                length: of.length,
+                slot: of.slot,
+            };
+            let id = flash.begin(FlashReading {
+                stream,
+                chain,
+                records: run.to_vec(),
+                issued_at: self.now,
+                is_late: false,
+            });
+            let records = run.iter().map(record).collect();
+            let read = FlashCommand::Read(FlashRead { id, records });
+            self.commands.push_back(Command::Flash(read));
+        }
+    }
+
+    /// The name of a piece that can be read from flash now.
+    fn on_flash(&self, key: PieceKey) -> Option<PieceId> {
+        let flash = self.flash.as_ref()?;
+        let (piece, length) = self.streams.layout(key.0)?.flash_piece(key.1)?;
+        let (_, known) = flash.room.locate(self.now, piece)?;
+        (u64::from(known) == length).then_some(piece)
+    }
+
+    /// Whether a piece can be read from flash now.
+    pub(super) fn is_on_flash(&self, key: PieceKey) -> bool {
+        self.on_flash(key).is_some()
+    }
+
+    /// Where a job of `from..to` ends, which flash has part of: before the first run of pieces there
+    /// that is worth a stop, or that goes on to its end. It always has its first piece.
+    pub(super) fn end_before_flash(&self, stream: StreamId, from: u32, to: u32) -> u32 {
+        if self.flash.is_none() {
+            return to;
+        }
+        let worth = (WORTH_A_STOP_BYTES / self.config.piece_bytes).max(1) as u32;
+        let mut run = 0;
+        for piece in from + 1..to {
+            match self.is_on_flash((stream, piece)) {
+                true => run += 1,
+                false => run = 0,
+            }
+            if run == worth {
+                return piece + 1 - run;
+            }
+        }
+        to - run
+    }
+
+    /// A piece leaves memory: the tier may take it.
+    pub(super) fn offer_to_flash(&mut self, evicted: &Evicted, slot: Slot) {
+        if self.flash.is_none() {
+            return;
+        }
+        let is_wanted_soon = self.wanted_at(evicted.key).is_some();
+        let layout = self.streams.layout(evicted.key.0);
+        let named = layout.and_then(|layout| layout.flash_piece(evicted.key.1));
+        let (Some(flash), Some((piece, length))) = (&mut self.flash, named) else {
+            return;
+        };
+        let length = length as u32;
+        let place = flash.room.offer(self.now, piece, length, is_wanted_soon);
+        // The block that it goes to may have held something until now.
+        while let Some(block) = flash.room.poll_dropped() {
+            let drop = FlashCommand::Drop(block);
+            self.commands.push_back(Command::Flash(drop));
+        }
+        if let Some(place) = place {
+            let stage = FlashCommand::Stage {
+                place,
+                piece,
+                length,
+                slot,
+            };
+            self.commands.push_back(Command::Flash(stage));
+        }
+    }
+
+    /// A viewer was handed bytes of a piece: what flash keeps follows what is read.
+    pub(super) fn note_use(&mut self, key: PieceKey, bytes: u64) {
+        let Some(flash) = &mut self.flash else {
+            return;
+        };
+        let Some(layout) = self.streams.layout(key.0) else {
+            return;
+        };
+        let Some((piece, _)) = layout.flash_piece(key.1) else {
+            return;
+        };
+        let place = layout.place(key.1);
+        let part_bytes = layout.part_bytes(place.part).unwrap_or(0);
+        let segment = place.offset / SEGMENT_BYTES * SEGMENT_BYTES;
+        let of_bytes = SEGMENT_BYTES.min(part_bytes.saturating_sub(segment));
+        flash.room.record_use(self.now, piece, bytes, of_bytes);
+    }
+
+    /// What lies on flash of a stream that changed is of no use.
+    pub(super) fn forget_on_flash(&mut self, stream: StreamId) {
+        let (Some(flash), Some(layout)) = (&mut self.flash, self.streams.layout(stream)) else {
+            return;
+        };
+        layout.flash_keys().for_each(|key| flash.room.forget(key));
+    }
+
+    /// The SSDs get work.
+    pub(super) fn issue_flash_writes(&mut self) {
+        let Some(flash) = &mut self.flash else {
+            return;
+        };
+        while let Some(command) = flash.room.poll_command(self.now) {
+            let command = match command {
+                RoomCommand::Write { block, from, to } => FlashCommand::Write { block, from, to },
+                RoomCommand::Seal { block, sequence } => FlashCommand::Seal { block, sequence },
+                RoomCommand::Drop(block) => FlashCommand::Drop(block),
+            };
+            self.commands.push_back(Command::Flash(command));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! A flash tier between memory and the device.
+
+mod rig;
+
+use headlong_engine::{EngineConfig, Order, RequestId};
+use headlong_flash::{FlashPolicy, RoomConfig, SsdId};
+use headlong_units::{Duration, MIB};
+use rig::{CHUNK, HOUR_BYTES, Rig, config, range};
+
+const BLOCK: u32 = 4 << 20;
+
+/// Little memory and everything taken on flash.
+fn settings() -> EngineConfig {
+    EngineConfig {
+        order: Order::Fcfs,
+        flash: RoomConfig {
+            policy: FlashPolicy::Lru,
+            ..RoomConfig::default()
+        },
+        ahead_horizon: Duration::ZERO,
+        ..config(16 * MIB)
+    }
+}
+
+/// A viewer reads the first megabytes of a title, chunk by chunk, and leaves.
+fn watch(
+    rig: &mut Rig,
+    viewer: u64,
+    title: headlong_engine::StreamId,
+    bytes: u64,
+) -> Vec<RequestId> {
+    let mut replies = Vec::new();
+    for chunk in 0..bytes / CHUNK {
+        let request = range(viewer, title, chunk * CHUNK, CHUNK);
+        replies.push(rig.ask(request).expect("taken on"));
+        rig.run_for(Duration::from_millis(300));
+        // Whoever is late waits for as long as it takes.
+        rig.run_for(Duration::from_millis(300));
+    }
+    replies
+}
+
+/// One title that was watched, and others behind it until it has left memory.
+fn watched(rig: &mut Rig) -> headlong_engine::StreamId {
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    watch(rig, 1, title, 8 * MIB);
+    rig.run_for(Duration::from_secs(100));
+    watch_others(rig, 2);
+    title
+}
+
+/// Other titles are watched until memory holds nothing else.
+fn watch_others(rig: &mut Rig, first: u64) {
+    for id in first..first + 4 {
+        let other = rig.title(id, HOUR_BYTES, 2_000);
+        watch(rig, id, other, 12 * MIB);
+        rig.run_for(Duration::from_secs(100));
+    }
+}
+
+fn with_ssd() -> (Rig, headlong_engine::StreamId) {
+    let mut rig = Rig::new(settings());
+    rig.attach_ssd(0, BLOCK, 64);
+    let title = watched(&mut rig);
+    let view = rig.shard.flash_view().expect("a tier");
+    assert!(view.filled_bytes >= 8 * MIB, "{view:?}");
+    (rig, title)
+}
+
+fn from_flash(rig: &Rig, replies: &[RequestId]) -> u64 {
+    let bytes = replies.iter().map(|id| rig.replies[id].from_flash_bytes);
+    bytes.sum()
+}
+
+fn all_done(rig: &Rig, replies: &[RequestId]) -> bool {
+    replies.iter().all(|id| rig.replies[id].done)
+}
+
+#[test]
+fn what_left_memory_comes_from_flash_and_the_disk_is_not_asked() {
+    let (mut rig, title) = with_ssd();
+    let before = (rig.shard.stats(), rig.reads.len());
+    let replies = watch(&mut rig, 100, title, 8 * MIB);
+    assert!(all_done(&rig, &replies));
+    let flash = from_flash(&rig, &replies);
+    assert!(flash >= 7 * MIB, "{flash}");
+    let stats = rig.shard.stats() - before.0;
+    assert_eq!(stats.bytes_from_flash, flash);
+    let asked = rig.reads[before.1..]
+        .iter()
+        .filter(|read| read.stream == title);
+    let asked: u64 = asked
+        .filter(|read| read.offset < 7 * MIB)
+        .map(|read| read.length)
+        .sum();
+    assert!(asked <= MIB, "the disk read {asked} of what flash had");
+}
+
+#[test]
+fn without_a_tier_the_same_views_are_read_from_the_disk_again() {
+    let mut rig = Rig::new(settings());
+    let title = watched(&mut rig);
+    let before = rig.shard.stats();
+    let replies = watch(&mut rig, 100, title, 8 * MIB);
+    assert!(all_done(&rig, &replies));
+    assert_eq!(from_flash(&rig, &replies), 0);
+    assert!((rig.shard.stats() - before).bytes_read >= 8 * MIB);
+}
+
+#[test]
+fn what_came_from_flash_is_not_written_again() {
+    let (mut rig, title) = with_ssd();
+    let views = |rig: &mut Rig| {
+        for turn in 0..3 {
+            watch(rig, 200 + turn, title, 6 * MIB);
+            rig.run_for(Duration::from_secs(100));
+        }
+    };
+    views(&mut rig);
+    let before = rig.shard.flash_view().expect("a tier");
+    views(&mut rig);
+    let after = rig.shard.flash_view().expect("a tier");
+    assert!(after.read_bytes >= before.read_bytes + 17 * MIB);
+    assert!(
+        after.admitted_bytes - before.admitted_bytes <= 2 * MIB,
+        "{after:?}"
+    );
+}
+
+#[test]
+fn the_disk_reads_on_where_flash_ends() {
+    let mut settings = settings();
+    settings.ahead_horizon = Duration::from_secs(8);
+    let mut rig = Rig::new(settings);
+    rig.attach_ssd(0, BLOCK, 64);
+    let title = watched(&mut rig);
+    let before = rig.reads.len();
+    let replies = watch(&mut rig, 100, title, 24 * MIB);
+    assert!(all_done(&rig, &replies));
+    assert!(from_flash(&rig, &replies) >= 6 * MIB);
+    // Ahead of need: the only reply that may wait for the disk is the first.
+    let stats = rig.reads[before..]
+        .iter()
+        .filter(|read| read.stream == title);
+    let first = stats
+        .map(|read| read.offset)
+        .min()
+        .expect("the rest is on the disk");
+    assert!(first >= 6 * MIB, "the disk was asked from {first}");
+    let waited = replies.iter().filter(|id| {
+        let reply = &rig.replies[id];
+        reply.from_ram_bytes + reply.from_flash_bytes < CHUNK
+    });
+    assert!(waited.count() <= 1, "the disk's part was not read ahead");
+}
+
+#[test]
+fn a_damaged_record_costs_a_read_of_the_disk_and_is_forgotten() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.damaged = rig.ssd.records.values().map(|(piece, _)| *piece).collect();
+    let replies = watch(&mut rig, 100, title, 4 * MIB);
+    assert!(all_done(&rig, &replies));
+    assert_eq!(from_flash(&rig, &replies), 0);
+    let view = rig.shard.flash_view().expect("a tier");
+    assert!(view.reads_wrong > 0);
+    let asked = rig.ssd.reads.len();
+    rig.ssd.damaged.clear();
+    watch(&mut rig, 101, title, MIB);
+    assert!(
+        rig.ssd.reads.len() <= asked + 2,
+        "what was wrong is not asked for again"
+    );
+}
+
+#[test]
+fn an_ssd_that_fails_is_passed_over_and_comes_back() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.fails = true;
+    let replies = watch(&mut rig, 100, title, 4 * MIB);
+    assert!(all_done(&rig, &replies), "the disk serves");
+    let view = rig.shard.flash_view().expect("a tier");
+    assert!(!view.ssds[0].in_service);
+    rig.ssd.fails = false;
+    watch_others(&mut rig, 20);
+    let replies = watch(&mut rig, 101, title, 8 * MIB);
+    assert!(all_done(&rig, &replies));
+    assert!(from_flash(&rig, &replies) > MIB);
+    assert!(rig.shard.flash_view().expect("a tier").ssds[0].in_service);
+}
+
+#[test]
+fn nobody_waits_for_an_ssd_that_hangs() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.hangs = true;
+    let replies = watch(&mut rig, 100, title, 4 * MIB);
+    assert!(all_done(&rig, &replies), "the disk serves");
+    assert_eq!(from_flash(&rig, &replies), 0);
+    rig.ssd.hangs = false;
+    watch_others(&mut rig, 20);
+    let replies = watch(&mut rig, 101, title, 8 * MIB);
+    assert!(all_done(&rig, &replies) && from_flash(&rig, &replies) > 0);
+}
+
+#[test]
+fn a_slow_read_that_comes_before_the_disk_serves() {
+    let (mut rig, title) = with_ssd();
+    rig.ssd.read_time = Duration::from_millis(400);
+    // The disk is asked after a quarter of a second, and has much else to do.
+    rig.device.position_time = Duration::from_secs(1);
+    let others: Vec<_> = (10..14)
+        .map(|id| rig.title(id, HOUR_BYTES, 2_000))
+        .collect();
+    for (viewer, other) in (300..).zip(&others) {
+        rig.ask(range(viewer, *other, 0, CHUNK)).expect("taken on");
+    }
+    let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(30));
+    assert!(rig.replies[&id].done);
+    assert!(rig.replies[&id].from_flash_bytes > 0);
+}
+
+#[test]
+fn an_ssd_that_is_taken_out_under_its_readers_costs_them_nothing_but_the_disk() {
+    let (mut rig, title) = with_ssd();
+    let id = rig.ask(range(100, title, 0, CHUNK)).expect("taken on");
+    assert!(!rig.ssd.reads.is_empty());
+    rig.may_drop_under_reads = true;
+    rig.shard.detach_flash(rig.now, SsdId(0));
+    rig.ssd.fails = true;
+    rig.drain();
+    rig.run_for(Duration::from_secs(5));
+    assert!(rig.replies[&id].done);
+    let view = rig.shard.flash_view().expect("an empty tier");
+    assert_eq!((view.records, view.capacity_bytes), (0, 0));
+    rig.ssd.fails = false;
+    rig.attach_ssd(1, BLOCK, 16);
+    let replies = watch(&mut rig, 101, title, 4 * MIB);
+    assert!(all_done(&rig, &replies));
+}
+
+#[test]
+fn blocks_go_round_under_readers() {
+    let mut rig = Rig::new(settings());
+    rig.attach_ssd(0, BLOCK, 4);
+    let titles: Vec<_> = (1..9).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    rig.ssd.read_time = Duration::from_millis(40);
+    for round in 0..4 {
+        for (index, title) in titles.iter().enumerate() {
+            let viewer = 1000 + round * 100 + index as u64;
+            let replies = watch(&mut rig, viewer, *title, 4 * MIB);
+            assert!(all_done(&rig, &replies));
+            rig.run_for(Duration::from_secs(20));
+        }
+    }
+    let view = rig.shard.flash_view().expect("a tier");
+    let written = view.budget_bytes + view.capacity_bytes;
+    assert!(
+        view.blocks_dropped > 0 && view.written_bytes <= written,
+        "{view:?}"
+    );
+}
+
+#[test]
+fn a_title_that_changes_takes_its_records_with_it() {
+    let (mut rig, title) = with_ssd();
+    let before = rig.shard.flash_view().expect("a tier").filled_bytes;
+    rig.shard.handle_stream_gone(rig.now, title);
+    rig.drain();
+    let after = rig.shard.flash_view().expect("a tier").filled_bytes;
+    assert!(after + 7 * MIB <= before, "{after} of {before}");
+}

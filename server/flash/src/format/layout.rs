@@ -1,0 +1,218 @@
+//! Where what lies, by the sizes of an SSD, a block and a piece.
+
+use thiserror::Error;
+
+use crate::names::RECORD_ALIGN_BYTES;
+
+/// Fewer blocks than this make no tier: too much would go with each.
+pub const BLOCKS_MIN: u32 = 100;
+
+/// Where the two copies of the super record begin.
+pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
+
+/// Bytes of a summary before its entries.
+pub const SUMMARY_HEAD_BYTES: usize = 80;
+/// Bytes of an entry of a summary.
+pub(super) const ENTRY_BYTES: usize = 32;
+
+/// Where the saved index begins.
+const INDEX_START: u64 = 64 << 10;
+
+const ALIGN: u64 = RECORD_ALIGN_BYTES as u64;
+
+/// A tier of this form. Made only by [`Layout::new`], so that all of it fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    tier_bytes: u64,
+    block_bytes: u32,
+    piece_bytes: u32,
+    summary_bytes: u32,
+    blocks_start: u64,
+    block_count: u32,
+}
+
+/// Why an SSD cannot be divided so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// No power of two, or too small or too large.
+    #[error("blocks of {0} bytes cannot be; a block is a power of two from 256 KiB to 256 MiB")]
+    BlockBytes(u64),
+    /// No multiple of the alignment, or more than a block has room for.
+    #[error("pieces of {piece} bytes do not fit into blocks of {block}; take larger blocks")]
+    PieceBytes {
+        /// Of a piece.
+        piece: u64,
+        /// Of a block.
+        block: u64,
+    },
+    /// Too small.
+    #[error(
+        "{bytes} bytes are only {count} blocks of {block}; a tier has at least {BLOCKS_MIN}: take \
+         smaller blocks or a larger SSD"
+    )]
+    TooSmall {
+        /// Of the SSD.
+        bytes: u64,
+        /// Of a block.
+        block: u64,
+        /// How many blocks that are.
+        count: u64,
+    },
+    /// More blocks than have a number.
+    #[error("{bytes} bytes are too many blocks of {block}; take larger blocks")]
+    TooLarge {
+        /// Of the SSD.
+        bytes: u64,
+        /// Of a block.
+        block: u64,
+    },
+}
+
+impl Layout {
+    /// Divides `tier_bytes` into blocks of `block_bytes` for pieces of `piece_bytes`.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub fn new(tier_bytes: u64, block_bytes: u64, piece_bytes: u64) -> Result<Self, LayoutError> {
+        let narrow = |bytes: u64| u32::try_from(bytes).ok();
+        let block = narrow(block_bytes)
+            .filter(|bytes| bytes.is_power_of_two() && (256 << 10..=256 << 20).contains(bytes))
+            .ok_or(LayoutError::BlockBytes(block_bytes))?;
+        // The shortest record is a header and one page.
+        let entries_max = u64::from(block) / (2 * ALIGN);
+        let summary_bytes = SUMMARY_HEAD_BYTES as u64 + entries_max * ENTRY_BYTES as u64;
+        let summary_bytes = narrow(summary_bytes.next_multiple_of(ALIGN))
+            .ok_or(LayoutError::BlockBytes(block_bytes))?;
+        let piece = narrow(piece_bytes)
+            .filter(|bytes| *bytes > 0 && u64::from(*bytes).is_multiple_of(ALIGN))
+            .filter(|bytes| u64::from(*bytes) + ALIGN <= u64::from(block - summary_bytes))
+            .ok_or(LayoutError::PieceBytes {
+                piece: piece_bytes,
+                block: block_bytes,
+            })?;
+        // Room for the index of a tier full of whole pieces and half as many again.
+        let entries = tier_bytes / piece_bytes;
+        let heads = tier_bytes / block_bytes * SUMMARY_HEAD_BYTES as u64;
+        let index_bytes = (entries + entries / 2)
+            .saturating_mul(ENTRY_BYTES as u64)
+            .saturating_add(heads + ALIGN);
+        let blocks_start = INDEX_START
+            .saturating_add(index_bytes)
+            .checked_next_multiple_of(block_bytes)
+            .unwrap_or(u64::MAX);
+        let count = tier_bytes.saturating_sub(blocks_start) / block_bytes;
+        if count < u64::from(BLOCKS_MIN) {
+            return Err(LayoutError::TooSmall {
+                bytes: tier_bytes,
+                block: block_bytes,
+                count,
+            });
+        }
+        let block_count = narrow(count).ok_or(LayoutError::TooLarge {
+            bytes: tier_bytes,
+            block: block_bytes,
+        })?;
+        Ok(Self {
+            tier_bytes,
+            block_bytes: block,
+            piece_bytes: piece,
+            summary_bytes,
+            blocks_start,
+            block_count,
+        })
+    }
+
+    /// Bytes of the SSD.
+    pub fn tier_bytes(&self) -> u64 {
+        self.tier_bytes
+    }
+
+    /// Bytes of a block with its summary.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// Bytes of a whole piece.
+    pub fn piece_bytes(&self) -> u32 {
+        self.piece_bytes
+    }
+
+    /// Bytes at the start of a block that are kept for its summary; records follow.
+    pub fn summary_bytes(&self) -> u32 {
+        self.summary_bytes
+    }
+
+    /// How many blocks there are.
+    pub fn block_count(&self) -> u32 {
+        self.block_count
+    }
+
+    /// Most records of a block.
+    pub fn records_max(&self) -> u32 {
+        (self.block_bytes - self.summary_bytes) / (2 * RECORD_ALIGN_BYTES)
+    }
+
+    /// Where a block begins, with its summary; `None` if there is no such block.
+    pub fn block_start(&self, block: u32) -> Option<u64> {
+        let start = u64::from(block) * u64::from(self.block_bytes);
+        (block < self.block_count).then(|| self.blocks_start + start)
+    }
+
+    /// Where the saved index begins, and most bytes of it.
+    pub fn index_place(&self) -> (u64, u64) {
+        (INDEX_START, self.blocks_start - INDEX_START)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_tier_lies_in_another_or_behind_its_end() {
+        for (tier, block, piece) in [
+            (40_u64 << 20, 256_u64 << 10, 64_u64 << 10),
+            (2 << 30, 16 << 20, 256 << 10),
+            (4 << 40, 16 << 20, 2 << 20),
+        ] {
+            let layout = Layout::new(tier, block, piece).expect("fits");
+            let (index, index_bytes) = layout.index_place();
+            assert!(SUPER_COPIES[1] + ALIGN <= index);
+            assert_eq!(layout.block_start(0), Some(index + index_bytes));
+            let last = layout.block_count() - 1;
+            let end = layout.block_start(last).expect("a place") + block;
+            assert!(end <= tier);
+            assert!(end + block > tier, "nothing is left over");
+            assert_eq!(layout.block_start(last + 1), None);
+            let most = layout.records_max() as usize * ENTRY_BYTES + SUMMARY_HEAD_BYTES;
+            assert!(most <= layout.summary_bytes() as usize);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_divided_is_refused_with_a_reason() {
+        let new = |tier, block, piece| Layout::new(tier, block, piece).expect_err("refused");
+        let gib = 1 << 30;
+        assert_eq!(new(gib, 3 << 20, 4096), LayoutError::BlockBytes(3 << 20));
+        assert!(matches!(
+            new(gib, 1 << 20, 1 << 20),
+            LayoutError::PieceBytes { .. }
+        ));
+        assert!(matches!(
+            new(gib, 1 << 20, 100),
+            LayoutError::PieceBytes { .. }
+        ));
+        assert!(matches!(
+            new(gib, 16 << 20, 4096),
+            LayoutError::TooSmall { .. }
+        ));
+        assert!(matches!(
+            new(0, 16 << 20, 4096),
+            LayoutError::TooSmall { .. }
+        ));
+        assert!(matches!(
+            new(u64::MAX, 1 << 20, 4096),
+            LayoutError::TooLarge { .. } | LayoutError::TooSmall { .. }
+        ));
+    }
+}

@@ -1,0 +1,162 @@
+//! The super record: what says that an SSD is a tier, and how it is divided.
+
+use alloc::vec::Vec;
+
+use thiserror::Error;
+
+use super::bytes::{Reader, Writer, checksum};
+use super::layout::{Layout, LayoutError};
+
+/// Bytes of a copy.
+pub const SUPER_BYTES: usize = 4096;
+
+const MAGIC: &[u8; 8] = b"HLFLASH\0";
+const FIELDS_BYTES: usize = 8 + 4 + 4 + 16 + 8 + 8 + 8;
+
+/// What a super record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Super {
+    /// Drawn when the SSD was formatted, so that what lay there before is never taken for its own.
+    pub device: u128,
+    /// How it is divided.
+    pub layout: Layout,
+}
+
+/// Why bytes are no super record of an SSD of this size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum SuperError {
+    /// It says nothing of a tier.
+    #[error("it is no flash tier; make it one with `headlong flash format`")]
+    Missing,
+    /// Its checksum is wrong.
+    #[error("its super record is damaged; make it anew with `headlong flash format --force`")]
+    Damaged,
+    /// Of another version.
+    #[error(
+        "it is a flash tier of version {0}, and this is version {version}; make it anew with \
+         `headlong flash format --force`",
+        version = super::FORMAT_VERSION
+    )]
+    Version(u32),
+    /// The SSD is not as large as it was.
+    #[error(
+        "it was made on {was} bytes and has {is} now; make it anew with `headlong flash format \
+         --force`"
+    )]
+    Size {
+        /// When it was formatted.
+        was: u64,
+        /// Now.
+        is: u64,
+    },
+    /// What it says cannot be.
+    #[error(
+        "its super record makes no sense ({0}); make it anew with `headlong flash format --force`"
+    )]
+    Layout(LayoutError),
+}
+
+impl Super {
+    /// One copy.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(SUPER_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        bytes.u32(super::FORMAT_VERSION);
+        bytes.u32(0);
+        bytes.u128(self.device);
+        bytes.u64(self.layout.tier_bytes());
+        bytes.u64(u64::from(self.layout.block_bytes()));
+        bytes.u64(u64::from(self.layout.piece_bytes()));
+        let sum = checksum(&[&bytes]);
+        bytes.u64(sum);
+        bytes.resize(SUPER_BYTES, 0);
+        bytes
+    }
+
+    /// Of one copy, found on `tier_bytes`.
+    ///
+    /// # Errors
+    /// What it is instead.
+    pub fn decode(bytes: &[u8], tier_bytes: u64) -> Result<Self, SuperError> {
+        let mut reader = Reader(bytes);
+        reader.is(MAGIC).ok_or(SuperError::Missing)?;
+        let mut fields = || {
+            let version = reader.u32()?;
+            reader.u32()?;
+            let device = reader.u128()?;
+            let sizes = [reader.u64()?, reader.u64()?, reader.u64()?];
+            Some((version, device, sizes, reader.u64()?))
+        };
+        let (version, device, [was, block, piece], sum) = fields().ok_or(SuperError::Damaged)?;
+        // Another version may have its checksum elsewhere.
+        if version != super::FORMAT_VERSION {
+            return Err(SuperError::Version(version));
+        }
+        if checksum(&[&bytes[..FIELDS_BYTES]]) != sum {
+            return Err(SuperError::Damaged);
+        }
+        if was != tier_bytes {
+            return Err(SuperError::Size {
+                was,
+                is: tier_bytes,
+            });
+        }
+        let layout = Layout::new(was, block, piece).map_err(SuperError::Layout)?;
+        Ok(Self { device, layout })
+    }
+
+    /// Of both copies: the first that is right, else what is wrong with the first that is one at all.
+    ///
+    /// # Errors
+    /// If neither is right.
+    pub fn of_copies(copies: [&[u8]; 2], tier_bytes: u64) -> Result<Self, SuperError> {
+        let [first, second] = copies.map(|copy| Self::decode(copy, tier_bytes));
+        match (first, second) {
+            (Ok(first), _) => Ok(first),
+            (Err(_), Ok(second)) => Ok(second),
+            (Err(SuperError::Missing), Err(second)) => Err(second),
+            (Err(first), Err(_)) => Err(first),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> Super {
+        let layout = Layout::new(64 << 20, 512 << 10, 64 << 10).expect("fits");
+        Super { device: 7, layout }
+    }
+
+    #[test]
+    fn a_super_record_is_read_as_written_from_either_copy() {
+        let bytes = some().encode();
+        assert_eq!(Super::decode(&bytes, 64 << 20), Ok(some()));
+        let none = [0; SUPER_BYTES];
+        assert_eq!(Super::of_copies([&none, &bytes], 64 << 20), Ok(some()));
+        assert_eq!(Super::of_copies([&bytes, &none], 64 << 20), Ok(some()));
+        let neither = Super::of_copies([&none, &none], 64 << 20);
+        assert_eq!(neither, Err(SuperError::Missing));
+    }
+
+    #[test]
+    fn no_bit_of_its_fields_may_be_another() {
+        for bit in 0..(FIELDS_BYTES + 8) * 8 {
+            let mut bytes = some().encode();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Super::decode(&bytes, 64 << 20).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn another_size_or_version_is_named() {
+        let bytes = some().encode();
+        let (was, is) = (64 << 20, 65 << 20);
+        assert_eq!(Super::decode(&bytes, is), Err(SuperError::Size { was, is }));
+        let mut newer = bytes;
+        newer[8] = 2;
+        assert_eq!(Super::decode(&newer, was), Err(SuperError::Version(2)));
+        assert_eq!(Super::decode(&newer[..20], was), Err(SuperError::Damaged));
+    }
+}

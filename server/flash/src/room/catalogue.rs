@@ -1,0 +1,362 @@
+//! Which records are in which block, and where a piece is.
+//!
+//! The one idea: a tier of terabytes has tens of millions of records, so that each must cost little
+//! memory: 16 bytes in the row of its block, and about 10 in a hash table that holds only block and
+//! row, for the record itself says what it is. Names of files are long and stand once.
+//!
+//! Invariants: a piece has one record at most; what the table finds is in a block, and every record
+//! of a block that was not forgotten is found; a file is named as long as it has records.
+
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+use headlong_units::Instant;
+
+use super::heat::spread;
+use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
+
+/// A record that is not wanted any more.
+const GONE: u32 = u32::MAX;
+
+/// One record in 16 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Record {
+    /// Number of the file, or [`GONE`].
+    file: u32,
+    piece: u32,
+    pub(crate) length: u32,
+    /// In units of [`RECORD_ALIGN_BYTES`].
+    offset: u16,
+    /// How often it was read from flash.
+    pub(crate) reads: u16,
+}
+
+const _: () = assert!(size_of::<Record>() == 16);
+
+impl Record {
+    pub(crate) fn is_gone(&self) -> bool {
+        self.file == GONE
+    }
+
+    pub(crate) fn offset(&self) -> u32 {
+        u32::from(self.offset) * RECORD_ALIGN_BYTES
+    }
+
+    /// One past its last byte, with the header.
+    pub(crate) fn end(&self) -> u32 {
+        self.offset() + record_bytes(self.length)
+    }
+}
+
+/// What a record takes in a block: a header, and its bytes to the next place where one may begin.
+pub(crate) const fn record_bytes(length: u32) -> u32 {
+    RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES)
+}
+
+/// One block's records, in order of place.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) records: Vec<Record>,
+    /// Bytes of those that are not gone.
+    pub(crate) live_bytes: u64,
+    /// Those.
+    pub(crate) live: u32,
+    /// When one of them was read last, or the block was sealed.
+    pub(crate) read_at: Instant,
+    /// Reads of it under way.
+    pub(crate) pins: u32,
+    /// By which blocks go in order of age; zero unless sealed.
+    pub(crate) turn: u64,
+    /// With which it was sealed.
+    pub(crate) sequence: u64,
+}
+
+/// Block and row of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) block: u32,
+    pub(crate) row: u16,
+}
+
+#[derive(Debug)]
+struct File {
+    key: FileKey,
+    records: u32,
+    /// No record of it is of this piece or a later one.
+    pieces_end: u32,
+}
+
+/// All blocks of a tier by their number, with their records.
+#[derive(Debug, Default)]
+pub(crate) struct Catalogue {
+    blocks: hashbrown::HashMap<u32, Block, Plain>,
+    index: HashTable<At>,
+    files: Vec<File>,
+    /// Rows of `files` that have no records.
+    unused: Vec<u32>,
+    by_key: HashTable<u32>,
+    records: u64,
+    live_bytes: u64,
+}
+
+/// Numbers of blocks are dense, and spread by a multiplication.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Spread(u64);
+
+impl core::hash::Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u32(u32::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = spread(FileKey(u128::from(self.0)), u64::from(number));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type Plain = core::hash::BuildHasherDefault<Spread>;
+
+impl Catalogue {
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
+    pub(crate) fn has_block(&self, block: u32) -> bool {
+        self.blocks.contains_key(&block)
+    }
+
+    pub(crate) fn add_block(&mut self, block: u32) {
+        self.blocks.insert(block, Block::default());
+    }
+
+    pub(crate) fn block(&self, block: u32) -> Option<&Block> {
+        self.blocks.get(&block)
+    }
+
+    pub(crate) fn block_mut(&mut self, block: u32) -> Option<&mut Block> {
+        self.blocks.get_mut(&block)
+    }
+
+    pub(crate) fn find(&self, piece: PieceId) -> Option<(At, Record)> {
+        let file = self.file(piece.file)?;
+        let hash = spread(piece.file, u64::from(piece.piece));
+        let is_it = |at: &At| {
+            let record = self.record(*at);
+            record.is_some_and(|record| record.file == file && record.piece == piece.piece)
+        };
+        let at = *self.index.find(hash, is_it)?;
+        Some((at, self.record(at)?))
+    }
+
+    pub(crate) fn record(&self, at: At) -> Option<Record> {
+        let block = self.blocks.get(&at.block)?;
+        block.records.get(usize::from(at.row)).copied()
+    }
+
+    pub(crate) fn record_mut(&mut self, at: At) -> Option<&mut Record> {
+        let block = self.blocks.get_mut(&at.block)?;
+        block.records.get_mut(usize::from(at.row))
+    }
+
+    /// Whose bytes a record holds.
+    pub(crate) fn piece(&self, record: &Record) -> Option<PieceId> {
+        let file = self.files.get(record.file as usize)?;
+        Some(PieceId {
+            file: file.key,
+            piece: record.piece,
+        })
+    }
+
+    /// A record behind all others of its block, of a piece that has none. `false` if the block is
+    /// not there, is full, or has records behind that place.
+    pub(crate) fn add(&mut self, block: u32, piece: PieceId, offset: u32, length: u32) -> bool {
+        let (Some(of), Ok(place)) = (
+            self.blocks.get(&block),
+            u16::try_from(offset / RECORD_ALIGN_BYTES),
+        ) else {
+            return false;
+        };
+        let Ok(row) = u16::try_from(of.records.len()) else {
+            return false;
+        };
+        let is_behind = of.records.last().is_none_or(|last| last.end() <= offset);
+        if !is_behind || !offset.is_multiple_of(RECORD_ALIGN_BYTES) {
+            return false;
+        }
+        let file = self.name(piece);
+        let record = Record {
+            file,
+            piece: piece.piece,
+            length,
+            offset: place,
+            reads: 0,
+        };
+        if let Some(of) = self.blocks.get_mut(&block) {
+            of.records.push(record);
+            of.live += 1;
+            of.live_bytes += u64::from(length);
+        }
+        self.records += 1;
+        self.live_bytes += u64::from(length);
+        let hash = spread(piece.file, u64::from(piece.piece));
+        let (blocks, files) = (&self.blocks, &self.files);
+        let hash_of = |at: &At| {
+            let block = blocks.get(&at.block);
+            let record = block.and_then(|block| block.records.get(usize::from(at.row)));
+            let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
+            named.map_or(0, |(file, piece)| spread(file.key, u64::from(piece)))
+        };
+        self.index.insert_unique(hash, At { block, row }, hash_of);
+        true
+    }
+
+    /// A record is not wanted any more.
+    pub(crate) fn forget(&mut self, at: At) {
+        let Some(record) = self.record(at).filter(|record| !record.is_gone()) else {
+            return;
+        };
+        let Some(piece) = self.piece(&record) else {
+            return;
+        };
+        let hash = spread(piece.file, u64::from(piece.piece));
+        if let Ok(found) = self.index.find_entry(hash, |known| *known == at) {
+            found.remove();
+        }
+        if let Some(block) = self.blocks.get_mut(&at.block) {
+            block.live -= 1;
+            block.live_bytes -= u64::from(record.length);
+            block.records[usize::from(at.row)].file = GONE;
+        }
+        self.records -= 1;
+        self.live_bytes -= u64::from(record.length);
+        self.unname(record.file);
+    }
+
+    /// Nothing in a block is wanted any more.
+    pub(crate) fn clear(&mut self, block: u32) {
+        let rows = self.blocks.get(&block).map_or(0, |of| of.records.len());
+        for row in 0..rows {
+            self.forget(At {
+                block,
+                row: row as u16,
+            });
+        }
+        if let Some(of) = self.blocks.get_mut(&block) {
+            of.records = Vec::new();
+            of.turn = 0;
+        }
+    }
+
+    /// A block is not the tier's any more.
+    pub(crate) fn remove_block(&mut self, block: u32) {
+        self.clear(block);
+        self.blocks.remove(&block);
+    }
+
+    /// Nothing of a file is wanted any more.
+    pub(crate) fn forget_file(&mut self, key: FileKey) {
+        let Some(file) = self.file(key) else {
+            return;
+        };
+        for piece in 0..self.files[file as usize].pieces_end {
+            let piece = PieceId { file: key, piece };
+            if let Some((at, _)) = self.find(piece) {
+                self.forget(at);
+            }
+        }
+    }
+
+    fn file(&self, key: FileKey) -> Option<u32> {
+        let is_it = |file: &u32| self.files[*file as usize].key == key;
+        self.by_key.find(spread(key, 0), is_it).copied()
+    }
+
+    fn name(&mut self, piece: PieceId) -> u32 {
+        let number = match self.file(piece.file) {
+            Some(number) => number,
+            None => {
+                let file = File {
+                    key: piece.file,
+                    records: 0,
+                    pieces_end: 0,
+                };
+                let number = match self.unused.pop() {
+                    Some(number) => {
+                        self.files[number as usize] = file;
+                        number
+                    }
+                    None => {
+                        self.files.push(file);
+                        self.files.len() as u32 - 1
+                    }
+                };
+                let files = &self.files;
+                let hash_of = |number: &u32| spread(files[*number as usize].key, 0);
+                let hash = spread(piece.file, 0);
+                self.by_key.insert_unique(hash, number, hash_of);
+                number
+            }
+        };
+        let file = &mut self.files[number as usize];
+        file.records += 1;
+        file.pieces_end = file.pieces_end.max(piece.piece.saturating_add(1));
+        number
+    }
+
+    fn unname(&mut self, number: u32) {
+        let file = &mut self.files[number as usize];
+        file.records -= 1;
+        if file.records == 0 {
+            let key = file.key;
+            let found = self.by_key.find_entry(spread(key, 0), |of| *of == number);
+            if let Ok(found) = found {
+                found.remove();
+            }
+            self.unused.push(number);
+        }
+    }
+
+    /// Panics if an invariant is broken.
+    pub(crate) fn check_invariants(&self) {
+        let (mut records, mut bytes) = (0, 0);
+        for (number, block) in &self.blocks {
+            let mut end = 0;
+            let (mut live, mut live_bytes) = (0, 0);
+            for (row, record) in block.records.iter().enumerate() {
+                assert!(record.offset() >= end, "records of block {number} overlap");
+                end = record.end();
+                if record.is_gone() {
+                    continue;
+                }
+                let piece = self.piece(record).expect("a record's file has a name");
+                let (at, _) = self.find(piece).expect("a record is found");
+                let here = At {
+                    block: *number,
+                    row: row as u16,
+                };
+                assert_eq!(at, here, "{piece:?} has two records");
+                live += 1;
+                live_bytes += u64::from(record.length);
+            }
+            assert_eq!((block.live, block.live_bytes), (live, live_bytes));
+            records += u64::from(live);
+            bytes += live_bytes;
+        }
+        assert_eq!((self.records, self.live_bytes), (records, bytes));
+        assert_eq!(self.index.len() as u64, records);
+        assert_eq!(self.by_key.len() + self.unused.len(), self.files.len());
+        let named: u64 = (self.by_key.iter())
+            .map(|file| u64::from(self.files[*file as usize].records))
+            .sum();
+        assert_eq!(named, records);
+    }
+}

@@ -1,0 +1,683 @@
+//! The room on flash: which records lie where, what is taken, what goes, and when it is written.
+//!
+//! The one idea: of what leaves memory, that is worth writing which saves the most time of the disk
+//! for each byte written. The time that a record saves is the number of times that it will be read,
+//! as the pieces around it were read lately, by however many; the first megabytes of a title count
+//! for more, for a start costs a seek for little; what a viewer behind will want counts as read once
+//! more. What one viewer read once is worth nothing, unless there is room that was never filled. The
+//! bar rises as the budget of writes is used up, and is never lower than what goes is worth.
+//!
+//! The owner (the engine's shard) asks [`Room::offer`] before a piece leaves memory, [`Room::locate`]
+//! before it asks a disk, and gives the SSDs what [`Room::poll_command`] says.
+//!
+//! Invariants, besides those of the parts: what [`Room::locate`] finds was written before; one task
+//! at a time for each SSD; over any day no more bytes are written than the budget, but for the first
+//! filling of a fresh SSD; everything has a bound that follows from the number of blocks.
+
+mod catalogue;
+mod heat;
+mod ssd;
+mod ssds;
+mod victims;
+mod wear;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headlong_units::{Duration, Instant};
+
+use crate::names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
+use crate::spec::{
+    FlashPolicy, FlashSpec, FlashView, RecoveredBlock, RoomConfig, SpecError, SsdId, SsdView,
+};
+use catalogue::{At, Catalogue, record_bytes};
+pub use heat::SEGMENT_BYTES;
+use heat::{Heat, ONE_READ};
+use ssds::{Ended, Ssd, Task};
+use wear::{FULL, Wear};
+
+/// Offsets of records count in 65,536 units of 4 KiB.
+const BLOCK_BYTES_MAX: u32 = 256 << 20;
+/// Without a budget that was said: parts of ten of what the tier holds, for each day.
+const BUDGET_TENTHS: u64 = 3;
+/// Segments that are counted, for each that the tier holds: what is not there must be known too.
+const COUNTED: u64 = 4;
+/// What is taken must have been read by more than one, however much may be written.
+const BAR: u64 = ONE_READ as u64 * 3 / 2;
+/// With an empty bucket the bar is two to the power of this times as high.
+const BAR_DOUBLINGS: u64 = 4;
+/// How long it is believed which block would go next.
+const VICTIM_AGE: Duration = Duration::from_secs(10);
+
+/// Something that an SSD must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoomCommand {
+    /// Write these bytes of a block.
+    Write {
+        /// The block.
+        block: BlockId,
+        /// First byte.
+        from: u32,
+        /// One past the last.
+        to: u32,
+    },
+    /// Write the summary, and make all of the block durable.
+    Seal {
+        /// The block.
+        block: BlockId,
+        /// Grows with every seal of the SSD.
+        sequence: u64,
+    },
+    /// Nothing in the block is wanted any more.
+    Drop(BlockId),
+}
+
+/// The SSDs of one tier, and what is on them.
+#[derive(Debug)]
+pub struct Room {
+    config: RoomConfig,
+    piece_bytes: u64,
+    block_bytes: u32,
+    summary_bytes: u32,
+    records_max: u32,
+    catalogue: Catalogue,
+    ssds: Vec<Ssd>,
+    heat: Heat,
+    wear: Wear,
+    /// The last turn given to a block.
+    turn: u64,
+    dropped: VecDeque<BlockId>,
+    counts: FlashView,
+}
+
+impl Room {
+    /// A tier of these SSDs, for pieces of `piece_bytes`.
+    ///
+    /// # Errors
+    /// Why that cannot be.
+    pub fn new(
+        now: Instant,
+        config: RoomConfig,
+        piece_bytes: u64,
+        spec: &FlashSpec,
+    ) -> Result<Self, SpecError> {
+        let summary = spec.summary_bytes;
+        let records_from = u64::from(summary) + u64::from(RECORD_ALIGN_BYTES);
+        let fits = spec.block_bytes <= BLOCK_BYTES_MAX
+            && spec.block_bytes.is_multiple_of(RECORD_ALIGN_BYTES)
+            && summary.is_multiple_of(RECORD_ALIGN_BYTES)
+            && records_from + piece_bytes <= u64::from(spec.block_bytes)
+            && spec.records_max > 0;
+        if !fits {
+            return Err(SpecError::BlockSize);
+        }
+        let blocks = |ssd: &crate::spec::SsdSpec| {
+            u64::from(ssd.blocks.end.0.saturating_sub(ssd.blocks.start.0))
+        };
+        let count: u64 = spec.ssds.iter().map(blocks).sum();
+        let bytes = count * u64::from(spec.block_bytes);
+        let mut room = Self {
+            config,
+            piece_bytes,
+            block_bytes: spec.block_bytes,
+            summary_bytes: summary,
+            records_max: spec.records_max.min(u32::from(u16::MAX)),
+            catalogue: Catalogue::default(),
+            ssds: Vec::new(),
+            heat: Heat::new(bytes / SEGMENT_BYTES * COUNTED, config.horizon),
+            wear: Wear::new(0),
+            turn: 0,
+            dropped: VecDeque::new(),
+            counts: FlashView::default(),
+        };
+        room.attach(now, spec)?;
+        Ok(room)
+    }
+
+    /// More SSDs take part, empty so far.
+    ///
+    /// # Errors
+    /// Why that cannot be; then nothing changes.
+    pub fn attach(&mut self, now: Instant, spec: &FlashSpec) -> Result<(), SpecError> {
+        if (spec.block_bytes, spec.summary_bytes) != (self.block_bytes, self.summary_bytes) {
+            return Err(SpecError::OtherBlockSize);
+        }
+        for (index, ssd) in spec.ssds.iter().enumerate() {
+            let (start, end) = (ssd.blocks.start.0, ssd.blocks.end.0);
+            let overlaps = |from: u32, to: u32| from < end && start < to;
+            let mut before = spec.ssds[..index].iter();
+            let is_used = before.any(|other| {
+                other.ssd == ssd.ssd || overlaps(other.blocks.start.0, other.blocks.end.0)
+            });
+            let mut there = self.ssds.iter();
+            let is_there = there
+                .any(|other| other.id == ssd.ssd || overlaps(other.first_block, other.end_block));
+            if start >= end || is_used || is_there {
+                return Err(SpecError::Blocks);
+            }
+        }
+        for ssd in &spec.ssds {
+            (ssd.blocks.start.0..ssd.blocks.end.0).for_each(|of| self.catalogue.add_block(of));
+            self.ssds.push(Ssd::new(ssd, self.block_bytes));
+        }
+        let before = self.wear.budget();
+        self.set_budget();
+        if before == 0 {
+            self.wear = Wear::new(self.wear.budget());
+        }
+        self.wear.record(now, spec.written_bytes);
+        self.wear.reserve(now, spec.written_bytes);
+        Ok(())
+    }
+
+    /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
+    /// is nobody's, is passed over; so is a record that cannot be; of two of one piece the one in
+    /// the block that was sealed later is right.
+    pub fn recover(&mut self, now: Instant, mut blocks: Vec<RecoveredBlock>) {
+        blocks.sort_by_key(|block| (block.sequence, block.block));
+        for found in blocks {
+            let number = found.block.0;
+            let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(number)) else {
+                continue;
+            };
+            let Some(place) = ssd.empty.iter().position(|empty| *empty == number) else {
+                continue;
+            };
+            ssd.empty.remove(place);
+            ssd.next_sequence = ssd.next_sequence.max(found.sequence.saturating_add(1));
+            ssd.first_left = ssd.first_left.saturating_sub(u64::from(self.block_bytes));
+            let mut records = found.records;
+            records.sort_by_key(|record| record.offset);
+            for record in records {
+                let end = u64::from(record.offset)
+                    + u64::from(RECORD_ALIGN_BYTES)
+                    + u64::from(record.length);
+                let is_possible = record.offset >= self.summary_bytes
+                    && (1..=self.piece_bytes).contains(&u64::from(record.length))
+                    && end <= u64::from(self.block_bytes);
+                if !is_possible {
+                    continue;
+                }
+                if let Some((known, _)) = self.catalogue.find(record.piece) {
+                    // What is being filled, or was sealed later, is newer.
+                    let of = self.catalogue.block(known.block);
+                    let is_older = of.is_some_and(|of| of.turn > 0 && of.sequence < found.sequence);
+                    if !is_older {
+                        continue;
+                    }
+                    self.catalogue.forget(known);
+                }
+                let (piece, offset) = (record.piece, record.offset);
+                self.catalogue.add(number, piece, offset, record.length);
+            }
+            self.seal(now, number, found.sequence);
+        }
+    }
+
+    /// An SSD takes no more part. Memory that collects its blocks is given back by
+    /// [`RoomCommand::Drop`].
+    pub fn detach(&mut self, ssd: SsdId) {
+        let Some(index) = self.ssds.iter().position(|of| of.id == ssd) else {
+            return;
+        };
+        let gone = self.ssds.remove(index);
+        for filling in &gone.filling {
+            self.dropped.push_back(BlockId(filling.block));
+        }
+        (gone.first_block..gone.end_block).for_each(|of| self.catalogue.remove_block(of));
+        self.set_budget();
+    }
+
+    /// Whether no SSD takes part.
+    pub fn is_empty(&self) -> bool {
+        self.ssds.is_empty()
+    }
+
+    /// Other choices of the operator.
+    pub fn set_config(&mut self, config: RoomConfig) {
+        self.config = config;
+        self.heat.set_horizon(config.horizon);
+        self.set_budget();
+        self.ssds.iter_mut().for_each(|ssd| ssd.victim = None);
+    }
+
+    fn set_budget(&mut self) {
+        let bytes = self.capacity_bytes();
+        let budget = self.config.write_per_day_bytes;
+        self.wear
+            .set_budget(budget.unwrap_or(bytes / 10 * BUDGET_TENTHS));
+    }
+
+    fn capacity_bytes(&self) -> u64 {
+        let blocks = self.ssds.iter().map(|ssd| ssd.end_block - ssd.first_block);
+        blocks.map(u64::from).sum::<u64>() * u64::from(self.block_bytes)
+    }
+
+    /// Where a piece can be read now, and how many bytes it has.
+    pub fn locate(&self, now: Instant, piece: PieceId) -> Option<(Place, u32)> {
+        let (at, record) = self.catalogue.find(piece)?;
+        let ssd = self.ssds.iter().find(|ssd| ssd.has(at.block))?;
+        let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read(now);
+        is_there.then_some((place_of(at, record.offset()), record.length))
+    }
+
+    /// Some bytes of a piece were handed to a viewer, wherever they came from. `of_bytes` is how
+    /// many bytes the piece's segment has.
+    pub fn record_use(&mut self, now: Instant, piece: PieceId, bytes: u64, of_bytes: u64) {
+        let at = heat::segment(piece, self.piece_bytes);
+        self.heat.record(now, at, bytes, of_bytes);
+    }
+
+    /// A piece is about to leave memory. Answers where its record will be, if it is taken: then its
+    /// bytes must be copied. `is_wanted_soon`: a viewer behind will want it.
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        piece: PieceId,
+        length: u32,
+        is_wanted_soon: bool,
+    ) -> Option<Place> {
+        if length == 0 || self.catalogue.find(piece).is_some() {
+            return None;
+        }
+        let size = record_bytes(length);
+        let bytes = u64::from(length);
+        if u64::from(length) > self.piece_bytes {
+            self.counts.refused.too_large_bytes += bytes;
+            return None;
+        }
+        if !self.ssds.iter().any(|ssd| ssd.conduct.in_service()) {
+            self.counts.refused.out_of_service_bytes += bytes;
+            return None;
+        }
+        let Some(index) = self.ssd_for(size) else {
+            self.counts.refused.busy_bytes += bytes;
+            return None;
+        };
+        let is_first = self.is_first_filling(index);
+        if !is_first && !self.is_worth(now, index, piece, is_wanted_soon) {
+            self.counts.refused.not_worth_bytes += bytes;
+            return None;
+        }
+        let is_open = self.ssds[index].opened().is_some();
+        let summary = if is_open {
+            0
+        } else {
+            u64::from(self.summary_bytes)
+        };
+        let ahead: u64 = (self.ssds.iter())
+            .map(|ssd| ssd.bytes_left(self.summary_bytes))
+            .sum();
+        if !is_first && ahead + summary + u64::from(size) > self.wear.left(now) {
+            self.counts.refused.budget_bytes += bytes;
+            return None;
+        }
+        if !is_open && !self.open(now, index, is_first) {
+            self.counts.refused.busy_bytes += bytes;
+            return None;
+        }
+        let records_max = self.records_max as usize;
+        let filling = self.ssds[index].opened()?;
+        let (block, offset) = (filling.block, filling.staged);
+        if !self.catalogue.add(block, piece, offset, length) {
+            return None;
+        }
+        filling.staged += size;
+        let count = self.catalogue.block(block).map_or(0, |of| of.records.len());
+        filling.is_closed = count >= records_max;
+        if !filling.is_first {
+            self.wear.reserve(now, u64::from(size));
+        }
+        self.counts.admitted_bytes += bytes;
+        Some(Place {
+            block: BlockId(block),
+            offset,
+        })
+    }
+
+    /// The SSD with the least to write of those that can take a record; an open block with no room
+    /// for it is closed.
+    fn ssd_for(&mut self, size: u32) -> Option<usize> {
+        let block_bytes = self.block_bytes;
+        for ssd in &mut self.ssds {
+            if let Some(opened) = ssd.opened()
+                && opened.staged + size > block_bytes
+            {
+                opened.is_closed = true;
+            }
+        }
+        let summary = self.summary_bytes;
+        let left = |ssd: &Ssd| -> u64 {
+            let filling = ssd.filling.iter();
+            filling.map(|of| of.bytes_left(summary)).sum()
+        };
+        let ssds = self.ssds.iter().enumerate();
+        let able = ssds.filter(|(_, ssd)| ssd.conduct.in_service() && ssd.can_take());
+        let able = able.map(|(index, ssd)| (left(ssd), index));
+        able.min().map(|(_, index)| index)
+    }
+
+    /// Whether a record for an SSD goes to room that was never filled.
+    fn is_first_filling(&mut self, index: usize) -> bool {
+        let (block_bytes, ssd) = (u64::from(self.block_bytes), &mut self.ssds[index]);
+        let has_room = ssd.first_left >= block_bytes && !ssd.empty.is_empty();
+        ssd.opened().map_or(has_room, |opened| opened.is_first)
+    }
+
+    /// Whether the time that a record saves is worth its bytes.
+    fn is_worth(&mut self, now: Instant, index: usize, piece: PieceId, is_soon: bool) -> bool {
+        if self.config.policy != FlashPolicy::Adaptive {
+            return true;
+        }
+        let level = self.wear.level(now);
+        let has_empty = !self.ssds[index].empty.is_empty();
+        if has_empty && level > FULL / 2 {
+            return true;
+        }
+        let segment = heat::segment(piece, self.piece_bytes);
+        let reads = u64::from(self.heat.reads(now, segment));
+        let reads = if segment.1 == 0 { reads * 3 / 2 } else { reads };
+        let worth = reads + if is_soon { u64::from(ONE_READ) } else { 0 };
+        let scarce = (FULL - level.min(FULL)) * BAR_DOUBLINGS;
+        let (doublings, rest) = (scarce / FULL, scarce % FULL);
+        let bar = (BAR << doublings) + (BAR << doublings) * rest / FULL;
+        worth >= bar && (has_empty || worth >= self.floor(now, index))
+    }
+
+    /// What a record that would go for another is worth.
+    fn floor(&mut self, now: Instant, index: usize) -> u64 {
+        if let Some((_, worth, at)) = self.ssds[index].victim
+            && now.since(at) < VICTIM_AGE
+        {
+            return worth;
+        }
+        let (policy, piece_bytes) = (self.config.policy, self.piece_bytes);
+        let ssd = &self.ssds[index];
+        let chosen = victims::choose(policy, now, ssd, &self.catalogue, &self.heat, piece_bytes);
+        self.ssds[index].victim = chosen.map(|(block, worth)| (block, worth, now));
+        chosen.map_or(0, |(_, worth)| worth)
+    }
+
+    /// Opens a block of an SSD: an empty one, or one that goes.
+    fn open(&mut self, now: Instant, index: usize, is_first: bool) -> bool {
+        let (policy, piece_bytes) = (self.config.policy, self.piece_bytes);
+        let block = match self.ssds[index].empty.pop_front() {
+            Some(block) => block,
+            None => {
+                let ssd = &self.ssds[index];
+                let known = ssd.victim.map(|(block, ..)| block);
+                let is_free = |block: &u32| {
+                    let of = self.catalogue.block(*block);
+                    ssd.has(*block) && of.is_some_and(|of| of.pins == 0 && of.turn > 0)
+                };
+                let chosen = known.filter(is_free).or_else(|| {
+                    let (catalogue, heat) = (&self.catalogue, &self.heat);
+                    let chosen = victims::choose(policy, now, ssd, catalogue, heat, piece_bytes);
+                    chosen.map(|(block, _)| block)
+                });
+                let Some(block) = chosen else {
+                    return false;
+                };
+                self.drop_sealed(index, block);
+                block
+            }
+        };
+        let ssd = &mut self.ssds[index];
+        ssd.victim = None;
+        if is_first {
+            ssd.first_left -= u64::from(self.block_bytes).min(ssd.first_left);
+        }
+        ssd.open(block, self.summary_bytes, is_first);
+        true
+    }
+
+    fn drop_sealed(&mut self, index: usize, block: u32) {
+        let turn = self.catalogue.block(block).map_or(0, |of| of.turn);
+        let ssd = &mut self.ssds[index];
+        if self.config.policy == FlashPolicy::Adaptive {
+            victims::spare_older(ssd, &mut self.catalogue, turn, &mut self.turn);
+        }
+        ssd.by_turn.remove(&turn);
+        self.catalogue.clear(block);
+        self.counts.blocks_dropped += 1;
+        self.dropped.push_back(BlockId(block));
+    }
+
+    /// The next block that nothing is wanted of any more. To be asked after each offer that was
+    /// taken, before its bytes are copied: the block may be the one that takes it.
+    pub fn poll_dropped(&mut self) -> Option<BlockId> {
+        self.dropped.pop_front()
+    }
+
+    /// The next thing that an SSD must do now.
+    pub fn poll_command(&mut self, now: Instant) -> Option<RoomCommand> {
+        if let Some(block) = self.dropped.pop_front() {
+            return Some(RoomCommand::Drop(block));
+        }
+        let is_paper = self.config.policy != FlashPolicy::Adaptive;
+        for ssd in &mut self.ssds {
+            if !ssd.has_task() || !ssd.conduct.in_service() {
+                continue;
+            }
+            let is_calm = match is_paper {
+                true => ssd.conduct.is_calm_by_use(now),
+                false => ssd.conduct.is_calm(),
+            };
+            if !is_calm {
+                continue;
+            }
+            let Some((task, is_first)) = ssd.begin_task() else {
+                continue;
+            };
+            ssd.conduct.begin_write(now);
+            let (command, bytes) = match task {
+                Task::Write { block, from, to } => {
+                    let block = BlockId(block);
+                    (RoomCommand::Write { block, from, to }, to - from)
+                }
+                Task::Seal { block, sequence } => {
+                    let block = BlockId(block);
+                    (RoomCommand::Seal { block, sequence }, self.summary_bytes)
+                }
+            };
+            self.counts.written_bytes += u64::from(bytes);
+            if !is_first {
+                self.wear.record(now, u64::from(bytes));
+            }
+            return Some(command);
+        }
+        None
+    }
+
+    /// When [`Self::poll_command`] may have something though nothing happened.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        // Ours waits for a read to end, which is told.
+        if self.config.policy == FlashPolicy::Adaptive {
+            return None;
+        }
+        let waiting = self.ssds.iter();
+        let waiting = waiting.filter(|ssd| ssd.has_task() && ssd.conduct.in_service());
+        waiting.map(|ssd| ssd.conduct.next_epoch()).min()
+    }
+
+    /// A write up to `to` ended, well or not.
+    pub fn handle_written(&mut self, now: Instant, block: BlockId, to: u32, ok: bool) {
+        self.end_task(now, block.0, Some(to), ok);
+    }
+
+    /// A seal ended, well or not.
+    pub fn handle_sealed(&mut self, now: Instant, block: BlockId, ok: bool) {
+        self.end_task(now, block.0, None, ok);
+    }
+
+    fn end_task(&mut self, now: Instant, block: u32, to: Option<u32>, ok: bool) {
+        let doing = |ssd: &Ssd| ssd.has(block) && ssd.is_doing(block, to);
+        let Some(index) = self.ssds.iter().position(doing) else {
+            return;
+        };
+        let ssd = &mut self.ssds[index];
+        ssd.conduct.end_write(now);
+        match (ssd.end_task(), ok) {
+            (Ended::Nothing | Ended::Written, true) => {}
+            (Ended::Sealed(block, sequence), true) => self.seal(now, block, sequence),
+            (Ended::Nothing, false) => self.fail(now, index),
+            // What was written of it may be right, but nobody knows what.
+            (Ended::Written | Ended::Sealed(..), false) => {
+                ssd.filling.retain(|filling| filling.block != block);
+                self.drop_filling(index, block);
+                self.fail(now, index);
+            }
+        }
+    }
+
+    fn seal(&mut self, now: Instant, block: u32, sequence: u64) {
+        self.turn += 1;
+        if let Some(of) = self.catalogue.block_mut(block) {
+            of.turn = self.turn;
+            of.sequence = sequence;
+            of.read_at = of.read_at.max(now);
+            of.records.shrink_to_fit();
+        }
+        if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block)) {
+            ssd.by_turn.insert(self.turn, block);
+        }
+    }
+
+    /// A block that was being collected is given up.
+    fn drop_filling(&mut self, index: usize, block: u32) {
+        self.catalogue.clear(block);
+        self.ssds[index].empty.push_back(block);
+        self.dropped.push_back(BlockId(block));
+    }
+
+    fn fail(&mut self, now: Instant, index: usize) {
+        if self.ssds[index].conduct.fail(now) {
+            let filling = core::mem::take(&mut self.ssds[index].filling);
+            for of in filling {
+                self.drop_filling(index, of.block);
+            }
+        }
+    }
+
+    /// A read of records of a block is given to its SSD. The block stays until
+    /// [`Self::end_read`].
+    pub fn begin_read(&mut self, now: Instant, block: BlockId, pieces: &[PieceId]) {
+        for piece in pieces {
+            let found = self.catalogue.find(*piece);
+            if let Some((at, _)) = found.filter(|(at, _)| at.block == block.0)
+                && let Some(record) = self.catalogue.record_mut(at)
+            {
+                record.reads = record.reads.saturating_add(1);
+            }
+        }
+        if let Some(of) = self.catalogue.block_mut(block.0) {
+            of.pins += 1;
+            of.read_at = of.read_at.max(now);
+        }
+        if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
+            ssd.conduct.begin_read(now);
+        }
+    }
+
+    /// That read came back after so long, with so many records.
+    pub fn end_read(&mut self, now: Instant, block: BlockId, took: Duration, records: u64) {
+        if let Some(of) = self.catalogue.block_mut(block.0) {
+            of.pins = of.pins.saturating_sub(1);
+        }
+        if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
+            ssd.conduct.end_read(now, took, records);
+        }
+    }
+
+    /// A record came back whole and in time.
+    pub fn handle_right(&mut self, block: BlockId, length: u32) {
+        self.counts.reads += 1;
+        self.counts.read_bytes += u64::from(length);
+        if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
+            ssd.conduct.succeed();
+        }
+    }
+
+    /// Something else was at a place than this piece: it is not there.
+    pub fn handle_wrong(&mut self, piece: PieceId, place: Place) {
+        self.counts.reads_wrong += 1;
+        self.forget_at(piece, place);
+    }
+
+    /// The SSD failed to give a record, or takes too long. `is_lost`: it is not asked for it again.
+    pub fn handle_error(&mut self, now: Instant, piece: PieceId, place: Place, is_lost: bool) {
+        self.counts.reads_failed += 1;
+        if is_lost {
+            self.forget_at(piece, place);
+        }
+        let index = self.ssds.iter().position(|ssd| ssd.has(place.block.0));
+        if let Some(index) = index {
+            self.fail(now, index);
+        }
+    }
+
+    fn forget_at(&mut self, piece: PieceId, place: Place) {
+        if let Some((at, record)) = self.catalogue.find(piece)
+            && place_of(at, record.offset()) == place
+        {
+            self.catalogue.forget(at);
+        }
+    }
+
+    /// Nothing of a file is wanted any more.
+    pub fn forget(&mut self, file: FileKey) {
+        self.catalogue.forget_file(file);
+    }
+
+    /// What can be told of the tier.
+    pub fn view(&self, now: Instant) -> FlashView {
+        let ssd = |ssd: &Ssd| SsdView {
+            ssd: ssd.id,
+            in_service: ssd.conduct.in_service(),
+            read_time: ssd.conduct.read_time(),
+        };
+        FlashView {
+            capacity_bytes: self.capacity_bytes(),
+            filled_bytes: self.catalogue.live_bytes(),
+            records: self.catalogue.records(),
+            budget_bytes: self.wear.budget(),
+            budget_left_bytes: self.wear.left(now),
+            ssds: self.ssds.iter().map(ssd).collect(),
+            ..self.counts.clone()
+        }
+    }
+
+    /// Panics if something that must always hold does not. For tests and simulations: it looks at
+    /// every record.
+    pub fn check_invariants(&self) {
+        self.catalogue.check_invariants();
+        for ssd in &self.ssds {
+            let filling = ssd.filling.iter().map(|of| of.block);
+            let mut blocks: Vec<u32> = ssd.empty.iter().copied().chain(filling).collect();
+            blocks.extend(ssd.by_turn.values());
+            blocks.sort_unstable();
+            let all: Vec<u32> = (ssd.first_block..ssd.end_block).collect();
+            assert_eq!(blocks, all, "every block of {:?} is in one place", ssd.id);
+            assert!(ssd.filling.len() <= ssds::FILLING_MAX);
+            let is_empty = |block: &u32| {
+                let of = self.catalogue.block(*block);
+                of.is_some_and(|of| of.records.is_empty() && of.turn == 0)
+            };
+            assert!(ssd.empty.iter().all(is_empty), "an empty block has records");
+            for (turn, block) in &ssd.by_turn {
+                assert!(self.catalogue.has_block(*block));
+                assert_eq!(self.catalogue.block(*block).map(|of| of.turn), Some(*turn));
+            }
+        }
+    }
+}
+
+fn place_of(at: At, offset: u32) -> Place {
+    Place {
+        block: BlockId(at.block),
+        offset,
+    }
+}

@@ -1,0 +1,99 @@
+//! Which block goes for another.
+//!
+//! The paper's three (FlashStream 3.2.3): the block read least recently, or the one whose records
+//! were read least, by mean or by median. Ours is FIFO with reinsertion, as S3-FIFO and SIEVE do, of
+//! whole blocks: of the oldest few, the one goes whose records are read least now, by the count of
+//! each segment that fades, and one that is passed over often enough is as good as new. A block that
+//! stays costs no write. A record that goes with a cold block is not carried over: that would be
+//! written again whether or not it is asked for again; its count is kept, and so it is taken the
+//! next time the disk reads it.
+
+use headlong_units::Instant;
+
+use super::catalogue::{Block, Catalogue};
+use super::heat::{Heat, segment};
+use super::ssds::Ssd;
+use crate::spec::FlashPolicy;
+
+/// Of so many of the oldest blocks the least read goes; the others are then the youngest.
+const LOOKED_AT: usize = 8;
+
+/// The block of an SSD that goes next, if any can, with what a record in it is worth.
+pub(crate) fn choose(
+    policy: FlashPolicy,
+    now: Instant,
+    ssd: &Ssd,
+    catalogue: &Catalogue,
+    heat: &Heat,
+    piece_bytes: u64,
+) -> Option<(u32, u64)> {
+    let blocks = ssd.by_turn.values().copied();
+    let blocks = blocks.filter_map(|number| Some((number, catalogue.block(number)?)));
+    let free = blocks.filter(|(_, block)| block.pins == 0);
+    let first = |score: fn(&Block) -> u64, blocks: &mut dyn Iterator<Item = (u32, &Block)>| {
+        let least = blocks.min_by_key(|(_, block)| (score(block), block.read_at, block.turn));
+        least.map(|(number, _)| (number, 0))
+    };
+    match policy {
+        FlashPolicy::Lru => first(|_| 0, &mut { free }),
+        FlashPolicy::LfuMean => first(mean_reads, &mut { free }),
+        FlashPolicy::LfuMedian => first(median_reads, &mut { free }),
+        FlashPolicy::Adaptive => {
+            let worth = |block: &Block| worth_of(now, block, catalogue, heat, piece_bytes);
+            let oldest = free.take(LOOKED_AT);
+            let scored = oldest.map(|(number, block)| (number, block.turn, worth(block)));
+            let least = scored.min_by_key(|(_, turn, worth)| (*worth, *turn));
+            least.map(|(number, _, worth)| (number, worth))
+        }
+    }
+}
+
+/// Blocks that are older than the one that goes were spared: they become young.
+pub(crate) fn spare_older(ssd: &mut Ssd, catalogue: &mut Catalogue, than: u64, turn: &mut u64) {
+    let older: alloc::vec::Vec<u64> = ssd.by_turn.range(..than).map(|(turn, _)| *turn).collect();
+    for old in older {
+        let Some(number) = ssd.by_turn.remove(&old) else {
+            continue;
+        };
+        *turn += 1;
+        ssd.by_turn.insert(*turn, number);
+        if let Some(block) = catalogue.block_mut(number) {
+            block.turn = *turn;
+        }
+    }
+}
+
+fn mean_reads(block: &Block) -> u64 {
+    let reads = block.records.iter().filter(|record| !record.is_gone());
+    let sum: u64 = reads.map(|record| u64::from(record.reads)).sum();
+    sum * 1024 / u64::from(block.live.max(1))
+}
+
+fn median_reads(block: &Block) -> u64 {
+    let live = block.records.iter().filter(|record| !record.is_gone());
+    let mut reads: alloc::vec::Vec<u16> = live.map(|record| record.reads).collect();
+    let middle = reads.len() / 2;
+    match reads.is_empty() {
+        true => 0,
+        false => u64::from(*reads.select_nth_unstable(middle).1),
+    }
+}
+
+/// Reads that the records of a block will save, of each byte that a full block has: what is gone
+/// saves none.
+fn worth_of(
+    now: Instant,
+    block: &Block,
+    catalogue: &Catalogue,
+    heat: &Heat,
+    piece_bytes: u64,
+) -> u64 {
+    let live = block.records.iter().filter(|record| !record.is_gone());
+    let reads = live.filter_map(|record| {
+        let piece = catalogue.piece(record)?;
+        let reads = heat.reads(now, segment(piece, piece_bytes));
+        Some(u64::from(reads) * u64::from(record.length))
+    });
+    let bytes = block.records.last().map_or(1, |last| u64::from(last.end()));
+    reads.sum::<u64>() / bytes.max(1)
+}

@@ -1,0 +1,224 @@
+//! A device with a file for a flash tier: what viewers get, whatever the SSD does.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headlong_engine::{EngineConfig, Hints, Identity, Request, StreamId, ViewerId};
+use headlong_flash::{FlashPolicy, FlashView, RoomConfig};
+
+use super::rig::{FileSource, Scratch, noise, small_device};
+use super::{Device, DeviceConfig, StreamSource};
+use crate::flash::{self, Formatting, Tier};
+
+const PIECE: u64 = 64 << 10;
+const FILM: usize = 12 << 20;
+
+struct Rig {
+    scratch: Scratch,
+    tier: PathBuf,
+}
+
+/// A server's device with its tier, as one process has it.
+struct Process {
+    tier: Arc<Tier>,
+    device: Device,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        let tier = scratch.path().join("tier");
+        let formatting = Formatting {
+            size: Some(40 << 20),
+            block: None,
+            piece: PIECE,
+            is_forced: false,
+        };
+        flash::format(&tier, &formatting).expect("made");
+        Self { scratch, tier }
+    }
+
+    async fn start(&self) -> Process {
+        let paths = [self.tier.clone()];
+        // The threads of a process before end by themselves.
+        let tier = loop {
+            match Tier::open(&paths, PIECE, 1) {
+                Ok(tier) => break tier,
+                Err(flash::FlashError::InUse { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let small = small_device();
+        let device = Device::start(DeviceConfig {
+            engine: EngineConfig {
+                memory_bytes: 4 << 20,
+                piece_bytes: PIECE,
+                flash: RoomConfig {
+                    policy: FlashPolicy::Lru,
+                    write_per_day_bytes: Some(1 << 40),
+                    ..RoomConfig::default()
+                },
+                ..small.engine
+            },
+            flash: tier.deal(&[7]).pop(),
+            ..small
+        });
+        let device = device.expect("started");
+        while device.snapshot().await.flash.is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Process { tier, device }
+    }
+}
+
+impl Process {
+    async fn view(&self) -> FlashView {
+        self.device.snapshot().await.flash.expect("attached")
+    }
+
+    /// All bytes of a file, asked for by a new viewer.
+    async fn play(&self, stream: u64, viewer: u64, path: &PathBuf) -> Vec<u8> {
+        let source: Arc<dyn StreamSource> = Arc::new(FileSource::new(stream, [path.clone()]));
+        let request = Request {
+            viewer: Identity::Named(ViewerId(viewer)),
+            stream: StreamId(stream),
+            part: 0,
+            offset: 0,
+            length: std::fs::metadata(path).expect("there").len(),
+            open_ended: false,
+            hints: Hints::default(),
+        };
+        let mut reply = self
+            .device
+            .request(request, &source)
+            .await
+            .expect("taken on");
+        let mut bytes = Vec::new();
+        while let Some(piece) = reply.next().await {
+            bytes.extend_from_slice(piece.expect("whole").as_ref());
+        }
+        bytes
+    }
+
+    /// Plays until so much was read from flash, and each time the right bytes.
+    async fn play_until_read(&self, path: &PathBuf, wanted: &[u8], read_bytes: u64) {
+        for viewer in 0..40 {
+            assert!(
+                self.play(1, viewer, path).await == wanted,
+                "viewer {viewer}"
+            );
+            let view = self.view().await;
+            if view.read_bytes >= read_bytes && view.filled_bytes >= 2 << 20 {
+                return;
+            }
+        }
+        panic!("flash never served: {:?}", self.view().await);
+    }
+
+    /// As the server stops.
+    async fn stop(self) {
+        self.device.shutdown().await;
+        let tier = self.tier;
+        let finish = tokio::task::spawn_blocking(move || tier.finish());
+        finish.await.expect("finished");
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build();
+    let bounded = async {
+        let test = tokio::time::timeout(Duration::from_secs(120), test);
+        test.await.expect("ends");
+    };
+    runtime.expect("a runtime").block_on(bounded);
+}
+
+#[test]
+fn what_left_memory_is_served_from_flash_byte_for_byte_also_by_the_next_process() {
+    run(async {
+        let rig = Rig::new();
+        let film = noise(FILM);
+        let path = rig.scratch.file("film", &film);
+        let process = rig.start().await;
+        process.play_until_read(&path, &film, 4 << 20).await;
+        process.stop().await;
+        let (text, is_right) = flash::verify(&rig.tier).expect("verified");
+        assert!(is_right, "{text}");
+        // By the index of the clean stop, then without one.
+        for _ in 0..2 {
+            let process = rig.start().await;
+            let before = process.view().await;
+            assert!(before.filled_bytes > 1 << 20, "{before:?}");
+            assert!(process.play(1, 99, &path).await == film);
+            let view = process.view().await;
+            assert!(view.read_bytes > 0, "{view:?}");
+            assert_eq!(view.reads_wrong, 0, "{view:?}");
+            process.device.shutdown().await;
+        }
+    });
+}
+
+#[test]
+fn a_changed_file_is_never_served_by_its_old_bytes() {
+    run(async {
+        let rig = Rig::new();
+        let film = noise(FILM);
+        let path = rig.scratch.file("film", &film);
+        let process = rig.start().await;
+        process.play_until_read(&path, &film, 1 << 20).await;
+        let other: Vec<u8> = film.iter().map(|byte| byte ^ 0x55).collect();
+        std::fs::write(&path, &other).expect("written");
+        process.device.stream_gone(StreamId(1));
+        for viewer in 100..104 {
+            assert!(process.play(2, viewer, &path).await == other);
+        }
+        process.stop().await;
+    });
+}
+
+#[test]
+fn damaged_records_are_misses_and_viewers_get_the_disks_bytes() {
+    run(async {
+        let rig = Rig::new();
+        let film = noise(FILM);
+        let path = rig.scratch.file("film", &film);
+        let process = rig.start().await;
+        process.play_until_read(&path, &film, 1 << 20).await;
+        let file = OpenOptions::new().write(true).open(&rig.tier);
+        let file = file.expect("opens");
+        for at in (1 << 20..40 << 20).step_by(32 << 10) {
+            file.write_all_at(&[0xaa; 16], at).expect("written");
+        }
+        for viewer in 100..104 {
+            assert!(process.play(1, viewer, &path).await == film);
+        }
+        let view = process.view().await;
+        assert!(view.reads_wrong > 0, "{view:?}");
+        process.stop().await;
+    });
+}
+
+#[test]
+fn an_ssd_that_vanishes_costs_nothing_but_its_hits() {
+    run(async {
+        let rig = Rig::new();
+        let film = noise(FILM);
+        let path = rig.scratch.file("film", &film);
+        let process = rig.start().await;
+        process.play_until_read(&path, &film, 1 << 20).await;
+        let file = OpenOptions::new().write(true).open(&rig.tier);
+        file.expect("opens").set_len(0).expect("cut");
+        for viewer in 100..104 {
+            assert!(process.play(1, viewer, &path).await == film);
+        }
+        let view = process.view().await;
+        // What the server still writes makes the file long again, with nothing in it.
+        assert!(view.reads_failed + view.reads_wrong > 0, "{view:?}");
+        process.stop().await;
+    });
+}

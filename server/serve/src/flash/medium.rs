@@ -1,0 +1,168 @@
+//! An SSD, opened: a raw device or a file, past the page cache, locked for this process.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek as _, SeekFrom};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+
+use super::aligned::Aligned;
+use super::error::FlashError;
+
+/// What it is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// To look, whoever else has it.
+    Look,
+    /// To write, alone.
+    Own,
+}
+
+/// An SSD.
+#[derive(Debug)]
+pub(super) struct Medium {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    pub(super) bytes: u64,
+    pub(super) is_device: bool,
+}
+
+impl Medium {
+    pub(super) fn open(path: &Path, access: Access) -> Result<Self, FlashError> {
+        let refuse = |error| FlashError::Open {
+            path: path.to_path_buf(),
+            error,
+        };
+        let kind = std::fs::metadata(path).map_err(refuse)?.file_type();
+        let is_device = kind.is_block_device();
+        if !is_device && !kind.is_file() {
+            let path = path.to_path_buf();
+            return Err(FlashError::Kind { path });
+        }
+        let own = access == Access::Own;
+        let mut flags = OFlags::DIRECT | OFlags::NONBLOCK;
+        // Whoever has mounted the device, or holds it for a RAID or LVM, has it exclusively.
+        if own && is_device {
+            flags |= OFlags::EXCL;
+        }
+        let open = |flags: OFlags| {
+            let flags = flags.bits().cast_signed();
+            let mut options = OpenOptions::new();
+            options.read(true).write(own).custom_flags(flags).open(path)
+        };
+        let opened = match open(flags) {
+            // The file system cannot do without its cache.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::INVAL) => {
+                open(flags - OFlags::DIRECT)
+            }
+            other => other,
+        };
+        let in_use = || FlashError::InUse {
+            path: path.to_path_buf(),
+        };
+        let mut file = match opened {
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::BUSY) => return Err(in_use()),
+            other => other.map_err(refuse)?,
+        };
+        if own {
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(
+                |errno| match errno {
+                    Errno::WOULDBLOCK => in_use(),
+                    other => refuse(other.into()),
+                },
+            )?;
+        }
+        let bytes = file.seek(SeekFrom::End(0)).map_err(refuse)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            file,
+            bytes,
+            is_device,
+        })
+    }
+
+    pub(super) fn error(&self, error: io::Error) -> FlashError {
+        let path = self.path.clone();
+        FlashError::Io { path, error }
+    }
+
+    /// Reads bytes into memory of their own, so that these need not be aligned.
+    pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let mut buffer = Aligned::new(into.len());
+        self.file.read_exact_at(buffer.as_mut(), at)?;
+        into.copy_from_slice(&buffer.as_ref()[..into.len()]);
+        Ok(())
+    }
+
+    /// The same, as the format asks for it.
+    pub(super) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
+        |at, into| self.read(at, into).map_err(|_| ReadFailed)
+    }
+
+    /// Writes bytes and zeros behind them, up to the alignment.
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(Aligned::of(bytes).as_ref(), at)
+    }
+
+    pub(super) fn super_record(&self) -> Result<Super, FlashError> {
+        let mut copies = [[0; SUPER_BYTES]; 2];
+        for (copy, at) in copies.iter_mut().zip(SUPER_COPIES) {
+            let fits = at + SUPER_BYTES as u64 <= self.bytes;
+            // One copy that cannot be read is what the other is for.
+            if fits && let Err(error) = self.read(at, copy) {
+                tracing::warn!(ssd = %self.path.display(), %error, "a super record cannot be read");
+            }
+        }
+        let [first, second] = &copies;
+        Super::of_copies([first, second], self.bytes).map_err(|error| {
+            let path = self.path.clone();
+            FlashError::Super { path, error }
+        })
+    }
+}
+
+/// Looks at the SSDs of a configuration without taking them: all mistakes that show.
+pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
+    let mut errors = Vec::new();
+    let mut first = None;
+    let mut seen = Vec::new();
+    for path in paths {
+        let looked = Medium::open(path, Access::Look)
+            .and_then(|medium| Ok((medium.super_record()?, medium.file)));
+        let (tier, _) = match looked {
+            Ok(looked) => looked,
+            Err(error) => {
+                errors.push(error);
+                continue;
+            }
+        };
+        errors.extend(misfit(path, &tier, piece_bytes, &mut first, &mut seen));
+    }
+    errors
+}
+
+/// What is wrong with an SSD beside those before it.
+pub(super) fn misfit(
+    path: &Path,
+    tier: &Super,
+    piece_bytes: u64,
+    first: &mut Option<u64>,
+    seen: &mut Vec<u128>,
+) -> Option<FlashError> {
+    let path = path.to_path_buf();
+    let (was, block) = (tier.layout.piece_bytes(), tier.layout.block_bytes());
+    let (was, is) = (u64::from(was), u64::from(block));
+    let first = *first.get_or_insert(is);
+    if seen.contains(&tier.device) {
+        return Some(FlashError::Twice { path });
+    }
+    seen.push(tier.device);
+    if was != piece_bytes {
+        let is = piece_bytes;
+        return Some(FlashError::Piece { path, was, is });
+    }
+    (is != first).then_some(FlashError::Block { path, is, first })
+}

@@ -1,0 +1,392 @@
+//! One device's way to the tier: the engine's commands become jobs of the SSDs' threads.
+//!
+//! Everything here is called under the engine's lock and waits for nothing. A record is copied and
+//! given its checksum when it is staged, into memory of its own, which the writing thread then has
+//! alone. The engine bounds how much is collected at a time.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, FlashReadId, Slot};
+use headlong_flash::format::{
+    Entry, RecordName, Summary, SummaryHead, encode_record, padded_bytes,
+};
+use headlong_flash::{BlockId, PieceId, Place, RECORD_ALIGN_BYTES};
+
+use super::aligned::Aligned;
+use super::medium::Medium;
+use super::recover::now_s;
+use super::ssd::{Ssd, SsdCounters, Wanted, counted, read_records, write_at};
+use super::tier::{Recovered, TierPart};
+use crate::raw::Pool;
+
+/// Most buffers in one call.
+const BUFFERS_MAX: usize = 1024;
+
+/// How something that the engine had asked of flash ended.
+pub(crate) enum FlashDone {
+    /// What was there at the start.
+    Recovered(Box<Recovered>),
+    Written {
+        block: BlockId,
+        to: u32,
+        ok: bool,
+    },
+    Sealed {
+        block: BlockId,
+        ok: bool,
+    },
+    Read {
+        id: FlashReadId,
+        outcomes: Vec<FlashOutcome>,
+    },
+}
+
+/// Tells the engine, from whatever thread, without waiting.
+pub(crate) type Say = Arc<dyn Fn(FlashDone) + Send + Sync>;
+
+/// The duty to say how something ended; dropped without that, it says that it failed.
+struct Ticket {
+    done: Option<FlashDone>,
+    say: Say,
+}
+
+impl Ticket {
+    fn end(mut self, done: FlashDone) {
+        self.done = Some(done);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            (self.say)(done);
+        }
+    }
+}
+
+/// A block that is being filled.
+struct Collecting {
+    filling: u64,
+    entries: Vec<Entry>,
+    /// Records not given to the writing thread yet, by offset.
+    staged: Vec<(u32, Aligned)>,
+    /// Set when a record could not be staged or written: the block is not to be sealed.
+    is_broken: Arc<AtomicBool>,
+}
+
+/// What a port is made of.
+pub(crate) struct FlashParts {
+    pub(crate) part: TierPart,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) say: Say,
+}
+
+/// One device's way to the tier.
+pub(crate) struct FlashPort {
+    parts: FlashParts,
+    /// Which filling each block has that can be read.
+    fillings: HashMap<BlockId, u64>,
+    collecting: HashMap<BlockId, Collecting>,
+    next_filling: u64,
+}
+
+impl FlashPort {
+    /// A port that looks, on a thread of its own, at what is there; [`FlashDone::Recovered`] follows.
+    pub(crate) fn new(parts: FlashParts) -> Self {
+        let (part, say) = (parts.part.clone(), Arc::clone(&parts.say));
+        let look = move || {
+            if let Some(recovered) = part.recover() {
+                say(FlashDone::Recovered(Box::new(recovered)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("flash-recover".to_owned());
+        if let Err(error) = thread.spawn(look) {
+            tracing::error!(%error, "no thread to look at flash: nothing is kept on it");
+        }
+        Self {
+            parts,
+            fillings: HashMap::new(),
+            collecting: HashMap::new(),
+            next_filling: random(),
+        }
+    }
+
+    /// What was there is known.
+    pub(crate) fn recovered(&mut self, recovered: &mut Recovered) {
+        self.fillings = std::mem::take(&mut recovered.fillings);
+    }
+
+    /// Does what the engine says, or sees to it.
+    pub(crate) fn command(&mut self, command: FlashCommand) {
+        match command {
+            FlashCommand::Stage {
+                place,
+                piece,
+                length,
+                slot,
+            } => self.stage(place, piece, length, slot),
+            FlashCommand::Write { block, from, to } => self.write(block, from, to),
+            FlashCommand::Seal { block, sequence } => self.seal(block, sequence),
+            FlashCommand::Drop(block) => self.drop_block(block),
+            FlashCommand::Read(read) => self.read(read),
+        }
+    }
+
+    fn ticket(&self, failure: FlashDone) -> Ticket {
+        Ticket {
+            done: Some(failure),
+            say: Arc::clone(&self.parts.say),
+        }
+    }
+
+    fn name(&self, place: Place, piece: PieceId, length: u32, filling: u64) -> Option<RecordName> {
+        let (ssd, block) = self.parts.part.locate(place.block)?;
+        Some(RecordName {
+            device: ssd.tier.device,
+            block,
+            filling,
+            offset: place.offset,
+            piece,
+            length,
+        })
+    }
+
+    fn stage(&mut self, place: Place, piece: PieceId, length: u32, slot: Slot) {
+        if !self.collecting.contains_key(&place.block) {
+            self.begin(place.block);
+        }
+        let Some(filling) = self.fillings.get(&place.block).copied() else {
+            return;
+        };
+        let view = self.parts.pool.view(slot, 0, length);
+        let name = self.name(place, piece, length, filling);
+        let record = view.zip(name).and_then(|(view, name)| {
+            let mut record = Aligned::new(padded_bytes(length) as usize);
+            encode_record(&name, view.as_ref(), record.as_mut())?;
+            Some(record)
+        });
+        let Some(collecting) = self.collecting.get_mut(&place.block) else {
+            return;
+        };
+        let Some(record) = record else {
+            tracing::error!(?place, ?slot, "what is to be kept on flash is not there");
+            collecting.is_broken.store(true, Ordering::Relaxed);
+            return;
+        };
+        let offset = place.offset;
+        collecting.entries.push(Entry {
+            piece,
+            offset,
+            length,
+        });
+        collecting.staged.push((offset, record));
+    }
+
+    /// A block is filled anew: what its summary says is no longer so.
+    fn begin(&mut self, block: BlockId) {
+        self.next_filling = self.next_filling.wrapping_add(1);
+        let filling = self.next_filling;
+        let was = self.fillings.insert(block, filling);
+        let collecting = Collecting {
+            filling,
+            entries: Vec::new(),
+            staged: Vec::new(),
+            is_broken: Arc::default(),
+        };
+        self.collecting.insert(block, collecting);
+        if was.is_some() {
+            self.erase(block);
+        }
+    }
+
+    /// Takes a block's summary away, before anything else is written to it.
+    fn erase(&self, block: BlockId) {
+        let Some((ssd, local)) = self.parts.part.locate(block) else {
+            return;
+        };
+        ssd.forget_index();
+        let Some(start) = ssd.tier.layout.block_start(local) else {
+            return;
+        };
+        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
+        ssd.writer.run(move || {
+            let nothing = Aligned::new(RECORD_ALIGN_BYTES as usize);
+            // A summary that stays leads to records that are not what it says: misses.
+            let _ = write_at(&medium, &counters, start, &nothing);
+        });
+    }
+
+    fn place_of(&self, block: BlockId) -> Option<(&Arc<Ssd>, u64)> {
+        let (ssd, local) = self.parts.part.locate(block)?;
+        Some((ssd, ssd.tier.layout.block_start(local)?))
+    }
+
+    fn write(&mut self, block: BlockId, from: u32, to: u32) {
+        let ok = false;
+        let ticket = self.ticket(FlashDone::Written { block, to, ok });
+        let Some(collecting) = self.collecting.get_mut(&block) else {
+            return;
+        };
+        let staged = std::mem::take(&mut collecting.staged);
+        let (now, later) = staged
+            .into_iter()
+            .partition(|(offset, _)| (from..to).contains(offset));
+        collecting.staged = later;
+        let now: Vec<(u32, Aligned)> = now;
+        let is_broken = Arc::clone(&collecting.is_broken);
+        let Some((ssd, start)) = self.place_of(block) else {
+            return;
+        };
+        ssd.forget_index();
+        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
+        ssd.writer.run(move || {
+            let written = write_records(&medium, &counters, start, &now);
+            if written.is_err() {
+                is_broken.store(true, Ordering::Relaxed);
+            }
+            // The memory is free before the engine has more collected.
+            drop(now);
+            let ok = !is_broken.load(Ordering::Relaxed);
+            ticket.end(FlashDone::Written { block, to, ok });
+        });
+    }
+
+    fn seal(&mut self, block: BlockId, sequence: u64) {
+        let ticket = self.ticket(FlashDone::Sealed { block, ok: false });
+        let Some(collecting) = self.collecting.remove(&block) else {
+            return;
+        };
+        let Some((ssd, start)) = self.place_of(block) else {
+            return;
+        };
+        let Some((_, local)) = self.parts.part.locate(block) else {
+            return;
+        };
+        let Collecting {
+            filling,
+            mut entries,
+            is_broken,
+            ..
+        } = collecting;
+        entries.sort_by_key(|entry| entry.offset);
+        let head = SummaryHead {
+            block: local,
+            count: entries.len() as u32,
+            filling,
+            sequence,
+            owner: self.parts.part.owner,
+            sealed_s: now_s(),
+        };
+        let summary = Aligned::of(&Summary { head, entries }.encode(ssd.tier.device));
+        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
+        ssd.writer.run(move || {
+            let flush = || {
+                let flushed = medium.file.sync_data();
+                counted(flushed, &medium, &counters, "flushing flash")
+            };
+            // The records must be there before anything says that they are.
+            let sealed = flush()
+                .and_then(|()| write_at(&medium, &counters, start, &summary))
+                .and_then(|()| flush());
+            let ok = sealed.is_ok() && !is_broken.load(Ordering::Relaxed);
+            ticket.end(FlashDone::Sealed { block, ok });
+        });
+    }
+
+    fn drop_block(&mut self, block: BlockId) {
+        self.collecting.remove(&block);
+        if self.fillings.remove(&block).is_some() {
+            self.erase(block);
+        }
+    }
+
+    fn read(&mut self, read: FlashRead) {
+        let FlashRead { id, records } = read;
+        let outcomes = vec![FlashOutcome::Error; records.len()];
+        let ticket = self.ticket(FlashDone::Read { id, outcomes });
+        let Some(block) = records.first().map(|record| record.place.block) else {
+            return;
+        };
+        let filling = self.fillings.get(&block).copied().unwrap_or(0);
+        let wanted = records.into_iter().map(|record| {
+            let (place, piece) = (record.place, record.piece);
+            let name = self.name(place, piece, record.length, filling)?;
+            let lease = self.parts.pool.lease(&[record.slot])?;
+            let fits = u64::from(record.length) <= lease.capacity() && place.block == block;
+            fits.then_some(Wanted {
+                record,
+                name,
+                lease,
+            })
+        });
+        let Some(mut wanted) = wanted.collect::<Option<Vec<Wanted>>>() else {
+            tracing::error!(?id, "a read of flash names memory that is in use; it fails");
+            return;
+        };
+        let Some((ssd, start)) = self.place_of(block) else {
+            return;
+        };
+        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
+        ssd.readers.run(move || {
+            let outcomes = read_records(&medium, &counters, start, &mut wanted);
+            drop(wanted);
+            ticket.end(FlashDone::Read { id, outcomes });
+        });
+    }
+}
+
+/// Writes records of a block, those that lie one behind the other in one call.
+fn write_records(
+    medium: &Medium,
+    counters: &SsdCounters,
+    block_start: u64,
+    records: &[(u32, Aligned)],
+) -> io::Result<()> {
+    let mut rest = records;
+    while let Some((first, _)) = rest.first() {
+        let mut end = *first;
+        let run = rest
+            .iter()
+            .take(BUFFERS_MAX)
+            .take_while(|(offset, bytes)| {
+                let follows = *offset == end;
+                end = offset + bytes.as_ref().len() as u32;
+                follows
+            })
+            .count();
+        let (now, later) = rest.split_at(run);
+        rest = later;
+        let slices: Vec<_> = now
+            .iter()
+            .map(|(_, bytes)| IoSlice::new(bytes.as_ref()))
+            .collect();
+        let total: usize = now.iter().map(|(_, bytes)| bytes.as_ref().len()).sum();
+        let at = block_start + u64::from(*first);
+        match rustix::io::pwritev(&medium.file, &slices, at) {
+            Ok(written) if written == total => {
+                let total = total as u64;
+                counters.bytes_written.fetch_add(total, Ordering::Relaxed);
+            }
+            // Interrupted, or the kernel takes less at a time: one by one, which goes on by itself.
+            Ok(_) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {
+                for (offset, bytes) in now {
+                    write_at(medium, counters, block_start + u64::from(*offset), bytes)?;
+                }
+            }
+            Err(errno) => {
+                return counted(Err(errno.into()), medium, counters, "writing flash");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number that no process before has begun with.
+pub(super) fn random() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    // Its keys are drawn by the system for each process.
+    RandomState::new().hash_one(std::time::SystemTime::now())
+}

@@ -1,0 +1,180 @@
+//! All SSDs of a server, dealt out to its disks.
+//!
+//! Each SSD serves every disk: its blocks are cut into as many equal ranges as there are disks, in the
+//! order of the disks' lasting names, so that the same disks find their blocks again. A block of
+//! another disk in a range (disks were added) counts as empty.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use headlong_flash::format::Summary;
+use headlong_flash::{BlockId, FlashSpec, RecordEntry, RecoveredBlock, SsdId, SsdSpec};
+
+use super::error::FlashError;
+use super::medium::misfit;
+use super::recover::sealed_lately;
+use super::ssd::Ssd;
+
+/// Longest time that a stop waits for the SSDs.
+const FINISH_TIME: Duration = Duration::from_secs(10);
+
+/// The SSDs of this server.
+#[derive(Debug)]
+pub struct Tier {
+    ssds: Vec<Arc<Ssd>>,
+}
+
+/// What a device has of them.
+#[derive(Debug, Clone)]
+pub struct TierPart {
+    tier: Arc<Tier>,
+    /// Which of the disks this is, and how many there are.
+    index: u32,
+    count: u32,
+    /// The disk's lasting name.
+    pub(super) owner: u64,
+}
+
+/// What was found in a device's part at the start.
+pub(crate) struct Recovered {
+    pub(crate) spec: FlashSpec,
+    pub(crate) blocks: Vec<RecoveredBlock>,
+    pub(super) fillings: HashMap<BlockId, u64>,
+}
+
+impl Tier {
+    /// Takes SSDs for this process.
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        piece_bytes: u64,
+        disks: usize,
+    ) -> Result<Arc<Self>, FlashError> {
+        let (mut first, mut seen) = (None, Vec::new());
+        let mut ssds = Vec::new();
+        for path in paths {
+            let ssd = Ssd::open(path)?;
+            if let Some(error) = misfit(path, &ssd.tier, piece_bytes, &mut first, &mut seen) {
+                return Err(error);
+            }
+            let (path, blocks) = (path.clone(), ssd.tier.layout.block_count());
+            if (blocks as usize) < disks {
+                return Err(FlashError::Disks {
+                    path,
+                    blocks,
+                    disks,
+                });
+            }
+            ssds.push(Arc::new(ssd));
+        }
+        Ok(Arc::new(Self { ssds }))
+    }
+
+    /// The parts of disks with these lasting names, in their order.
+    pub(crate) fn deal(self: &Arc<Self>, owners: &[u64]) -> Vec<TierPart> {
+        let rank = |owner: u64| owners.iter().filter(|other| **other < owner).count();
+        let parts = owners.iter().enumerate().map(|(place, owner)| TierPart {
+            tier: Arc::clone(self),
+            // Two of one name, which a hash may give, are told apart by their order.
+            index: (rank(*owner) + owners[..place].iter().filter(|o| *o == owner).count()) as u32,
+            count: owners.len() as u32,
+            owner: *owner,
+        });
+        parts.collect()
+    }
+
+    /// Saves what a next start wants to know, once everything that was begun is written. Nothing more
+    /// may be asked of it. An SSD that does not answer is not waited for.
+    pub(crate) fn finish(&self) {
+        let flags: Vec<_> = self
+            .ssds
+            .iter()
+            .map(|ssd| {
+                let is_done = Arc::new(AtomicBool::new(false));
+                let say = Arc::clone(&is_done);
+                ssd.finish(move || say.store(true, Ordering::Release));
+                is_done
+            })
+            .collect();
+        let start = std::time::Instant::now();
+        while !flags.iter().all(|flag| flag.load(Ordering::Acquire)) {
+            if start.elapsed() > FINISH_TIME {
+                tracing::warn!("an SSD does not answer; the next start looks at every block of it");
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl TierPart {
+    /// The SSD, its number of the first block in the row of all, and this disk's blocks as the SSD
+    /// counts.
+    fn ranges(&self) -> impl Iterator<Item = (&Arc<Ssd>, u32, Range<u32>)> {
+        let mut base = 0;
+        self.tier.ssds.iter().map(move |ssd| {
+            let blocks = ssd.tier.layout.block_count();
+            let cut = |index: u32| {
+                (u64::from(blocks) * u64::from(index) / u64::from(self.count.max(1))) as u32
+            };
+            let first = base;
+            base += blocks;
+            (ssd, first, cut(self.index)..cut(self.index + 1))
+        })
+    }
+
+    /// Where a block is: the SSD and its own number for it.
+    pub(super) fn locate(&self, block: BlockId) -> Option<(&Arc<Ssd>, u32)> {
+        let mut ranges = self.ranges();
+        ranges.find_map(|(ssd, first, own)| {
+            let local = block.0.checked_sub(first)?;
+            own.contains(&local).then_some((ssd, local))
+        })
+    }
+
+    /// Looks at this disk's blocks of all SSDs. Takes as long as the SSDs take; `None` if there is
+    /// none.
+    pub(super) fn recover(&self) -> Option<Recovered> {
+        let layout = self.tier.ssds.first()?.tier.layout;
+        let mut spec = FlashSpec {
+            block_bytes: layout.block_bytes(),
+            summary_bytes: layout.summary_bytes(),
+            records_max: layout.records_max(),
+            written_bytes: 0,
+            ssds: Vec::new(),
+        };
+        let (mut blocks, mut fillings) = (Vec::new(), HashMap::new());
+        for (number, (ssd, first, own)) in self.ranges().enumerate() {
+            let mut found = ssd.recover(own.clone());
+            found.retain(|summary| summary.head.owner == self.owner);
+            spec.written_bytes += sealed_lately(&found) * u64::from(layout.block_bytes());
+            spec.ssds.push(SsdSpec {
+                ssd: SsdId(number as u16),
+                blocks: BlockId(first + own.start)..BlockId(first + own.end),
+                is_fresh: found.is_empty(),
+            });
+            for Summary { head, entries } in found {
+                let block = BlockId(first + head.block);
+                fillings.insert(block, head.filling);
+                let records = entries.iter().map(|entry| RecordEntry {
+                    offset: entry.offset,
+                    piece: entry.piece,
+                    length: entry.length,
+                });
+                blocks.push(RecoveredBlock {
+                    block,
+                    sequence: head.sequence,
+                    records: records.collect(),
+                });
+            }
+        }
+        Some(Recovered {
+            spec,
+            blocks,
+            fillings,
+        })
+    }
+}
