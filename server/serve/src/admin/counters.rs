@@ -41,10 +41,10 @@ fn seconds(value: Duration) -> CounterValue {
 
 /// All counters, in the order of `/status`.
 #[rustfmt::skip]
-pub(super) fn counters(stats: &Stats) -> [Counter; 30] {
+pub(super) fn counters(stats: &Stats) -> [Counter; 31] {
     let Stats {
         requests, requests_refused, requests_failed, bytes_requested, bytes_sent, bytes_from_ram,
-        bytes_from_disk, bytes_reused, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
+        bytes_from_disk, bytes_from_flash, bytes_reused, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
         job_bytes_wanted, jobs_merged, jobs_late, busy_time, queue_time, seek_bytes, seeks,
         prefetch_evicted_bytes, prefetch_evictions, prefetch_eviction_time, wasted_bytes,
         cache_evicted_bytes, chains, chains_refused, chains_joined, chain_bytes,
@@ -57,6 +57,7 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 30] {
         row("bytes_sent", "sent", "Bytes handed to replies", bytes(bytes_sent)),
         row("bytes_from_ram", "sent_from_ram", "Of those, bytes that were in memory when the reply got to them", bytes(bytes_from_ram)),
         row("bytes_from_disk", "sent_from_disk", "Of those, bytes whose reply had to wait for the device", bytes(bytes_from_disk)),
+        row("bytes_from_flash", "sent_from_flash", "Of those, bytes that were read from flash for it", bytes(bytes_from_flash)),
         row("bytes_reused", "sent_reused", "Of those, bytes of pieces that had been read before", bytes(bytes_reused)),
         row("reads", "reads", "Reads issued to the device", count(reads)),
         row("reads_done", "reads_done", "Reads that ended", count(reads_done)),

@@ -406,6 +406,8 @@ impl DeviceEngine {
                 start,
                 end,
                 from_ram,
+                // The access log does not tell it yet.
+                from_flash: _,
                 queue_time,
                 disk_time,
             } => {
