@@ -11,7 +11,12 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
+use crate::flash::most_read;
+use crate::layout::Ground;
 use crate::{File, Measure, Record, Setup, SetupError, World};
+
+/// Makes the seed of viewers before the first one from that of the run.
+const BEFORE: u64 = 0x5eed_be04_e000_0000;
 
 /// What is run, but for the rate and the seed.
 #[derive(Debug, Clone)]
@@ -47,6 +52,12 @@ impl Experiment {
         let sessions = sessions.with_steps(self.steps.iter().copied());
         let (mut setup, drive) = (self.setup.clone(), self.drive.build());
         setup.identity = specification.requests.identity;
+        if let Some(flash) = setup.flash.as_mut().filter(|flash| flash.is_warm) {
+            let before = SessionStream::new(&specification, &catalogue, seed ^ BEFORE);
+            let ground = Ground::new(&catalogue, self.drive.capacity_bytes(), setup.placement);
+            let ground = ground.map_err(SetupError::Catalogue)?;
+            flash.kept = most_read(before, &ground, flash.bytes);
+        }
         let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drive)?;
         Ok(world.run())
     }

@@ -88,6 +88,9 @@ pub struct Record {
     pub hit_ratio: f64,
     /// Bytes sent that were in memory when asked for, by bytes sent.
     pub ram_ratio: f64,
+    /// Bytes sent that were read from flash for it, by bytes sent; left out without any.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub flash_ratio: f64,
     /// Bytes read that nobody read, by bytes read.
     pub waste_ratio: f64,
     /// Bytes prefetched for a live chain and evicted unread, by bytes read.
@@ -291,6 +294,10 @@ impl Spread {
     }
 }
 
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
 impl Record {
     /// The figures of what was seen.
     pub fn new(rate_mib_s: f64, seed: u64, seen: &Measure) -> Self {
@@ -343,6 +350,7 @@ impl Record {
             overhead_ms: per_read(parts.overhead + parts.cleaning),
             hit_ratio: share(stats.bytes_reused, stats.bytes_sent),
             ram_ratio: share(stats.bytes_from_ram, stats.bytes_sent),
+            flash_ratio: share(stats.bytes_from_flash, stats.bytes_sent),
             waste_ratio: share(stats.wasted_bytes, stats.bytes_read),
             evicted_ratio: share(stats.prefetch_evicted_bytes, stats.bytes_read),
             jobs: stats.jobs,

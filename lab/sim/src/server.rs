@@ -16,6 +16,7 @@ use headlong_workload::Identity;
 
 use crate::device::Device;
 use crate::disk::Disk;
+use crate::flash::{Tier, key_of};
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
@@ -39,6 +40,7 @@ struct Reply {
 pub(crate) struct Server {
     shard: Shard,
     disk: Disk,
+    tier: Option<Tier>,
     layout: Layout,
     socket_bytes: u64,
     identity: Identity,
@@ -71,7 +73,7 @@ fn parts_of(place: &Place) -> Vec<PartSpec> {
             physical,
             length: size_bytes,
         }],
-        flash_key: None,
+        flash_key: Some(key_of(physical)),
     };
     match &place.part {
         Some(title) => title.all().map(part).collect(),
@@ -80,12 +82,19 @@ fn parts_of(place: &Place) -> Vec<PartSpec> {
 }
 
 impl Server {
-    pub(crate) fn new(shard: Shard, disk: Disk, layout: Layout, setup: &Setup) -> Self {
+    pub(crate) fn new(
+        shard: Shard,
+        disk: Disk,
+        tier: Option<Tier>,
+        layout: Layout,
+        setup: &Setup,
+    ) -> Self {
         let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
         Self {
             next_at: timeouts.into_iter().flatten().min(),
             shard,
             disk,
+            tier,
             layout,
             socket_bytes: setup.socket_bytes,
             identity: setup.identity,
@@ -198,6 +207,11 @@ impl Origin for Server {
             self.disk.handle_timeout(now);
             self.settle(now);
         }
+        let tier = self.tier.as_mut();
+        if let Some(tier) = tier.filter(|tier| tier.poll_timeout().is_some_and(|at| at <= now)) {
+            tier.handle_timeout(now);
+            self.settle(now);
+        }
         if self.shard.poll_timeout().is_some_and(|at| at <= now) {
             self.shard.handle_timeout(now);
             self.settle(now);
@@ -223,6 +237,7 @@ impl Origin for Server {
     fn kill(&mut self, now: Instant) {
         self.stats_before = self.stats_before + self.shard.stats();
         self.disk.forget_reads();
+        self.tier = None;
         self.registered.clear();
         for (_, reply) in self.replies.take_all() {
             if reply.bytes_left > 0 {
@@ -262,7 +277,10 @@ impl Origin for Server {
     }
 
     fn live(&self) -> usize {
-        self.replies.len() + self.outcomes.len() + self.disk.live()
+        self.replies.len()
+            + self.outcomes.len()
+            + self.disk.live()
+            + self.tier.as_ref().map_or(0, Tier::live)
     }
 
     fn state(&self) -> State {
@@ -292,15 +310,21 @@ impl Server {
                 self.shard.handle_read_begun(now, read);
             } else if let Some(read) = self.disk.poll_done() {
                 self.shard.handle_read_done(now, read, ReadOutcome::Done);
-            } else {
+            } else if !self.tell_of_flash(now) {
                 break;
             }
         }
-        let timeouts = [self.disk.poll_timeout(), self.shard.poll_timeout()];
+        let tier = self.tier.as_ref().and_then(Tier::poll_timeout);
+        let timeouts = [self.disk.poll_timeout(), tier, self.shard.poll_timeout()];
         self.next_at = timeouts.into_iter().flatten().min();
         if self.checked {
             self.shard.check_invariants();
         }
+    }
+
+    fn tell_of_flash(&mut self, now: Instant) -> bool {
+        let shard = &mut self.shard;
+        (self.tier.as_mut()).is_some_and(|tier| tier.tell(now, shard))
     }
 
     /// What the shard sees of who asks; without a session id, all come from one address.
@@ -335,8 +359,11 @@ impl Server {
             Command::Forget(stream) => {
                 self.registered.remove(&stream);
             }
-            // No tier is attached.
-            Command::Flash(_) => {}
+            Command::Flash(command) => {
+                if let Some(tier) = &mut self.tier {
+                    tier.obey(now, command);
+                }
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 //! What a world is made of, and why one cannot be made.
 
 use headlong_engine::{ConfigError, EngineConfig};
+use headlong_flash::SpecError;
 use headlong_units::{BitRate, Duration, KIB};
 
 use headlong_workload::Identity;
 
+use crate::flash::FlashSetup;
 use crate::layout::Placement;
 use crate::measure::Window;
 use crate::restart::Restart;
@@ -29,6 +31,8 @@ pub struct Setup {
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
+    /// Its flash tier, if it is headlong and has one. A restart leaves it without.
+    pub flash: Option<FlashSetup>,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,
     /// From the end of a request in the drive until the server knows of it: zero but for worlds
@@ -67,6 +71,7 @@ impl Default for Setup {
         Self {
             server: ServerKind::default(),
             engine: EngineConfig::default(),
+            flash: None,
             socket_bytes: 256 * KIB,
             request_bytes_max: 1280 * KIB,
             turnaround: Duration::ZERO,
@@ -92,6 +97,9 @@ pub enum SetupError {
     /// The engine's settings cannot work.
     #[error("{0}")]
     Engine(#[from] ConfigError),
+    /// The flash tier cannot be.
+    #[error("the flash tier: {0}")]
+    Flash(#[from] SpecError),
     /// The catalogue does not fit.
     #[error("{0}")]
     Catalogue(String),

@@ -18,6 +18,7 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 use crate::device::Device;
 use crate::disk::Disk;
 use crate::event_queue::EventQueue;
+use crate::flash::Tier;
 use crate::layout::{File, Ground, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, is_failure};
@@ -546,12 +547,14 @@ fn origin(
     let device = Device::new(drive, setup.queue_depth, setup.turnaround);
     Ok(match &setup.server {
         ServerKind::Headlong => {
-            let shard = Shard::new(EngineConfig {
+            let mut shard = Shard::new(EngineConfig {
                 request_bytes_max: setup.request_bytes_max,
                 ..setup.engine
             })?;
             let disk = Disk::new(device, setup.request_bytes_max);
-            Box::new(Server::new(shard, disk, layout, setup))
+            let flash = setup.flash.as_ref();
+            let tier = flash.map(|flash| Tier::attach(&mut shard, flash));
+            Box::new(Server::new(shard, disk, tier.transpose()?, layout, setup))
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
     })

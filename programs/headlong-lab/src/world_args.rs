@@ -2,7 +2,7 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, Placement, Restart, Setup, Window, settings};
+use headlong_sim::{Experiment, FlashSetup, Placement, Restart, Setup, Window, settings};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
@@ -72,6 +72,20 @@ pub(crate) struct WorldArgs {
     /// How long nobody is there then
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "restart")]
     restart_down: Duration,
+    /// Bytes of an SSD between memory and the drive: the engine's flash tier. What it is like is
+    /// --engine flash_policy=NAME, flash_write_per_day=SIZE and flash_horizon=TIME
+    #[arg(long, value_name = "SIZE", conflicts_with = "restart")]
+    flash: Option<Bytes>,
+    /// Preset of that SSD
+    #[arg(long, value_name = "PRESET", default_value = "ssd-sata-low-end", value_parser = drive, requires = "flash")]
+    ssd: DriveSpec,
+    /// Bytes of a block of it
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", requires = "flash")]
+    flash_block: Bytes,
+    /// Begin with what viewers before the first one would have read most, as after long running;
+    /// they are drawn with another seed. Otherwise the tier begins empty
+    #[arg(long, requires = "flash")]
+    flash_warm: bool,
     /// Let the next server know what the last one had learned, written down so long before its end:
     /// 0s if it is told to stop, up to 20s if it is killed. Without this it knows nothing
     #[arg(long, value_name = "TIME", requires = "restart")]
@@ -151,6 +165,13 @@ impl WorldArgs {
                 at: Instant::ZERO + at,
                 down: self.restart_down,
                 kept: self.restart_state,
+            }),
+            flash: self.flash.map(|bytes| FlashSetup {
+                drive: self.ssd.clone(),
+                bytes: bytes.0,
+                block_bytes: u32::try_from(self.flash_block.0).unwrap_or(u32::MAX),
+                is_warm: self.flash_warm,
+                kept: Vec::new(),
             }),
             ..Setup::default()
         };

@@ -109,7 +109,9 @@ fn run(config: EngineConfig, seed: u64, device: Device) -> u64 {
         rig.run_for(Duration::from_millis(numbers.below(250)));
     }
     rig.run_for(Duration::from_secs(100));
-    rig.log.push(format!("{:?}", rig.shard.stats()));
+    // Counters of a world without a tier are as before there were any.
+    let stats = format!("{:?}", rig.shard.stats());
+    rig.log.push(stats.replace(" bytes_from_flash: 0,", ""));
     fingerprint(&rig.log)
 }
 

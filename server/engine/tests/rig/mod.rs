@@ -330,7 +330,9 @@ impl Rig {
             }
         }
         while let Some(event) = self.shard.poll_event() {
-            self.log.push(format!("{:?} {event:?}", self.now));
+            let line = format!("{:?} {event:?}", self.now);
+            // Lines of a world without a tier are as before there were any.
+            self.log.push(line.replace(" from_flash: false,", ""));
             self.receive(event);
         }
         self.shard.check_invariants();

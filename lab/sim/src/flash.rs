@@ -1,0 +1,307 @@
+//! A flash tier in virtual time: an SSD below the shard, beside the disk.
+//!
+//! The one idea: what the shard says to an SSD becomes block requests of a modelled drive. No byte is
+//! kept: records are what they should be, for nothing is damaged here, and whatever is read has been
+//! written before.
+//!
+//! A tier begins empty, or as after long running: viewers that are drawn with another seed are taken
+//! to have come before, and the segments that they read most are there.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use headlong_drive::{Direction, DriveSpec, Request, RequestId, SECTOR_BYTES};
+use headlong_engine::{FlashCommand, FlashOutcome, FlashReadId, Shard};
+use headlong_flash::{
+    BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
+    SEGMENT_BYTES, SpecError, SsdId, SsdSpec,
+};
+use headlong_units::{Duration, Instant, KIB};
+use headlong_workload::SessionStream;
+
+use crate::device::Device;
+use crate::layout::{Ground, Place};
+
+/// Bytes of a summary: 32 for each of the records, and some.
+const SUMMARY_BYTES: u32 = 32 << 10;
+const RECORDS_MAX: u32 = 1000;
+/// Requests to the SSD are cut to this, as the kernel cuts them.
+const REQUEST_BYTES: u64 = 512 * KIB;
+/// Viewers that are taken to have come before, for each segment that the tier holds.
+const VIEWERS_PER_SEGMENT: u64 = 20;
+
+/// A tier to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlashSetup {
+    /// The SSD.
+    pub drive: DriveSpec,
+    /// Bytes of it that are used.
+    pub bytes: u64,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Whether it begins as after long running.
+    pub is_warm: bool,
+    /// What is there from the beginning; an experiment finds it if the tier is warm.
+    pub kept: Vec<Kept>,
+}
+
+/// Bytes of a file that are there from the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    file: FileKey,
+    from: u64,
+    to: u64,
+}
+
+/// The name of a file on flash: where it begins on the disk.
+pub(crate) fn key_of(physical: u64) -> FileKey {
+    FileKey(u128::from(physical) << 64 | 1)
+}
+
+/// What viewers before the first one read most, up to so many bytes.
+pub(crate) fn most_read(sessions: SessionStream<'_>, ground: &Ground<'_>, bytes: u64) -> Vec<Kept> {
+    let mut sessions = sessions;
+    let mut read: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
+    for _ in 0..bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT {
+        let Some(session) = sessions.next() else {
+            break;
+        };
+        for call in session.calls() {
+            let place = sessions.object(call.object).and_then(|of| ground.place(of));
+            if let Some(place) = place {
+                count(
+                    &mut read,
+                    &place,
+                    call.range.map(|range| (range.start, range.end)),
+                );
+            }
+        }
+    }
+    let mut read: Vec<_> = read.into_iter().collect();
+    // Reads of each byte of the segment.
+    read.sort_by_key(|((file, segment), (bytes, of))| {
+        (
+            std::cmp::Reverse(bytes * 1024 / of.max(&1)),
+            *file,
+            *segment,
+        )
+    });
+    let mut left = bytes;
+    let mut kept = Vec::new();
+    for ((file, segment), (_, of)) in read {
+        if of > left {
+            break;
+        }
+        left -= of;
+        let from = segment * SEGMENT_BYTES;
+        kept.push(Kept {
+            file: key_of(file),
+            from,
+            to: from + of,
+        });
+    }
+    kept
+}
+
+fn count(read: &mut BTreeMap<(u64, u64), (u64, u64)>, place: &Place, range: Option<(u64, u64)>) {
+    let (start, end) = range.unwrap_or((0, place.size_bytes));
+    let end = end.min(place.size_bytes);
+    for segment in start / SEGMENT_BYTES..end.div_ceil(SEGMENT_BYTES) {
+        let from = segment * SEGMENT_BYTES;
+        let to = (from + SEGMENT_BYTES).min(place.size_bytes);
+        let part = end.min(to).saturating_sub(start.max(from));
+        let of = read.entry((place.physical, segment)).or_default();
+        *of = (of.0 + part, to - from);
+    }
+}
+
+/// What an SSD was asked for.
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    Read(FlashReadId, usize),
+    Write(BlockId, u32),
+    Seal(BlockId),
+}
+
+/// The SSD, with what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Tier {
+    device: Device,
+    block_bytes: u64,
+    /// What each block request is part of.
+    of_request: BTreeMap<u64, u64>,
+    /// What was asked for, and how many requests of it are left.
+    tasks: BTreeMap<u64, (Doing, u32)>,
+    done: VecDeque<Doing>,
+    next_id: u64,
+}
+
+impl Tier {
+    /// An SSD that takes part in a shard from the beginning.
+    ///
+    /// # Errors
+    /// If its blocks cannot be.
+    pub(crate) fn attach(shard: &mut Shard, setup: &FlashSetup) -> Result<Self, SpecError> {
+        let bytes = setup.bytes.min(setup.drive.capacity_bytes());
+        let blocks = u32::try_from(bytes / u64::from(setup.block_bytes.max(1)));
+        let blocks = blocks.map_err(|_| SpecError::Blocks)?;
+        let spec = FlashSpec {
+            block_bytes: setup.block_bytes,
+            summary_bytes: SUMMARY_BYTES,
+            records_max: RECORDS_MAX,
+            written_bytes: 0,
+            ssds: vec![SsdSpec {
+                ssd: SsdId(0),
+                blocks: BlockId(0)..BlockId(blocks),
+                is_fresh: !setup.is_warm,
+            }],
+        };
+        let piece_bytes = shard.config().piece_bytes;
+        let found = recovered(&setup.kept, piece_bytes, setup.block_bytes, blocks);
+        shard.attach_flash(Instant::ZERO, &spec, found)?;
+        Ok(Self {
+            device: Device::new(setup.drive.build(), None, Duration::ZERO),
+            block_bytes: u64::from(setup.block_bytes),
+            of_request: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            done: VecDeque::new(),
+            next_id: 0,
+        })
+    }
+
+    /// Block requests under way.
+    pub(crate) fn live(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(crate) fn obey(&mut self, now: Instant, command: FlashCommand) {
+        match command {
+            FlashCommand::Stage { .. } | FlashCommand::Drop(_) => {}
+            FlashCommand::Write { block, from, to } => {
+                let range = (u64::from(from), u64::from(to));
+                self.begin(now, Doing::Write(block, to), Direction::Write, block, range);
+            }
+            FlashCommand::Seal { block, .. } => {
+                let range = (0, u64::from(SUMMARY_BYTES));
+                self.begin(now, Doing::Seal(block), Direction::Write, block, range);
+            }
+            FlashCommand::Read(read) => {
+                let ends = read.records.first().zip(read.records.last());
+                if let Some((first, last)) = ends {
+                    let range = (first.place.offset, last.place.end(last.length));
+                    let range = (u64::from(range.0), u64::from(range.1));
+                    let doing = Doing::Read(read.id, read.records.len());
+                    self.begin(now, doing, Direction::Read, first.place.block, range);
+                }
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        doing: Doing,
+        direction: Direction,
+        block: BlockId,
+        (mut from, to): (u64, u64),
+    ) {
+        let task = self.next_id;
+        self.next_id += 1;
+        let base = u64::from(block.0) * self.block_bytes;
+        let requests = (to - from).div_ceil(REQUEST_BYTES);
+        self.tasks.insert(task, (doing, requests as u32));
+        while from < to {
+            let bytes = REQUEST_BYTES.min(to - from);
+            let id = self.next_id;
+            self.next_id += 1;
+            self.of_request.insert(id, task);
+            let request = Request {
+                sector: (base + from) / SECTOR_BYTES,
+                sectors: (bytes / SECTOR_BYTES) as u32,
+                direction,
+            };
+            self.device.submit(now, RequestId(id), request);
+            from += bytes;
+        }
+        self.collect(now);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.device.handle_timeout(now);
+        self.collect(now);
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.device.poll_timeout()
+    }
+
+    fn collect(&mut self, now: Instant) {
+        while let Some(RequestId(id)) = self.device.poll_done(now) {
+            let Some(task) = self.of_request.remove(&id) else {
+                continue;
+            };
+            let Some((doing, left)) = self.tasks.get_mut(&task) else {
+                continue;
+            };
+            *left -= 1;
+            if *left == 0 {
+                self.done.push_back(*doing);
+                self.tasks.remove(&task);
+            }
+        }
+    }
+
+    /// Tells the shard of one thing that ended. Answers whether there was one.
+    pub(crate) fn tell(&mut self, now: Instant, shard: &mut Shard) -> bool {
+        match self.done.pop_front() {
+            None => return false,
+            Some(Doing::Read(id, records)) => {
+                shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records]);
+            }
+            Some(Doing::Write(block, to)) => shard.handle_flash_written(now, block, to, true),
+            Some(Doing::Seal(block)) => shard.handle_flash_sealed(now, block, true),
+        }
+        true
+    }
+}
+
+/// Blocks that hold what is there from the beginning.
+fn recovered(
+    kept: &[Kept],
+    piece_bytes: u64,
+    block_bytes: u32,
+    blocks: u32,
+) -> Vec<RecoveredBlock> {
+    let mut found: Vec<RecoveredBlock> = Vec::new();
+    let mut end = block_bytes;
+    for kept in kept {
+        for piece in kept.from / piece_bytes..kept.to.div_ceil(piece_bytes) {
+            let length = piece_bytes.min(kept.to - piece * piece_bytes) as u32;
+            let size = RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES);
+            if end + size > block_bytes {
+                let block = found.len() as u32;
+                if block + 2 >= blocks {
+                    return found;
+                }
+                end = SUMMARY_BYTES;
+                found.push(RecoveredBlock {
+                    block: BlockId(block),
+                    // What is read least is the oldest.
+                    sequence: u64::from(blocks - block),
+                    records: Vec::new(),
+                });
+            }
+            if let Some(last) = found.last_mut() {
+                last.records.push(RecordEntry {
+                    offset: end,
+                    piece: PieceId {
+                        file: kept.file,
+                        piece: piece as u32,
+                    },
+                    length,
+                });
+            }
+            end += size;
+        }
+    }
+    found
+}
