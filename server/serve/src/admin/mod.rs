@@ -18,6 +18,7 @@
 mod counters;
 mod device_metrics;
 mod encode;
+mod exposition;
 mod host;
 mod metrics;
 mod pages;
