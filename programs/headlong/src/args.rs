@@ -9,6 +9,8 @@ use headlong_survey::{LayingOut, Probing, Tuning};
 
 use crate::anyprogram::{Receiving, Running};
 use crate::lab;
+use crate::manual::{Completing, Documenting};
+use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -30,6 +32,14 @@ pub(crate) enum Command {
     Run(Running),
     /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
     Tune(Tuning),
+    /// Show what the disks of a running server do, each second
+    Top(Watching),
+    /// Print what a shell needs to complete command lines
+    #[command(hide = true)]
+    Completions(Completing),
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Manual(Documenting),
     /// Look at disks and measure them; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),

@@ -10,7 +10,9 @@ mod anyprogram;
 mod args;
 mod check;
 mod lab;
+mod manual;
 mod serve;
+mod top;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -51,6 +53,9 @@ pub fn main() -> ExitCode {
         Command::Reception(receiving) => anyprogram::receive(&receiving),
         Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
+        Command::Top(watching) => top::top(&watching),
+        Command::Completions(completing) => manual::complete(&completing),
+        Command::Manual(documenting) => manual::write(&documenting),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)
         }
