@@ -115,7 +115,7 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
         .expect("a server");
     let prometheus = Prometheus::start(server.admin()).expect("Prometheus");
     let up = "/api/v1/query?query=up";
-    eventually(
+    let scraped = eventually(
         "the first scrape",
         || fetch(prometheus.address(), "GET", up, &[]).map(|reply| reply.text()),
         |reply| {
@@ -124,6 +124,7 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
                 .is_ok_and(|text| text.contains("\"headlong\"") && text.contains(",\"1\"]"))
         },
     );
+    assert!(scraped.is_ok(), "{scraped:?}");
     assert_eq!(alerts(&prometheus, "HeadlongDiskOffline"), []);
 
     device.disk().vanish();
@@ -135,12 +136,7 @@ fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
             let range = format!("bytes={}-{}", offset % 16 * MIB, offset % 16 * MIB + 99);
             let title = &titles[(offset / 16 % 4) as usize];
             offset += 1;
-            let _ = fetch(
-                server.address(),
-                "GET",
-                &title.target,
-                &[("Range", &range)],
-            );
+            let _ = fetch(server.address(), "GET", &title.target, &[("Range", &range)]);
             alerts(&prometheus, "HeadlongDiskOffline")
         },
         |alerts| alerts.iter().any(|(state, _)| state == "firing"),

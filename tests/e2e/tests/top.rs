@@ -44,7 +44,10 @@ fn once_prints_a_table_and_as_json_the_same_for_programs() {
     let name = status.devices()[0]["name"].as_str().expect("a name");
     let row = table.lines().find(|line| line.starts_with(name));
     assert!(row.is_some_and(|row| row.contains(" online ")), "{table}");
-    assert!(table.contains("BUSY") && table.contains("UNREAD"), "{table}");
+    assert!(
+        table.contains("BUSY") && table.contains("UNREAD"),
+        "{table}"
+    );
     assert!(!table.contains('\x1b'), "no screen, no commands to it");
 
     let (code, lines, stderr) = top(&address, &["--once", "--json"]);

@@ -17,7 +17,6 @@ mod table;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use headlong_units::Duration as UnitsDuration;
 use terminal_size::terminal_size;
 
@@ -74,7 +73,7 @@ pub(crate) fn top(watching: &Watching) -> anyhow::Result<()> {
             }
             Err(error) if watching.once || watching.json => return Err(error),
             // A restart is not the end of watching.
-            Err(error) => print(&on_screen(&[format!("headlong: {error:#}")])),
+            Err(error) => print(&on_screen(&[format!("headlong: {error}")])),
         };
         match shown {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
@@ -142,11 +141,11 @@ impl Ask {
     }
 
     fn status(&self) -> anyhow::Result<Status> {
-        let asked = self.agent.get(&self.url).call();
-        let mut answer = asked.with_context(|| self.url.clone())?;
+        let named = |error: ureq::Error| anyhow::anyhow!("{}: {error}", self.url);
+        let mut answer = self.agent.get(&self.url).call().map_err(named)?;
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        let body = body.read_to_vec().with_context(|| self.url.clone())?;
+        let body = body.read_to_vec().map_err(named)?;
         serde_json::from_slice(&body)
-            .with_context(|| format!("{} is not the status of a Headlong", self.url))
+            .map_err(|error| anyhow::anyhow!("{} is no status of a Headlong: {error}", self.url))
     }
 }
