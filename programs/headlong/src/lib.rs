@@ -54,8 +54,8 @@ pub fn main() -> ExitCode {
         Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Top(watching) => top::top(&watching),
-        Command::Completions(completing) => manual::complete(&completing),
-        Command::Manual(documenting) => manual::write(&documenting),
+        Command::Completions(completing) => manual::complete(&completing, command()),
+        Command::Manual(documenting) => manual::write(&documenting, command()),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)
         }

