@@ -16,7 +16,7 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 run="ffmpeg:ffmpeg node:nodejs npm:npm gcc:gcc pkg-config:pkg-config curl:curl"
 test="chromium:chromium fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs
     nginx:nginx-light apache2:apache2 haproxy:haproxy ip:iproute2 f2py3:python3-numpy
-    promtool:prometheus lintian:lintian dpkg-shlibdeps:dpkg-dev setpriv:util-linux adduser:adduser"
+    promtool:prometheus lintian:lintian dpkg-shlibdeps:dpkg-dev man:man-db systemd-sysusers:systemd"
 bench="fusermount3:fuse3 mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs ip:iproute2 nginx:nginx-light
     apache2:apache2 haproxy:haproxy"
 hot="nginx:nginx-light h2load:nghttp2-client ip:iproute2 unshare:util-linux openssl:openssl

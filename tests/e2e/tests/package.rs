@@ -33,7 +33,13 @@ fn run(command: &mut Command) -> String {
 #[test]
 fn a_package_installs_serves_as_its_unit_says_and_lets_replies_end_when_it_is_removed() {
     let test = "a_package_installs_serves_as_its_unit_says";
-    for program in ["dpkg-deb", "dpkg-shlibdeps", "lintian", "setpriv"] {
+    for program in [
+        "dpkg-deb",
+        "dpkg-shlibdeps",
+        "lintian",
+        "man",
+        "systemd-sysusers",
+    ] {
         if !have_or_skip(test, program) {
             return;
         }
