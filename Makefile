@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny bench-smoke bench-hot build web sample clean
+.PHONY: help run test unit check deny bench-smoke bench-hot build deb web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -27,6 +27,9 @@ bench-hot: ## What a byte from memory costs, beside nginx (root): OPTIONS="--siz
 
 build: web ## The programs, optimised: target/release/headlong, headlong-lab and libheadlong.so
 	cargo build --release --package headlong --package headlong-lab --package headlong-deception
+
+deb: ## Debian packages in target/debian; of programs that are there: BIN_DIR=target/debug
+	@scripts/deb.sh
 
 web: ## The pages that are embedded in the binary
 	@scripts/web.sh

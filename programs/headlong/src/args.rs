@@ -9,6 +9,8 @@ use headlong_survey::{LayingOut, Probing, Tuning};
 
 use crate::anyprogram::{Receiving, Running};
 use crate::lab;
+use crate::manual::{Completing, Documenting};
+use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
 #[derive(Debug, Parser)]
@@ -33,6 +35,14 @@ pub(crate) enum Command {
     /// Make and look at the flash tier's SSDs
     #[command(subcommand)]
     Flash(FlashCommand),
+    /// Show what the disks of a running server do, each second
+    Top(Watching),
+    /// Print what a shell needs to complete command lines
+    #[command(hide = true)]
+    Completions(Completing),
+    /// Write the pages of the manual
+    #[command(hide = true)]
+    Manual(Documenting),
     /// Look at disks and measure them; with headlong-lab, emulate them
     #[command(subcommand)]
     Disk(DiskCommand),

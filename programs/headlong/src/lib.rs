@@ -11,7 +11,9 @@ mod args;
 mod check;
 mod flash;
 mod lab;
+mod manual;
 mod serve;
+mod top;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -53,6 +55,9 @@ pub fn main() -> ExitCode {
         Command::Run(running) => return failed(anyprogram::run(&running)),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Flash(command) => flash::flash(&command),
+        Command::Top(watching) => top::top(&watching),
+        Command::Completions(completing) => manual::complete(&completing, command()),
+        Command::Manual(documenting) => manual::write(&documenting, command()),
         Command::Disk(DiskCommand::Layout(laying_out)) => {
             headlong_survey::layout(&laying_out).map_err(Into::into)
         }

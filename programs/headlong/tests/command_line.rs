@@ -176,3 +176,55 @@ fn disks_are_looked_at_without_the_other_program() {
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }
+
+#[test]
+fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = headlong(&["manual", &folder.path().display().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let files = fs::read_dir(folder.path()).expect("a folder");
+    let names = files.map(|file| file.expect("an entry").file_name());
+    let mut names: Vec<_> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.sort();
+    assert_eq!(
+        names,
+        [
+            "headlong-check.1",
+            "headlong-disk-layout.1",
+            "headlong-disk-probe.1",
+            "headlong-disk.1",
+            "headlong-reception.1",
+            "headlong-run.1",
+            "headlong-serve.1",
+            "headlong-top.1",
+            "headlong-tune.1",
+            "headlong.1",
+        ]
+    );
+    let page = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a page");
+    let serve = page("headlong-serve.1");
+    assert!(
+        serve.contains("headlong\\-serve") && serve.contains("\\-\\-listen"),
+        "{serve}"
+    );
+    let first = page("headlong.1");
+    assert!(first.contains("Play viewers against any HTTP server"));
+    assert!(!first.contains("completions"), "{first}");
+
+    let nowhere = headlong(&["manual", "/nonexistent/pages"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(text(&nowhere.stderr).contains("/nonexistent/pages"));
+}
+
+#[test]
+fn completions_know_the_verbs_and_flags_of_each_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = headlong(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        let script = text(&output.stdout);
+        for word in ["reception", "time-scale", "workload"] {
+            assert!(script.contains(word), "{shell} does not know {word}");
+        }
+    }
+    assert_eq!(headlong(&["completions", "ksh"]).status.code(), Some(64));
+}

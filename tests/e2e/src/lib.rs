@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: sample libraries, nginx and HAProxy, the table of HTTP
+//! What the end-to-end tests share: sample libraries, nginx, HAProxy and Prometheus, the table of HTTP
 //! conformance, viewers beside some trouble, and a runtime with a bound on time.
 //!
 //! Every test starts a server of its own over titles of its own, and ends with it.
@@ -10,10 +10,12 @@ pub mod neighbours;
 pub mod nginx;
 pub mod preload;
 mod program;
+pub mod prometheus;
 pub mod runtime;
 
 pub use haproxy::HaProxy;
 pub use library::{Library, Title};
 pub use neighbours::Neighbours;
 pub use nginx::Nginx;
+pub use prometheus::Prometheus;
 pub use runtime::{bounded, eventually, have_or_skip};

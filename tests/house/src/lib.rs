@@ -8,6 +8,7 @@
 
 pub mod arrows;
 pub mod circles;
+pub mod containerfile;
 pub mod dependencies;
 pub mod documents;
 pub mod map;
@@ -15,4 +16,5 @@ pub mod modules;
 pub mod purity;
 pub mod source;
 pub mod tidy;
+pub mod watching;
 pub mod workspace;

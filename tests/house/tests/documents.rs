@@ -1,7 +1,7 @@
 //! The documents of this workspace.
 
 use headlong_house_tests::workspace::{members, root};
-use headlong_house_tests::{documents, map, source};
+use headlong_house_tests::{containerfile, documents, map, source, watching};
 
 fn sources() -> Vec<source::Source> {
     let sources = source::files(&root()).expect("the files can be read");
@@ -32,4 +32,30 @@ fn the_map_in_architecture_md_shows_the_workspace_as_it_is() {
     let members = members(&root).expect("the manifests can be read");
     let wrong = map::wrong_places(&page, &members, |folder| root.join(folder).is_dir());
     assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_alert_has_a_summary_a_runbook_and_examples() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).expect("the file");
+    let wrong = watching::wrong_alerts(
+        &read("packaging/prometheus/alerts.yml"),
+        &read("packaging/prometheus/alerts_test.yml"),
+        &read("docs/operate/watch.md"),
+        "file:/usr/share/doc/headlong/watch.md",
+    );
+    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_recipe_for_containers_names_what_is_there_and_its_commands_are_shell() {
+    let root = root();
+    let text = std::fs::read_to_string(root.join("packaging/Containerfile")).expect("the file");
+    let recipe = containerfile::read(&text, |path| root.join(path).exists());
+    assert!(recipe.wrong.is_empty(), "{:?}", recipe.wrong);
+    assert!(recipe.commands.len() > 2, "{:?}", recipe.commands);
+    for command in recipe.commands {
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-n", "-c", &command]);
+        assert!(shell.status().expect("sh starts").success(), "{command}");
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! | path | what |
 //! |---|---|
-//! | `/metrics` | OpenMetrics text for Prometheus |
+//! | `/metrics` | for Prometheus: OpenMetrics, or the older text |
 //! | `/status` | the same and more, as JSON for the dashboard |
 //! | `/library.json` | titles, as JSON for the library page |
 //! | `/healthz` | 200 `ok`, or 503 and why not |
@@ -18,6 +18,7 @@
 mod counters;
 mod device_metrics;
 mod encode;
+mod exposition;
 mod flash_metrics;
 mod host;
 mod metrics;

@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::exposition::Exposition;
 use super::state::AdminState;
 use super::{host, pages, server_metrics, status};
 use crate::disk::DeviceSnapshot;
@@ -87,10 +88,16 @@ async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
     let path = request.uri.path();
     match path {
         "/metrics" => match snapshots(state).await {
-            Ok(devices) => rendered(
-                server_metrics::CONTENT_TYPE,
-                server_metrics::render(state, devices).map(Bytes::from),
-            ),
+            Ok(devices) => {
+                let format = Exposition::asked_for(&request.headers);
+                let text = server_metrics::render(state, devices);
+                let text = text.map(|text| Bytes::from(format.write(text)));
+                let mut answer = rendered(format.content_type(), text);
+                // So that nothing between mixes up the two.
+                let vary = HeaderValue::from_static("accept");
+                answer.headers_mut().insert(header::VARY, vary);
+                answer
+            }
             Err(stuck) => stuck,
         },
         "/status" => match snapshots(state).await {

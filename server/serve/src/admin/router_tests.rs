@@ -12,6 +12,7 @@ async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, Str
     let request = Request::builder().method(method).uri(path);
     let request = request
         .header("host", "localhost")
+        .header("accept", "application/openmetrics-text")
         .body(())
         .expect("a request");
     let (parts, body) = answer(state, request).await.into_parts();
@@ -148,6 +149,35 @@ async fn health_follows_the_drain_and_the_devices() {
     let (status, why) = ask(&state, Method::GET, "/healthz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(why.contains("offline"), "{why}");
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_know_open_metrics_gets_the_older_text() {
+    let (state, _trigger) = testing::state(two_devices());
+    let request = Request::get("/metrics").header("host", "localhost");
+    let request = request.header("accept", "text/plain;version=0.0.4");
+    let response = answer(&state, request.body(()).expect("a request")).await;
+    let (parts, body) = response.into_parts();
+    assert_eq!(
+        parts.headers[header::CONTENT_TYPE],
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    assert_eq!(parts.headers[header::VARY], "accept");
+    let bytes = body.collect().await.expect("in memory").to_bytes();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(
+        !text.contains("# EOF") && !text.contains("# UNIT"),
+        "{text}"
+    );
+    assert!(
+        text.contains("# TYPE headlong_device_requests_total counter\n"),
+        "{text}"
+    );
+    let open_metrics = check_metrics(&ask(&state, Method::GET, "/metrics").await.1);
+    let series = text.lines().filter(|line| !line.starts_with('#'));
+    let series = series.map(|line| line.rsplit_once(' ').expect("a value").0);
+    let series: HashSet<&str> = series.collect();
+    assert_eq!(series, open_metrics.keys().map(String::as_str).collect());
 }
 
 struct Stuck;

@@ -19,10 +19,7 @@ use crate::disk::DeviceSnapshot;
 use crate::log::LogCounts;
 use crate::net::ConnectionCounts;
 
-/// The media type of what [`render`] makes.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// The whole text.
+/// The whole text, as OpenMetrics.
 pub(super) fn render(
     state: &AdminState,
     devices: Vec<DeviceSnapshot>,

@@ -1,0 +1,148 @@
+#!/bin/sh
+# Installs a package in a clean root, runs the unit's own command as the unit's user, gets a file,
+# and removes the package while a reply is on its way. As root:
+#
+#   packaging/debian/test.sh PACKAGE.deb
+#
+# The root is this machine's, with a file system in memory over it that takes all writes, in
+# namespaces of its own: nothing is left behind, and no port of this machine is used. There is no
+# systemd in it; what stands for systemctl notes what it is told and stops the server as the unit
+# says.
+set -eu
+
+if [ "${1:-}" != --inside ]; then
+    package=$(realpath "$1")
+    exec unshare --mount --net --ipc --pid --fork --kill-child "$(realpath "$0")" --inside "$package"
+fi
+package=$2
+
+say() { echo "test: $*"; }
+fail() {
+    say "FAILED: $*" >&2
+    exit 1
+}
+
+if [ -z "${HEADLONG_IN_ROOT:-}" ]; then
+    ip link set lo up
+    over=$(mktemp -d)
+    mount -t tmpfs -o size=1g tmpfs "$over"
+    mkdir "$over/upper" "$over/work" "$over/root"
+    root=$over/root
+    mount -t overlay -o "lowerdir=/,upperdir=$over/upper,workdir=$over/work" overlay "$root"
+    mount -t proc proc "$root/proc"
+    mount --rbind /dev "$root/dev"
+    mount --rbind /sys "$root/sys"
+    mkdir -p "$root/clean"
+    cp "$package" "$root/clean/package.deb"
+    cp "$0" "$root/clean/test.sh"
+    HEADLONG_IN_ROOT=1
+    export HEADLONG_IN_ROOT
+    # Mounts end with the namespace; the folder below them is empty.
+    status=0
+    timeout 300 chroot "$root" /clean/test.sh --inside /clean/package.deb || status=$?
+    umount -R -l "$over" && rmdir "$over"
+    exit $status
+fi
+
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+mkdir -p /run/systemd/system
+told=/clean/told
+: >$told
+cat >/usr/local/sbin/systemctl <<'END'
+#!/bin/sh
+echo "$*" >>/clean/told
+case $* in
+"disable --now headlong.service "*)
+    pid=$(cat /clean/pid)
+    kill -TERM "$pid"
+    seconds=$(sed -n 's/^TimeoutStopSec=\([0-9]*\)s$/\1/p' /usr/lib/systemd/system/headlong.service)
+    while [ -e "/proc/$pid/exe" ] && [ "$seconds" -gt 0 ]; do
+        sleep 1
+        seconds=$((seconds - 1))
+    done
+    kill -KILL "$pid" 2>/dev/null || true
+    ;;
+esac
+END
+chmod 755 /usr/local/sbin/systemctl
+
+say "install"
+rm -rf /etc/headlong
+export DEBIAN_FRONTEND=noninteractive
+dpkg --force-confnew -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
+! grep -E 'start|enable' $told || fail "something was started before it was configured"
+getent passwd headlong >/dev/null || fail "no user"
+dpkg-query -W -f '${Conffiles}\n' headlong | grep -q /etc/headlong/headlong.toml || fail "no conffile"
+dpkg --verify headlong | grep . && fail "files differ from the package's"
+for page in headlong headlong-serve headlong-top; do
+    man --warnings -l "/usr/share/man/man1/$page.1.gz" >/clean/page 2>&1 || fail "the page $page"
+    grep -q SYNOPSIS /clean/page || fail "the page $page is not a page"
+done
+bash -n /usr/share/bash-completion/completions/headlong || fail "completions of bash"
+headlong run -- true || fail "headlong run"
+
+say "a configuration that is not right yet"
+unit=/usr/lib/systemd/system/headlong.service
+of_unit() { sed -n "s/^$1=//p" $unit; }
+# As the unit says: the user, the one capability, the folders.
+for pair in LogsDirectory:/var/log StateDirectory:/var/lib; do
+    install -d -o headlong -g headlong "${pair#*:}/$(of_unit "${pair%%:*}")"
+done
+as_unit() {
+    capability=$(of_unit AmbientCapabilities | tr 'A-Z' 'a-z' | sed 's/^cap_//')
+    # shellcheck disable=SC2086 # the command is words
+    exec setpriv --reuid "$(of_unit User)" --regid "$(of_unit Group)" --clear-groups \
+        --inh-caps "-all,+$capability" --ambient-caps "-all,+$capability" \
+        --bounding-set "-all,+$capability" --no-new-privs $1
+}
+rm -rf /srv/videos
+status=0
+(as_unit "$(of_unit ExecStartPre)") >/clean/check 2>&1 || status=$?
+[ $status -eq "$(of_unit RestartPreventExitStatus)" ] || fail "check without titles: $status"
+
+say "serve"
+mkdir -p /srv/videos
+# Titles are on a file system of their own: in an overlay, a file is on another device than its
+# folder, and the server refuses it as one that was mounted later.
+mount -t tmpfs -o size=64m tmpfs /srv/videos
+dd if=/dev/urandom of=/srv/videos/title.bin bs=1M count=24 status=none
+(as_unit "$(of_unit ExecStartPre)") >/clean/check 2>&1 || fail "check: $(cat /clean/check)"
+# As the unit has it, where that is allowed; without, less is registered with io_uring.
+ulimit -l unlimited 2>/dev/null || true
+# In a shell of its own, so that it is not a child of this one that waits for it.
+(as_unit "$(of_unit ExecStart)") >/clean/server 2>&1 &
+echo $! >/clean/pid
+tries=300
+until curl -sf -o /dev/null http://127.0.0.1:8081/healthz; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || fail "it does not get ready: $(cat /clean/server)"
+    sleep 0.1
+done
+[ "$(stat -c %U "/proc/$(cat /clean/pid)")" = headlong ] || fail "it does not run as the user"
+curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "no title: $(cat /clean/server /var/log/headlong/access.log)"
+cmp /clean/got /srv/videos/title.bin || fail "other bytes"
+headlong top --once --interval 200ms | grep -q BUSY || fail "headlong top"
+[ -s /var/log/headlong/access.log ] || sleep 2
+[ -s /var/log/headlong/access.log ] || fail "no access log"
+
+say "remove while a reply is on its way"
+curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &
+viewer=$!
+tries=100
+until [ -s /clean/slow ]; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || fail "the reply does not begin"
+    sleep 0.1
+done
+dpkg -r headlong >/clean/dpkg 2>&1 || fail "dpkg -r: $(cat /clean/dpkg)"
+wait $viewer || fail "the reply was cut"
+cmp /clean/slow /srv/videos/title.bin || fail "other bytes"
+! curl -sf -o /dev/null http://127.0.0.1/title.bin || fail "it serves although it was removed"
+[ ! -e /usr/bin/headlong ] || fail "the program is still there"
+[ -e /etc/headlong/headlong.toml ] || fail "removal took the configuration"
+dpkg -P headlong >/clean/dpkg 2>&1 || fail "dpkg -P: $(cat /clean/dpkg)"
+for gone in /etc/headlong/headlong.toml /etc/logrotate.d/headlong /var/log/headlong; do
+    [ ! -e $gone ] || fail "purge left $gone"
+done
+say "passed"

@@ -1,0 +1,76 @@
+//! `headlong completions` and `headlong manual`: what a package installs beside the program, made
+//! of the command line itself, so that it cannot tell of a flag that is not there.
+//!
+//! Both are for who builds packages, and not in the help. Pages are written for the verbs of this
+//! program; those of `headlong-lab` are named on the first page.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::lab;
+
+/// For which shell.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Completing {
+    /// bash, zsh, fish, elvish or powershell
+    shell: Shell,
+}
+
+/// Where to.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Documenting {
+    /// A folder that is there; each verb gets a page `headlong-VERB.1`
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Prints the completions of one shell.
+pub(crate) fn complete(completing: &Completing, mut command: Command) -> anyhow::Result<()> {
+    let mut text = Vec::new();
+    clap_complete::generate(completing.shell, &mut command, "headlong", &mut text);
+    match std::io::stdout().write_all(&text) {
+        // Whoever reads had enough: not a failure of ours.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes the pages.
+pub(crate) fn write(documenting: &Documenting, command: Command) -> anyhow::Result<()> {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, "headlong", &documenting.folder)
+}
+
+/// The page of a command and those of the commands below it.
+fn write_pages(command: &Command, name: &str, folder: &Path) -> anyhow::Result<()> {
+    let mut page = Vec::new();
+    let version = concat!("headlong ", env!("CARGO_PKG_VERSION"));
+    Man::new(command.clone())
+        .source(version)
+        .manual("Headlong")
+        .render(&mut page)?;
+    let file = folder.join(format!("{name}.1"));
+    fs::write(&file, page).with_context(|| file.display().to_string())?;
+    for below in command.get_subcommands() {
+        if !below.is_hide_set() && !is_of_lab(command, below) {
+            write_pages(below, &format!("{name}-{}", below.get_name()), folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a verb is of the other program: its flags are not known here.
+fn is_of_lab(above: &Command, verb: &Command) -> bool {
+    let is_among = |verbs: &[(&str, &str)]| verbs.iter().any(|(name, _)| *name == verb.get_name());
+    match above.get_name() {
+        "disk" => is_among(&lab::DISK_VERBS),
+        _ => is_among(&lab::VERBS),
+    }
+}

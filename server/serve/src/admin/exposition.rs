@@ -1,0 +1,163 @@
+//! The two texts of `/metrics`: OpenMetrics 1.0.0 and the older format of Prometheus, 0.0.4.
+//!
+//! A reader gets what its `Accept` field asks for. Who asks for neither by name (curl, a browser,
+//! an agent of before 2020) gets 0.0.4, which every reader knows and a browser shows. The series
+//! are the same in both; only what is said about them differs.
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exposition {
+    /// As the encoder writes it.
+    OpenMetrics,
+    /// Text format 0.0.4.
+    Text,
+}
+
+impl Exposition {
+    /// The one that a request asks for.
+    pub(super) fn asked_for(headers: &HeaderMap) -> Self {
+        let fields = headers.get_all(ACCEPT).iter();
+        let fields = fields.filter_map(|field| field.to_str().ok());
+        let (mut open, mut text) = (0, 0);
+        for range in fields.flat_map(|field| field.split(',')) {
+            let (media, weight) = media_and_weight(range);
+            if media.eq_ignore_ascii_case("application/openmetrics-text") {
+                open = open.max(weight);
+            } else if media.eq_ignore_ascii_case("text/plain") {
+                text = text.max(weight);
+            }
+        }
+        if open > 0 && open >= text {
+            Self::OpenMetrics
+        } else {
+            Self::Text
+        }
+    }
+
+    /// Its media type.
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// The text in this format, made of OpenMetrics.
+    pub(super) fn write(self, open_metrics: String) -> String {
+        match self {
+            Self::OpenMetrics => open_metrics,
+            Self::Text => to_text(&open_metrics),
+        }
+    }
+}
+
+/// A media range without its parameters, and its weight in thousandths. A version in the range is
+/// not looked at: there is one of each.
+fn media_and_weight(range: &str) -> (&str, u32) {
+    let mut parts = range.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default();
+    let weight = parts.find_map(|part| {
+        let (name, value) = part.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("q").then_some(value)
+    });
+    let weight = weight.map_or(Some(1.0), |value| value.trim().parse::<f64>().ok());
+    // What is not a weight counts as none, as if the range had not been named.
+    let weight = weight.filter(|weight| (0.0..=1.0).contains(weight));
+    (media, (weight.unwrap_or(0.0) * 1000.0) as u32)
+}
+
+/// Counters are declared with their `_total` and infos as gauges with their `_info`; units and the
+/// end are not told.
+fn to_text(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len());
+    // HELP comes before TYPE, but the name that it gives depends on the type.
+    let mut help = None;
+    for line in open_metrics.lines() {
+        let Some(comment) = line.strip_prefix("# ") else {
+            text.push_str(line);
+            text.push('\n');
+            continue;
+        };
+        let mut words = comment.splitn(3, ' ');
+        match (words.next(), words.next(), words.next()) {
+            (Some("HELP"), Some(name), words) => help = Some((name, words.unwrap_or_default())),
+            (Some("TYPE"), Some(name), Some(kind)) => {
+                let (suffix, kind) = match kind {
+                    "counter" => ("_total", "counter"),
+                    "info" => ("_info", "gauge"),
+                    "unknown" => ("", "untyped"),
+                    kind => ("", kind),
+                };
+                if let Some((_, words)) = help.take().filter(|(helped, _)| *helped == name) {
+                    text.push_str(&format!("# HELP {name}{suffix} {words}\n"));
+                }
+                text.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
+            }
+            // `UNIT` and `EOF`.
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked_for(accept: &[&'static str]) -> Exposition {
+        let mut headers = HeaderMap::new();
+        for field in accept {
+            headers.append(ACCEPT, http::HeaderValue::from_static(field));
+        }
+        Exposition::asked_for(&headers)
+    }
+
+    #[test]
+    fn a_reader_gets_the_format_it_asks_for_and_else_the_one_that_all_know() {
+        // Prometheus 2.42.
+        let prometheus = "application/openmetrics-text;version=1.0.0,\
+                          application/openmetrics-text;version=0.0.1;q=0.75,\
+                          text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        for accept in [
+            &[prometheus][..],
+            &["text/plain; q=0.2", "Application/OpenMetrics-Text"],
+            &["text/plain;q=0.5, application/openmetrics-text;q=0.5"],
+        ] {
+            assert_eq!(asked_for(accept), Exposition::OpenMetrics, "{accept:?}");
+        }
+        for accept in [
+            &[][..],
+            &["*/*"],
+            &["text/html,application/xhtml+xml,*/*;q=0.8"],
+            &["text/plain;version=0.0.4"],
+            &["text/plain;version=0.0.4;q=1,*/*;q=0.1"],
+            &["application/openmetrics-text;q=0"],
+            &["application/openmetrics-text;q=0.3,text/plain"],
+            &["application/openmetrics-text;q=much"],
+        ] {
+            assert_eq!(asked_for(accept), Exposition::Text, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn the_older_text_declares_what_a_series_is_called() {
+        let open_metrics = "# HELP a_bytes Bytes of a.\n# TYPE a_bytes counter\n\
+                            # UNIT a_bytes bytes\na_bytes_total{b=\"# c\"} 3\n\
+                            # HELP build The program.\n# TYPE build info\n\
+                            build_info{version=\"1\"} 1\n# TYPE g gauge\ng 2\n\
+                            # HELP u What.\n# TYPE u unknown\nu 4\n# EOF\n";
+        let text = "# HELP a_bytes_total Bytes of a.\n# TYPE a_bytes_total counter\n\
+                    a_bytes_total{b=\"# c\"} 3\n\
+                    # HELP build_info The program.\n# TYPE build_info gauge\n\
+                    build_info{version=\"1\"} 1\n# TYPE g gauge\ng 2\n\
+                    # HELP u What.\n# TYPE u untyped\nu 4\n";
+        assert_eq!(Exposition::Text.write(open_metrics.into()), text);
+        assert_eq!(
+            Exposition::OpenMetrics.write(open_metrics.into()),
+            open_metrics
+        );
+    }
+}

@@ -1,0 +1,170 @@
+//! The rules and the dashboard of `packaging/`: what they name is there, and a real Prometheus that
+//! scrapes a server through an outage of a disk raises the alert and lowers it again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use headlong_e2e_tests::library::fill_root;
+use headlong_e2e_tests::prometheus::packaging;
+use headlong_e2e_tests::{Library, Prometheus, eventually, have_or_skip};
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, SlowDisk};
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn promtool_finds_the_rules_right_and_each_alert_fires_when_it_should() {
+    let test = "promtool_finds_the_rules_right";
+    if !have_or_skip(test, "promtool") {
+        return;
+    }
+    for arguments in [
+        ["check", "rules", "alerts.yml"],
+        ["test", "rules", "alerts_test.yml"],
+    ] {
+        let mut promtool = Command::new("promtool");
+        let promtool = promtool.args(arguments);
+        let output = promtool.current_dir(packaging().join("prometheus"));
+        let output = output.output().expect("promtool starts");
+        let told = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {told}");
+    }
+}
+
+/// Words of a text that begin as our metrics do.
+fn metrics_named(text: &str) -> BTreeSet<String> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split(|c: char| !is_of_name(c));
+    let words = words.filter(|word| word.starts_with("headlong_"));
+    words.map(str::to_owned).collect()
+}
+
+/// Names of the series in a scrape.
+fn series(scrape: &str) -> BTreeSet<String> {
+    let lines = scrape.lines().filter(|line| !line.starts_with('#'));
+    let name = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+    lines.map(name).collect()
+}
+
+#[test]
+fn every_metric_of_rules_dashboard_and_page_is_in_a_scrape_in_either_format() {
+    let library = Library::new(1, MIB).expect("a library");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let reply = fetch(server.address(), "GET", &library.titles[0].target, &[]);
+    assert_eq!(reply.expect("served").status(), 200);
+    for format in ["text/plain;version=0.0.4", "application/openmetrics-text"] {
+        let scrape = fetch(server.admin(), "GET", "/metrics", &[("Accept", format)]);
+        let scrape = scrape.expect("scraped");
+        let media_type = scrape.field("content-type").unwrap_or_default();
+        let asked = format.split(';').next().unwrap_or_default();
+        assert!(media_type.starts_with(asked), "{media_type}");
+        let there = series(&scrape.text());
+        for file in [
+            "prometheus/alerts.yml",
+            "prometheus/alerts_test.yml",
+            "grafana/headlong.json",
+            "../docs/operate/watch.md",
+        ] {
+            let text = fs::read_to_string(packaging().join(file)).expect(file);
+            let named = metrics_named(&text);
+            assert!(named.len() > 5, "{file} names {named:?}");
+            let missing: Vec<_> = named.difference(&there).collect();
+            assert!(missing.is_empty(), "{file}: no scrape has {missing:?}");
+        }
+    }
+}
+
+/// The states of an alert: none if it is not raised.
+fn alerts(prometheus: &Prometheus, name: &str) -> Vec<(String, Value)> {
+    let reply = fetch(prometheus.address(), "GET", "/api/v1/alerts", &[]).expect("an answer");
+    let document: Value = serde_json::from_slice(&reply.body).expect("JSON");
+    let alerts = document["data"]["alerts"].as_array().expect("alerts");
+    let of_name = alerts
+        .iter()
+        .filter(|alert| alert["labels"]["alertname"] == name);
+    of_name
+        .map(|alert| {
+            let state = alert["state"].as_str().unwrap_or_default().to_owned();
+            (state, alert.clone())
+        })
+        .collect()
+}
+
+#[test]
+fn an_outage_of_a_disk_raises_the_alert_and_its_end_lowers_it() {
+    let test = "an_outage_of_a_disk_raises_the_alert";
+    if !SlowDisk::available_or_skip(test) || !have_or_skip(test, "prometheus") {
+        return;
+    }
+    let device = BlockDevice::new(128 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
+    let titles = fill_root(device.root(), 4, 16 * MIB).expect("titles");
+    device.start().expect("start");
+    let server = ServerBuilder::new([device.root()])
+        .config(
+            "admission = \"accept\"\nread_timeout = \"1s\"\nerrors_offline = 4\n\
+             offline_retry = \"500ms\"\nprefetch = \"1MiB\"\npolicy = \"fixed\"",
+        )
+        .start()
+        .expect("a server");
+    let prometheus = Prometheus::start(server.admin()).expect("Prometheus");
+    let up = "/api/v1/query?query=up";
+    let scraped = eventually(
+        "the first scrape",
+        || fetch(prometheus.address(), "GET", up, &[]).map(|reply| reply.text()),
+        |reply| {
+            reply
+                .as_ref()
+                .is_ok_and(|text| text.contains("\"headlong\"") && text.contains(",\"1\"]"))
+        },
+    );
+    assert!(scraped.is_ok(), "{scraped:?}");
+    assert_eq!(alerts(&prometheus, "HeadlongDiskOffline"), []);
+
+    device.disk().vanish();
+    let mut offset = 0;
+    let raised = eventually(
+        "the alert",
+        || {
+            // Never the same place twice: what is in memory may still be served.
+            let range = format!("bytes={}-{}", offset % 16 * MIB, offset % 16 * MIB + 99);
+            let title = &titles[(offset / 16 % 4) as usize];
+            offset += 1;
+            let _ = fetch(server.address(), "GET", &title.target, &[("Range", &range)]);
+            alerts(&prometheus, "HeadlongDiskOffline")
+        },
+        |alerts| alerts.iter().any(|(state, _)| state == "firing"),
+    );
+    let (_, alert) = &raised[0];
+    let name = device.device_name();
+    assert_eq!(alert["labels"]["device"], name.as_str(), "{alert}");
+    let summary = alert["annotations"]["summary"].as_str().unwrap_or_default();
+    assert!(summary.contains(&name), "{alert}");
+
+    device.disk().heal();
+    eventually(
+        "the end of the alert",
+        || {
+            let range = [("Range", "bytes=0-99")];
+            let _ = fetch(server.address(), "GET", &titles[3].target, &range);
+            alerts(&prometheus, "HeadlongDiskOffline")
+        },
+        Vec::is_empty,
+    );
+    let offline = alerts(&prometheus, "HeadlongReadErrors");
+    assert!(!offline.is_empty(), "errors of the hour are still told");
+
+    assert!(server.stop().is_some(), "it ends");
+    // It fires after a minute; that it waits for this is what is seen here.
+    eventually(
+        "the alert for a server that is gone",
+        || alerts(&prometheus, "HeadlongDown"),
+        |alerts| alerts.iter().any(|(state, _)| state == "pending"),
+    );
+}
