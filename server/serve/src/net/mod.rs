@@ -35,6 +35,7 @@ mod progress;
 mod remote;
 mod shutdown;
 mod sniff;
+mod speed;
 mod timed;
 mod tls;
 mod tracked;

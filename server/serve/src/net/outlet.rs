@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
+use socket2::SockRef;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
@@ -63,6 +64,14 @@ pub trait Outlet: AsyncWrite {
     fn unconfirmed_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// Bytes that may wait to be sent before the socket takes no more; `None` if nobody knows.
+    fn unsent_bytes_max(&self) -> Option<u32> {
+        None
+    }
+
+    /// Sets [`Outlet::unsent_bytes_max`], where there is such a thing.
+    fn set_unsent_bytes_max(&self, _bytes: u32) {}
 }
 
 impl Outlet for TcpStream {
@@ -117,6 +126,16 @@ impl Outlet for TcpStream {
 
     fn unconfirmed_bytes(&self) -> Option<u64> {
         unconfirmed_bytes(self).ok()
+    }
+
+    fn unsent_bytes_max(&self) -> Option<u32> {
+        SockRef::from(self).tcp_notsent_lowat().ok()
+    }
+
+    fn set_unsent_bytes_max(&self, bytes: u32) {
+        if let Err(error) = SockRef::from(self).set_tcp_notsent_lowat(bytes) {
+            tracing::debug!(%error, "a TCP option was refused");
+        }
     }
 }
 

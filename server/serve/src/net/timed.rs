@@ -20,6 +20,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep_until};
 
 use super::info::ConnectionInfo;
 use super::outlet::Outlet;
+use super::speed::{FAST_UNSENT_BYTES, Speed};
 use crate::raw::InFile;
 
 const LINGER: Duration = Duration::from_secs(2);
@@ -36,6 +37,11 @@ pub struct TimedStream<S> {
     waited: Duration,
     /// Bytes taken in that time.
     taken_bytes: u64,
+    speed: Speed,
+    /// What usually may wait in the socket, while more may because the reader is fast.
+    usual_unsent_bytes: Option<u32>,
+    /// What the other end had not confirmed when the present write began to wait, if more may wait.
+    unconfirmed_bytes: Option<u64>,
     /// Fires no later than the send timeout; only moved when it fires too early.
     alarm: Option<Pin<Box<Sleep>>>,
     closing: Closing,
@@ -48,7 +54,7 @@ enum Closing {
     Done,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
+impl<S: AsyncRead + Outlet + Unpin> TimedStream<S> {
     pub(super) fn new(inner: S, info: Arc<ConnectionInfo>) -> Self {
         Self {
             inner,
@@ -56,6 +62,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
             pending_since: None,
             waited: Duration::ZERO,
             taken_bytes: 0,
+            speed: Speed::default(),
+            usual_unsent_bytes: None,
+            unconfirmed_bytes: None,
             alarm: None,
             closing: Closing::No,
         }
@@ -76,6 +85,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
                     self.taken_bytes = 0;
                     self.waited = Duration::ZERO;
                 }
+                if let Some(is_fast) = self.speed.took(Instant::now(), taken as u64) {
+                    self.let_wait(is_fast);
+                }
                 outcome
             }
             Poll::Ready(Err(_)) => outcome,
@@ -83,17 +95,49 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
         }
     }
 
+    /// More may wait in the socket of a fast reader, where the usual is less.
+    fn let_wait(&mut self, is_fast: bool) {
+        if !is_fast {
+            if let Some(usual) = self.usual_unsent_bytes.take() {
+                self.inner.set_unsent_bytes_max(usual);
+            }
+            return;
+        }
+        let usual = self.inner.unsent_bytes_max();
+        let usual = usual.filter(|usual| (1..FAST_UNSENT_BYTES).contains(usual));
+        if usual.is_some() {
+            self.inner.set_unsent_bytes_max(FAST_UNSENT_BYTES);
+            self.usual_unsent_bytes = usual;
+        }
+    }
+
+    /// Whether the other end took `send_bytes_min` from what waits in the socket. Where much may wait
+    /// that is long before the socket takes more.
+    fn goes_on(&mut self) -> bool {
+        let Some(before) = self.unconfirmed_bytes else {
+            return false;
+        };
+        self.unconfirmed_bytes = self.inner.unconfirmed_bytes();
+        let left = self.unconfirmed_bytes.unwrap_or(before);
+        before.saturating_sub(left) >= self.info.limits().send_bytes_min
+    }
+
     fn poll_send_timeout(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.pending_since.is_none() && self.usual_unsent_bytes.is_some() {
+            self.unconfirmed_bytes = self.inner.unconfirmed_bytes();
+        }
         let since = *self.pending_since.get_or_insert_with(Instant::now);
-        let deadline = since + self.info.limits().send_timeout.saturating_sub(self.waited);
-        let alarm = self
-            .alarm
-            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let mut deadline = since + self.info.limits().send_timeout.saturating_sub(self.waited);
+        let mut alarm = (self.alarm.take()).unwrap_or_else(|| Box::pin(sleep_until(deadline)));
         if alarm.deadline() > deadline {
             alarm.as_mut().reset(deadline);
         }
         while alarm.as_mut().poll(cx).is_ready() {
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline && self.goes_on() {
+                self.pending_since = Some(Instant::now());
+                self.waited = Duration::ZERO;
+                deadline = Instant::now() + self.info.limits().send_timeout;
+            } else if Instant::now() >= deadline {
                 self.info.note_send_timeout();
                 return Poll::Ready(Err(io::Error::new(
                     io::ErrorKind::TimedOut,
@@ -102,6 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
             }
             alarm.as_mut().reset(deadline);
         }
+        self.alarm = Some(alarm);
         Poll::Pending
     }
 
@@ -123,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TimedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimedStream<S> {
+impl<S: AsyncRead + Outlet + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -139,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TimedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+impl<S: AsyncRead + Outlet + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

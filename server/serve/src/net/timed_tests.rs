@@ -1,4 +1,5 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -125,4 +126,81 @@ async fn a_connection_that_makes_room_is_closed_without_waiting_for_its_client()
     server.shutdown().await.expect("closed");
     assert_eq!(begun.elapsed(), Duration::ZERO);
     assert_eq!(client.read(&mut [0; 8]).await.expect("an end"), 0);
+}
+
+/// A socket that says how much may wait in it and how much does.
+struct Socket(DuplexStream, Arc<(AtomicU32, AtomicU64)>);
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Outlet for Socket {
+    fn unconfirmed_bytes(&self) -> Option<u64> {
+        Some(self.1.1.load(Ordering::Relaxed))
+    }
+
+    fn unsent_bytes_max(&self) -> Option<u32> {
+        Some(self.1.0.load(Ordering::Relaxed))
+    }
+
+    fn set_unsent_bytes_max(&self, bytes: u32) {
+        self.1.0.store(bytes, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_reader_may_have_more_waiting_and_is_cut_off_only_if_that_stands_still() {
+    const USUAL: u32 = 256 << 10;
+    let (wire, mut client) = duplex(2 << 20);
+    let state = Arc::new((AtomicU32::new(USUAL), AtomicU64::new(0)));
+    let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let counters = Arc::new(ConnectionCounters::default());
+    let info = ConnectionInfo::new(0, remote.into(), false, Arc::default(), counters);
+    let mut server = TimedStream::new(Socket(wire, Arc::clone(&state)), Arc::new(info));
+    // No time passes: nobody is faster.
+    server.write_all(&vec![0; 2 << 20]).await.expect("room");
+    assert_eq!(state.0.load(Ordering::Relaxed), FAST_UNSENT_BYTES);
+    // The socket takes nothing for two minutes, but the other end takes what waits in it.
+    state.1.store(2 << 20, Ordering::Relaxed);
+    let begun = Instant::now();
+    let reader = async {
+        for _ in 0..6 {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            state.1.fetch_sub(64 << 10, Ordering::Relaxed);
+        }
+        let mut taken = vec![0; 1 << 20];
+        client.read_exact(&mut taken).await.expect("comes");
+    };
+    let (written, ()) = tokio::join!(server.write_all(&[0; 1 << 20]), reader);
+    written.expect("it went on");
+    assert_eq!(begun.elapsed().as_secs(), 120);
+    assert_eq!(state.0.load(Ordering::Relaxed), USUAL, "it is slow now");
+    state.0.store(FAST_UNSENT_BYTES, Ordering::Relaxed);
+    let error = server.write_all(&[0; 8]).await.expect_err("nothing moves");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
