@@ -6,7 +6,7 @@ use headlong_library::{DeviceInfo, Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, Io, LogSink};
 use crate::disk::{Device, DeviceConfig, IoMode};
-use crate::http::HttpSettings;
+use crate::http::{AccessRules, HttpSettings};
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
 use crate::run_error::RunError;
@@ -133,6 +133,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             ranges_max: config.limits.ranges_max as usize,
         },
         cache_control,
+        access: AccessRules::new(&config.path),
         server_timing: config.server_timing,
         direct: config.direct,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
