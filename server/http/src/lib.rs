@@ -65,7 +65,9 @@ mod plan;
 mod query;
 mod range;
 mod reply;
+mod secure_link;
 mod session;
+mod signed;
 mod status;
 
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
@@ -83,5 +85,7 @@ pub use plan::{Representation, RequestHead, plan};
 pub use query::{query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
 pub use reply::{Body, Part, ReplyPlan};
+pub use secure_link::{ExpressionError, SecureLink};
 pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
+pub use signed::{Asker, Gate, Refused, SignedUrl, mask};
 pub use status::{Method, Status};

@@ -54,6 +54,8 @@ pub enum Status {
     MethodNotAllowed,
     /// 408.
     RequestTimeout,
+    /// 410.
+    Gone,
     /// 412.
     PreconditionFailed,
     /// 416.
@@ -81,6 +83,7 @@ impl Status {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
+            Self::Gone => 410,
             Self::PreconditionFailed => 412,
             Self::RangeNotSatisfiable => 416,
             Self::FieldsTooLarge => 431,
@@ -102,6 +105,7 @@ impl Status {
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::RequestTimeout => "Request Timeout",
+            Self::Gone => "Gone",
             Self::PreconditionFailed => "Precondition Failed",
             Self::RangeNotSatisfiable => "Range Not Satisfiable",
             Self::FieldsTooLarge => "Request Header Fields Too Large",

@@ -11,7 +11,7 @@ use headlong_library::{DeviceInfo, Library, LibraryOptions};
 use crate::config::{AccessFormat, Config, Io, LogSink};
 use crate::disk::{Device, DeviceConfig, IoMode};
 use crate::flash::{FlashError, Tier};
-use crate::http::HttpSettings;
+use crate::http::{AccessRules, HttpSettings};
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
 use crate::run_error::RunError;
@@ -161,6 +161,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             ranges_max: config.limits.ranges_max as usize,
         },
         cache_control,
+        access: AccessRules::new(&config.path),
         server_timing: config.server_timing,
         direct: config.direct,
         requests_per_address_max: config.limits.requests_per_address_max as usize,

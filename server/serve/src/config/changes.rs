@@ -28,6 +28,15 @@ impl Changes {
             let table = format!("device.{name}.");
             changes.add(&device_rows(), &table, &of(old), &of(new));
         }
+        let paths: BTreeSet<_> = old.path.keys().chain(new.path.keys()).collect();
+        for prefix in paths {
+            // Not its values: a log is no place for keys.
+            if old.path.get(prefix) != new.path.get(prefix) {
+                changes
+                    .taken
+                    .push(format!("[path.{prefix:?}] as the file has it"));
+            }
+        }
         changes
     }
 
@@ -62,8 +71,11 @@ mod tests {
         assert_eq!(Changes::between(&old, &new), Changes::default());
         new.cache_control = "no-cache".to_owned();
         new.limits.connections_max += 1;
+        let rule = new.path.entry("/films/".to_owned()).or_default();
+        rule.keys = vec!["a secret".to_owned()];
         let changes = Changes::between(&old, &new);
-        assert_eq!(changes.taken, ["cache_control = \"no-cache\""]);
+        let path = "[path.\"/films/\"] as the file has it";
+        assert_eq!(changes.taken, ["cache_control = \"no-cache\"", path]);
         let connections = format!("limits.connections_max = {}", new.limits.connections_max);
         assert_eq!(changes.needs_restart, [connections]);
     }

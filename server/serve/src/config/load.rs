@@ -6,6 +6,7 @@ use headlong_settings::{Document, Mistakes, Place, Value};
 
 use super::check;
 use super::keys::{device_rows, rows};
+use super::paths;
 use super::settings::{Config, DeviceOverride, LogSink};
 
 /// The page that lists all settings.
@@ -120,6 +121,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);
         config.device.insert(name, device);
     }
+    paths::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {
         // Taken as they are: a path need not be a text.

@@ -3,6 +3,7 @@
 use headlong_settings::quote;
 
 use super::keys::{device_rows, rows};
+use super::paths::{PathRule, path_rows};
 use super::settings::{Config, DeviceOverride};
 
 const HEAD: &str = "\
@@ -40,12 +41,22 @@ a whole disk's and not a partition's; `headlong check` lists them. What is not s
 devices.
 ";
 
+const PATHS: &str = "
+## [path.\"PREFIX\"]
+
+One table for each path that differs, by the beginning of the decoded path, such as `\"/films/\"`. The
+longest one that fits is in force, alone. A reload takes all of it. [access.md](access.md) has
+examples.
+";
+
 /// The whole page, as `docs/operate/configuration.md` holds it.
 pub fn manual() -> String {
     let mut page = format!("{HEAD}\n## At the top\n");
     rows().document(&mut page, &Config::default());
     page.push_str(DEVICES);
     device_rows().document(&mut page, &DeviceOverride::default());
+    page.push_str(PATHS);
+    path_rows().document(&mut page, &PathRule::default());
     page
 }
 
@@ -58,6 +69,10 @@ impl Config {
         for (device, settings) in &self.device {
             text.push_str(&format!("\n[device.{}]\n", quote(device)));
             device_rows().write(&mut text, "", settings);
+        }
+        for (prefix, rule) in &self.path {
+            text.push_str(&format!("\n[path.{}]\n", quote(prefix)));
+            path_rows().write(&mut text, "", rule);
         }
         text
     }

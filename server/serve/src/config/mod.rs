@@ -18,6 +18,7 @@ mod load;
 mod machine;
 mod manual;
 mod memory;
+mod paths;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,8 @@ pub use changes::Changes;
 pub use headlong_settings::Mistakes;
 pub use load::Flags;
 pub use manual::manual;
+pub use paths::PathRule;
 pub use settings::{
-    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Proxies,
-    ServerTiming, SessionKeys, Tcp, Tls,
+    Access, AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink,
+    Proxies, ServerTiming, SessionKeys, Tcp, Tls,
 };

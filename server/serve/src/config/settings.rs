@@ -9,6 +9,8 @@ use headlong_http::ForwardedField;
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
+use super::paths::PathRule;
+
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct Config {
     pub time_scale: u32,
     /// What is different for single devices, by kernel name (`sda`).
     pub device: BTreeMap<String, DeviceOverride>,
+    /// What is different below single paths, by their prefix.
+    pub path: BTreeMap<String, PathRule>,
 }
 
 /// Where the operator's pages are.
@@ -249,6 +253,20 @@ names! {
 }
 
 names! {
+    /// Who may watch.
+    Access {
+        /// Everybody.
+        Open => "open",
+        /// Nobody.
+        Closed => "closed",
+        /// Who has a link signed as for nginx.
+        SecureLink => "secure-link",
+        /// Who has a token by HMAC-SHA256.
+        Signed => "signed"
+    }
+}
+
+names! {
     /// How a line of the access log looks.
     AccessFormat {
         /// One JSON object.
@@ -316,6 +334,7 @@ impl Default for Config {
             log: Log::default(),
             time_scale: 1,
             device: BTreeMap::new(),
+            path: BTreeMap::new(),
         }
     }
 }

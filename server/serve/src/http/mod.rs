@@ -8,12 +8,14 @@
 //! fails before that is a 5xx; after it, the connection or stream is reset. A reply is of one
 //! version of its file, or it fails.
 
+mod access;
 mod body;
 mod lookup;
 mod service;
 mod source;
 mod state;
 
+pub use access::AccessRules;
 pub use body::ReplyBody;
 pub use lookup::Lookups;
 pub use service::MediaService;

@@ -185,7 +185,8 @@ impl Asked {
         };
         // Who writes no log does not pay for what it would say.
         let logged = state.log.is_on().then_some(head);
-        let record = record(logged, head.version, ends, &viewer, &cmcd);
+        let mut record = record(logged, head.version, ends, &viewer, &cmcd);
+        settings.access.spare(&mut record);
         state.log.begun(&record.session);
         let account = Account {
             state: Arc::clone(state),
@@ -295,6 +296,12 @@ async fn answer_read(
 ) -> Result<Answer, NoAnswer> {
     let path = RelativePath::parse(head.uri.path())
         .map_err(|error| NoAnswer::Status(error.status(), None))?;
+    let record = &asked.account.record;
+    let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
+    let access = &asked.settings.access;
+    let refused = |status| NoAnswer::Status(status, None);
+    let allowed = access.ask(&path, head.uri.query(), address, now);
+    allowed.map_err(refused)?;
     for tried in 1.. {
         let file = resolve(state, &path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
@@ -426,6 +433,8 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
     });
     let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
     let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
+    let relative: &str = &file.path;
+    let of_all = asked.settings.cache_control.as_deref();
     let representation = Representation {
         size: file.size,
         validators: Validators {
@@ -433,7 +442,7 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
             modified: seconds.and_then(HttpDate::from_unix_seconds),
         },
         media_type: media_type(&file.path),
-        cache_control: asked.settings.cache_control.as_deref(),
+        cache_control: asked.settings.access.cache_control(relative, of_all),
     };
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
     let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);

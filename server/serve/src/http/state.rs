@@ -9,6 +9,7 @@ use headlong_engine::StreamId;
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, StreamFiles};
 
+use super::access::AccessRules;
 use super::lookup::Lookups;
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
@@ -33,6 +34,8 @@ pub struct HttpSettings {
     pub ranges: RangeLimits,
     /// Sent with every file, if there is one.
     pub cache_control: Option<String>,
+    /// Who may have what, and what caches are told of it.
+    pub access: AccessRules,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
     /// Requests in progress that an address may have on one device.

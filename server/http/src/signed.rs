@@ -1,0 +1,209 @@
+//! Signed URLs: who has a token for a path may watch it.
+//!
+//! The one idea: a token is an HMAC-SHA256 over when it ends, whose it is and what it opens, in an
+//! order that leaves one reading only: the expiry is digits, the address holds no line end, and
+//! the path comes last. What is signed is the path as the file is looked up by, decoded once, so
+//! that no spelling of a URL opens another file.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::percent_decode_str;
+use sha2::Sha256;
+
+use crate::secure_link::SecureLink;
+use crate::status::Status;
+
+/// Who asks for what, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// The path of the file with its first slash, decoded.
+    pub path: &'a str,
+    /// The query as it came; empty for none.
+    pub query: &'a str,
+    /// The client's address as text.
+    pub address: &'a str,
+    /// Now, in seconds since 1970.
+    pub now: u64,
+    /// Seconds for which a token is good beyond its end, for clocks that differ.
+    pub skew: u64,
+}
+
+impl Asker<'_> {
+    pub(crate) fn in_time(&self, expires: &str) -> Result<(), Refused> {
+        let is_number = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
+        let expires = is_number.then(|| expires.parse::<u64>().ok()).flatten();
+        match expires {
+            None | Some(0) => Err(Refused::Forbidden),
+            Some(expires) if expires.saturating_add(self.skew) < self.now => Err(Refused::Expired),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Why nothing is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// No token, or not one for this.
+    Forbidden,
+    /// A right one that is too old.
+    Expired,
+}
+
+impl Refused {
+    /// As users of nginx's `secure_link` answer.
+    pub const fn status(self) -> Status {
+        match self {
+            Self::Forbidden => Status::Forbidden,
+            Self::Expired => Status::Gone,
+        }
+    }
+}
+
+/// The keys of HMAC tokens: `expires`, `token`, and `prefix` if one token opens a folder.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedUrl {
+    /// Any of these may have signed: during a rotation the new one and the old.
+    pub keys: Vec<String>,
+    /// Whether a token is good from one address only.
+    pub bind_address: bool,
+}
+
+/// Names of the arguments.
+const TOKEN: &str = "token";
+const EXPIRES: &str = "expires";
+const PREFIX: &str = "prefix";
+
+impl SignedUrl {
+    /// The text that is signed.
+    fn message(&self, expires: &str, address: &str, scope: &str, path: &str) -> String {
+        let address = if self.bind_address { address } else { "-" };
+        format!("{expires}\n{address}\n{scope} {path}")
+    }
+
+    /// Whether the asker may have the path. An argument that is there twice is refused.
+    ///
+    /// # Errors
+    /// Forbidden for a wrong token, expired for a right one that is too old.
+    pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+        let one = |name| only_value(asker.query, name);
+        let token = one(TOKEN)?.ok_or(Refused::Forbidden)?;
+        let expires = one(EXPIRES)?.ok_or(Refused::Forbidden)?;
+        let message = match one(PREFIX)? {
+            None => self.message(expires, asker.address, "path", asker.path),
+            Some(prefix) => {
+                let prefix = percent_decode_str(prefix).decode_utf8();
+                let prefix = prefix.map_err(|_| Refused::Forbidden)?;
+                let is_folder = prefix.starts_with('/') && prefix.ends_with('/');
+                if !is_folder || !asker.path.starts_with(&*prefix) {
+                    return Err(Refused::Forbidden);
+                }
+                self.message(expires, asker.address, "prefix", &prefix)
+            }
+        };
+        let token = URL_SAFE_NO_PAD.decode(token);
+        let token = token.map_err(|_| Refused::Forbidden)?;
+        // The library compares in constant time.
+        let is_by = |key: &String| {
+            Hmac::<Sha256>::new_from_slice(key.as_bytes())
+                .is_ok_and(|mac| mac.chain_update(&message).verify_slice(&token).is_ok())
+        };
+        match self.keys.iter().any(is_by) {
+            true => asker.in_time(expires),
+            false => Err(Refused::Forbidden),
+        }
+    }
+}
+
+/// Without the keys.
+impl fmt::Debug for SignedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignedUrl")
+            .field("bind_address", &self.bind_address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who may have what lies below a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    /// Everybody.
+    Open,
+    /// Nobody.
+    Closed,
+    /// Who has a link signed as for nginx.
+    SecureLink(SecureLink),
+    /// Who has an HMAC token.
+    SignedUrl(SignedUrl),
+}
+
+impl Gate {
+    /// Whether the asker may pass.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Closed => Err(Refused::Forbidden),
+            Self::SecureLink(link) => link.verify(asker),
+            Self::SignedUrl(signed) => signed.verify(asker),
+        }
+    }
+
+    /// Whether what an argument of this name holds must not be written anywhere.
+    pub fn is_secret(&self, name: &str) -> bool {
+        let is = |secret: &str| is_same(name, secret);
+        match self {
+            Self::Open | Self::Closed => false,
+            Self::SecureLink(link) => link.arguments().into_iter().any(is),
+            Self::SignedUrl(_) => is(TOKEN),
+        }
+    }
+}
+
+/// The target with `-` for the value of every argument that `is_secret`, for logs.
+pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
+    let Some((path, query)) = target.split_once('?') else {
+        return Cow::Borrowed(target);
+    };
+    let masked = |pair| match str::split_once(pair, '=') {
+        Some((name, _)) if is_secret(name) => format!("{name}=-"),
+        _ => String::from(pair),
+    };
+    let pairs: Vec<String> = query.split('&').map(masked).collect();
+    Cow::Owned(format!("{path}?{}", pairs.join("&")))
+}
+
+/// Names of arguments are equal in any case, as nginx has it, and however they are encoded.
+fn is_same(written: &str, name: &str) -> bool {
+    let decoded = percent_decode_str(written).map(|b| b.to_ascii_lowercase());
+    decoded.eq(name.bytes().map(|b| b.to_ascii_lowercase()))
+}
+
+/// The first value of this name, in any case, undecoded: nginx's `$arg_name`.
+pub(crate) fn raw_value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.find(|(written, _)| written.eq_ignore_ascii_case(name))?;
+    Some(value)
+}
+
+/// The value of this name, undecoded; two are refused, in whatever spelling.
+fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let mut values = pairs.filter(|(written, _)| is_same(written, name));
+    match (values.next(), values.next()) {
+        (first, None) => Ok(first.map(|(_, value)| value)),
+        _ => Err(Refused::Forbidden),
+    }
+}
+
+#[cfg(test)]
+#[path = "signed_tests.rs"]
+mod tests;

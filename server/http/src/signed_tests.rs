@@ -1,0 +1,142 @@
+//! Tests of HMAC tokens and of what logs are spared.
+
+use alloc::string::ToString;
+
+use proptest::prelude::*;
+
+use super::*;
+
+// printf '2000000000\n-\npath /a/b.mp4' | openssl dgst -sha256 -hmac k1 -binary |
+//     openssl base64 | tr +/ -_ | tr -d =
+const OF_FILE: &str = "expires=2000000000&token=1GNlyy9aZndjaJmKjGKWTCWkQhrdnDv7fvgTmQJC1CM";
+// The same of '2000000000\n-\nprefix /a/'.
+const OF_FOLDER: &str =
+    "expires=2000000000&prefix=/a/&token=hLvF2guY_7Sha_O1CJayqPjt8Mko2piMe_4unJTiBuk";
+// The same of '2000000000\n192.0.2.7\npath /a/b.mp4'.
+const OF_ADDRESS: &str = "expires=2000000000&token=1EgJ5RP-eyNe2dnZi4Knm4qlLVXeQp5xdGAqB6r1f5s";
+
+fn signed(keys: &[&str], bind_address: bool) -> SignedUrl {
+    let keys = keys.iter().map(ToString::to_string).collect();
+    SignedUrl { keys, bind_address }
+}
+
+fn asks<'a>(path: &'a str, query: &'a str) -> Asker<'a> {
+    Asker {
+        path,
+        query,
+        address: "192.0.2.7",
+        now: 1_900_000_000,
+        skew: 0,
+    }
+}
+
+#[test]
+fn what_openssl_signs_is_accepted_by_either_key() {
+    let old_and_new = signed(&["k2", "k1"], false);
+    assert_eq!(old_and_new.verify(&asks("/a/b.mp4", OF_FILE)), Ok(()));
+    assert_eq!(old_and_new.verify(&asks("/a/c/d.ts", OF_FOLDER)), Ok(()));
+    let encoded = OF_FOLDER.replace("/a/", "%2Fa%2f");
+    assert_eq!(old_and_new.verify(&asks("/a/x", &encoded)), Ok(()));
+    let bound = signed(&["k1"], true);
+    assert_eq!(bound.verify(&asks("/a/b.mp4", OF_ADDRESS)), Ok(()));
+    let elsewhere = Asker {
+        address: "192.0.2.8",
+        ..asks("/a/b.mp4", OF_ADDRESS)
+    };
+    assert_eq!(bound.verify(&elsewhere), Err(Refused::Forbidden));
+}
+
+#[test]
+fn a_right_token_that_is_too_old_is_told_from_a_wrong_one() {
+    let gate = signed(&["k1"], false);
+    let late = Asker {
+        now: 2_000_000_005,
+        ..asks("/a/b.mp4", OF_FILE)
+    };
+    assert_eq!(gate.verify(&late), Err(Refused::Expired));
+    assert_eq!(gate.verify(&Asker { skew: 5, ..late }), Ok(()));
+    assert_eq!(
+        gate.verify(&Asker {
+            path: "/a/c.mp4",
+            ..late
+        }),
+        Err(Refused::Forbidden)
+    );
+}
+
+#[test]
+fn anything_else_is_forbidden() {
+    let gate = signed(&["k1"], false);
+    let refused = |path: &str, query: &str| {
+        let verdict = gate.verify(&asks(path, query));
+        assert_eq!(verdict, Err(Refused::Forbidden), "{path}?{query}");
+    };
+    refused("/a/b.mp4", "");
+    refused("/a/c.mp4", OF_FILE);
+    refused("/ab/c.mp4", OF_FOLDER);
+    refused("/b/c.mp4", OF_FOLDER);
+    refused("/a/b.mp4", &OF_FILE.replace("1GN", "1GO"));
+    refused("/a/b.mp4", &OF_FILE.replace("2000000000", "2000000001"));
+    refused("/a/b.mp4", &OF_FILE.replace("token=1", "token=%31"));
+    refused("/a/b.mp4", &std::format!("{OF_FILE}&tok%65n=x"));
+    refused("/a/b.mp4", &std::format!("{OF_FILE}&prefix=/a/b.mp4"));
+    refused("/b/c.mp4", &OF_FOLDER.replace("/a/", "/"));
+    refused("/a/b.mp4", &OF_FOLDER.replace("/a/", "%252Fa%252F"));
+    let by_other = signed(&["k3"], false).verify(&asks("/a/b.mp4", OF_FILE));
+    assert_eq!(by_other, Err(Refused::Forbidden));
+}
+
+#[test]
+fn logs_are_spared_tokens_in_every_spelling() {
+    let gate = Gate::SignedUrl(signed(&["k1"], false));
+    let masked = |target: &'static str| mask(target, |name| gate.is_secret(name)).into_owned();
+    assert_eq!(masked("/a?x=1&token=abc&e=2"), "/a?x=1&token=-&e=2");
+    assert_eq!(masked("/a?T%6Fken=abc"), "/a?T%6Fken=-");
+    assert_eq!(masked("/token=abc"), "/token=abc");
+    assert!(!std::format!("{gate:?}").contains("k1"));
+}
+
+/// As an operator signs.
+fn sign(key: &str, text: &str) -> String {
+    let mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).unwrap();
+    URL_SAFE_NO_PAD.encode(mac.chain_update(text).finalize().into_bytes())
+}
+
+proptest! {
+    /// Whatever is changed in what is asked for, a token of one path opens no other.
+    #[test]
+    fn no_token_verifies_for_another_path(
+        path in "/[a-c/\n]{1,6}", other in "/[a-c/\n]{1,6}", prefix in "(&prefix=/([a-c]{0,2}/)?)?",
+    ) {
+        let gate = signed(&["k"], false);
+        let token = sign("k", &format!("2000000000\n-\npath {path}"));
+        let query = format!("expires=2000000000&token={token}");
+        prop_assert_eq!(gate.verify(&asks(&path, &query)), Ok(()));
+        if path != other || !prefix.is_empty() {
+            let query = format!("{query}{prefix}");
+            prop_assert_eq!(gate.verify(&asks(&other, &query)), Err(Refused::Forbidden));
+        }
+    }
+
+    /// A token of a folder opens what is in it and nothing else.
+    #[test]
+    fn no_token_of_a_folder_opens_what_lies_outside(
+        folder in "/([a-b]{1,2}/){0,2}", path in "/([a-b]{1,2}/){0,2}[a-b]",
+    ) {
+        let gate = signed(&["k"], false);
+        let token = sign("k", &format!("2000000000\n-\nprefix {folder}"));
+        let query = format!("expires=2000000000&prefix={folder}&token={token}");
+        let verdict = gate.verify(&asks(&path, &query));
+        prop_assert_eq!(verdict.is_ok(), path.starts_with(&folder));
+    }
+
+    /// Every single bit of a token counts.
+    #[test]
+    fn a_token_with_one_bit_changed_is_forbidden(bit in 0_usize..256) {
+        let gate = signed(&["k"], false);
+        let mut token = URL_SAFE_NO_PAD.decode(sign("k", "2000000000\n-\npath /a")).unwrap();
+        token[bit / 8] ^= 1 << (bit % 8);
+        let query = format!("expires=2000000000&token={}", URL_SAFE_NO_PAD.encode(&token));
+        prop_assert_eq!(gate.verify(&asks("/a", &query)), Err(Refused::Forbidden));
+    }
+}

@@ -1,0 +1,169 @@
+//! Who may have a file, by the rules of paths.
+//!
+//! Invariants: rules are chosen by the path by which the file is looked up, decoded once, so that
+//! no spelling of a URL gets around them; they are asked before any disk is; what a rule takes for
+//! a token is in no log, whichever path it was sent to.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use headlong_http::{Asker, Gate, RelativePath, Status, mask};
+
+use crate::config::PathRule;
+use crate::log::RequestRecord;
+
+/// One rule in force.
+#[derive(Debug, Clone)]
+struct Rule {
+    prefix: String,
+    gate: Gate,
+    skew_seconds: u64,
+    cache_control: Option<String>,
+}
+
+/// All rules, the longest prefix first.
+#[derive(Debug, Clone, Default)]
+pub struct AccessRules {
+    rules: Vec<Rule>,
+}
+
+impl AccessRules {
+    /// From the configuration's tables.
+    pub fn new(paths: &BTreeMap<String, PathRule>) -> Self {
+        let rule = |(prefix, rule): (&String, &PathRule)| Rule {
+            prefix: prefix.clone(),
+            // A configuration with a wrong rule is refused; should one come here, it is closed.
+            gate: rule.gate().unwrap_or(Gate::Closed),
+            skew_seconds: rule.clock_skew.0 / 1_000_000_000,
+            cache_control: rule.cache_control.clone(),
+        };
+        let mut rules: Vec<Rule> = paths.iter().map(rule).collect();
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.prefix.len()));
+        Self { rules }
+    }
+
+    fn rule(&self, path: &str) -> Option<&Rule> {
+        let is_of = |rule: &&Rule| {
+            let below = rule.prefix.strip_prefix('/');
+            below.is_some_and(|prefix| path.starts_with(prefix))
+        };
+        self.rules.iter().find(is_of)
+    }
+
+    /// Whether the file may be had with this query, from this address, now.
+    ///
+    /// # Errors
+    /// The status that says why not.
+    pub fn ask(
+        &self,
+        path: &RelativePath,
+        query: Option<&str>,
+        address: IpAddr,
+        now: u64,
+    ) -> Result<(), Status> {
+        let Some(rule) = self.rule(path.as_str()) else {
+            return Ok(());
+        };
+        if rule.gate == Gate::Open {
+            return Ok(());
+        }
+        let asker = Asker {
+            path: &format!("/{path}"),
+            query: query.unwrap_or_default(),
+            address: &address.to_canonical().to_string(),
+            now,
+            skew: rule.skew_seconds,
+        };
+        rule.gate.verify(&asker).map_err(|refused| refused.status())
+    }
+
+    /// The `Cache-Control` of a file, if a rule has one, in the place of `of_all`.
+    pub fn cache_control<'a>(&'a self, path: &str, of_all: Option<&'a str>) -> Option<&'a str> {
+        match self
+            .rule(path)
+            .and_then(|rule| rule.cache_control.as_deref())
+        {
+            None => of_all,
+            Some("") => None,
+            of_rule => of_rule,
+        }
+    }
+
+    /// Takes tokens out of what is kept of a request for logs. A referring page may be a playlist
+    /// that was asked for with one.
+    pub fn spare(&self, record: &mut RequestRecord) {
+        if self.rules.is_empty() {
+            return;
+        }
+        let referer = record.referer.iter_mut();
+        for text in referer.chain([&mut record.target]) {
+            *text = self.masked(text).into_owned();
+        }
+    }
+
+    /// A target or an address of a page without tokens, for logs.
+    fn masked<'a>(&self, target: &'a str) -> Cow<'a, str> {
+        mask(target, |name| {
+            self.rules.iter().any(|rule| rule.gate.is_secret(name))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Config, Flags};
+
+    const RULES: &str = r#"
+roots = ["/srv"]
+[path."/"]
+cache_control = "no-store"
+[path."/films/"]
+access = "secure-link"
+secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
+md5_argument = "st"
+clock_skew = "5s"
+[path."/films/v1.0/"]
+access = "closed"
+cache_control = ""
+"#;
+
+    fn rules() -> AccessRules {
+        let config = Config::from_text(Path::new("/x.toml"), RULES, &Flags::default());
+        AccessRules::new(&config.expect("right").path)
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_however_the_path_is_spelt() {
+        let rules = rules();
+        let ask = |target| {
+            let path = RelativePath::parse(target).expect("a path");
+            rules.ask(&path, None, Ipv4Addr::LOCALHOST.into(), 1)
+        };
+        assert_eq!(ask("/trailers/a.mp4"), Ok(()));
+        for target in ["/films/a.mp4", "//films//a.mp4", "/f%69lms/a.mp4"] {
+            assert_eq!(ask(target), Err(Status::Forbidden), "{target}");
+        }
+        assert_eq!(rules.cache_control("a.mp4", None), Some("no-store"));
+        assert_eq!(rules.cache_control("films/v1.0/a", Some("x")), None);
+        assert_eq!(rules.cache_control("films/a", Some("x")), Some("x"));
+    }
+
+    #[test]
+    fn a_link_of_nginx_is_good_until_its_end_and_the_skew_beyond() {
+        let rules = rules();
+        // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
+        let query = Some("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
+        let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
+        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        let ask = |now| rules.ask(&path, query, mapped.into(), now);
+        assert_eq!(ask(2_000_000_005), Ok(()));
+        assert_eq!(ask(2_000_000_006), Err(Status::Gone));
+        let masked = rules.masked("/x?ST=abc&a=1");
+        assert_eq!(masked, "/x?ST=-&a=1");
+    }
+}
