@@ -9,7 +9,7 @@ use clap::{Command, CommandFactory as _};
 use crate::args::Args;
 
 /// Programs of others: what follows them on a line are their options.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 12] = [
     "systemctl ",
     "cargo ",
     "curl ",
@@ -20,6 +20,8 @@ const OTHERS: [&str; 10] = [
     "hls.js",
     "nginx ",
     "chromium ",
+    "podman ",
+    "systemd-analyze ",
 ];
 
 /// The long options of a command and of all below it.
@@ -67,7 +69,8 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
         headlong::command()
             .get_subcommands()
             .filter(|verb| {
-                ["serve", "check", "tune", "reception", "run"].contains(&verb.get_name())
+                ["serve", "check", "tune", "reception", "run", "flash", "top"]
+                    .contains(&verb.get_name())
             })
             .cloned(),
     );

@@ -49,6 +49,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod asker;
 mod cmcd;
 mod conditional;
 mod cors;
@@ -70,6 +71,7 @@ mod session;
 mod signed;
 mod status;
 
+pub use asker::{Asker, Refused};
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
 pub use cors::{CorsError, CorsPolicy};
@@ -87,5 +89,5 @@ pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
 pub use reply::{Body, Part, ReplyPlan};
 pub use secure_link::{ExpressionError, SecureLink};
 pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
-pub use signed::{Asker, Gate, Refused, SignedUrl, mask};
+pub use signed::{Gate, SignedUrl, mask};
 pub use status::{Method, Status};
