@@ -3,7 +3,8 @@
 use headlong_settings::quote;
 
 use super::keys::{device_rows, rows};
-use super::paths::{PathRule, path_rows};
+use super::path_rule::PathRule;
+use super::paths::path_rows;
 use super::settings::{Config, DeviceOverride};
 
 const HEAD: &str = "\

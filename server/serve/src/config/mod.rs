@@ -18,6 +18,7 @@ mod load;
 mod machine;
 mod manual;
 mod memory;
+mod path_rule;
 mod paths;
 mod settings;
 #[cfg(test)]
@@ -27,8 +28,8 @@ pub use changes::Changes;
 pub use headlong_settings::Mistakes;
 pub use load::Flags;
 pub use manual::manual;
-pub use paths::PathRule;
+pub use path_rule::{Access, PathRule};
 pub use settings::{
-    Access, AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink,
-    Proxies, ServerTiming, SessionKeys, Tcp, Tls,
+    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Proxies,
+    ServerTiming, SessionKeys, Tcp, Tls,
 };

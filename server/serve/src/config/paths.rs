@@ -3,108 +3,13 @@
 //! The one idea: as nginx chooses a `location` by prefix, the longest prefix of the decoded path
 //! names the one table that is in force, so that no two rules are mixed.
 //!
-//! A rule is turned into a [`Gate`] when it is checked, and by the same function when it is used.
+//! A rule is turned into a gate when it is checked, and by the same function when it is used.
 
-use headlong_http::{Gate, SecureLink, SignedUrl};
 use headlong_settings::{Document, Rows, flag, named, text, time};
-use headlong_units::Duration;
 
 use super::kinds::{field_value, of_query};
-use super::settings::{Access, Config};
-
-/// `[path."PREFIX"]`: what is different below it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PathRule {
-    /// Who may watch.
-    pub access: Access,
-    /// The expression of nginx's `secure_link_md5`, with its secret.
-    pub secure_link_md5: Option<String>,
-    /// The argument with the MD5.
-    pub md5_argument: String,
-    /// The argument with the end.
-    pub expires_argument: String,
-    /// Keys of HMAC tokens.
-    pub keys: Vec<String>,
-    /// Whether HMAC tokens are good from one address only.
-    pub bind_address: bool,
-    /// How much longer a token is good than it says.
-    pub clock_skew: Duration,
-    /// `Cache-Control` instead of that of all files.
-    pub cache_control: Option<String>,
-}
-
-impl Default for PathRule {
-    fn default() -> Self {
-        Self {
-            access: Access::Open,
-            secure_link_md5: None,
-            md5_argument: "md5".to_owned(),
-            expires_argument: "expires".to_owned(),
-            keys: Vec::new(),
-            bind_address: false,
-            clock_skew: Duration::ZERO,
-            cache_control: None,
-        }
-    }
-}
-
-/// Without secrets.
-impl std::fmt::Debug for PathRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PathRule")
-            .field("access", &self.access)
-            .field("cache_control", &self.cache_control)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The shortest key: as many bytes as are safe from guessing, in letters and digits.
-const KEY_BYTES_MIN: usize = 16;
-
-impl PathRule {
-    /// The rule as it is asked.
-    ///
-    /// # Errors
-    /// The setting that is wrong, and how.
-    pub fn gate(&self) -> Result<Gate, (&'static str, String)> {
-        match self.access {
-            Access::Open => Ok(Gate::Open),
-            Access::Closed => Ok(Gate::Closed),
-            Access::SecureLink => {
-                let missing = || {
-                    let text = "must be set with access = \"secure-link\"; copy nginx's expression";
-                    ("secure_link_md5", text.to_owned())
-                };
-                let expression = self.secure_link_md5.as_ref().ok_or_else(missing)?;
-                SecureLink::parse(expression, &self.md5_argument, &self.expires_argument)
-                    .map(Gate::SecureLink)
-                    .map_err(|error| ("secure_link_md5", error.to_string()))
-            }
-            Access::Signed => match self.keys.as_slice() {
-                [] => {
-                    let text = "must hold a key with access = \"signed\"; make one with \
-                         `openssl rand -hex 32`";
-                    Err(("keys", text.to_owned()))
-                }
-                [_, _, _, ..] => {
-                    let text = "holds more than two keys; keep the new one and the old";
-                    Err(("keys", text.to_owned()))
-                }
-                keys if keys.iter().any(|key| key.len() < KEY_BYTES_MIN) => {
-                    let text = format!(
-                        "holds a key of fewer than {KEY_BYTES_MIN} characters; make one with \
-                         `openssl rand -hex 32`"
-                    );
-                    Err(("keys", text))
-                }
-                keys => Ok(Gate::SignedUrl(SignedUrl {
-                    keys: keys.to_vec(),
-                    bind_address: self.bind_address,
-                })),
-            },
-        }
-    }
-}
+use super::path_rule::{Access, PathRule};
+use super::settings::Config;
 
 /// What may be said for one path.
 pub(super) fn path_rows() -> Rows<PathRule> {

@@ -9,7 +9,7 @@ use headlong_http::ForwardedField;
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
-use super::paths::PathRule;
+use super::path_rule::PathRule;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -249,20 +249,6 @@ names! {
         IoUring => "io_uring",
         /// By pread in a thread.
         Pread => "pread"
-    }
-}
-
-names! {
-    /// Who may watch.
-    Access {
-        /// Everybody.
-        Open => "open",
-        /// Nobody.
-        Closed => "closed",
-        /// Who has a link signed as for nginx.
-        SecureLink => "secure-link",
-        /// Who has a token by HMAC-SHA256.
-        Signed => "signed"
     }
 }
 
