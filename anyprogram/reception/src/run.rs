@@ -414,11 +414,12 @@ impl Reception {
                 "devices": devices.collect::<Vec<_>>(),
             });
             let text = status.to_string();
+            // Before it is sent: who has it may ask for the next at once.
+            is_showing.store(false, Ordering::Relaxed);
             if text.len() <= STATUS_BYTES_MAX {
                 let flags = rustix::net::SendFlags::NOSIGNAL | rustix::net::SendFlags::DONTWAIT;
                 let _ = rustix::net::send(&connection, text.as_bytes(), flags);
             }
-            is_showing.store(false, Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("status".to_owned());
         if thread.spawn(show).is_err() {

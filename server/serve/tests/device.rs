@@ -444,7 +444,8 @@ async fn a_file_that_hangs_fails_its_viewers_only() {
             mode,
             EngineConfig {
                 outstanding_reads_max: 4,
-                read_timeout: Duration::from_millis(200),
+                // Long enough that a busy machine does not take the good file for one that hangs.
+                read_timeout: Duration::from_secs(3),
                 ..tiny()
             },
         );
