@@ -3,8 +3,6 @@
 //! The one idea: only values whose keys are known are wanted, and those as pieces of the line. Keys
 //! within objects are joined by dots (`request.headers.Range`); of a list, its first element counts.
 
-use crate::names::QuickMap;
-
 use super::alias::{FieldMap, all_usual, names};
 use super::reason::Reason;
 use super::row::{Escape, Field, Row};
@@ -22,10 +20,32 @@ pub(crate) const DIALECTS: [(&str, Field); 3] = [
     ("envoy-json", Field::Status),
 ];
 
+/// What keys mean, by their length: of one length there are few, and to compare a key with those
+/// takes less time than a hash of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Keys(Vec<Vec<(String, Field)>>);
+
+impl Keys {
+    fn insert(&mut self, key: &str, field: Field) {
+        if self.0.len() <= key.len() {
+            self.0.resize_with(key.len() + 1, Vec::new);
+        }
+        let same_length = &mut self.0[key.len()];
+        same_length.retain(|(other, _)| other != key);
+        same_length.push((key.to_owned(), field));
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Field> {
+        let mut same_length = self.0.get(key.len())?.iter();
+        let found = same_length.find(|(other, _)| other.as_bytes() == key)?;
+        Some(found.1)
+    }
+}
+
 /// Reads lines of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Json {
-    fields: QuickMap<Vec<u8>, Field>,
+    fields: Keys,
     /// Without this one, it is somebody else's log.
     needs: Option<Field>,
     /// Whether keys within keys matter.
@@ -53,16 +73,18 @@ impl Json {
         needs: Option<Field>,
         session_field: Option<&str>,
     ) -> Self {
-        let mut fields: QuickMap<Vec<u8>, Field> = keys
-            .filter(|(_, field)| *field != Field::Session || session_field.is_none())
-            .map(|(key, field)| (key.as_bytes().to_vec(), field))
-            .collect();
-        if let Some(key) = session_field {
-            for path in [key.to_owned(), format!("request.headers.{key}")] {
-                fields.insert(path.into_bytes(), Field::Session);
+        let mut fields = Keys::default();
+        for (key, field) in keys {
+            if field != Field::Session || session_field.is_none() {
+                fields.insert(key, field);
             }
         }
-        let is_nested = fields.keys().any(|key| key.contains(&b'.'));
+        if let Some(key) = session_field {
+            for path in [key.to_owned(), format!("request.headers.{key}")] {
+                fields.insert(&path, Field::Session);
+            }
+        }
+        let is_nested = fields.0.iter().flatten().any(|(key, _)| key.contains('.'));
         Self {
             fields,
             needs,
@@ -72,7 +94,7 @@ impl Json {
 
     /// What a key means.
     pub(crate) fn field(&self, key: &str) -> Option<Field> {
-        self.fields.get(key.as_bytes()).copied()
+        self.fields.get(key.as_bytes())
     }
 
     /// The pieces of a line.
@@ -86,7 +108,7 @@ impl Json {
             is_nested: self.is_nested,
             take: |path: &[u8], text| {
                 if let Some(field) = self.fields.get(path) {
-                    row.set(*field, text);
+                    row.set(field, text);
                 }
             },
             rest: line,
