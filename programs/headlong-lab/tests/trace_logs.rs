@@ -205,3 +205,61 @@ fn what_cannot_be_is_a_mistake_that_says_what_can() {
     assert_eq!(code, Some(64));
     assert!(err.contains("0 groups"), "{err}");
 }
+
+#[test]
+fn nothing_is_said_twice_and_columns_that_were_not_used_are_named() {
+    let lines = (0..300).map(|line| {
+        let start = line * 1000;
+        format!(
+            "{{\"ts\":{},\"remote_addr\":\"192.0.2.7\",\"method\":\"GET\",\"uri\":\"/film.mp4\",\
+             \"status\":206,\"bytes_sent\":1000,\"range\":\"bytes={start}-{}\",\
+             \"request_tme\":0.1,\"colour\":\"red\"}}\n",
+            1_716_000_000 + line,
+            start + 999
+        )
+    });
+    let (code, out, err) = told(&lines.collect::<String>(), &[]);
+    assert_eq!(code, Some(0), "{err}");
+    let unused = "not used: colour, request_tme (request_time?)";
+    assert!(out.lines().any(|line| line == unused), "{out}");
+    let mut said: Vec<&str> = out
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .chain(err.lines())
+        .collect();
+    let all = said.len();
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len(), all, "{said:#?}");
+}
+
+#[test]
+fn times_are_hours_since_the_log_began() {
+    let (_, json, _) = told(&with_ranges(), &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let sections = told["sections"].as_array().expect("a list").iter();
+    let figures = sections.filter_map(|section| section["figures"].as_array());
+    let mut places = 0;
+    for figure in figures.flatten() {
+        if figure["x"]["quantity"] != "Time since the log began" {
+            continue;
+        }
+        let series = figure["series"].as_array().expect("a list").iter();
+        for point in series.flat_map(|one| one["points"].as_array().expect("points")) {
+            let hours = point[0].as_f64().expect("a number");
+            assert!((0.0..0.1).contains(&hours), "{figure}");
+            places += 1;
+        }
+    }
+    assert!(places > 1, "{json}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_said_to_be_none_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::fs::read(env!("CARGO_BIN_EXE_headlong-lab")).expect("read");
+    std::fs::write(folder.path().join("film.bin"), &program[..100_000]).expect("written");
+    let (code, _, err) = run(folder.path(), &combined(), &["film.bin"]);
+    assert_eq!(code, Some(64));
+    assert_eq!(err.matches("film.bin is no text").count(), 1, "{err}");
+}
