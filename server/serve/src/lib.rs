@@ -2,7 +2,8 @@
 
 pub mod admin;
 pub mod config;
-mod descriptors;
+pub mod descriptors;
+pub mod devices;
 pub mod disk;
 pub mod flash;
 mod headers;
@@ -17,6 +18,6 @@ mod start;
 mod state_folder;
 mod state_record;
 mod tasks;
-mod thread_pool;
+pub mod thread_pool;
 pub mod time_scale;
 mod view;

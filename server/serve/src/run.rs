@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
 use crate::descriptors::{self, Shares};
+use crate::devices;
 use crate::http::{Lookups, MediaService, MediaState};
 use crate::net::{
     BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
@@ -59,7 +60,7 @@ async fn serve(
     };
     let acceptor = tls.clone().map(tls_acceptor).transpose()?;
     let library = start::library(&config)?;
-    let engines = start::engines(&config, &library.devices())?;
+    let engines = devices::engines(&config, &library.devices())?;
     let listeners = bind_all(&config)?;
     let admin_listener = match config.admin {
         Admin::Off => None,
@@ -72,9 +73,9 @@ async fn serve(
     };
     let shares = descriptors::share_out(descriptors::raise_limit(), wanted, engines.len());
     let tier = start::tier(&config, engines.len())?;
-    let devices = start::devices(
+    let devices = devices::start(
         &config,
-        &library,
+        library.devices(),
         engines,
         tier.as_ref(),
         shares.open_files_max,

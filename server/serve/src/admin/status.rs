@@ -192,6 +192,17 @@ pub(super) fn render(
     })
 }
 
+/// What the document says of one device, as JSON.
+///
+/// # Errors
+/// None that is known: it holds texts and numbers.
+pub fn device_status(
+    snapshot: &DeviceSnapshot,
+    names: &dyn StreamNames,
+) -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(device(snapshot, names))
+}
+
 fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'a> {
     let (config, memory, queue) = (&snapshot.config, &snapshot.memory, &snapshot.queue);
     Device {

@@ -30,20 +30,7 @@ pub(super) fn rows() -> Rows<Config> {
         "Address and port of metrics, status and the operator's pages. They have no password: keep them on loopback or behind one.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Names under which the operator's pages may be asked for, besides addresses and `localhost`; others are refused, so that no other site can read them through a name of its own.").restart();
-    rows.include(knobs(), |c| &mut c.engine);
-    rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
-        "Whether all of `memory` is taken from the system at start, and not when it is first used. Starting then takes as long as the system needs to clear it; no read waits for that later, and memory that is not there is missed at start.").restart();
-    rows.add("io", named(Io::ALL, Io::name), |c| &mut c.io,
-        "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not.").restart();
-    rows.add("direct", flag(), |c| &mut c.direct,
-        "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it.");
-    rows.add(
-        "open_files_max",
-        whole().at_least(1),
-        |c| &mut c.open_files_max,
-        "Most files that one device keeps open; those being read come on top.",
-    )
-    .restart();
+    rows.include(disk_rows(), |c| c);
     rows.add(
         "revalidate",
         time(),
@@ -260,8 +247,28 @@ pub(super) fn rows() -> Rows<Config> {
     rows
 }
 
+/// The settings of disks: the engine's, and how files are read.
+pub fn disk_rows() -> Rows<Config> {
+    let mut rows = Rows::<Config>::default();
+    rows.include(knobs(), |c| &mut c.engine);
+    rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
+        "Whether all of `memory` is taken from the system at start, and not when it is first used. Starting then takes as long as the system needs to clear it; no read waits for that later, and memory that is not there is missed at start.").restart();
+    rows.add("io", named(Io::ALL, Io::name), |c| &mut c.io,
+        "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not.").restart();
+    rows.add("direct", flag(), |c| &mut c.direct,
+        "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it.");
+    rows.add(
+        "open_files_max",
+        whole().at_least(1),
+        |c| &mut c.open_files_max,
+        "Most files that one device keeps open; those being read come on top.",
+    )
+    .restart();
+    rows
+}
+
 /// What may differ for one device: `[device."sda"]`.
-pub(super) fn device_rows() -> Rows<DeviceOverride> {
+pub fn device_rows() -> Rows<DeviceOverride> {
     let mut rows = Rows::<DeviceOverride>::default();
     rows.add(
         "memory",

@@ -26,6 +26,7 @@ mod tests;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
+pub use keys::{device_rows, disk_rows};
 pub use load::Flags;
 pub use manual::manual;
 pub use path_rule::{Access, PathRule};
