@@ -175,7 +175,8 @@ impl Tier {
 
     pub(crate) fn obey(&mut self, now: Instant, command: FlashCommand) {
         match command {
-            FlashCommand::Stage { .. } | FlashCommand::Drop(_) => {}
+            // An SSD of a model never fails, so that it is not probed.
+            FlashCommand::Stage { .. } | FlashCommand::Drop(_) | FlashCommand::Probe(_) => {}
             FlashCommand::Write { block, from, to } => {
                 let range = (u64::from(from), u64::from(to));
                 self.begin(now, Doing::Write(block, to), Direction::Write, block, range);

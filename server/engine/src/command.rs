@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, PieceId, Place};
+use headlong_flash::{BlockId, PieceId, Place, SsdId};
 use headlong_units::Duration;
 
 use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
@@ -61,6 +61,9 @@ pub enum FlashCommand {
     Drop(BlockId),
     /// Read records. Answer with [`crate::Shard::handle_flash_read_done`].
     Read(FlashRead),
+    /// See whether an SSD that failed is well: that it is the one it was, gives what lies on it, and
+    /// keeps what is written. Answer with [`crate::Shard::handle_flash_probed`].
+    Probe(SsdId),
 }
 
 /// Records to read, which lie one behind the other in one block.

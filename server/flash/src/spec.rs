@@ -201,13 +201,57 @@ pub struct FlashView {
     pub ssds: Vec<SsdView>,
 }
 
+/// Whether an SSD is read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum SsdState {
+    /// Both.
+    #[default]
+    Online,
+    /// Read; writes fail, or do not end.
+    ReadOnly,
+    /// Neither: it answers too late.
+    Slow,
+    /// Neither: it gives errors, is gone, or holds something else.
+    Offline,
+}
+
+impl SsdState {
+    /// Every state, the best first.
+    pub const ALL: &[Self] = &[Self::Online, Self::ReadOnly, Self::Slow, Self::Offline];
+
+    /// Its name in metrics, `/status` and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::ReadOnly => "read-only",
+            Self::Slow => "slow",
+            Self::Offline => "offline",
+        }
+    }
+
+    /// Whether it is read.
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Online | Self::ReadOnly)
+    }
+}
+
+/// What came of a probe of an SSD: a read of some of its content and a small write that was read
+/// back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    /// It is the SSD that it was, and can be read.
+    pub reads: bool,
+    /// What was written was there.
+    pub writes: bool,
+}
+
 /// One SSD of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SsdView {
     /// Which.
     pub ssd: SsdId,
-    /// Whether it is read and written; otherwise it is tried again now and then.
-    pub in_service: bool,
+    /// Whether it is read and written; if not it is tried again now and then.
+    pub state: SsdState,
     /// How long a read of it takes, lately.
     pub read_time: Duration,
 }

@@ -10,6 +10,9 @@ pub const BLOCKS_MIN: u32 = 100;
 /// Where the two copies of the super record begin.
 pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
 
+/// A page that holds nothing: to see whether the SSD keeps what is written.
+pub const PROBE_PLACE: u64 = 48 << 10;
+
 /// Bytes of a summary before its entries.
 pub const SUMMARY_HEAD_BYTES: usize = 80;
 /// Bytes of an entry of a summary.
@@ -177,7 +180,7 @@ mod tests {
         ] {
             let layout = Layout::new(tier, block, piece).expect("fits");
             let (index, index_bytes) = layout.index_place();
-            assert!(SUPER_COPIES[1] + ALIGN <= index);
+            assert!(SUPER_COPIES[1] + ALIGN <= PROBE_PLACE && PROBE_PLACE + ALIGN <= index);
             assert_eq!(layout.block_start(0), Some(index + index_bytes));
             let last = layout.block_count() - 1;
             let end = layout.block_start(last).expect("a place") + block;

@@ -22,7 +22,7 @@ mod summary;
 mod super_record;
 
 pub use index::{INDEX_HEAD_BYTES, IndexHead, decode_index, encode_index};
-pub use layout::{BLOCKS_MIN, Layout, LayoutError, SUMMARY_HEAD_BYTES, SUPER_COPIES};
+pub use layout::{BLOCKS_MIN, Layout, LayoutError, PROBE_PLACE, SUMMARY_HEAD_BYTES, SUPER_COPIES};
 pub use record::{RecordName, decode_record, encode_record, padded_bytes};
 pub use scan::{Found, ReadFailed, scan, verify_block};
 pub use summary::{Entry, Summary, SummaryHead};

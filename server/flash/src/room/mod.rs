@@ -16,8 +16,10 @@
 
 mod catalogue;
 mod heat;
+mod service;
 mod ssd;
 mod ssds;
+mod trust;
 mod victims;
 mod wear;
 
@@ -37,6 +39,7 @@ use catalogue::{At, Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
 use heat::{Heat, ONE_READ};
 use ssds::{Ended, Ssd, Task};
+use trust::Fault;
 use wear::{FULL, Wear};
 
 /// Offsets of records count in 65,536 units of 4 KiB.
@@ -73,6 +76,8 @@ pub enum RoomCommand {
     },
     /// Nothing in the block is wanted any more.
     Drop(BlockId),
+    /// See whether the SSD is well: answer with [`Room::handle_probed`].
+    Probe(SsdId),
 }
 
 /// The SSDs of one tier, and what is on them.
@@ -257,10 +262,10 @@ impl Room {
     }
 
     /// Where a piece can be read now, and how many bytes it has.
-    pub fn locate(&self, now: Instant, piece: PieceId) -> Option<(Place, u32)> {
+    pub fn locate(&self, piece: PieceId) -> Option<(Place, u32)> {
         let (at, record) = self.catalogue.find(piece)?;
         let ssd = self.ssds.iter().find(|ssd| ssd.has(at.block))?;
-        let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read(now);
+        let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read();
         is_there.then_some((place_of(at, record.offset()), record.length))
     }
 
@@ -289,7 +294,7 @@ impl Room {
             self.counts.refused.too_large_bytes += bytes;
             return None;
         }
-        if !self.ssds.iter().any(|ssd| ssd.conduct.in_service()) {
+        if !self.ssds.iter().any(|ssd| ssd.conduct.may_write()) {
             self.counts.refused.out_of_service_bytes += bytes;
             return None;
         }
@@ -355,7 +360,7 @@ impl Room {
             filling.map(|of| of.bytes_left(summary)).sum()
         };
         let ssds = self.ssds.iter().enumerate();
-        let able = ssds.filter(|(_, ssd)| ssd.conduct.in_service() && ssd.can_take());
+        let able = ssds.filter(|(_, ssd)| ssd.conduct.may_write() && ssd.can_take());
         let able = able.map(|(index, ssd)| (left(ssd), index));
         able.min().map(|(_, index)| index)
     }
@@ -454,12 +459,18 @@ impl Room {
 
     /// The next thing that an SSD must do now.
     pub fn poll_command(&mut self, now: Instant) -> Option<RoomCommand> {
+        self.give_up_late_writes(now);
         if let Some(block) = self.dropped.pop_front() {
             return Some(RoomCommand::Drop(block));
         }
+        let mut probes = self.ssds.iter_mut();
+        let probe = probes.find_map(|ssd| ssd.conduct.begin_probe(now).then_some(ssd.id));
+        if let Some(ssd) = probe {
+            return Some(RoomCommand::Probe(ssd));
+        }
         let is_paper = self.config.policy != FlashPolicy::Adaptive;
         for ssd in &mut self.ssds {
-            if !ssd.has_task() || !ssd.conduct.in_service() {
+            if !ssd.has_task() || !ssd.conduct.may_write() {
                 continue;
             }
             let is_calm = match is_paper {
@@ -492,17 +503,6 @@ impl Room {
         None
     }
 
-    /// When [`Self::poll_command`] may have something though nothing happened.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        // Ours waits for a read to end, which is told.
-        if self.config.policy == FlashPolicy::Adaptive {
-            return None;
-        }
-        let waiting = self.ssds.iter();
-        let waiting = waiting.filter(|ssd| ssd.has_task() && ssd.conduct.in_service());
-        waiting.map(|ssd| ssd.conduct.next_epoch()).min()
-    }
-
     /// A write up to `to` ended, well or not.
     pub fn handle_written(&mut self, now: Instant, block: BlockId, to: u32, ok: bool) {
         self.end_task(now, block.0, Some(to), ok);
@@ -519,17 +519,18 @@ impl Room {
             return;
         };
         let ssd = &mut self.ssds[index];
-        ssd.conduct.end_write(now);
+        let is_over = ssd.conduct.end_write(now, ok);
         match (ssd.end_task(), ok) {
-            (Ended::Nothing | Ended::Written, true) => {}
+            (Ended::Nothing, _) | (Ended::Written, true) => {}
             (Ended::Sealed(block, sequence), true) => self.seal(now, block, sequence),
-            (Ended::Nothing, false) => self.fail(now, index),
             // What was written of it may be right, but nobody knows what.
             (Ended::Written | Ended::Sealed(..), false) => {
                 ssd.filling.retain(|filling| filling.block != block);
                 self.drop_filling(index, block);
-                self.fail(now, index);
             }
+        }
+        if is_over {
+            self.drop_all_filling(index);
         }
     }
 
@@ -551,15 +552,6 @@ impl Room {
         self.catalogue.clear(block);
         self.ssds[index].empty.push_back(block);
         self.dropped.push_back(BlockId(block));
-    }
-
-    fn fail(&mut self, now: Instant, index: usize) {
-        if self.ssds[index].conduct.fail(now) {
-            let filling = core::mem::take(&mut self.ssds[index].filling);
-            for of in filling {
-                self.drop_filling(index, of.block);
-            }
-        }
     }
 
     /// A read of records of a block is given to its SSD. The block stays until
@@ -597,7 +589,7 @@ impl Room {
         self.counts.reads += 1;
         self.counts.read_bytes += u64::from(length);
         if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
-            ssd.conduct.succeed();
+            ssd.conduct.read_right();
         }
     }
 
@@ -613,9 +605,12 @@ impl Room {
         if is_lost {
             self.forget_at(piece, place);
         }
+        let fault = if is_lost { Fault::Failed } else { Fault::Slow };
         let index = self.ssds.iter().position(|ssd| ssd.has(place.block.0));
-        if let Some(index) = index {
-            self.fail(now, index);
+        if let Some(index) = index
+            && self.ssds[index].conduct.read_failed(now, fault)
+        {
+            self.drop_all_filling(index);
         }
     }
 
@@ -636,7 +631,7 @@ impl Room {
     pub fn view(&self, now: Instant) -> FlashView {
         let ssd = |ssd: &Ssd| SsdView {
             ssd: ssd.id,
-            in_service: ssd.conduct.in_service(),
+            state: ssd.conduct.state(),
             read_time: ssd.conduct.read_time(),
         };
         FlashView {

@@ -99,7 +99,7 @@ impl Ssd {
             id: spec.ssd,
             first_block: blocks.start,
             end_block: blocks.end,
-            conduct: Conduct::new(),
+            conduct: Conduct::default(),
             empty: blocks.collect(),
             by_turn: BTreeMap::new(),
             filling: VecDeque::new(),

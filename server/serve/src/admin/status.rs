@@ -1,9 +1,11 @@
 //! `/status`: one JSON document, the contract with the dashboard.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
-use headlong_flash::FlashView;
+use headlong_flash::{FlashView, SsdView};
 use headlong_units::Duration;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -63,12 +65,12 @@ struct Device<'a> {
     /// How old what was learned before was when it was taken over.
     learned_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flash: Option<Flash>,
+    flash: Option<Flash<'a>>,
 }
 
 /// Its part of the flash tier.
 #[derive(serde::Serialize)]
-struct Flash {
+struct Flash<'a> {
     capacity_bytes: u64,
     filled_bytes: u64,
     records: u64,
@@ -82,8 +84,15 @@ struct Flash {
     budget_bytes: u64,
     budget_left_bytes: u64,
     refused_bytes: BTreeMap<&'static str, u64>,
-    ssds_in_service: usize,
-    ssds: usize,
+    ssds: Vec<Ssd<'a>>,
+}
+
+/// One of its SSDs.
+#[derive(serde::Serialize)]
+struct Ssd<'a> {
+    path: Cow<'a, str>,
+    state: &'static str,
+    read_ms: f64,
 }
 
 #[derive(serde::Serialize)]
@@ -255,11 +264,19 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
                 .collect(),
         },
         learned_age_s: snapshot.learned_age.map(|age| age.as_secs_f64()),
-        flash: snapshot.flash.as_ref().map(flash),
+        flash: snapshot
+            .flash
+            .as_ref()
+            .map(|view| flash(view, &snapshot.ssd_paths)),
     }
 }
 
-fn flash(view: &FlashView) -> Flash {
+fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
+    let ssd = |ssd: &SsdView| Ssd {
+        path: (paths.get(usize::from(ssd.ssd.0))).map_or("".into(), |path| path.to_string_lossy()),
+        state: ssd.state.name(),
+        read_ms: ssd.read_time.as_secs_f64() * 1e3,
+    };
     Flash {
         capacity_bytes: view.capacity_bytes,
         filled_bytes: view.filled_bytes,
@@ -274,8 +291,7 @@ fn flash(view: &FlashView) -> Flash {
         budget_bytes: view.budget_bytes,
         budget_left_bytes: view.budget_left_bytes,
         refused_bytes: view.refused.by_reason().into_iter().collect(),
-        ssds_in_service: view.ssds.iter().filter(|ssd| ssd.in_service).count(),
-        ssds: view.ssds.len(),
+        ssds: view.ssds.iter().map(ssd).collect(),
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
         }],
         learned_age: Some(Duration::from_millis(1500)),
         flash: None,
+        ssd_paths: Vec::new(),
     }
 }
 

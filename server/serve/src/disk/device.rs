@@ -301,6 +301,7 @@ impl Device {
             chains: Vec::new(),
             learned_age: None,
             flash: None,
+            ssd_paths: Vec::new(),
         }
     }
 

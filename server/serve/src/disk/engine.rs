@@ -19,6 +19,7 @@ use headlong_engine::{
     Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
     Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
+use headlong_flash::{SsdId, SsdState};
 use headlong_units::Instant;
 use tokio::sync::mpsc;
 
@@ -255,6 +256,7 @@ impl DeviceEngine {
             FlashDone::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
             FlashDone::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
             FlashDone::Read { id, outcomes } => shard.handle_flash_read_done(now, id, &outcomes),
+            FlashDone::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
         }
     }
 
@@ -378,6 +380,9 @@ impl DeviceEngine {
         if state != self.state {
             self.announce(state);
         }
+        while let Some((ssd, before, state)) = self.parts.shard.poll_ssd_change() {
+            self.announce_ssd(ssd, before, state);
+        }
     }
 
     /// Says what the controller of the prefetch size does, and why.
@@ -385,6 +390,26 @@ impl DeviceEngine {
         while let Some(change) = self.parts.shard.poll_size_change() {
             let device = &self.parts.identity.name;
             tracing::info!(device, reason = change.reason.name(), "{change}");
+        }
+    }
+
+    /// Says that an SSD is passed over, or is not any more.
+    fn announce_ssd(&self, ssd: SsdId, before: SsdState, state: SsdState) {
+        let paths = self.parts.flash.as_ref().map(FlashPort::paths);
+        let path = paths.and_then(|paths| paths.into_iter().nth(usize::from(ssd.0)));
+        let ssd = path.unwrap_or_default();
+        let (device, ssd, before) = (&self.parts.identity.name, ssd.display(), before.name());
+        match state {
+            SsdState::Online => tracing::info!(device, %ssd, before, "the SSD is online again"),
+            SsdState::ReadOnly => tracing::warn!(
+                device, %ssd, before, "writes to the SSD fail or hang: it is only read"
+            ),
+            SsdState::Slow => tracing::warn!(
+                device, %ssd, before, "the SSD answers too late: it is passed over"
+            ),
+            SsdState::Offline => tracing::error!(
+                device, %ssd, before, "the SSD fails: it is passed over; look into the kernel's log (dmesg)"
+            ),
         }
     }
 
@@ -522,6 +547,11 @@ impl DeviceEngine {
             chains: self.parts.shard.chain_views(CHAINS_MAX),
             learned_age: self.parts.returning.age(),
             flash: self.parts.shard.flash_view(),
+            ssd_paths: self
+                .parts
+                .flash
+                .as_ref()
+                .map_or_else(Vec::new, FlashPort::paths),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
 
+use std::path::PathBuf;
+
 use headlong_engine::{
     ChainView, ControlView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats,
 };
@@ -13,7 +15,7 @@ pub struct DeviceSnapshot {
     /// Kernel name of the device (`sda`, `loop0`), or the root's name where there is none.
     pub name: String,
     /// Roots that lie on it.
-    pub roots: Vec<std::path::PathBuf>,
+    pub roots: Vec<PathBuf>,
     /// Whether it is treated as rotating.
     pub rotational: bool,
     /// How it is read: `io_uring` or `pread`, then `O_DIRECT` or `buffered`; `stopped` if its thread
@@ -46,4 +48,6 @@ pub struct DeviceSnapshot {
     pub learned_age: Option<Duration>,
     /// Its part of the flash tier, if it has one and it has been looked at.
     pub flash: Option<FlashView>,
+    /// Where the tier's SSDs are, by their numbers.
+    pub ssd_paths: Vec<PathBuf>,
 }

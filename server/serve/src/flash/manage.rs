@@ -157,7 +157,7 @@ fn reserve(medium: &Medium) -> io::Result<()> {
     match medium.is_device {
         true => Ok(()),
         false => Ok(fallocate(
-            &medium.file,
+            medium.file(),
             FallocateFlags::empty(),
             0,
             medium.bytes,
@@ -169,7 +169,7 @@ fn write_super(medium: &Medium, tier: &Super) -> io::Result<()> {
     medium.write(tier.layout.index_place().0, &[0; INDEX_HEAD_BYTES])?;
     for at in SUPER_COPIES.into_iter().rev() {
         medium.write(at, &tier.encode())?;
-        medium.file.sync_all()?;
+        medium.file().sync_all()?;
     }
     Ok(())
 }
@@ -242,7 +242,7 @@ pub fn drop_tier(path: &Path) -> Result<String, FlashError> {
         for at in SUPER_COPIES {
             medium.write(at, &[0; SUPER_BYTES])?;
         }
-        medium.file.sync_all()
+        medium.file().sync_all()
     };
     gone().map_err(|error: io::Error| medium.error(error))?;
     let what = match medium.is_device {

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -25,7 +26,8 @@ pub(super) enum Access {
 #[derive(Debug)]
 pub(super) struct Medium {
     pub(super) path: PathBuf,
-    pub(super) file: File,
+    /// Another after the device was away.
+    file: RwLock<Arc<File>>,
     pub(super) bytes: u64,
     pub(super) is_device: bool,
 }
@@ -78,10 +80,40 @@ impl Medium {
         let bytes = file.seek(SeekFrom::End(0)).map_err(refuse)?;
         Ok(Self {
             path: path.to_path_buf(),
-            file,
+            file: RwLock::new(Arc::new(file)),
             bytes,
             is_device,
         })
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&file)
+    }
+
+    /// Whether this tier is on it, and nothing else.
+    pub(super) fn has(&self, tier: &Super) -> io::Result<bool> {
+        let mut last = Ok(false);
+        for at in SUPER_COPIES {
+            let mut copy = [0; SUPER_BYTES];
+            match self.read(at, &mut copy) {
+                Ok(()) if Super::decode(&copy, self.bytes).as_ref() == Ok(tier) => return Ok(true),
+                Ok(()) => {}
+                Err(error) => last = Err(error),
+            }
+        }
+        last
+    }
+
+    /// Opens it anew if this tier is found there: a device that was away is another to the kernel.
+    pub(super) fn reopen(&self, tier: &Super) -> bool {
+        let opened = Self::open(&self.path, Access::Own).ok();
+        let Some(opened) = opened.filter(|opened| matches!(opened.has(tier), Ok(true))) else {
+            return false;
+        };
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        *file = opened.file();
+        true
     }
 
     pub(super) fn error(&self, error: io::Error) -> FlashError {
@@ -92,7 +124,7 @@ impl Medium {
     /// Reads bytes into memory of their own, so that these need not be aligned.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut buffer = Aligned::new(into.len());
-        self.file.read_exact_at(buffer.as_mut(), at)?;
+        self.file().read_exact_at(buffer.as_mut(), at)?;
         into.copy_from_slice(&buffer.as_ref()[..into.len()]);
         Ok(())
     }
@@ -104,7 +136,7 @@ impl Medium {
 
     /// Writes bytes and zeros behind them, up to the alignment.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(Aligned::of(bytes).as_ref(), at)
+        self.file().write_all_at(Aligned::of(bytes).as_ref(), at)
     }
 
     pub(super) fn super_record(&self) -> Result<Super, FlashError> {
@@ -130,9 +162,8 @@ pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
     let mut first = None;
     let mut seen = Vec::new();
     for path in paths {
-        let looked = Medium::open(path, Access::Look)
-            .and_then(|medium| Ok((medium.super_record()?, medium.file)));
-        let (tier, _) = match looked {
+        let looked = Medium::open(path, Access::Look).and_then(|medium| medium.super_record());
+        let tier = match looked {
             Ok(looked) => looked,
             Err(error) => {
                 errors.push(error);

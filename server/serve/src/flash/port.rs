@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,10 +14,11 @@ use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, FlashReadId, Slot};
 use headlong_flash::format::{
     Entry, RecordName, Summary, SummaryHead, encode_record, padded_bytes,
 };
-use headlong_flash::{BlockId, PieceId, Place, RECORD_ALIGN_BYTES};
+use headlong_flash::{BlockId, PieceId, Place, Probed, RECORD_ALIGN_BYTES, SsdId};
 
 use super::aligned::Aligned;
 use super::medium::Medium;
+use super::probe;
 use super::recover::now_s;
 use super::ssd::{Ssd, SsdCounters, Wanted, counted, read_records, write_at};
 use super::tier::{Recovered, TierPart};
@@ -41,6 +43,10 @@ pub(crate) enum FlashDone {
     Read {
         id: FlashReadId,
         outcomes: Vec<FlashOutcome>,
+    },
+    Probed {
+        ssd: SsdId,
+        probed: Probed,
     },
 }
 
@@ -132,6 +138,22 @@ impl FlashPort {
             FlashCommand::Seal { block, sequence } => self.seal(block, sequence),
             FlashCommand::Drop(block) => self.drop_block(block),
             FlashCommand::Read(read) => self.read(read),
+            FlashCommand::Probe(ssd) => self.probe(ssd),
+        }
+    }
+
+    /// Where the SSDs are, by their numbers.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.parts.part.paths()
+    }
+
+    fn probe(&self, id: SsdId) {
+        let probed = probe::FAILED;
+        let ticket = self.ticket(FlashDone::Probed { ssd: id, probed });
+        if let Some(ssd) = self.parts.part.ssd(id) {
+            probe::probe(ssd, move |probed| {
+                ticket.end(FlashDone::Probed { ssd: id, probed });
+            });
         }
     }
 
@@ -284,7 +306,7 @@ impl FlashPort {
         let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
         ssd.writer.run(move || {
             let flush = || {
-                let flushed = medium.file.sync_data();
+                let flushed = medium.file().sync_data();
                 counted(flushed, &medium, &counters, "flushing flash")
             };
             // The records must be there before anything says that they are.
@@ -365,7 +387,7 @@ fn write_records(
             .collect();
         let total: usize = now.iter().map(|(_, bytes)| bytes.as_ref().len()).sum();
         let at = block_start + u64::from(*first);
-        match rustix::io::pwritev(&medium.file, &slices, at) {
+        match rustix::io::pwritev(medium.file(), &slices, at) {
             Ok(written) if written == total => {
                 let total = total as u64;
                 counters.bytes_written.fetch_add(total, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub(super) fn take_index(medium: &Medium, tier: &Super) -> io::Result<Option<Vec
     }
     let summaries = read_index(medium, tier, at, &head);
     medium.write(at, &vec![0; INDEX_HEAD_BYTES])?;
-    medium.file.sync_data()?;
+    medium.file().sync_data()?;
     Ok(summaries)
 }
 
@@ -53,9 +53,9 @@ pub(super) fn save_index(medium: &Medium, tier: &Super) -> io::Result<()> {
         let at = at + (INDEX_HEAD_BYTES + number * part) as u64;
         medium.write(at, bytes)?;
     }
-    medium.file.sync_data()?;
+    medium.file().sync_data()?;
     medium.write(at, &head)?;
-    medium.file.sync_data()
+    medium.file().sync_data()
 }
 
 /// The summaries of blocks, in order.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headlong_engine::{FlashOutcome, FlashRecord};
@@ -37,6 +37,10 @@ pub(crate) struct Ssd {
     /// One thread, so that what is written is written in order.
     pub(super) writer: ThreadPool,
     pub(super) readers: ThreadPool,
+    /// For what may hang where the others do not, and the other way round.
+    pub(super) prober: ThreadPool,
+    /// Whether it was said that something else is on it.
+    pub(super) is_other: Arc<AtomicBool>,
     /// What a clean stop saved.
     index: Mutex<Option<Arc<Vec<Summary>>>>,
 }
@@ -72,7 +76,10 @@ impl Ssd {
         let writer = ThreadPool::new(&format!("ssd-w-{name}"), 1, usize::MAX).map_err(failed)?;
         let readers =
             ThreadPool::new(&format!("ssd-r-{name}"), READERS, usize::MAX).map_err(failed)?;
+        let prober = ThreadPool::new(&format!("ssd-p-{name}"), 1, usize::MAX).map_err(failed)?;
         Ok(Self {
+            prober,
+            is_other: Arc::default(),
             medium: Arc::new(medium),
             tier,
             counters: Arc::default(),
@@ -145,7 +152,7 @@ pub(super) fn write_at(
     at: u64,
     bytes: &Aligned,
 ) -> io::Result<()> {
-    let written = medium.file.write_all_at(bytes.as_ref(), at);
+    let written = medium.file().write_all_at(bytes.as_ref(), at);
     counted(written, medium, counters, "writing flash")?;
     let length = bytes.as_ref().len() as u64;
     counters.bytes_written.fetch_add(length, Ordering::Relaxed);
@@ -222,7 +229,7 @@ fn read_run(
 /// One call, again if it is interrupted; what comes short is an error: no record ends behind the SSD.
 fn read_all(medium: &Medium, slices: &mut [IoSliceMut<'_>], at: u64, total: u64) -> io::Result<()> {
     for _ in 0..100 {
-        match rustix::io::preadv(&medium.file, slices, at) {
+        match rustix::io::preadv(medium.file(), slices, at) {
             Ok(bytes) if bytes as u64 == total => return Ok(()),
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

@@ -126,6 +126,17 @@ impl TierPart {
         })
     }
 
+    /// The SSD of this number.
+    pub(super) fn ssd(&self, ssd: SsdId) -> Option<&Arc<Ssd>> {
+        self.tier.ssds.get(usize::from(ssd.0))
+    }
+
+    /// Where the SSDs are, by their numbers.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let ssds = self.tier.ssds.iter();
+        ssds.map(|ssd| ssd.medium.path.clone()).collect()
+    }
+
     /// Where a block is: the SSD and its own number for it.
     pub(super) fn locate(&self, block: BlockId) -> Option<(&Arc<Ssd>, u32)> {
         let mut ranges = self.ranges();
