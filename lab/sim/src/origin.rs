@@ -11,6 +11,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::Device;
+use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
@@ -141,4 +142,9 @@ pub(crate) trait Origin: Debug {
 
     /// The page cache, if it has one.
     fn cache(&self) -> Option<CacheUse>;
+
+    /// The flash tier, if it has one.
+    fn flash(&self) -> Option<FlashUse> {
+        None
+    }
 }

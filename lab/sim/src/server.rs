@@ -17,6 +17,7 @@ use headlong_workload::Identity;
 use crate::device::Device;
 use crate::disk::Disk;
 use crate::flash::{Tier, key_of};
+use crate::flash_use::{FlashCounts, FlashUse};
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
@@ -59,6 +60,7 @@ pub(crate) struct Server {
     kept: Kept,
     /// Counted by the processes before this one.
     stats_before: Stats,
+    flash_before: FlashCounts,
 }
 
 /// Streams of titles in several files are numbered from here, others by the object.
@@ -107,6 +109,7 @@ impl Server {
             checked: setup.checked,
             kept: Kept::default(),
             stats_before: Stats::default(),
+            flash_before: FlashCounts::default(),
         }
     }
 }
@@ -236,8 +239,11 @@ impl Origin for Server {
 
     fn kill(&mut self, now: Instant) {
         self.stats_before = self.stats_before + self.shard.stats();
+        if let (Some(tier), Some(view)) = (&mut self.tier, self.shard.flash_view()) {
+            self.flash_before += FlashCounts::of(&view);
+            tier.kill(view.budget_bytes - view.budget_left_bytes);
+        }
         self.disk.forget_reads();
-        self.tier = None;
         self.registered.clear();
         for (_, reply) in self.replies.take_all() {
             if reply.bytes_left > 0 {
@@ -253,7 +259,18 @@ impl Origin for Server {
 
     fn start_again(&mut self, now: Instant) {
         self.kept.tell(now, &mut self.shard);
+        if let Some(tier) = &self.tier {
+            tier.attach_again(now, &mut self.shard);
+        }
         self.settle(now);
+    }
+
+    fn flash(&self) -> Option<FlashUse> {
+        self.tier.as_ref()?;
+        let view = self.shard.flash_view().unwrap_or_default();
+        let mut counts = self.flash_before;
+        counts += FlashCounts::of(&view);
+        Some(FlashUse::of(&view, counts))
     }
 
     fn reply_count(&self) -> usize {

@@ -31,7 +31,7 @@ pub struct Setup {
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
-    /// Its flash tier, if it is headlong and has one. A restart leaves it without.
+    /// Its flash tier, if it is headlong and has one.
     pub flash: Option<FlashSetup>,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,

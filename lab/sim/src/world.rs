@@ -553,7 +553,8 @@ fn origin(
             })?;
             let disk = Disk::new(device, setup.request_bytes_max);
             let flash = setup.flash.as_ref();
-            let tier = flash.map(|flash| Tier::attach(&mut shard, flash));
+            let is_restarted = setup.restart.is_some();
+            let tier = flash.map(|flash| Tier::attach(&mut shard, flash, is_restarted));
             Box::new(Server::new(shard, disk, tier.transpose()?, layout, setup))
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),

@@ -74,7 +74,7 @@ pub(crate) struct WorldArgs {
     restart_down: Duration,
     /// Bytes of an SSD between memory and the drive: the engine's flash tier. What it is like is
     /// --engine flash_policy=NAME, flash_write_per_day=SIZE and flash_horizon=TIME
-    #[arg(long, value_name = "SIZE", conflicts_with = "restart")]
+    #[arg(long, value_name = "SIZE")]
     flash: Option<Bytes>,
     /// Preset of that SSD
     #[arg(long, value_name = "PRESET", default_value = "ssd-sata-low-end", value_parser = drive, requires = "flash")]
