@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::counters::{CounterValue, counters};
 use super::state::{AdminState, StreamNames};
-use crate::disk::DeviceSnapshot;
+use crate::disk::{CopiesUse, DeviceSnapshot};
 
 /// A state's name in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {
@@ -58,6 +58,7 @@ struct Device<'a> {
     order: &'a str,
     retention: &'a str,
     memory: Memory,
+    copies: Option<Copies>,
     queue: Queue<'a>,
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
@@ -123,6 +124,14 @@ struct Memory {
     sending_bytes: u64,
     unread_bytes: u64,
     read_bytes: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Copies {
+    budget_bytes: u64,
+    filled_bytes: u64,
+    live_bytes: u64,
+    held_bytes: u64,
 }
 
 #[derive(serde::Serialize)]
@@ -241,6 +250,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             unread_bytes: memory.unread_bytes,
             read_bytes: memory.read_bytes,
         },
+        copies: snapshot.copies.map(copies),
         queue: Queue {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
@@ -268,6 +278,15 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             .flash
             .as_ref()
             .map(|view| flash(view, &snapshot.ssd_paths)),
+    }
+}
+
+fn copies(copies: CopiesUse) -> Copies {
+    Copies {
+        budget_bytes: copies.budget_bytes,
+        filled_bytes: copies.filled_bytes,
+        live_bytes: copies.live_bytes,
+        held_bytes: copies.held_bytes,
     }
 }
 

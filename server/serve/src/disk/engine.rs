@@ -541,6 +541,7 @@ impl DeviceEngine {
             stats: self.parts.shard.stats(),
             stats_by_policy: self.parts.shard.stats_by_policy(),
             memory: self.parts.shard.memory_use(),
+            copies: self.parts.pool.copies_use(),
             queue: self.parts.shard.queue_use(),
             queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.parts.shard.chain_count(),

@@ -16,6 +16,7 @@ mod pool;
 mod ring;
 mod socket;
 
+pub use hot::CopiesUse;
 pub(crate) use hot::{HotSize, Pinned};
 
 pub(crate) use pool::{InFile, Lease, Pool, View};
