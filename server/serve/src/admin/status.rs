@@ -72,6 +72,7 @@ struct Device<'a> {
 /// Its part of the flash tier.
 #[derive(serde::Serialize)]
 struct Flash<'a> {
+    is_recovering: bool,
     capacity_bytes: u64,
     filled_bytes: u64,
     records: u64,
@@ -297,6 +298,7 @@ fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
         read_ms: ssd.read_time.as_secs_f64() * 1e3,
     };
     Flash {
+        is_recovering: view.is_recovering,
         capacity_bytes: view.capacity_bytes,
         filled_bytes: view.filled_bytes,
         records: view.records,

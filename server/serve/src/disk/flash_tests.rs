@@ -68,7 +68,12 @@ impl Rig {
             ..small
         });
         let device = device.expect("started");
-        while device.snapshot().await.flash.is_none() {
+        while device
+            .snapshot()
+            .await
+            .flash
+            .is_none_or(|view| view.is_recovering)
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Process { tier, device }
