@@ -120,6 +120,11 @@ impl FlashPort {
         }
     }
 
+    /// The SSDs that take part.
+    pub(crate) fn ssds(&self) -> impl Iterator<Item = SsdId> + use<> {
+        (0..self.parts.part.ssd_count()).map(SsdId)
+    }
+
     /// What was there is known.
     pub(crate) fn recovered(&mut self, recovered: &mut Recovered) {
         self.fillings = std::mem::take(&mut recovered.fillings);
