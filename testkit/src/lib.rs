@@ -13,6 +13,7 @@
 
 pub mod block_device;
 pub mod client;
+mod heirs;
 pub mod leftovers;
 pub mod pattern;
 pub mod seed;
@@ -22,6 +23,7 @@ pub mod slow_disk;
 
 pub use block_device::BlockDevice;
 pub use headlong_vdisk::scratch::{self, Scratch};
+pub use heirs::is_alive;
 pub use seed::Seed;
 pub use server::Server;
 pub use skip::skip;

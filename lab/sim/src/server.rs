@@ -381,6 +381,8 @@ impl Server {
                     tier.obey(now, command);
                 }
             }
+            // A simulated server is never told to give memory up.
+            Command::Vacate(_) => {}
         }
     }
 

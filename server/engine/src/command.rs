@@ -19,6 +19,9 @@ pub enum Command {
     Forget(StreamId),
     /// Something for the flash tier; only where one was attached.
     Flash(FlashCommand),
+    /// Nothing is in the slot, and its memory is to go back to the system before the next command is
+    /// done. Only after [`crate::Shard::handle_retiring`].
+    Vacate(Slot),
 }
 
 /// Something the shell must do with an SSD. Commands of one block are given in order; those of

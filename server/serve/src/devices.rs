@@ -9,8 +9,14 @@ use headlong_library::DeviceInfo;
 
 use crate::config::{Config, Io, Mistakes};
 use crate::disk::{Device, DeviceConfig, IoMode, StartError};
-use crate::flash::Tier;
+use crate::flash::{FlashShare, Tier};
 use crate::state_folder::{StateFolder, Who};
+
+/// The lasting names of disks, by which parts of the flash tier are theirs.
+pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
+    let names = devices.iter().map(|info| lasting_name(&info.roots));
+    names.collect()
+}
 
 /// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
 fn lasting_name(roots: &[PathBuf]) -> u64 {
@@ -41,7 +47,7 @@ pub fn start(
     warn_of_kernel(&names);
     let folder = StateFolder::new(config.state.clone());
     let mut devices = Vec::new();
-    let owners: Vec<u64> = found.iter().map(|info| lasting_name(&info.roots)).collect();
+    let owners = owners(&found);
     let mut parts = tier.map(|tier| tier.deal(&owners).into_iter());
     for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
         let rotational = config.device(&name).rotational.unwrap_or(rotational);
@@ -80,7 +86,7 @@ pub fn start(
             memory_prefault: config.memory_prefault,
             open_files_max,
             time_scale: config.time_scale(),
-            flash: parts.as_mut().and_then(Iterator::next),
+            flash: FlashShare::new(parts.as_mut().and_then(Iterator::next)),
             learned: learned.map(Arc::new),
         })?);
     }

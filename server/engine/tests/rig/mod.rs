@@ -77,6 +77,8 @@ pub struct Rig {
     /// Time a socket takes for one piece.
     pub socket_time: Duration,
     pub reads: Vec<ReadCommand>,
+    /// Slots whose memory went back to the system, in order.
+    pub vacated: Vec<Slot>,
     /// With each of them, how many were outstanding then.
     pub outstanding: Vec<usize>,
     pub log: Vec<String>,
@@ -103,6 +105,7 @@ impl Rig {
             reads: Vec::new(),
             outstanding: Vec::new(),
             log: Vec::new(),
+            vacated: Vec::new(),
             forgotten: Vec::new(),
             ssd: flash::Ssd::default(),
             may_drop_under_reads: false,
@@ -329,6 +332,11 @@ impl Rig {
                 Command::Read(read) => self.begin_read(read),
                 Command::Forget(stream) => self.forgotten.push(stream),
                 Command::Flash(command) => self.obey_flash(command),
+                Command::Vacate(slot) => {
+                    assert!(!self.held.contains_key(&slot), "{slot:?} is being sent");
+                    self.content.remove(&slot);
+                    self.vacated.push(slot);
+                }
             }
         }
         while let Some(event) = self.shard.poll_event() {

@@ -145,6 +145,13 @@ pub(super) fn rows() -> Rows<Config> {
     )
     .restart();
     rows.add(
+        "limits.upgrade_timeout",
+        time(),
+        |c| &mut c.limits.upgrade_timeout,
+        "When another process has taken this one's place (SIGUSR2), replies in progress get this long to end; then what is left is ended as at a stop. They hold no more memory than they are being sent.",
+    )
+    .restart();
+    rows.add(
         "limits.ranges_max",
         whole().at_least(1),
         |c| &mut c.limits.ranges_max,

@@ -105,6 +105,8 @@ pub struct Limits {
     pub send_bytes_min: u64,
     /// Longest time replies in progress are given when the server stops.
     pub drain_timeout: Duration,
+    /// Longest time they are given when another process has taken this one's place.
+    pub upgrade_timeout: Duration,
     /// Most ranges answered in one reply.
     pub ranges_max: u32,
 }
@@ -342,6 +344,8 @@ impl Default for Limits {
             send_timeout: Duration::from_secs(30),
             send_bytes_min: 64 * KIB,
             drain_timeout: Duration::from_secs(30),
+            // Longer than a film that is sent as it is watched.
+            upgrade_timeout: Duration::from_secs(6 * 3600),
             ranges_max: 16,
         }
     }

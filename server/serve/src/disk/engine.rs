@@ -21,7 +21,7 @@ use headlong_engine::{
 };
 use headlong_flash::{SsdId, SsdState};
 use headlong_units::Instant;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::files::Files;
 use super::io::IoMode;
@@ -31,7 +31,7 @@ use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
-use crate::flash::{FlashDone, FlashPort};
+use crate::flash::{FlashDone, FlashParts, FlashPort};
 use crate::raw::Pool;
 use crate::time_scale::TimeScale;
 
@@ -95,6 +95,8 @@ pub(crate) struct DeviceEngine {
     receiver: Arc<dyn Receiver>,
     /// What is there for the reply that is being made.
     ready: VecDeque<Result<Piece, Failure>>,
+    /// Who wants to know when memory has gone back to the system.
+    vacated: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -122,6 +124,7 @@ impl DeviceEngine {
             parts,
             receiver,
             ready: VecDeque::new(),
+            vacated: None,
         }
     }
 
@@ -230,6 +233,21 @@ impl DeviceEngine {
             Message::Learned(answer) => {
                 let _ = answer.send(learned::tell(&self.parts.shard, &self.sources));
             }
+            Message::Retire(retires, done) => {
+                self.parts.shard.handle_retiring(now, retires);
+                self.vacated = Some(done);
+            }
+            Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
+                let pool = Arc::clone(&self.parts.pool);
+                self.parts.flash = Some(FlashPort::new(FlashParts { part, pool, say }));
+            }
+            Message::TakeFlash(..) => {}
+            Message::LeaveFlash => {
+                let flash = self.parts.flash.take();
+                for ssd in flash.iter().flat_map(FlashPort::ssds) {
+                    self.parts.shard.detach_flash(now, ssd);
+                }
+            }
         }
         self.settle(now);
     }
@@ -238,6 +256,9 @@ impl DeviceEngine {
     fn flash_done(&mut self, now: Instant, done: FlashDone) {
         let shard = &mut self.parts.shard;
         match done {
+            // It was let go while it was looked at.
+            FlashDone::Attach(_) | FlashDone::Found(_) | FlashDone::RecoveryEnded { .. }
+                if self.parts.flash.is_none() => {}
             FlashDone::Attach(spec) => {
                 if let Err(error) = shard.attach_flash(now, &spec, Vec::new()) {
                     let device = &self.parts.identity.name;
@@ -359,6 +380,7 @@ impl DeviceEngine {
 
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
+        let mut has_vacated = false;
         loop {
             if let Some(command) = self.parts.shard.poll_command() {
                 match command {
@@ -371,6 +393,9 @@ impl DeviceEngine {
                         if let Some(flash) = &mut self.parts.flash {
                             flash.command(command);
                         }
+                    }
+                    Command::Vacate(slot) => {
+                        has_vacated |= self.parts.pool.vacate(slot);
                     }
                 }
             } else if let Some(event) = self.parts.shard.poll_event() {
@@ -386,6 +411,13 @@ impl DeviceEngine {
         let state = self.parts.shard.device_state();
         if state != self.state {
             self.announce(state);
+        }
+        if has_vacated {
+            self.parts.pool.vacate_copies();
+        }
+        if self.vacated.is_some() && !self.parts.shard.is_vacating() {
+            // Who asked may have gone.
+            let _ = self.vacated.take().map(|vacated| vacated.send(()));
         }
         while let Some((ssd, before, state)) = self.parts.shard.poll_ssd_change() {
             self.announce_ssd(ssd, before, state);

@@ -24,5 +24,5 @@ mod tier;
 pub use error::FlashError;
 pub use manage::{Formatting, drop_tier, format, status, verify};
 pub(crate) use medium::look;
-pub(crate) use port::{FlashDone, FlashParts, FlashPort};
-pub use tier::{Tier, TierPart};
+pub(crate) use port::{FlashDone, FlashParts, FlashPort, Say};
+pub use tier::{FlashShare, Tier, TierPart};

@@ -133,6 +133,11 @@ impl FlashPort {
         }
     }
 
+    /// The SSDs that take part.
+    pub(crate) fn ssds(&self) -> impl Iterator<Item = SsdId> + use<> {
+        (0..self.parts.part.ssd_count()).map(SsdId)
+    }
+
     /// Blocks were found.
     pub(crate) fn found(&mut self, found: &FoundBlocks) {
         self.fillings.extend(found.fillings.iter().copied());

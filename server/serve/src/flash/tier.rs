@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headlong_flash::format::Summary;
@@ -44,6 +44,31 @@ pub(super) struct Found {
     pub(super) blocks: Vec<(u64, RecoveredBlock)>,
     /// Bytes of those that were sealed within the last day.
     pub(super) sealed_today_bytes: u64,
+}
+
+/// A device's part of the tier, which may come and go while the device runs; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct FlashShare(Arc<Mutex<Option<TierPart>>>);
+
+impl FlashShare {
+    /// What there is from the start.
+    pub fn new(part: Option<TierPart>) -> Self {
+        Self(Arc::new(Mutex::new(part)))
+    }
+
+    /// What there is now.
+    pub(crate) fn get(&self) -> Option<TierPart> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn set(&self, part: Option<TierPart>) {
+        *self.lock() = part;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TierPart>> {
+        // Every change under the lock is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Tier {
@@ -111,6 +136,11 @@ impl Tier {
 }
 
 impl TierPart {
+    /// How many SSDs there are, which engines count from zero.
+    pub(super) fn ssd_count(&self) -> u16 {
+        self.tier.ssds.len() as u16
+    }
+
     /// The SSD, its number of the first block in the row of all, and this disk's blocks as the SSD
     /// counts.
     fn ranges(&self) -> impl Iterator<Item = (&Arc<Ssd>, u32, Range<u32>)> {

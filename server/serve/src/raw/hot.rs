@@ -249,6 +249,29 @@ impl Hot {
         self.places[slot.0 as usize].store(place as u32 + 1, Ordering::Relaxed);
     }
 
+    /// Empties all blocks whose copies are of no use any more.
+    pub(super) fn vacate(&self) {
+        let filling = &mut *lock(&self.filling);
+        let table = &mut *lock(&self.table);
+        for at in 0..table.blocks.len() {
+            let block = &table.blocks[at];
+            let is_unused = block.live == 0 && Arc::strong_count(&block.used_by) == 1;
+            if block.is_hole || !is_unused {
+                continue;
+            }
+            if !self.is_bounded_with(table, at) || !self.make_hole(at) {
+                continue;
+            }
+            let block = &mut table.blocks[at];
+            block.is_hole = true;
+            let old = std::mem::take(&mut block.used_by);
+            table.ghosts.push(Arc::clone(&old.pin));
+            if filling.block == Some(at) {
+                *filling = Filling::default();
+            }
+        }
+    }
+
     /// A place that was not written since its block was emptied.
     fn next_place(&self, filling: &mut Filling) -> Option<usize> {
         let per_block = self.places_per_block();
