@@ -5,21 +5,27 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use headlong_library::look_at_roots;
+use headlong_serve::config::Config;
 use headlong_settings::Document;
 
 use crate::point::{self, Recovered};
-use crate::settings::Settings;
+
+/// Tree and mount point.
+pub(crate) struct Ends {
+    pub(crate) directory: PathBuf,
+    pub(crate) mount_point: PathBuf,
+}
 
 /// Notes what this machine lacks, and makes both paths absolute and free of links.
-pub(crate) fn machine(document: &mut Document, settings: &mut Settings) {
-    let directory = match tree(&settings.directory) {
+pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) {
+    let directory = match tree(&ends.directory) {
         Ok(directory) => Some(directory),
         Err(text) => {
             document.wrong_too("directory", text);
             None
         }
     };
-    let mount_point = match mount_point(&settings.mount_point) {
+    let mount_point = match mount_point(&ends.mount_point) {
         Ok(mount_point) => Some(mount_point),
         Err(text) => {
             document.wrong_too("mount_point", text);
@@ -36,15 +42,15 @@ pub(crate) fn machine(document: &mut Document, settings: &mut Settings) {
     }
     if let Some(directory) = directory {
         match look_at_roots(std::slice::from_ref(&directory)) {
-            Ok(seen) => settings.disks.check_disks(&seen.devices, document),
+            Ok(seen) => disks.check_disks(&seen.devices, document),
             Err(errors) => errors
                 .iter()
                 .for_each(|error| document.wrong_too("directory", error.to_string())),
         }
-        settings.directory = directory;
+        ends.directory = directory;
     }
     if let Some(mount_point) = mount_point {
-        settings.mount_point = mount_point;
+        ends.mount_point = mount_point;
     }
     if let Err(text) = kernel() {
         document.wrong_too("mount_point", text);

@@ -198,7 +198,12 @@ impl Filesystem for Mounted {
         let ttl = self.caching.revalidate;
         let look = |reach: Reach| reach.attributes();
         self.about(node, reply, look, move |reply, found| {
-            reply.attr(&ttl, &found.shown(node.0));
+            let shown = match node.0 {
+                // The kernel has a number of its own for it, and need not show that.
+                ROOT => found.shown(found.key.ino),
+                number => found.shown(number),
+            };
+            reply.attr(&ttl, &shown);
         });
     }
 

@@ -12,7 +12,7 @@ use rustix::fs::{FileType as Kind, RawDir, SeekFrom, seek};
 use rustix::io::{Errno, Result};
 
 use crate::attributes::{Attributes, attributes_at};
-use crate::nodes::{Nodes, ROOT, Told};
+use crate::nodes::{Nodes, Told};
 
 /// An entry's head in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
 const HEAD_BYTES: usize = 24;
@@ -110,8 +110,7 @@ impl Entry {
         }
         self.found = Some(match self.name.as_bytes() {
             // The kernel knows them, and takes no account of them.
-            b"." => (found.shown(folder), None),
-            b".." => (found.shown(self.number.max(ROOT)), None),
+            b"." | b".." => (found.shown(self.number), None),
             _ => {
                 let told = Told::of(nodes, folder, &self.name, found);
                 (found.shown(told.number), Some(told))
@@ -158,6 +157,7 @@ fn kind(kind: Kind) -> FileType {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::ROOT;
     use crate::tree::Tree;
     use std::collections::BTreeSet;
 

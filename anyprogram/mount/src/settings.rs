@@ -9,7 +9,7 @@ use headlong_settings::{
 };
 use headlong_units::{Duration, MIB};
 
-use crate::check;
+use crate::check::{self, Ends};
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/mount-settings.md";
@@ -118,7 +118,12 @@ impl Settings {
             }
         };
         let (mut document, mut settings) = read(file.unwrap_or(Path::new("")), &text, flags);
-        check::machine(&mut document, &mut settings);
+        let mut ends = Ends {
+            directory: settings.directory,
+            mount_point: settings.mount_point,
+        };
+        check::machine(&mut document, &mut ends, &settings.disks);
+        (settings.directory, settings.mount_point) = (ends.directory, ends.mount_point);
         document.finish(settings)
     }
 }
