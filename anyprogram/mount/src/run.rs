@@ -107,9 +107,10 @@ fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
     let (mounted, parts) = file_system(settings, devices, runtime.handle())?;
     let point = &settings.mount_point;
     let keeper = Keeper::start(point)?;
-    let wrong = |error| RunError::Mount {
+    let wrong = |error: io::Error| RunError::Mount {
         path: point.display().to_string(),
-        error,
+        // What fusermount3 says is a line.
+        error: io::Error::new(error.kind(), error.to_string().trim().to_owned()),
     };
     let session = Session::new(mounted, point, &options(settings)).map_err(wrong)?;
     let kernel = session.notifier();

@@ -204,6 +204,8 @@ pub struct Server {
     pub front: Option<Front>,
     /// Whether it is started with the preloaded library, and `headlong reception` beside it.
     pub preload: bool,
+    /// Whether it reads the titles on a mount, by `headlong mount`.
+    pub mount: bool,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.
