@@ -7,7 +7,7 @@ use headlong_serve::config::{Config, DeviceOverride, LogLevel, device_rows, disk
 use headlong_settings::{
     Document, Mistakes, Place, Rows, Value, flag, named, size, text, time, whole,
 };
-use headlong_units::{Duration, MIB};
+use headlong_units::{Duration, KIB, MIB};
 
 use crate::check::{self, Ends};
 
@@ -43,7 +43,8 @@ impl Default for Settings {
             mount_point: PathBuf::new(),
             allow_other: true,
             page_cache: true,
-            read_ahead_bytes: MIB,
+            // Of each open file twice as much may be in the page cache; from memory it is soon there.
+            read_ahead_bytes: 256 * KIB,
             disks,
         }
     }
@@ -86,7 +87,7 @@ fn rows() -> Rows<Settings> {
     rows.add("page_cache", flag(), |s| &mut s.page_cache,
         "Whether the kernel keeps what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount.");
     rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
-        "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Only root may set it; else it is the kernel's own, 128KiB.");
+        "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
     rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
         "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
     rows.add(
