@@ -181,3 +181,31 @@ fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
     let bytes = eventually("the disk is back", again, Option::is_some).expect("read");
     pattern::verify(1, 5 * MIB, &bytes).expect("its own bytes");
 }
+
+#[test]
+fn a_program_that_opens_a_file_anew_for_each_part_is_one_chain_and_two_are_two() {
+    if !Mount::available_or_skip("chains of a mount") {
+        return;
+    }
+    let library = headlong_e2e_tests::Library::new(1, 16 * MIB).expect("titles");
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let settings = "memory = \"64MiB\"\nread_ahead = \"0B\"\n";
+    let mount = mounted(&scratch, library.root(), settings);
+    let part = |offset: u64| {
+        let file = File::open(mount.path("title-0.bin")).expect("opened");
+        let mut bytes = vec![0; 256 * 1024];
+        file.read_exact_at(&mut bytes, offset).expect("read");
+        pattern::verify(0, offset, &bytes).expect("its own bytes");
+    };
+    let places = (0..24).map(|number| number * 256 * 1024);
+    for place in places.clone() {
+        part(place);
+    }
+    assert_eq!(mount.counter("chains"), 1, "{}", mount.status());
+    for place in places.skip(1) {
+        part(place + 7 * MIB);
+        part(place + 7 * MIB / 2);
+    }
+    assert!(mount.counter("chains") <= 3, "{}", mount.status());
+    assert_eq!(mount.counter("requests_failed"), 0);
+}
