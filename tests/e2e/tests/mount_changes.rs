@@ -177,6 +177,8 @@ fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
             for _ in 0..150 {
                 let file = match File::open(case.seen("file")) {
                     Ok(file) => file,
+                    // Replaced twice between its name and its opening: nothing was read.
+                    Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => continue,
                     Err(error) => return Err(format!("opened: {error}")),
                 };
                 let mut bytes = vec![0; SIZE as usize];
@@ -193,6 +195,7 @@ fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
         writer.join().expect("it writes");
         for seen in ends {
             let seen = seen.expect("every read is of one version");
+            assert!(seen.iter().sum::<i32>() > 75, "{seen:?}");
             assert!(
                 seen[1..].iter().filter(|count| **count > 0).count() > 1,
                 "{seen:?}"
