@@ -6,6 +6,7 @@
 pub mod conformance;
 pub mod haproxy;
 pub mod library;
+pub mod mount;
 pub mod neighbours;
 pub mod nginx;
 pub mod preload;
@@ -16,6 +17,7 @@ pub mod tier;
 
 pub use haproxy::HaProxy;
 pub use library::{Library, Title};
+pub use mount::Mount;
 pub use neighbours::Neighbours;
 pub use nginx::Nginx;
 pub use prometheus::Prometheus;

@@ -210,6 +210,8 @@ pub struct Server {
     pub preload: bool,
     /// Whether it has the experiment's flash tier, if it can and there is one.
     pub has_flash: bool,
+    /// Whether it reads the titles on a mount, by `headlong mount`.
+    pub mount: bool,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.

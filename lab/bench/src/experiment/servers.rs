@@ -67,6 +67,7 @@ pub(super) fn servers(
         let front = document.get(&format!("{table}.front"), &choice(&FRONTS));
         let preload = document.get(&format!("{table}.preload"), &flag());
         let has_flash = document.get(&format!("{table}.flash"), &flag());
+        let mount = document.get(&format!("{table}.mount"), &flag());
         let Some(kind) = server_kind(document, &table) else {
             // What goes with which kind is unknown.
             document.below(&table);
@@ -85,11 +86,20 @@ pub(super) fn servers(
             let text = "needs a table [flash] that says what it is";
             document.wrong_too(&format!("{table}.flash"), text);
         }
+        let mount = mount.unwrap_or(false);
+        if mount && matches!(kind, ServerKind::Headlong { .. }) {
+            let text = "is for servers of others: headlong serve needs no mount";
+            document.wrong(&format!("{table}.mount"), text);
+        } else if mount && preload {
+            let text = "has preload beside it; one of them reads for the server";
+            document.wrong(&format!("{table}.mount"), text);
+        }
         let server = Server {
             has_flash: has_flash.unwrap_or(can_have_flash),
             kind,
             front,
             preload,
+            mount,
             kernel,
             rate_start,
             about: about.unwrap_or_default(),

@@ -90,7 +90,7 @@ fn a_flash_tier_that_cannot_be_is_refused_with_all_that_is_wrong() {
 }
 
 #[test]
-fn a_server_of_others_may_be_preloaded_and_headlong_may_not() {
+fn a_server_of_others_may_be_preloaded_or_read_on_a_mount_and_headlong_may_not() {
     let cell = |text: &str| read(text).map(|e| e.cell(None, None).expect("one"));
     assert!(!cell(SMALL).expect("right").server.preload);
     let preloaded = cell(&format!("{SMALL}preload = true\n")).expect("right");
@@ -98,6 +98,15 @@ fn a_server_of_others_may_be_preloaded_and_headlong_may_not() {
     let headlong = SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\npreload = true");
     let mistakes = cell(&headlong).expect_err("wrong").to_string();
     assert!(mistakes.contains("server.nginx.preload"), "{mistakes}");
+    let mounted = cell(&format!("{SMALL}mount = true\n")).expect("right");
+    assert!(mounted.server.mount);
+    for wrong in [
+        SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\nmount = true"),
+        format!("{SMALL}mount = true\npreload = true\n"),
+    ] {
+        let mistakes = cell(&wrong).expect_err("wrong").to_string();
+        assert!(mistakes.contains("server.nginx.mount"), "{mistakes}");
+    }
 }
 
 #[test]

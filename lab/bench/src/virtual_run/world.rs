@@ -60,6 +60,9 @@ impl VirtualBench {
         if cell.server.preload {
             return Err("preloading is not imitated".to_owned());
         }
+        if cell.server.mount {
+            return Err("a mount is not imitated".to_owned());
+        }
         if let Some(front) = cell.server.front {
             return Err(format!("{} in front is not imitated", front.name()));
         }
