@@ -8,6 +8,7 @@
 //! of a block that was not forgotten is found; a file is named as long as it has records.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hashbrown::HashTable;
 use headlong_units::Instant;
@@ -222,8 +223,9 @@ impl Catalogue {
         self.blocks.contains_key(&block)
     }
 
-    pub(crate) fn add_block(&mut self, block: u32) {
-        self.blocks.insert(block, Block::default());
+    pub(crate) fn add_blocks(&mut self, blocks: Range<u32>) {
+        self.blocks
+            .extend(blocks.map(|block| (block, Block::default())));
     }
 
     pub(crate) fn block(&self, block: u32) -> Option<&Block> {

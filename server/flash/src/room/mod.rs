@@ -166,7 +166,8 @@ impl Room {
             }
         }
         for ssd in &spec.ssds {
-            (ssd.blocks.start.0..ssd.blocks.end.0).for_each(|of| self.catalogue.add_block(of));
+            self.catalogue
+                .add_blocks(ssd.blocks.start.0..ssd.blocks.end.0);
             let mut ssd = Ssd::new(ssd, self.block_bytes);
             ssd.is_recovering = spec.is_recovering;
             self.ssds.push(ssd);

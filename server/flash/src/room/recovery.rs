@@ -105,13 +105,17 @@ impl Room {
             .filter_map(|block| Some((self.catalogue.block(block)?.sequence, block)))
             .collect();
         blocks.sort_unstable();
-        for (_, block) in blocks {
-            self.turn += 1;
-            if let Some(of) = self.catalogue.block_mut(block) {
-                of.turn = self.turn;
+        let first = self.turn + 1;
+        self.turn += blocks.len() as u64;
+        for (turn, (_, block)) in (first..).zip(&blocks) {
+            if let Some(of) = self.catalogue.block_mut(*block) {
+                of.turn = turn;
             }
-            ssd.by_turn.insert(self.turn, block);
         }
+        // Made at once, for it is in order.
+        ssd.by_turn = (first..)
+            .zip(blocks.into_iter().map(|(_, block)| block))
+            .collect();
     }
 }
 
