@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use headlong_e2e_tests::{eventually, tier};
 use headlong_testkit::server::Server;
-use headlong_testkit::{Scratch, Seed};
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{RawDevice, Scratch, Seed, SlowDisk};
 
 /// How often it is killed, unless `HEADLONG_FLASH_KILLS` says otherwise.
 const KILLS: u64 = 24;
@@ -109,4 +110,46 @@ fn several_ssds_each_serve_all_disks() {
     let server = tier::start(&root, &tiers);
     let records = recovered(&server);
     assert!(records * 100 >= there * 99, "{records} records of {there}");
+}
+
+#[test]
+fn a_raw_device_is_a_tier_and_is_told_what_is_not_wanted_any_more() {
+    let test = "a_raw_device_is_a_tier";
+    if !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let mut seed = Seed::announced(test, 4);
+    let scratch = Scratch::new("flash-raw").expect("a folder");
+    let root = tier::library(&scratch, "root");
+    let device = RawDevice::new(56 << 20, DriveModel::WD_RED).expect("a device");
+    tier::format(device.path(), &["--block", "512KiB"]);
+    let (is_made, text) = tier::flash("format", device.path(), &[]);
+    assert!(
+        !is_made && text.contains("has a flash tier on it"),
+        "{text}"
+    );
+    let server = tier::start(&root, &[device.path()]);
+    tier::play_until(&server, &mut seed, "blocks go round", |server| {
+        tier::told(server, "read_bytes") > Some(4 << 20)
+            && tier::told(server, "blocks_dropped") > Some(8)
+    });
+    assert_eq!(tier::told(&server, "reads_wrong"), Some(0));
+    let (is_made, text) = tier::flash("format", device.path(), &["--force"]);
+    assert!(!is_made && text.contains("in use"), "{text}");
+    assert!(server.stop().is_some_and(|status| status.success()));
+    let (is_right, text) = tier::flash("verify", device.path(), &[]);
+    assert!(is_right, "{text}");
+    let there = tier::count(device.path(), "records");
+    let server = tier::start(&root, &[device.path()]);
+    let records = recovered(&server);
+    assert!(records * 100 >= there * 99, "{records} records of {there}");
+    assert!(server.stop().is_some_and(|status| status.success()));
+    let is_empty = || {
+        let bytes = std::fs::read(device.disk().path()).expect("read");
+        bytes.iter().all(|byte| *byte == 0)
+    };
+    assert!(!is_empty());
+    let (is_free, text) = tier::flash("drop", device.path(), &[]);
+    assert!(is_free && text.contains("the device is free"), "{text}");
+    assert!(is_empty(), "all of it is discarded");
 }

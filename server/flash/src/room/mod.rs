@@ -166,7 +166,8 @@ impl Room {
             }
         }
         for ssd in &spec.ssds {
-            (ssd.blocks.start.0..ssd.blocks.end.0).for_each(|of| self.catalogue.add_block(of));
+            self.catalogue
+                .add_blocks(ssd.blocks.start.0..ssd.blocks.end.0);
             let mut ssd = Ssd::new(ssd, self.block_bytes);
             ssd.is_recovering = spec.is_recovering;
             self.ssds.push(ssd);
@@ -614,7 +615,13 @@ impl Room {
         self.catalogue.check_invariants();
         for ssd in &self.ssds {
             let filling = ssd.filling.iter().map(|of| of.block);
-            let mut blocks: Vec<u32> = ssd.empty.iter().copied().chain(filling).collect();
+            // Until all is known, what was found counts as empty too.
+            let has_turn = |of: &catalogue::Block| of.turn > 0;
+            let is_found = |block: &u32| {
+                ssd.is_recovering && self.catalogue.block(*block).is_some_and(has_turn)
+            };
+            let empty = || ssd.empty.iter().copied().filter(|block| !is_found(block));
+            let mut blocks: Vec<u32> = empty().chain(filling).collect();
             blocks.extend(ssd.by_turn.values());
             blocks.sort_unstable();
             let all: Vec<u32> = (ssd.first_block..ssd.end_block).collect();
@@ -624,7 +631,10 @@ impl Room {
                 let of = self.catalogue.block(*block);
                 of.is_some_and(|of| of.records.is_empty() && of.turn == 0)
             };
-            assert!(ssd.empty.iter().all(is_empty), "an empty block has records");
+            assert!(
+                empty().all(|block| is_empty(&block)),
+                "an empty block has records"
+            );
             for (turn, block) in &ssd.by_turn {
                 assert!(self.catalogue.has_block(*block));
                 assert_eq!(self.catalogue.block(*block).map(|of| of.turn), Some(*turn));

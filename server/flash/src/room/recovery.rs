@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use headlong_units::Instant;
 
 use super::Room;
-use crate::names::RECORD_ALIGN_BYTES;
+use crate::format::padded_bytes;
+use crate::names::{PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::{RecordEntry, RecoveredBlock};
 
 impl Room {
@@ -31,25 +32,32 @@ impl Room {
             self.add_found(number, found.sequence, found.records);
             self.seal(now, number, found.sequence);
         }
-        for ssd in &mut self.ssds {
-            let catalogue = &self.catalogue;
-            let is_empty = |block: &u32| catalogue.block(*block).is_some_and(|of| of.turn == 0);
-            ssd.empty.retain(is_empty);
+        // While blocks are still to come nobody asks which are empty.
+        for index in 0..self.ssds.len() {
+            if !self.ssds[index].is_recovering {
+                self.retain_empty(index);
+            }
         }
     }
 
+    fn retain_empty(&mut self, index: usize) {
+        let catalogue = &self.catalogue;
+        let is_empty = |block: &u32| catalogue.block(*block).is_some_and(|of| of.turn == 0);
+        self.ssds[index].empty.retain(is_empty);
+    }
+
     fn add_found(&mut self, block: u32, sequence: u64, mut records: Vec<RecordEntry>) {
-        records.sort_by_key(|record| record.offset);
-        self.catalogue.reserve_in(block, records.len());
+        records.retain(|record| self.is_possible(record));
+        records.sort_unstable_by_key(|record| record.offset);
+        let follows = |pair: &[RecordEntry]| {
+            u64::from(pair[0].offset) + padded_bytes(pair[0].length) <= u64::from(pair[1].offset)
+        };
+        let is_in_order = records.windows(2).all(follows);
+        if is_in_order && are_different(&records) && self.catalogue.has_none(&records) {
+            self.catalogue.add_all(block, &records);
+            return;
+        }
         for record in records {
-            let end =
-                u64::from(record.offset) + u64::from(RECORD_ALIGN_BYTES) + u64::from(record.length);
-            let is_possible = record.offset >= self.summary_bytes
-                && (1..=self.piece_bytes).contains(&u64::from(record.length))
-                && end <= u64::from(self.block_bytes);
-            if !is_possible {
-                continue;
-            }
             if let Some((known, _)) = self.catalogue.find(record.piece) {
                 // What is being filled, or was sealed later, is newer.
                 let of = self.catalogue.block(known.block);
@@ -64,11 +72,20 @@ impl Room {
         }
     }
 
+    fn is_possible(&self, record: &RecordEntry) -> bool {
+        let end = u64::from(record.offset) + padded_bytes(record.length);
+        record.offset >= self.summary_bytes
+            && record.offset.is_multiple_of(RECORD_ALIGN_BYTES)
+            && (1..=self.piece_bytes).contains(&u64::from(record.length))
+            && end <= u64::from(self.block_bytes)
+    }
+
     /// All that is on SSDs of which blocks were still to be found has been: they may be written to.
     /// Of `written_bytes` it is known that they were written within the last day.
     pub fn end_recovery(&mut self, now: Instant, written_bytes: u64) {
         for index in 0..self.ssds.len() {
             if core::mem::take(&mut self.ssds[index].is_recovering) {
+                self.retain_empty(index);
                 self.order_by_age(index);
             }
         }
@@ -88,12 +105,23 @@ impl Room {
             .filter_map(|block| Some((self.catalogue.block(block)?.sequence, block)))
             .collect();
         blocks.sort_unstable();
-        for (_, block) in blocks {
-            self.turn += 1;
-            if let Some(of) = self.catalogue.block_mut(block) {
-                of.turn = self.turn;
+        let first = self.turn + 1;
+        self.turn += blocks.len() as u64;
+        for (turn, (_, block)) in (first..).zip(&blocks) {
+            if let Some(of) = self.catalogue.block_mut(*block) {
+                of.turn = turn;
             }
-            ssd.by_turn.insert(self.turn, block);
         }
+        // Made at once, for it is in order.
+        ssd.by_turn = (first..)
+            .zip(blocks.into_iter().map(|(_, block)| block))
+            .collect();
     }
+}
+
+/// Whether no two records are of one piece.
+fn are_different(records: &[RecordEntry]) -> bool {
+    let mut pieces: Vec<PieceId> = records.iter().map(|record| record.piece).collect();
+    pieces.sort_unstable();
+    pieces.windows(2).all(|pair| pair[0] != pair[1])
 }

@@ -4,12 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::Errno;
 
 use super::aligned::Aligned;
@@ -40,6 +40,8 @@ pub(super) struct Medium {
     file: RwLock<Arc<File>>,
     pub(super) bytes: u64,
     pub(super) is_device: bool,
+    /// It does not take discards.
+    keeps_all: AtomicBool,
 }
 
 impl Medium {
@@ -93,6 +95,7 @@ impl Medium {
             file: RwLock::new(Arc::new(file)),
             bytes,
             is_device,
+            keeps_all: AtomicBool::new(false),
         })
     }
 
@@ -152,6 +155,19 @@ impl Medium {
             read.map_err(|_| ReadFailed)?;
             into.copy_from_slice(&part[..into.len()]);
             Ok(())
+        }
+    }
+
+    /// Tells a device that nothing in some bytes is wanted any more. Many take that; a file keeps its
+    /// room.
+    pub(super) fn discard(&self, at: u64, bytes: u64) {
+        if !self.is_device || self.keeps_all.load(Ordering::Relaxed) {
+            return;
+        }
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = fallocate(self.file(), how, at, bytes) {
+            self.keeps_all.store(true, Ordering::Relaxed);
+            tracing::debug!(ssd = %self.path.display(), %error, "the SSD takes no discard");
         }
     }
 

@@ -8,7 +8,6 @@ use headlong_flash::format::PROBE_PLACE;
 use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
 
 use super::medium::Medium;
-use super::port::random;
 use super::ssd::Ssd;
 
 /// Bytes that are read: as many as a reply has read at a time.
@@ -65,4 +64,11 @@ fn write(medium: &Medium) -> io::Result<bool> {
     let mut found = vec![0; written.len()];
     medium.read(PROBE_PLACE, &mut found)?;
     Ok(found == written)
+}
+
+/// A number that no process before has begun with.
+pub(super) fn random() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    // Its keys are drawn by the system for each process.
+    RandomState::new().hash_one(std::time::SystemTime::now())
 }

@@ -148,7 +148,12 @@ impl Search<'_> {
             medium.file().sync_data()
         });
         saved.fetch_add(bytes.as_ref().len() as u64, Ordering::Relaxed);
-        sealed.ok().map(|()| summary)
+        sealed.ok()?;
+        // Another disk may be filling a block of the group, and will write its checkpoint.
+        let known = summary.clone();
+        self.ssd
+            .with_checkpoints(|checkpoints, _| checkpoints.end(block, Some(known)));
+        Some(summary)
     }
 }
 

@@ -97,7 +97,14 @@ impl Ssd {
 
     /// A block is to hold something else. On the thread that writes.
     pub(super) fn empty_block(&self, block: u32) -> io::Result<()> {
-        self.with_checkpoints(|checkpoints, place| checkpoints.begin(place, block))
+        self.with_checkpoints(|checkpoints, place| checkpoints.begin(place, block))?;
+        let layout = &self.tier.layout;
+        if let Some(start) = layout.block_start(block) {
+            let page = RECORD_ALIGN_BYTES;
+            let rest = u64::from(layout.block_bytes() - page);
+            self.medium.discard(start + u64::from(page), rest);
+        }
+        Ok(())
     }
 
     /// Makes a block durable with its summary. On the thread that writes.
