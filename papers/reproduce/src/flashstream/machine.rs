@@ -338,16 +338,13 @@ impl Machine {
             for job in &done {
                 match self.jobs.remove(job) {
                     Some(Job::Of(name)) => self.part_done(name),
-                    Some(Job::Window(name)) => {
-                        if !self.next_window(name) {
-                            self.part_done(name);
-                        }
-                    }
+                    // The last one is done; otherwise the next one is under way.
+                    Some(Job::Window(name)) if !self.next_window(name) => self.part_done(name),
                     Some(Job::Write) => {
                         self.is_writing = false;
                         self.tier.handle_written();
                     }
-                    None => {}
+                    Some(Job::Window(_)) | None => {}
                 }
             }
             let write = match self.is_writing {

@@ -30,9 +30,8 @@ use headlong_bench::{BenchError, Ending, Options, in_parallel};
 use headlong_plan::Prices;
 use headlong_units::{Duration, MIB};
 
-use ours::OursLimit;
-use results::{Filled, Machined, Streamed};
-use systems::{BlockRun, Effort, FIGURE_7, Kind, Limit, TABLE_5};
+use results::{Answer, Filled, Machined, Streamed};
+use systems::{Effort, FIGURE_7, Kind, TABLE_5};
 
 /// A part of the paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,17 +166,6 @@ enum Task {
     Fill(usize),
     Blocks(u64),
     Ours(usize),
-}
-
-/// What came of it.
-#[derive(Debug)]
-enum Answer {
-    Ssds(Box<writes::SsdFigures>),
-    Limit(Limit),
-    Machine(Machined),
-    Fill(Filled),
-    Blocks(BlockRun),
-    Ours(OursLimit),
 }
 
 fn first_tasks(flashing: &Flashing) -> Vec<Task> {

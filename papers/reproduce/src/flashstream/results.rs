@@ -3,7 +3,6 @@
 use headlong_published::{Beside, Published, Tolerance};
 use serde::Serialize;
 
-use super::Answer;
 use super::ours::OursLimit;
 use super::systems::{BlockRun, Limit};
 use super::writes::SsdFigures;
@@ -34,6 +33,17 @@ impl Machined {
             watts,
         }
     }
+}
+
+/// What came of one measurement.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Ssds(Box<SsdFigures>),
+    Limit(Limit),
+    Machine(Machined),
+    Fill(Filled),
+    Blocks(BlockRun),
+    Ours(OursLimit),
 }
 
 /// Everything.

@@ -7,6 +7,7 @@
 //! What the paper does not say, and what is taken here: the ring holds 128 MiB; a victim is a block
 //! that is not being written; among blocks that were read equally often the least recently read goes.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use headlong_random::Generator;
@@ -205,14 +206,14 @@ impl Tier for Stream {
             if self.ring_bytes + bytes > RING_BYTES {
                 break;
             }
-            if !self.stored.contains_key(&segment.physical) {
+            if let Entry::Vacant(place) = self.stored.entry(segment.physical) {
                 let stored = Stored {
                     chunks: Vec::new(),
                     bytes: 0,
                     is_whole: false,
                     reads: 0,
                 };
-                self.stored.insert(segment.physical, stored);
+                place.insert(stored);
                 self.ring.push_back((*segment, bytes));
                 self.ring_bytes += bytes;
             }
