@@ -53,6 +53,9 @@ impl Experiment {
         let (mut setup, drive) = (self.setup.clone(), self.drive.build());
         setup.identity = specification.requests.identity;
         if let Some(flash) = setup.flash.as_mut().filter(|flash| flash.is_warm) {
+            if specification.has_adaptive_players() {
+                return Err(SetupError::NotWarm);
+            }
             let before = before(&specification, flash.bytes);
             let before = SessionStream::new(&before, &catalogue, seed ^ BEFORE);
             let ground = Ground::new(&catalogue, self.drive.capacity_bytes(), setup.placement);

@@ -114,6 +114,12 @@ pub enum SetupError {
     /// Nothing is known of how a vanilla server would begin again.
     #[error("a vanilla server cannot be restarted in virtual time; leave the restart out")]
     NoRestart,
+    /// Nobody knows what a warm tier holds.
+    #[error(
+        "what adaptive players ask for is not known before they do, so that a flash tier cannot begin \
+         warm; let it begin empty, and make the ramp longer"
+    )]
+    NotWarm,
     /// There is no bound for players that decide as they go.
     #[error(
         "what adaptive players ask for is not known before they do, and so there is no bound; \

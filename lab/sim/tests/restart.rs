@@ -92,3 +92,24 @@ fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
     assert!(before > 0, "and what the first process counted is counted");
     assert!(run(kept).flash.is_none());
 }
+
+#[test]
+fn a_tier_cannot_begin_warm_for_players_that_adapt() {
+    let experiment = Experiment {
+        workload: Specification::preset("dash-vod", &[]).expect("a preset"),
+        drive: preset("wd-red-wd10efrx").expect("a preset"),
+        setup: Setup {
+            flash: Some(FlashSetup {
+                drive: preset("ssd-sata-low-end").expect("a preset"),
+                bytes: 4 << 30,
+                block_bytes: 16 << 20,
+                is_warm: true,
+                kept: Vec::new(),
+            }),
+            ..Setup::default()
+        },
+        steps: Vec::new(),
+    };
+    let refused = experiment.observe(1.0, 1);
+    assert!(matches!(refused, Err(headlong_sim::SetupError::NotWarm)));
+}

@@ -1,13 +1,11 @@
 //! The flash tier of an experiment's headlong servers: an SSD, and what of it is used.
 
 use headlong_drive::{DriveSpec as Model, preset};
-use headlong_settings::{Document, Rows, flag, size, suggestion, text};
+use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
 use headlong_units::MIB;
 use serde::Serialize;
 
-use super::parts::one_of;
-
-const POLICIES: &[&str] = &["lru", "lfu-mean", "lfu-median", "adaptive"];
+const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
 
 /// An SSD between memory and the drive. It begins as after long running, or empty.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,7 +20,7 @@ pub struct FlashTier {
     pub is_warm: bool,
     /// `flash_policy` of servers that do not say theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<String>,
+    pub policy: Option<&'static str>,
     /// `flash_write_per_day` of servers that do not say theirs, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_per_day_bytes: Option<u64>,
@@ -49,7 +47,7 @@ fn rows() -> Rows<FlashTier> {
     let block = size().at_least(MIB);
     rows.add("block", block, |f| &mut f.block_bytes, "");
     rows.add("warm", flag(), |f| &mut f.is_warm, "");
-    let policy = one_of(POLICIES).optional();
+    let policy = choice(&POLICIES.map(|name| (name, name))).optional();
     rows.add("policy", policy, |f| &mut f.policy, "");
     let budget = size().optional();
     rows.add("write_per_day", budget, |f| &mut f.write_per_day_bytes, "");

@@ -58,7 +58,7 @@ fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
     let flash = |server| experiment.cell(Some(server), None).expect("one").flash;
     let with = flash("with").expect("a tier");
     assert_eq!(with.size_bytes, Some(100_000_000_000));
-    assert_eq!((with.is_warm, with.policy.as_deref()), (true, Some("lru")));
+    assert_eq!((with.is_warm, with.policy), (true, Some("lru")));
     assert_eq!(with.write_per_day_bytes, Some(30_000_000_000));
     assert_eq!((flash("without"), flash("nginx")), (None, None));
     let missing = crate::rig::missing(&experiment, &experiment.cells()).join("; ");

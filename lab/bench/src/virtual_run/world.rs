@@ -119,7 +119,7 @@ impl VirtualBench {
             table.entry("memory").or_insert(memory.to_string().into());
         }
         if let Some(flash) = flash {
-            let policy = flash.policy.clone().map(toml::Value::from);
+            let policy = flash.policy.map(toml::Value::from);
             let budget = flash.write_per_day_bytes.map(Bytes);
             let budget = budget.map(|bytes| toml::Value::from(bytes.to_string()));
             for (key, value) in [("flash_policy", policy), ("flash_write_per_day", budget)] {
