@@ -312,6 +312,9 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if experiment.search.quality != Quality::default() {
         settings["quality"] = json!(experiment.search.quality);
     }
+    if let Some(flash) = &cell.flash {
+        settings["flash"] = json!(flash);
+    }
     if let Some(front) = cell.server.front {
         settings["front"] = json!(front.name());
     }

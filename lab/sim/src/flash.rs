@@ -165,7 +165,9 @@ impl Tier {
             block_bytes: setup.block_bytes,
             summary_bytes: SUMMARY_BYTES,
             records_max: RECORDS_MAX,
+            seal_bytes: SUMMARY_BYTES,
             written_bytes: 0,
+            is_recovering: false,
             ssds: vec![SsdSpec {
                 ssd: SsdId(0),
                 blocks: BlockId(0)..BlockId(blocks),

@@ -21,8 +21,14 @@ pub struct FlashSpec {
     pub summary_bytes: u32,
     /// Most records that a summary has room for.
     pub records_max: u32,
+    /// Most bytes that are written to fill a block besides its records: summary, checkpoint, and what
+    /// makes those of before void.
+    pub seal_bytes: u32,
     /// Bytes written within the last day, as far as is known: a restart does not give them back.
     pub written_bytes: u64,
+    /// Whether blocks will still be found on them: then nothing is written before
+    /// [`crate::Room::end_recovery`].
+    pub is_recovering: bool,
     /// The SSDs.
     pub ssds: Vec<SsdSpec>,
 }
@@ -34,8 +40,8 @@ pub struct SsdSpec {
     pub ssd: SsdId,
     /// Its blocks that are this tier's: `start..end`.
     pub blocks: Range<BlockId>,
-    /// Whether it was formatted and never filled since: its first filling comes on top of the
-    /// budget of bytes a day. Never said of one SSD twice.
+    /// Whether it was formatted and never filled since, if nothing will be found on it: its first
+    /// filling comes on top of the budget of bytes a day. Never said of one SSD twice.
     pub is_fresh: bool,
 }
 
@@ -171,6 +177,8 @@ impl Refused {
 /// What a tier tells of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlashView {
+    /// Whether not all is known yet of what is on its SSDs.
+    pub is_recovering: bool,
     /// Bytes of all blocks.
     pub capacity_bytes: u64,
     /// Bytes of records in them that can be read.

@@ -10,7 +10,7 @@ use headlong_testkit::{Scratch, Seed, pattern};
 use serde_json::Value;
 
 /// Titles of the library: together several times what the server has of memory.
-pub const TITLES: u64 = 4;
+pub const TITLES: u64 = 8;
 /// Bytes of a title.
 pub const TITLE_BYTES: u64 = 8 << 20;
 

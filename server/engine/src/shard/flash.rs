@@ -64,6 +64,16 @@ impl Shard {
         self.finish();
     }
 
+    /// All blocks were found of SSDs whose [`FlashSpec::is_recovering`] said that they would be; of
+    /// these so many bytes were written within the last day.
+    pub fn handle_flash_recovery_ended(&mut self, now: Instant, written_bytes: u64) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.end_recovery(self.now, written_bytes);
+        }
+        self.finish();
+    }
+
     /// An SSD takes no more part. Its reads that are under way must still be answered.
     pub fn detach_flash(&mut self, now: Instant, ssd: SsdId) {
         self.begin(now);

@@ -162,7 +162,9 @@ impl Rig {
             block_bytes,
             summary_bytes: 4096,
             records_max: 1000,
+            seal_bytes: 4096,
             written_bytes: 0,
+            is_recovering: false,
             ssds: vec![SsdSpec {
                 ssd: SsdId(number),
                 blocks: BlockId(first)..BlockId(first + blocks),

@@ -89,7 +89,7 @@ struct File {
 /// All blocks of a tier by their number, with their records.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    blocks: hashbrown::HashMap<u32, Block, Plain>,
+    blocks: Blocks,
     index: HashTable<At>,
     files: Vec<File>,
     /// Rows of `files` that have no records.
@@ -121,6 +121,18 @@ impl core::hash::Hasher for Spread {
 
 type Plain = core::hash::BuildHasherDefault<Spread>;
 
+type Blocks = hashbrown::HashMap<u32, Block, Plain>;
+
+/// Where the table has a record, by what it is.
+fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(&At) -> u64 {
+    |at| {
+        let block = blocks.get(&at.block);
+        let record = block.and_then(|block| block.records.get(usize::from(at.row)));
+        let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
+        named.map_or(0, |(file, piece)| spread(file.key, u64::from(piece)))
+    }
+}
+
 impl Catalogue {
     pub(crate) fn records(&self) -> u64 {
         self.records
@@ -128,6 +140,21 @@ impl Catalogue {
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
+    }
+
+    /// Room for so many records in all.
+    pub(crate) fn reserve(&mut self, records: u64) {
+        let more = usize::try_from(records).unwrap_or(0);
+        let more = more.saturating_sub(self.index.len());
+        let hash_of = hash_of(&self.blocks, &self.files);
+        self.index.reserve(more, hash_of);
+    }
+
+    /// Room for so many records in a block.
+    pub(crate) fn reserve_in(&mut self, block: u32, records: usize) {
+        if let Some(of) = self.blocks.get_mut(&block) {
+            of.records.reserve_exact(records);
+        }
     }
 
     pub(crate) fn has_block(&self, block: u32) -> bool {
@@ -208,13 +235,7 @@ impl Catalogue {
         self.records += 1;
         self.live_bytes += u64::from(length);
         let hash = spread(piece.file, u64::from(piece.piece));
-        let (blocks, files) = (&self.blocks, &self.files);
-        let hash_of = |at: &At| {
-            let block = blocks.get(&at.block);
-            let record = block.and_then(|block| block.records.get(usize::from(at.row)));
-            let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
-            named.map_or(0, |(file, piece)| spread(file.key, u64::from(piece)))
-        };
+        let hash_of = hash_of(&self.blocks, &self.files);
         self.index.insert_unique(hash, At { block, row }, hash_of);
         true
     }

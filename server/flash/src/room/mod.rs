@@ -16,6 +16,7 @@
 
 mod catalogue;
 mod heat;
+mod recovery;
 mod service;
 mod ssd;
 mod ssds;
@@ -32,9 +33,7 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
-use crate::spec::{
-    FlashPolicy, FlashSpec, FlashView, RecoveredBlock, RoomConfig, SpecError, SsdId, SsdView,
-};
+use crate::spec::{FlashPolicy, FlashSpec, FlashView, RoomConfig, SpecError, SsdId, SsdView};
 use catalogue::{At, Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
 use heat::{Heat, ONE_READ};
@@ -87,6 +86,7 @@ pub struct Room {
     piece_bytes: u64,
     block_bytes: u32,
     summary_bytes: u32,
+    seal_bytes: u32,
     records_max: u32,
     catalogue: Catalogue,
     ssds: Vec<Ssd>,
@@ -129,6 +129,7 @@ impl Room {
             piece_bytes,
             block_bytes: spec.block_bytes,
             summary_bytes: summary,
+            seal_bytes: spec.seal_bytes.max(summary),
             records_max: spec.records_max.min(u32::from(u16::MAX)),
             catalogue: Catalogue::default(),
             ssds: Vec::new(),
@@ -166,8 +167,13 @@ impl Room {
         }
         for ssd in &spec.ssds {
             (ssd.blocks.start.0..ssd.blocks.end.0).for_each(|of| self.catalogue.add_block(of));
-            self.ssds.push(Ssd::new(ssd, self.block_bytes));
+            let mut ssd = Ssd::new(ssd, self.block_bytes);
+            ssd.is_recovering = spec.is_recovering;
+            self.ssds.push(ssd);
         }
+        // Later the table would have to be spread anew, which takes seconds.
+        let records = self.capacity_bytes() / (self.piece_bytes + u64::from(RECORD_ALIGN_BYTES));
+        self.catalogue.reserve(records);
         let before = self.wear.budget();
         self.set_budget();
         if before == 0 {
@@ -176,50 +182,6 @@ impl Room {
         self.wear.record(now, spec.written_bytes);
         self.wear.reserve(now, spec.written_bytes);
         Ok(())
-    }
-
-    /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
-    /// is nobody's, is passed over; so is a record that cannot be; of two of one piece the one in
-    /// the block that was sealed later is right.
-    pub fn recover(&mut self, now: Instant, mut blocks: Vec<RecoveredBlock>) {
-        blocks.sort_by_key(|block| (block.sequence, block.block));
-        for found in blocks {
-            let number = found.block.0;
-            let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(number)) else {
-                continue;
-            };
-            let Some(place) = ssd.empty.iter().position(|empty| *empty == number) else {
-                continue;
-            };
-            ssd.empty.remove(place);
-            ssd.next_sequence = ssd.next_sequence.max(found.sequence.saturating_add(1));
-            ssd.first_left = ssd.first_left.saturating_sub(u64::from(self.block_bytes));
-            let mut records = found.records;
-            records.sort_by_key(|record| record.offset);
-            for record in records {
-                let end = u64::from(record.offset)
-                    + u64::from(RECORD_ALIGN_BYTES)
-                    + u64::from(record.length);
-                let is_possible = record.offset >= self.summary_bytes
-                    && (1..=self.piece_bytes).contains(&u64::from(record.length))
-                    && end <= u64::from(self.block_bytes);
-                if !is_possible {
-                    continue;
-                }
-                if let Some((known, _)) = self.catalogue.find(record.piece) {
-                    // What is being filled, or was sealed later, is newer.
-                    let of = self.catalogue.block(known.block);
-                    let is_older = of.is_some_and(|of| of.turn > 0 && of.sequence < found.sequence);
-                    if !is_older {
-                        continue;
-                    }
-                    self.catalogue.forget(known);
-                }
-                let (piece, offset) = (record.piece, record.offset);
-                self.catalogue.add(number, piece, offset, record.length);
-            }
-            self.seal(now, number, found.sequence);
-        }
     }
 
     /// An SSD takes no more part. Memory that collects its blocks is given back by
@@ -308,15 +270,15 @@ impl Room {
             return None;
         }
         let is_open = self.ssds[index].opened().is_some();
-        let summary = if is_open {
+        let seal = if is_open {
             0
         } else {
-            u64::from(self.summary_bytes)
+            u64::from(self.seal_bytes)
         };
         let ahead: u64 = (self.ssds.iter())
-            .map(|ssd| ssd.bytes_left(self.summary_bytes))
+            .map(|ssd| ssd.bytes_left(self.seal_bytes))
             .sum();
-        if !is_first && ahead + summary + u64::from(size) > self.wear.left(now) {
+        if !is_first && ahead + seal + u64::from(size) > self.wear.left(now) {
             self.counts.refused.budget_bytes += bytes;
             return None;
         }
@@ -354,10 +316,10 @@ impl Room {
                 opened.is_closed = true;
             }
         }
-        let summary = self.summary_bytes;
+        let seal = self.seal_bytes;
         let left = |ssd: &Ssd| -> u64 {
             let filling = ssd.filling.iter();
-            filling.map(|of| of.bytes_left(summary)).sum()
+            filling.map(|of| of.bytes_left(seal)).sum()
         };
         let ssds = self.ssds.iter().enumerate();
         let able = ssds.filter(|(_, ssd)| ssd.conduct.may_write() && ssd.can_take());
@@ -491,7 +453,7 @@ impl Room {
                 }
                 Task::Seal { block, sequence } => {
                     let block = BlockId(block);
-                    (RoomCommand::Seal { block, sequence }, self.summary_bytes)
+                    (RoomCommand::Seal { block, sequence }, self.seal_bytes)
                 }
             };
             self.counts.written_bytes += u64::from(bytes);
@@ -635,6 +597,7 @@ impl Room {
             read_time: ssd.conduct.read_time(),
         };
         FlashView {
+            is_recovering: self.ssds.iter().any(|ssd| ssd.is_recovering),
             capacity_bytes: self.capacity_bytes(),
             filled_bytes: self.catalogue.live_bytes(),
             records: self.catalogue.records(),

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::spec::{Probed, RecordEntry, SsdSpec};
+use crate::spec::{Probed, RecordEntry, RecoveredBlock, SsdSpec};
 
 const PIECE: u64 = 8192;
 const BLOCK: u32 = 64 << 10;
@@ -42,7 +42,9 @@ fn spec(ssds: u32, blocks: u32, is_fresh: bool) -> FlashSpec {
         block_bytes: BLOCK,
         summary_bytes: SUMMARY,
         records_max: 5,
+        seal_bytes: SUMMARY,
         written_bytes: 0,
+        is_recovering: false,
         ssds: (0..ssds).map(ssd).collect(),
     }
 }
@@ -260,7 +262,8 @@ proptest! {
         order in Just(vec![0_usize, 1, 2, 3]).prop_shuffle(),
         split in 0_usize..4,
     ) {
-        let spec = spec(1, 8, false);
+        let mut spec = spec(1, 8, false);
+        spec.is_recovering = true;
         let found = |block: u32| RecoveredBlock {
             block: BlockId(block),
             sequence: 10 + u64::from(block),
@@ -277,8 +280,13 @@ proptest! {
         let config = RoomConfig::default();
         let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
         room.recover(Instant::ZERO, blocks[..split].to_vec());
+        let of = piece(3, 0);
+        prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "not all is known");
         room.recover(Instant::ZERO, blocks[split..].to_vec());
+        room.end_recovery(Instant::ZERO, 0);
         room.check_invariants();
+        let place = room.offer(Instant::ZERO, of, 8192, true).expect("taken");
+        prop_assert!(place.block.0 >= 4, "{place:?} holds something");
         let (place, length) = room.locate(piece(0, 0)).expect("there");
         prop_assert_eq!((place.block, length), (BlockId(3), 103));
         for block in 0..4 {

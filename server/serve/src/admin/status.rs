@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::counters::{CounterValue, counters};
 use super::state::{AdminState, StreamNames};
-use crate::disk::DeviceSnapshot;
+use crate::disk::{CopiesUse, DeviceSnapshot};
 
 /// A state's name in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {
@@ -58,6 +58,7 @@ struct Device<'a> {
     order: &'a str,
     retention: &'a str,
     memory: Memory,
+    copies: Option<Copies>,
     queue: Queue<'a>,
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
@@ -71,6 +72,7 @@ struct Device<'a> {
 /// Its part of the flash tier.
 #[derive(serde::Serialize)]
 struct Flash<'a> {
+    is_recovering: bool,
     capacity_bytes: u64,
     filled_bytes: u64,
     records: u64,
@@ -123,6 +125,14 @@ struct Memory {
     sending_bytes: u64,
     unread_bytes: u64,
     read_bytes: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Copies {
+    budget_bytes: u64,
+    filled_bytes: u64,
+    live_bytes: u64,
+    held_bytes: u64,
 }
 
 #[derive(serde::Serialize)]
@@ -241,6 +251,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             unread_bytes: memory.unread_bytes,
             read_bytes: memory.read_bytes,
         },
+        copies: snapshot.copies.map(copies),
         queue: Queue {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
@@ -271,6 +282,15 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
     }
 }
 
+fn copies(copies: CopiesUse) -> Copies {
+    Copies {
+        budget_bytes: copies.budget_bytes,
+        filled_bytes: copies.filled_bytes,
+        live_bytes: copies.live_bytes,
+        held_bytes: copies.held_bytes,
+    }
+}
+
 fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
     let ssd = |ssd: &SsdView| Ssd {
         path: (paths.get(usize::from(ssd.ssd.0))).map_or("".into(), |path| path.to_string_lossy()),
@@ -278,6 +298,7 @@ fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
         read_ms: ssd.read_time.as_secs_f64() * 1e3,
     };
     Flash {
+        is_recovering: view.is_recovering,
         capacity_bytes: view.capacity_bytes,
         filled_bytes: view.filled_bytes,
         records: view.records,

@@ -325,6 +325,7 @@ impl Device {
             stats: Stats::default(),
             stats_by_policy: Vec::new(),
             memory: MemoryUse::default(),
+            copies: None,
             queue: QueueUse::default(),
             queue_positions: Vec::new(),
             chain_count: 0,

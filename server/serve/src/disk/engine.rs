@@ -256,22 +256,30 @@ impl DeviceEngine {
     fn flash_done(&mut self, now: Instant, done: FlashDone) {
         let shard = &mut self.parts.shard;
         match done {
-            FlashDone::Recovered(mut recovered) => {
-                // It may have been let go meanwhile.
-                let Some(flash) = &mut self.parts.flash else {
-                    return;
-                };
-                flash.recovered(&mut recovered);
-                let (device, blocks) = (&self.parts.identity.name, recovered.blocks.len());
-                let attached = shard.attach_flash(now, &recovered.spec, recovered.blocks);
-                match attached {
-                    Ok(()) => tracing::info!(
-                        device,
-                        blocks,
-                        "flash takes part; so many blocks were filled before"
-                    ),
-                    Err(error) => tracing::error!(device, %error, "flash takes no part"),
+            // It was let go while it was looked at.
+            FlashDone::Attach(_) | FlashDone::Found(_) | FlashDone::RecoveryEnded { .. }
+                if self.parts.flash.is_none() => {}
+            FlashDone::Attach(spec) => {
+                if let Err(error) = shard.attach_flash(now, &spec, Vec::new()) {
+                    let device = &self.parts.identity.name;
+                    tracing::error!(device, %error, "flash takes no part");
                 }
+            }
+            FlashDone::Found(mut found) => {
+                if let Some(flash) = &mut self.parts.flash {
+                    flash.found(&found);
+                }
+                shard.handle_flash_recovered(now, std::mem::take(&mut found.blocks));
+            }
+            FlashDone::RecoveryEnded { written_bytes } => {
+                shard.handle_flash_recovery_ended(now, written_bytes);
+                let records = shard.flash_view().map_or(0, |view| view.records);
+                let device = &self.parts.identity.name;
+                tracing::info!(
+                    device,
+                    records,
+                    "flash takes part; so many records were there"
+                );
             }
             FlashDone::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
             FlashDone::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
@@ -572,6 +580,7 @@ impl DeviceEngine {
             stats: self.parts.shard.stats(),
             stats_by_policy: self.parts.shard.stats_by_policy(),
             memory: self.parts.shard.memory_use(),
+            copies: self.parts.pool.copies_use(),
             queue: self.parts.shard.queue_use(),
             queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.parts.shard.chain_count(),

@@ -44,7 +44,12 @@ impl Rig {
     async fn start(&self) -> Process {
         let tier = self.open().await;
         let device = device(FlashShare::new(tier.deal(&[7]).pop()));
-        while device.snapshot().await.flash.is_none() {
+        while device
+            .snapshot()
+            .await
+            .flash
+            .is_none_or(|view| view.is_recovering)
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Process { tier, device }

@@ -8,6 +8,8 @@ use headlong_engine::{
 use headlong_flash::FlashView;
 use headlong_units::Duration;
 
+use crate::raw::CopiesUse;
+
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
 /// belongs to the same moment.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct DeviceSnapshot {
     pub stats_by_policy: Vec<(Policy, Stats)>,
     /// Memory by class.
     pub memory: MemoryUse,
+    /// What copies for sockets take beside it, if there may be any.
+    pub copies: Option<CopiesUse>,
     /// The queue.
     pub queue: QueueUse,
     /// Physical positions of queued jobs, ascending, at most 64.

@@ -9,8 +9,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use headlong_flash::format::{
-    BLOCKS_MIN, INDEX_HEAD_BYTES, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, Super,
-    verify_block,
+    BLOCKS_MIN, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, Super, verify_block,
 };
 use headlong_units::{Bytes, KIB, MIB};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -166,7 +165,6 @@ fn reserve(medium: &Medium) -> io::Result<()> {
 }
 
 fn write_super(medium: &Medium, tier: &Super) -> io::Result<()> {
-    medium.write(tier.layout.index_place().0, &[0; INDEX_HEAD_BYTES])?;
     for at in SUPER_COPIES.into_iter().rev() {
         medium.write(at, &tier.encode())?;
         medium.file().sync_all()?;

@@ -4,8 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
@@ -20,6 +22,14 @@ pub(super) enum Access {
     Look,
     /// To write, alone.
     Own,
+}
+
+/// Bytes and calls that went to or came from an SSD, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct SsdCounters {
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) errors: AtomicU64,
 }
 
 /// An SSD.
@@ -129,9 +139,34 @@ impl Medium {
         Ok(())
     }
 
-    /// The same, as the format asks for it.
+    /// The same, as the format asks for it, and with one piece of memory for many reads.
     pub(super) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
-        |at, into| self.read(at, into).map_err(|_| ReadFailed)
+        let mut buffer = Aligned::new(0);
+        move |at, into| {
+            if buffer.as_ref().len() < into.len() {
+                buffer = Aligned::new(into.len());
+            }
+            let length = into.len().next_multiple_of(RECORD_ALIGN_BYTES as usize);
+            let part = &mut buffer.as_mut()[..length];
+            let read = self.file().read_exact_at(part, at);
+            read.map_err(|_| ReadFailed)?;
+            into.copy_from_slice(&part[..into.len()]);
+            Ok(())
+        }
+    }
+
+    /// Writes, and counts.
+    pub(super) fn write_counted(
+        &self,
+        counters: &SsdCounters,
+        at: u64,
+        bytes: &Aligned,
+    ) -> io::Result<()> {
+        let written = self.file().write_all_at(bytes.as_ref(), at);
+        counted(written, self, counters, "writing flash")?;
+        let length = bytes.as_ref().len() as u64;
+        counters.bytes_written.fetch_add(length, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Writes bytes and zeros behind them, up to the alignment.
@@ -154,6 +189,26 @@ impl Medium {
             FlashError::Super { path, error }
         })
     }
+}
+
+/// Counts, and says what failed.
+pub(super) fn counted<T>(
+    result: io::Result<T>,
+    medium: &Medium,
+    counters: &SsdCounters,
+    what: &str,
+) -> io::Result<T> {
+    if let Err(error) = &result {
+        // The first of a row says it all.
+        if counters
+            .errors
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(1000)
+        {
+            tracing::warn!(ssd = %medium.path.display(), %error, "{what} failed");
+        }
+    }
+    result
 }
 
 /// Looks at the SSDs of a configuration without taking them: all mistakes that show.

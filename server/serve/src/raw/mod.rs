@@ -17,6 +17,7 @@ mod pool;
 mod ring;
 mod socket;
 
+pub use hot::CopiesUse;
 pub(crate) use hot::{HotSize, Pinned};
 
 pub(crate) use passed::passed_descriptor;

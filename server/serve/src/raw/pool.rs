@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use headlong_engine::Slot;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::hot::{Hot, HotSize, Kept, Pinned};
+use super::hot::{CopiesUse, Hot, HotSize, Kept, Pinned};
 
 /// Huge pages need both ends of the mapping at multiples of this.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -87,6 +87,11 @@ impl Pool {
     /// Whether there is room for copies of what is sent again and again.
     pub(crate) fn has_hot(&self) -> bool {
         self.hot.is_some()
+    }
+
+    /// What copies take, if there may be any.
+    pub(crate) fn copies_use(&self) -> Option<CopiesUse> {
+        self.hot.as_ref().map(Hot::usage)
     }
 
     /// Takes all of the memory from the system now, and not as it is first used.
