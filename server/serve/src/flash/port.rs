@@ -20,6 +20,7 @@ use headlong_flash::{
 use super::aligned::Aligned;
 use super::medium::{Medium, SsdCounters, counted};
 use super::probe;
+use super::random::random;
 use super::recover::now_s;
 use super::ssd::{Ssd, Wanted, read_records};
 use super::tier::TierPart;
@@ -435,11 +436,4 @@ fn write_records(
         }
     }
     Ok(())
-}
-
-/// A number that no process before has begun with.
-pub(super) fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    // Its keys are drawn by the system for each process.
-    RandomState::new().hash_one(std::time::SystemTime::now())
 }
