@@ -90,6 +90,11 @@ pub(crate) trait Origin: Debug {
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16>;
 
+    /// From when on a piece may be handed to its socket; asked once for each, in order.
+    fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
+        now
+    }
+
     /// A piece was handed to its socket, which will have taken all of it at `taken`; answers when
     /// [`Self::taken`] is to be called.
     fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant;

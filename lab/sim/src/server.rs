@@ -10,6 +10,7 @@ use headlong_engine::{
     Command, ConnectionId, Event, Extent, Failure, Hints, Identity as Who, PartSpec, ReadOutcome,
     Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
 };
+use headlong_http::{Pace, Pacer};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use headlong_workload::Identity;
@@ -34,6 +35,7 @@ struct Reply {
     bytes_left: u64,
     /// Handed to the socket and not yet taken by it.
     sending: Vec<Slot>,
+    pacer: Option<Pacer>,
 }
 
 /// The server in virtual time.
@@ -44,6 +46,7 @@ pub(crate) struct Server {
     tier: Option<Tier>,
     layout: Layout,
     socket_bytes: u64,
+    pace: Pace,
     identity: Identity,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
@@ -99,6 +102,7 @@ impl Server {
             tier,
             layout,
             socket_bytes: setup.socket_bytes,
+            pace: setup.pace,
             identity: setup.identity,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
@@ -117,6 +121,16 @@ impl Server {
 impl Origin for Server {
     fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
         self.socket_bytes
+    }
+
+    fn leaves_at(&mut self, now: Instant, piece: &Piece) -> Instant {
+        let reply = self.replies.get_mut(piece.request.0);
+        let Some(pacer) = reply.and_then(|reply| reply.pacer.as_mut()) else {
+            return now;
+        };
+        let at = pacer.may_go_at().max(now);
+        pacer.go(piece.bytes);
+        at
     }
 
     fn ask(
@@ -167,6 +181,7 @@ impl Origin for Server {
             bytes: wanted.len(),
             bytes_left: wanted.len(),
             sending: Vec::new(),
+            pacer: self.pace.pacer(now, place.bit_rate),
         };
         let id = RequestId(self.replies.add(reply));
         let result = self.shard.handle_request(now, id, request);

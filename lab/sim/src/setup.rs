@@ -2,6 +2,7 @@
 
 use headlong_engine::{ConfigError, EngineConfig};
 use headlong_flash::SpecError;
+use headlong_http::Pace;
 use headlong_units::{BitRate, Duration, KIB};
 
 use headlong_workload::Identity;
@@ -31,6 +32,8 @@ pub struct Setup {
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
+    /// How fast its replies go, if it is headlong: by the bit rates of titles, which its front knows.
+    pub pace: Pace,
     /// Its flash tier, if it is headlong and has one.
     pub flash: Option<FlashSetup>,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
@@ -73,6 +76,7 @@ impl Default for Setup {
             engine: EngineConfig::default(),
             flash: None,
             socket_bytes: 256 * KIB,
+            pace: Pace::NONE,
             request_bytes_max: 1280 * KIB,
             turnaround: Duration::ZERO,
             queue_depth: None,

@@ -523,7 +523,8 @@ impl<'a> World<'a> {
             // The viewer is gone, and the server will hear of it.
             return;
         };
-        let journey = visit.link.give(self.now, piece.bytes);
+        let leaves_at = self.server.leaves_at(self.now, &piece);
+        let journey = visit.link.give(leaves_at, piece.bytes);
         let link = &visit.link;
         let told_at = self.server.handed(self.now, &piece, link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
+use headlong_http::{RangeLimits, SessionRule};
 use headlong_library::{Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, LogSink};
@@ -34,14 +34,9 @@ pub(crate) fn tier(config: &Config, disks: usize) -> Result<Option<Arc<Tier>>, F
 
 /// What replies are made by.
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
-    let cors = &config.cors;
-    let max_age_seconds = cors.max_age.0 / 1_000_000_000;
-    // The configuration was checked with the same function, so that only an empty list is left.
-    let none = || CorsPolicy::new(&[], &[], 0);
-    let policy = CorsPolicy::new(&cors.origins, &cors.headers, max_age_seconds).or_else(|_| none());
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
     HttpSettings {
-        cors: policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it")),
+        cors: config.cors.policy(&config.cors.origins),
         session: SessionRule {
             header: config.session.header.clone(),
             cookie: config.session.cookie.clone(),
@@ -52,8 +47,9 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             ranges_max: config.limits.ranges_max as usize,
         },
         cache_control,
-        access: AccessRules::new(&config.path),
+        access: AccessRules::new(&config.path, config.pacing, &config.cors),
         server_timing: config.server_timing,
+        cache_status: config.cache_status,
         direct: config.direct,
         requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),

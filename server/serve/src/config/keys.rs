@@ -51,12 +51,20 @@ pub(super) fn rows() -> Rows<Config> {
         "SSDs that keep what is asked for often, between memory and disks: devices or files made by `headlong flash format`. Each serves all disks.").restart();
     rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,
         "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never.");
+    rows.add("cache_status", flag(), |c| &mut c.cache_status,
+        "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add(
         "cache_control",
         field_value(),
         |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.",
     );
+    rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
+        "How fast a reply goes after `pace_burst`, in per cent of its title's bit rate: 125 is a quarter faster than it is played. Who leaves early has then been sent less in vain. Titles whose bit rate is not known are not paced, nor is anything with 0.");
+    rows.add("pace_burst", time(), |c| &mut c.pacing.pace_burst,
+        "What of a title a reply sends as fast as it can at first, with `pace_percent`. Longer than what a player buffers before it plays, and than a segment.");
+    rows.add("bytes_per_second_max", size(), |c| &mut c.pacing.bytes_per_second_max,
+        "Most bytes a second of one reply, whatever its bit rate and from its first byte on; \"0B\" for any.");
     rows.add("time_scale", whole().at_least(1), |c| &mut c.time_scale,
         "For experiments on an emulated drive: the server's own clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real viewers.").restart();
     rows.add(

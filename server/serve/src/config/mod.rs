@@ -31,6 +31,6 @@ pub use load::Flags;
 pub use manual::manual;
 pub use path_rule::{Access, PathRule};
 pub use settings::{
-    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Proxies,
-    ServerTiming, SessionKeys, Tcp, Tls,
+    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Pacing,
+    Proxies, ServerTiming, SessionKeys, Tcp, Tls,
 };

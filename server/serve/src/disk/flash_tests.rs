@@ -259,7 +259,8 @@ fn a_tier_goes_from_one_process_to_the_next_while_both_serve() {
         let tier = rig.open().await;
         new.take_flash(tier.deal(&[7]).pop().expect("one disk"));
         let new = Process { tier, device: new };
-        while new.device.snapshot().await.flash.is_none() {
+        let is_known = |view: Option<FlashView>| view.is_some_and(|view| !view.is_recovering);
+        while !is_known(new.device.snapshot().await.flash) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         assert!(new.view().await.filled_bytes > 0, "it found what there was");

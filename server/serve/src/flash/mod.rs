@@ -16,6 +16,7 @@ mod manage;
 mod medium;
 mod port;
 mod probe;
+mod random;
 mod recognise;
 mod recover;
 mod ssd;

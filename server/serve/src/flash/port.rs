@@ -19,7 +19,8 @@ use headlong_flash::{
 
 use super::aligned::Aligned;
 use super::medium::{Medium, SsdCounters, counted};
-use super::probe::{self, random};
+use super::probe;
+use super::random::random;
 use super::recover::now_s;
 use super::ssd::{Ssd, Wanted, read_records};
 use super::tier::TierPart;

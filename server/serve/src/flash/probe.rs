@@ -8,6 +8,7 @@ use headlong_flash::format::PROBE_PLACE;
 use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
 
 use super::medium::Medium;
+use super::random::random;
 use super::ssd::Ssd;
 
 /// Bytes that are read: as many as a reply has read at a time.
