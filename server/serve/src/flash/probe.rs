@@ -66,10 +66,3 @@ fn write(medium: &Medium) -> io::Result<bool> {
     medium.read(PROBE_PLACE, &mut found)?;
     Ok(found == written)
 }
-
-/// A number that no process before has begun with.
-pub(super) fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    // Its keys are drawn by the system for each process.
-    RandomState::new().hash_one(std::time::SystemTime::now())
-}
