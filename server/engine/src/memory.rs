@@ -91,8 +91,9 @@ struct SlotState {
     owner: Owner,
     filled_at: Instant,
     rank: Option<Rank>,
+    /// Where what was sent of it ends, in bytes from its start; what lies before counts as sent.
+    sent_to: u32,
     state: State,
-    was_read: bool,
     /// Flash has it too.
     is_on_flash: bool,
 }
@@ -106,6 +107,10 @@ impl SlotState {
 
     fn is_owned(&self) -> bool {
         self.owner != Owner::NOBODY
+    }
+
+    fn was_read(&self) -> bool {
+        self.sent_to > 0
     }
 }
 
@@ -146,7 +151,7 @@ impl Memory {
             filled_at: Instant::ZERO,
             rank: None,
             state: State::Free,
-            was_read: false,
+            sent_to: 0,
             is_on_flash: false,
         };
         Self {
@@ -341,8 +346,9 @@ impl Memory {
         self.release(slot);
     }
 
-    /// A reply takes the piece. Answers whether it had been read before.
-    pub(crate) fn begin_sending(&mut self, slot: Slot) -> bool {
+    /// A reply takes some bytes of the piece. Answers how many of them had not been sent since they were
+    /// read.
+    pub(crate) fn begin_sending(&mut self, slot: Slot, (from, to): (u32, u32)) -> u32 {
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(state.state, State::Ready);
@@ -353,7 +359,9 @@ impl Memory {
             }
         }
         state.sending += 1;
-        core::mem::replace(&mut state.was_read, true)
+        let fresh = to.saturating_sub(state.sent_to.max(from));
+        state.sent_to = state.sent_to.max(to);
+        fresh
     }
 
     /// A reply is done with the piece. `wanted_at` is when a viewer behind will want it. Answers
@@ -465,7 +473,7 @@ impl Memory {
         state.state = State::Filling;
         (state.stream, state.piece) = key;
         state.owner = Owner::NOBODY;
-        state.was_read = false;
+        state.sent_to = 0;
         state.is_on_flash = false;
         self.counts.filling += 1;
         debug_assert!(self.find(key).is_none(), "a piece is in memory once");
@@ -485,7 +493,7 @@ impl Memory {
         let age = now.since(state.filled_at);
         Evicted {
             key: state.key(),
-            was_read: state.was_read,
+            was_read: state.was_read(),
             age,
             owner: state.owner.chain(),
         }
@@ -511,7 +519,7 @@ impl Memory {
         self.unrank(slot);
         let state = &mut self.slots[slot.0 as usize];
         let rank = match wanted_at {
-            _ if state.is_on_flash && state.was_read => {
+            _ if state.is_on_flash && state.was_read() => {
                 self.lru.join(usize::from(ORPHANS), slot);
                 Rank::InList(ORPHANS)
             }
@@ -521,7 +529,7 @@ impl Memory {
                 Rank::Wanted(Reverse(at), self.use_count)
             }
             None => {
-                let is_read = state.was_read || !self.protects_unread;
+                let is_read = state.was_read() || !self.protects_unread;
                 let list = if is_read { READ } else { ORPHANS };
                 self.lru.join(usize::from(list), slot);
                 Rank::InList(list)
@@ -591,7 +599,7 @@ mod tests {
     }
 
     fn read(memory: &mut Memory, slot: Slot, wanted_at: Option<Instant>) {
-        memory.begin_sending(slot);
+        memory.begin_sending(slot, (0, 1));
         memory.end_sending(slot, wanted_at);
         memory.check_invariants();
     }
@@ -635,7 +643,7 @@ mod tests {
         fill(&mut memory, 1, Some(ChainId(1)));
         fill(&mut memory, 2, None);
         assert_eq!(memory.available(), 3);
-        memory.begin_sending(first);
+        memory.begin_sending(first, (0, 1));
         memory.disown(first, None);
         memory.end_sending(first, None);
         memory.check_invariants();
@@ -653,7 +661,7 @@ mod tests {
         let mut memory = Memory::new(2);
         let sent = fill(&mut memory, 0, None);
         fill(&mut memory, 1, Some(ChainId(1)));
-        memory.begin_sending(sent);
+        memory.begin_sending(sent, (0, 1));
         memory.drop_stream(Instant::ZERO, STREAM);
         memory.check_invariants();
         assert_eq!(memory.find((STREAM, 0)), None);

@@ -127,6 +127,72 @@ fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
     );
 }
 
+/// Pieces of a title that are read more than once though a second viewer is a little behind the
+/// first. Each asks for `length` bytes at a time.
+fn read_again(length: u64) -> usize {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        // What is ahead of a viewer is not kept for it, as on a busy device.
+        ahead_horizon: Duration::ZERO,
+        ..config(48 * MIB)
+    });
+    let hot = rig.title(1, HOUR_BYTES, 2_000);
+    // Those who watch other titles ask four times as often, and fill the rest of memory with what
+    // they have read.
+    for step in 0..160u64 {
+        let chunk = step / 4;
+        if step % 4 == 0 {
+            rig.ask(range(1, hot, chunk * length, length))
+                .expect("taken on");
+        }
+        if step % 4 == 0 && chunk >= 8 {
+            rig.ask(range(2, hot, (chunk - 8) * length, length))
+                .expect("taken on");
+        }
+        for viewer in 3..40 {
+            let title = rig.title(viewer, HOUR_BYTES, 2_000);
+            rig.ask(range(viewer, title, step * CHUNK, CHUNK))
+                .expect("taken on");
+        }
+        rig.run_for(Duration::from_secs(3));
+    }
+    let piece = rig.shard.config().piece_bytes;
+    let of_hot = rig.reads.iter().filter(|read| read.stream == hot);
+    let mut pieces: Vec<u64> = of_hot
+        .flat_map(|read| (read.offset / piece)..(read.offset + read.length).div_ceil(piece))
+        .collect();
+    let all = pieces.len();
+    pieces.sort_unstable();
+    pieces.dedup();
+    all - pieces.len()
+}
+
+#[test]
+fn a_piece_in_the_midst_of_which_a_viewer_is_is_kept_as_if_its_requests_ended_where_pieces_do() {
+    // What the first left before the second came is read again in any case.
+    let whole = read_again(CHUNK);
+    for length in [CHUNK - 12 * KIB, CHUNK - 1] {
+        let part = read_again(length);
+        assert!(part <= whole, "{part} pieces, {whole} with whole ones");
+    }
+}
+
+#[test]
+fn the_rest_of_a_piece_that_was_sent_in_part_is_not_reused() {
+    let mut rig = Rig::new(config(32 * MIB));
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    for chunk in 0..8 {
+        let length = 100 * KIB;
+        rig.ask(range(1, title, chunk * length, length))
+            .expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+    }
+    assert_eq!(rig.shard.stats().bytes_reused, 0);
+    rig.ask(range(2, title, 0, 100 * KIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(1));
+    assert_eq!(rig.shard.stats().bytes_reused, 100 * KIB);
+}
+
 #[test]
 fn a_page_cache_evicts_what_was_prefetched_where_kept_pieces_stay_until_they_are_read() {
     let run = |retention| {

@@ -314,12 +314,6 @@ impl Shard {
 
     fn hand_out(&mut self, id: RequestId, slot: Slot, waited: Option<Waiting>) {
         let key = self.memory.key(slot);
-        let was_read = self.memory.begin_sending(slot);
-        let source = match waited {
-            _ if !was_read && self.memory.is_on_flash(slot) => Source::Flash,
-            None => Source::Ram,
-            Some(_) => Source::Disk,
-        };
         let Some(request) = self.replies.get_mut(id) else {
             return;
         };
@@ -329,10 +323,16 @@ impl Shard {
         let place = stream.layout.place(key.1);
         let start = request.next - place.offset;
         let end = place.length.min(request.end - place.offset);
+        let fresh_bytes = self.memory.begin_sending(slot, (start as u32, end as u32));
+        let source = match waited {
+            _ if fresh_bytes > 0 && self.memory.is_on_flash(slot) => Source::Flash,
+            None => Source::Ram,
+            Some(_) => Source::Disk,
+        };
         request.next = place.offset + end;
         request.sending.push(slot);
         let (chain_id, open_ended) = (request.chain, request.open_ended);
-        self.count_sent(end - start, source, was_read, open_ended);
+        self.count_sent(end - start, fresh_bytes.into(), source, open_ended);
         self.note_use(key, end - start);
         let (queue_time, disk_time) = waited.map_or((Duration::ZERO, Duration::ZERO), |waited| {
             let issued_at = waited.issued_at.unwrap_or(self.now).max(waited.since);
@@ -370,20 +370,19 @@ impl Shard {
         self.consider_ahead(chain_id);
     }
 
-    fn count_sent(&mut self, bytes: u64, source: Source, was_read: bool, open_ended: bool) {
+    /// Counts what was sent; `fresh_bytes` of it had not been sent since they were read.
+    fn count_sent(&mut self, bytes: u64, fresh_bytes: u64, source: Source, open_ended: bool) {
         self.stats.bytes_sent += bytes;
         // What flash brought says nothing of the device.
-        if !was_read && source != Source::Flash {
-            self.depth.record_sent(self.now, bytes);
+        if fresh_bytes > 0 && source != Source::Flash {
+            self.depth.record_sent(self.now, fresh_bytes);
         }
         match source {
             Source::Ram => self.stats.bytes_from_ram += bytes,
             Source::Flash => self.stats.bytes_from_flash += bytes,
             Source::Disk => self.stats.bytes_from_disk += bytes,
         }
-        if was_read {
-            self.stats.bytes_reused += bytes;
-        }
+        self.stats.bytes_reused += bytes - fresh_bytes;
         if open_ended {
             self.stats.bytes_requested += bytes;
         }

@@ -216,10 +216,13 @@ impl Shard {
             return None;
         }
         let stream = self.streams.get(key.0)?;
-        let offset = stream.layout.logical_of_piece(key.1);
-        let behind = self.chains.nearest_behind(key.0, offset)?;
+        let place = stream.layout.place(key.1);
+        // Who is in the midst of it wants the rest.
+        let last = (place.logical + place.length).saturating_sub(1);
+        let behind = self.chains.nearest_behind(key.0, last)?;
         let pace = behind.pace(self.now, stream.bit_rate, self.config.pace_default);
-        Some(self.now + pace.time_for(offset - behind.position))
+        let left = place.logical.saturating_sub(behind.position);
+        Some(self.now + pace.time_for(left))
     }
 
     /// Panics if something that must always hold does not. For tests and simulations to call
