@@ -7,11 +7,11 @@ use std::process::Command;
 
 use headlong_e2e_tests::library::fill_root;
 use headlong_e2e_tests::prometheus::packaging;
-use headlong_e2e_tests::{Library, Prometheus, eventually, have_or_skip};
+use headlong_e2e_tests::{Library, Prometheus, eventually, have_or_skip, tier};
 use headlong_testkit::client::fetch;
 use headlong_testkit::server::ServerBuilder;
 use headlong_testkit::slow_disk::DriveModel;
-use headlong_testkit::{BlockDevice, SlowDisk};
+use headlong_testkit::{BlockDevice, Scratch, SlowDisk};
 use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
@@ -54,11 +54,14 @@ fn series(scrape: &str) -> BTreeSet<String> {
 #[test]
 fn every_metric_of_rules_dashboard_and_page_is_in_a_scrape_in_either_format() {
     let library = Library::new(1, MIB).expect("a library");
-    let server = ServerBuilder::new([library.root()])
-        .start()
-        .expect("a server");
+    let scratch = Scratch::new("monitoring").expect("a folder");
+    let flash = scratch.path().join("tier");
+    tier::format(&flash, &["--size", "56MB", "--block", "512KiB"]);
+    let server = tier::start(library.root(), &[&flash]);
     let reply = fetch(server.address(), "GET", &library.titles[0].target, &[]);
     assert_eq!(reply.expect("served").status(), 200);
+    let attached = || tier::view(&server).is_some_and(|view| !view.is_null());
+    eventually("the tier", attached, |is| *is);
     for format in ["text/plain;version=0.0.4", "application/openmetrics-text"] {
         let scrape = fetch(server.admin(), "GET", "/metrics", &[("Accept", format)]);
         let scrape = scrape.expect("scraped");
