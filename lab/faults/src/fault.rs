@@ -1,0 +1,206 @@
+//! What goes wrong: kinds of faults, and when each comes.
+//!
+//! The one idea (swarm testing: Groce and others 2012): each seed has a few kinds of faults only, for
+//! one kind often hides what another would show.
+
+use headlong_random::Generator;
+use headlong_units::{Duration, Instant};
+
+use crate::draw::Draw;
+use crate::plan::{DiskPlan, Restart, Step};
+use crate::settings::SettingChange;
+
+/// How a disk is ill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiskFault {
+    /// Reads of these bytes of each file fail: first and last, in 65,536ths of the file.
+    BadRange(u16, u16),
+    /// So many reads of a hundred fail.
+    Errors(u64),
+    /// Nothing comes back.
+    Hang,
+    /// So many times slower.
+    Slow(u64),
+    /// No file can be opened for want of descriptors.
+    NoDescriptors,
+    /// Everything fails; afterwards the same disk is there.
+    Vanish,
+    /// Everything fails; afterwards other files are there under the same names.
+    VanishAndChange,
+}
+
+/// How an SSD is ill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SsdFault {
+    /// So many of a hundred fail.
+    ReadErrors(u64),
+    /// The same of writes.
+    WriteErrors(u64),
+    /// The same of flushes; what was to be flushed is never durable then, although it can be read.
+    FlushErrors(u64),
+    /// So many writes of a hundred are told as done and not made.
+    LostWrites(u64),
+    /// The same, but some other place is written.
+    Misdirected(u64),
+    /// The same, but only some sectors are written.
+    Torn(u64),
+    /// So many reads of a hundred have a bit that is another.
+    FlipsRead(u64),
+    /// So many bits change where they lie, at once.
+    FlipsAtRest(u64),
+    /// So many reads of a hundred bring what lay there before.
+    StaleReads(u64),
+    /// All of it reads as this byte, as after a reformat: at once.
+    Wiped(u8),
+    /// Nothing comes back.
+    Hang,
+    /// So many times slower.
+    Slow(u64),
+    /// Everything fails.
+    Vanish,
+    /// The next start finds it as it was when this began.
+    OlderImage,
+}
+
+impl SsdFault {
+    /// Whether what was durable may be lost or other by this.
+    pub(crate) fn is_dishonest(self) -> bool {
+        !matches!(
+            self,
+            Self::ReadErrors(_)
+                | Self::FlipsRead(_)
+                | Self::StaleReads(_)
+                | Self::WriteErrors(_)
+                | Self::Hang
+                | Self::Slow(_)
+                | Self::Vanish
+        )
+    }
+}
+
+/// How a file changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileChange {
+    /// Other bytes, as many, in place.
+    InPlace,
+    /// Cut to so many 256ths.
+    Truncate(u8),
+    /// So many bytes more.
+    Extend(u64),
+    /// Another file under its name, of so many 128ths of its length.
+    Replace(u8),
+    /// Away.
+    Remove,
+    /// Back, as another file.
+    Restore,
+}
+
+const KINDS: u64 = 6;
+
+/// Adds the faults of a seed.
+pub(crate) fn faults(
+    chance: &Generator,
+    length: Duration,
+    disks: &[DiskPlan],
+    ssds: usize,
+    steps: &mut Vec<(Instant, Step)>,
+) {
+    let mut draw = Draw(chance.fork("faults"));
+    let is_on: Vec<bool> = (0..KINDS).map(|_| draw.percent(45)).collect();
+    let files = [draw.pick(&FILE_CHANGES), draw.pick(&FILE_CHANGES)];
+    let ssd_faults: Vec<SsdFault> = (0..2).map(|_| ssd_fault(&mut draw)).collect();
+    let mut add = |draw: &mut Draw, step| steps.push((Instant(draw.0.below(length.0)), step));
+    let count = |draw: &mut Draw, most| draw.between(1, most);
+    if is_on[0] {
+        for _ in 0..count(&mut draw, 3) {
+            let disk = draw.between(0, disks.len() as u64 - 1) as usize;
+            let (fault, lasts) = (disk_fault(&mut draw), draw.millis(50, 40_000));
+            add(&mut draw, Step::Disk(disk, fault, lasts));
+        }
+    }
+    if is_on[1] && ssds > 0 {
+        for _ in 0..count(&mut draw, 4) {
+            let (ssd, lasts) = (draw.between(0, ssds as u64 - 1), draw.millis(50, 40_000));
+            let fault = draw.pick(&ssd_faults);
+            add(&mut draw, Step::Ssd(ssd as usize, fault, lasts));
+        }
+    }
+    if is_on[2] {
+        for _ in 0..count(&mut draw, 8) {
+            let disk = draw.between(0, disks.len() as u64 - 1) as usize;
+            let title = draw.between(0, disks[disk].titles.len() as u64 - 1) as usize;
+            let parts = disks[disk].titles[title].sizes.len() as u64;
+            let (part, change) = (draw.between(0, parts - 1) as usize, draw.pick(&files));
+            let change = change(&mut draw);
+            add(&mut draw, Step::File(disk, title, part, change));
+        }
+    }
+    if is_on[3] {
+        let kinds = [Restart::Clean, Restart::Kill, Restart::PowerCut];
+        for _ in 0..count(&mut draw, 3) {
+            let restart = draw.pick(&kinds);
+            add(&mut draw, Step::Restart(restart));
+        }
+    }
+    if is_on[4] && draw.percent(40) {
+        let by = draw.scaled(1, 40_000_000) as i64;
+        let by = if draw.percent(50) { by } else { -by };
+        add(&mut draw, Step::Clock(by));
+    }
+    if is_on[5] {
+        for _ in 0..count(&mut draw, 3) {
+            let disk = draw.between(0, disks.len() as u64 - 1) as usize;
+            let change = SettingChange::draw(&mut draw, 6);
+            add(&mut draw, Step::Settings(disk, change));
+        }
+    }
+}
+
+fn disk_fault(draw: &mut Draw) -> DiskFault {
+    let from = draw.0.below(65_536) as u16;
+    let to = draw.between(from.into(), (u64::from(from) + 20_000).min(65_535)) as u16;
+    let share = draw.pick(&[10, 50, 100]);
+    draw.pick(&[
+        DiskFault::BadRange(from, to),
+        DiskFault::Errors(share),
+        DiskFault::Hang,
+        DiskFault::Slow(share),
+        DiskFault::NoDescriptors,
+        DiskFault::Vanish,
+        DiskFault::VanishAndChange,
+    ])
+}
+
+fn ssd_fault(draw: &mut Draw) -> SsdFault {
+    let share = draw.pick(&[5, 30, 100]);
+    let byte = draw.pick(&[0, 0xff, 0x5a]);
+    draw.pick(&[
+        SsdFault::ReadErrors(share),
+        SsdFault::WriteErrors(share),
+        SsdFault::FlushErrors(share),
+        SsdFault::LostWrites(share),
+        SsdFault::Misdirected(share),
+        SsdFault::Torn(share),
+        SsdFault::FlipsRead(share),
+        SsdFault::FlipsAtRest(share * 4),
+        SsdFault::StaleReads(share),
+        SsdFault::Wiped(byte),
+        SsdFault::Hang,
+        SsdFault::Slow(share * 10),
+        SsdFault::Vanish,
+        SsdFault::OlderImage,
+    ])
+}
+
+type Change = fn(&mut Draw) -> FileChange;
+
+const FILE_CHANGES: [Change; 8] = [
+    |_| FileChange::InPlace,
+    |_| FileChange::InPlace,
+    |draw| FileChange::Truncate(draw.0.below(256) as u8),
+    |draw| FileChange::Extend(draw.scaled(1, 40_000)),
+    |draw| FileChange::Replace(draw.0.below(256) as u8),
+    |_| FileChange::Replace(128),
+    |_| FileChange::Remove,
+    |_| FileChange::Restore,
+];
