@@ -21,7 +21,7 @@ fn main() {
         sum.whole += c.whole;
         sum.bytes += c.bytes;
         sum.flash_reads += c.flash_reads;
-        sum.found_blocks += c.found_blocks;
+        sum.found_records += c.found_records;
         sum.starts += c.starts;
         if let Some(violation) = outcome.violation {
             failed += 1;

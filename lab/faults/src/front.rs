@@ -30,7 +30,8 @@ impl World<'_> {
         self.viewers[session].next += 1;
         let of = self.sessions[session];
         let viewer = &self.viewers[session];
-        let known = viewer.tag.clone();
+        let is_of_it = viewer.target.as_ref() == Some(&ask.target);
+        let known = viewer.tag.clone().filter(|_| is_of_it);
         let asked = Asked::read(
             of,
             &ask,
@@ -616,10 +617,10 @@ impl World<'_> {
         };
         let disk = exchange.disk;
         if let Some(viewer) = self.viewers.get_mut(exchange.session) {
-            if let Some(entry) = &exchange.entry {
-                viewer.tag = Some((tag_of(entry), exchange.keys.clone()));
-            }
+            let told = exchange.entry.as_ref().filter(|_| exchange.is_head_sent);
+            viewer.tag = told.map(|entry| (tag_of(entry), exchange.keys.clone()));
             viewer.taken = exchange.taken;
+            viewer.target = Some(exchange.ask.target.clone());
         }
         for chunk in &exchange.chunks {
             self.with_device(disk, |device, around| {

@@ -106,27 +106,34 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let chance = Generator::new(seed);
         let mut draw = Draw(chance.fork("machine"));
-        let piece_bytes = draw.pick(&[4096, 4096, 8192, 16_384]);
-        let ssd_count = if draw.percent(60) {
-            draw.between(1, 2)
-        } else {
-            0
+        let ssd_count = draw.pick(&[0, 0, 1, 1, 2]);
+        let piece_bytes = match ssd_count {
+            0 => draw.pick(&[4096, 4096, 8192]),
+            // With large pieces the blocks of a tier go round soon.
+            _ => draw.pick(&[4096, 16_384, 32_768]),
         };
         let disk_count = draw.pick(&[1, 1, 2, 2, 3]);
         let disks: Vec<DiskPlan> = (0..disk_count)
-            .map(|disk| disk_plan(Draw(chance.fork("disk").fork_at(disk)), piece_bytes))
+            .map(|disk| {
+                disk_plan(
+                    Draw(chance.fork("disk").fork_at(disk)),
+                    piece_bytes,
+                    ssd_count > 0,
+                )
+            })
             .collect();
         let ssds = (0..ssd_count)
             .map(|_| SsdPlan {
                 read_us: draw.scaled(50, 3000),
                 write_us: draw.scaled(100, 20_000),
-                disk_blocks: draw.pick(&[2, 3, 4, 8]),
+                disk_blocks: draw.pick(&[2, 2, 3, 4]),
             })
             .collect();
         let length = draw.millis(4000, 60_000);
         let mut steps = Vec::new();
         let mut coming = Draw(chance.fork("viewers"));
-        for number in 0..coming.between(3, 14) {
+        let viewers_max = if ssd_count > 0 { 24 } else { 14 };
+        for number in 0..coming.between(3, viewers_max) {
             let at = Instant(coming.0.below(length.0));
             let drawing = Draw(chance.fork("viewer").fork_at(number));
             steps.push((at, Step::Session(session(drawing, number, &disks))));
@@ -178,7 +185,7 @@ impl Plan {
     }
 }
 
-fn disk_plan(mut draw: Draw, piece_bytes: u64) -> DiskPlan {
+fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool) -> DiskPlan {
     let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes));
     let titles = titles.collect();
     DiskPlan {
@@ -186,7 +193,7 @@ fn disk_plan(mut draw: Draw, piece_bytes: u64) -> DiskPlan {
         position_time: Duration::from_micros(draw.scaled(100, 20_000)),
         rate: BitRate(8 * draw.scaled(10_000_000, 200_000_000)),
         tick_ns: draw.pick(&[1, 1, 10_000_000, 1_000_000_000]),
-        engine: settings::engine(&mut draw, piece_bytes),
+        engine: settings::engine(&mut draw, piece_bytes, if has_tier { 16 } else { 64 }),
     }
 }
 

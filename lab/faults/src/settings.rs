@@ -81,10 +81,10 @@ impl SettingChange {
 }
 
 /// Settings of a small device.
-pub(crate) fn engine(draw: &mut Draw, piece_bytes: u64) -> EngineConfig {
+pub(crate) fn engine(draw: &mut Draw, piece_bytes: u64, slots_max: u64) -> EngineConfig {
     let mut config = EngineConfig {
         piece_bytes,
-        memory_bytes: draw.scaled(8, 64) * piece_bytes,
+        memory_bytes: draw.scaled(8, slots_max) * piece_bytes,
         read_bytes_max: 64 * KIB,
         has_arm: draw.percent(80),
         ..EngineConfig::default()

@@ -38,6 +38,7 @@ pub(crate) struct Viewer {
     pub(crate) next: usize,
     pub(crate) tag: Option<(String, Vec<ContentKey>)>,
     pub(crate) taken: u64,
+    pub(crate) target: Option<String>,
 }
 
 /// How a run went.
@@ -67,8 +68,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Records read from flash and right.
     pub flash_reads: u64,
-    /// Blocks found by recoveries.
-    pub found_blocks: u64,
+    /// Records found by recoveries.
+    pub found_records: u64,
     /// Starts of the server.
     pub starts: u64,
 }
@@ -244,7 +245,9 @@ impl<'a> World<'a> {
         self.go_on_until(Some(end));
         self.judge_rest();
         // When the rest begins depends on all disks.
-        let of_disks = (0..self.disks.len()).map(|disk| self.trace.of_disk(disk)).collect();
+        let of_disks = (0..self.disks.len())
+            .map(|disk| self.trace.of_disk(disk))
+            .collect();
         self.serve_again();
         for device in &self.devices {
             self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
@@ -388,10 +391,10 @@ impl<'a> World<'a> {
             return self.queue.plan(later, Happening::Recovered(disk, process));
         }
         self.with_device(disk, |device, around| device.attach(around));
-        self.counts.found_blocks += self.devices[disk]
+        self.counts.found_records += self.devices[disk]
             .shard
             .flash_view()
-            .map_or(0, |view| view.records / 16);
+            .map_or(0, |view| view.records);
         self.pass_on(disk);
     }
 
