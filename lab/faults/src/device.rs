@@ -426,14 +426,18 @@ impl Device {
         };
         let size = reading.identity.size;
         let fails = around.disk.files.is_dead(inode) || around.disk.fails(reading, size);
-        if fails && plant != Some(Plant::ErrorSwallowed) {
-            return ReadOutcome::Error;
+        if fails {
+            // They may hold anything.
+            for slot in &reading.command.slots {
+                self.pool.slot_mut(*slot).fill(0x5a);
+            }
+            return match plant {
+                Some(Plant::ErrorSwallowed) => ReadOutcome::Done,
+                _ => ReadOutcome::Error,
+            };
         }
         let available = self.fill(around, reading, inode);
         let is_same = around.disk.files.identity(inode) == Some(reading.identity);
-        if fails {
-            return ReadOutcome::Done;
-        }
         if available < reading.command.length && plant != Some(Plant::ShortReadTaken) {
             let is_shorter = around
                 .disk

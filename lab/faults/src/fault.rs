@@ -114,13 +114,13 @@ pub(crate) fn faults(
     if is_on[0] {
         for _ in 0..count(&mut draw, 3) {
             let disk = draw.between(0, disks.len() as u64 - 1) as usize;
-            let (fault, lasts) = (disk_fault(&mut draw), draw.millis(50, 40_000));
+            let (fault, lasts) = (disk_fault(&mut draw), draw.millis(100, 60_000));
             add(&mut draw, Step::Disk(disk, fault, lasts));
         }
     }
     if is_on[1] && ssds > 0 {
         for _ in 0..count(&mut draw, 4) {
-            let (ssd, lasts) = (draw.between(0, ssds as u64 - 1), draw.millis(50, 40_000));
+            let (ssd, lasts) = (draw.between(0, ssds as u64 - 1), draw.millis(500, 60_000));
             let fault = draw.pick(&ssd_faults);
             add(&mut draw, Step::Ssd(ssd as usize, fault, lasts));
         }

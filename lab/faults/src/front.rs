@@ -634,6 +634,12 @@ impl World<'_> {
             }
         }
         self.pass_on(disk);
+        if let Some(id) = exchange.request {
+            let is_known = self.devices[disk].shard.chain_of(id).is_some();
+            self.oracle.expect(!is_known, Check::Drain, self.now, || {
+                format!("{id:?} is over, and the engine still works for it")
+            });
+        }
         let next = self.viewers.get(exchange.session).map(|viewer| viewer.next);
         let asks = self
             .sessions

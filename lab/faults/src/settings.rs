@@ -2,8 +2,9 @@
 //! take is not tried.
 
 use headlong_engine::{EngineConfig, knobs};
+use headlong_flash::FlashPolicy;
 use headlong_settings::Value;
-use headlong_units::KIB;
+use headlong_units::{Duration, GIB, KIB};
 
 use crate::draw::Draw;
 
@@ -89,6 +90,11 @@ pub(crate) fn engine(draw: &mut Draw, piece_bytes: u64, slots_max: u64) -> Engin
         has_arm: draw.percent(80),
         ..EngineConfig::default()
     };
+    config.read_timeout = Duration::from_secs(draw.pick(&[2, 3, 10]));
+    config.wait_timeout = Duration::from_secs(draw.pick(&[1, 3, 5, 30]));
+    // Of the budget there is enough most times, so that blocks go round.
+    config.flash.write_per_day_bytes = draw.percent(75).then_some(10 * GIB);
+    config.flash.policy = draw.pick(FlashPolicy::ALL);
     SettingChange::draw(draw, 12).apply(&mut config);
     config.sizing.reference_bytes = config.sizing.reference_bytes.max(piece_bytes);
     config.read_bytes_max = config.read_bytes_max.max(piece_bytes);
