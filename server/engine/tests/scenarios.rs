@@ -507,6 +507,27 @@ fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
     );
 }
 
+/// Found by `simulate faults --seed 528`: the reply broke off each time that it was asked for, for as
+/// long as nobody asked for the other file.
+#[test]
+fn a_reply_is_finished_although_a_file_that_was_read_ahead_has_changed() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        send_window_bytes: 128 * KIB,
+        ..config(64 * MIB)
+    });
+    let title = rig.chunked(1, &[2 * MIB, MIB], 2_000);
+    rig.device.changed_parts.push((title, 1));
+    rig.socket_time = Duration::from_millis(100);
+    let first = rig.ask(range(1, title, 0, 2 * MIB)).expect("taken on");
+    rig.run_for(Duration::from_secs(10));
+    assert!(rig.reads.iter().any(|read| read.part == 1), "read ahead");
+    assert!(rig.replies[&first].done, "{:?}", rig.replies[&first]);
+    rig.run_for(Duration::from_secs(60));
+    assert_eq!(rig.forgotten, [title], "nobody reads it any more");
+    assert_eq!(rig.shard.memory_use().free_bytes, 64 * MIB);
+}
+
 #[test]
 fn a_changed_file_fails_its_replies_and_leaves_nothing_behind() {
     let mut rig = Rig::new(config(64 * MIB));

@@ -48,10 +48,7 @@ impl Shard {
             match outcome {
                 _ if !self.streams.contains(read.stream) => self.discard(&read),
                 ReadOutcome::Done => self.read_done(&read),
-                ReadOutcome::Changed => {
-                    self.discard(&read);
-                    self.remove_stream(read.stream);
-                }
+                ReadOutcome::Changed => self.read_of_another_version(&read),
                 ReadOutcome::Error => self.read_failed(&read),
                 ReadOutcome::NoResources => self.read_not_tried(&read),
             }
@@ -116,6 +113,38 @@ impl Shard {
             self.be_careful(left.stream, left.from, left.to);
         }
         self.be_careful(read.stream, read.first_piece, read.end_piece());
+    }
+
+    /// A file of the stream is not the one that was asked for any more. Whoever reads it fails, and
+    /// the stream goes; but not while others read its other files, for whom this was only read ahead:
+    /// they would fail again each time that they come near it.
+    fn read_of_another_version(&mut self, read: &OutstandingRead) {
+        self.discard(read);
+        let Some(layout) = self.streams.layout(read.stream) else {
+            return;
+        };
+        let part = layout.place(read.first_piece).part;
+        let chains = self.chains.of_stream(read.stream);
+        let active = chains.iter().filter_map(|id| self.chains.get(*id));
+        let mut requests: Vec<RequestId> = active.flat_map(|c| &c.active).copied().collect();
+        requests.sort_unstable();
+        let is_running = |id: &RequestId| {
+            let reply = self.replies.get(*id);
+            reply.is_some_and(|reply| reply.next < reply.end && reply.part != part)
+        };
+        if !requests.iter().any(is_running) {
+            return self.remove_stream(read.stream);
+        }
+        let of_part = |id: &RequestId| self.replies.get(*id).is_some_and(|of| of.part == part);
+        let of_part: Vec<RequestId> = requests.into_iter().filter(of_part).collect();
+        for id in of_part {
+            self.fail_request(id, Failure::Changed);
+        }
+        let rests = self.runs.take_rests_of(read.run);
+        let ends = rests.iter().map(|job| job.to);
+        let (from, to) = (read.first_piece, ends.fold(read.end_piece(), u32::max));
+        self.give_up_pieces(read.stream, from, to, |_| ());
+        self.demand_again(read.stream, from, to);
     }
 
     /// Who waits is told at once: to try again at once would only need the same once more.

@@ -48,6 +48,8 @@ pub struct Device {
     /// Reads of this stream are done only when there is nothing else to do.
     pub passes_over: Option<StreamId>,
     pub changed: Vec<StreamId>,
+    /// Single files of streams that are other versions.
+    pub changed_parts: Vec<(StreamId, u32)>,
     /// It goes from beginning to beginning of all reads that it has, and back for every rest.
     pub interleaves: bool,
     /// The machine has no descriptors left: no read can be tried.
@@ -63,6 +65,7 @@ impl Default for Device {
             hangs: false,
             passes_over: None,
             changed: Vec::new(),
+            changed_parts: Vec::new(),
             interleaves: false,
             lacks_resources: false,
         }
@@ -283,7 +286,9 @@ impl Rig {
         let is_bad = |(stream, from, to): &(StreamId, u64, u64)| {
             *stream == read.stream && *from < end && read.offset < *to
         };
-        let outcome = if self.device.changed.contains(&read.stream) {
+        let file = (read.stream, read.part);
+        let has_changed = self.device.changed.contains(&read.stream);
+        let outcome = if has_changed || self.device.changed_parts.contains(&file) {
             ReadOutcome::Changed
         } else if self.device.lacks_resources {
             ReadOutcome::NoResources
