@@ -295,6 +295,15 @@ fn failure(files: &Files, plan: &Plan, error: &io::Error) -> ReadOutcome {
         ..
     } = plan;
     let (device, stream) = (files.device(), stream.0);
+    // A disk must not be given up because clients have used up what this process may have.
+    let of_this_machine = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
+    if of_this_machine.iter().any(|errno| is(error, *errno)) {
+        tracing::warn!(
+            device, stream, part, offset, length, %error,
+            "a read could not be tried: raise the limit of open files (LimitNOFILE), or lower connections_max"
+        );
+        return ReadOutcome::NoResources;
+    }
     tracing::warn!(device, stream, part, offset, length, %error, "read failed");
     ReadOutcome::Error
 }
@@ -455,6 +464,9 @@ mod tests {
             (Errno::STALE, ReadOutcome::Changed),
             (Errno::IO, ReadOutcome::Error),
             (Errno::NODEV, ReadOutcome::Error),
+            (Errno::MFILE, ReadOutcome::NoResources),
+            (Errno::NFILE, ReadOutcome::NoResources),
+            (Errno::NOMEM, ReadOutcome::NoResources),
         ] {
             let rig = rig(true);
             rig.transfer.end(Next::Failed(errno.into()), &rig.files);
