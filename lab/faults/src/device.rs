@@ -65,6 +65,9 @@ pub(crate) struct Device {
     /// Bytes given to SSDs, and what may be.
     pub(crate) flash_bytes: u64,
     pub(crate) flash_bytes_max: Option<u64>,
+    /// Of those, what does not count: written before the start, and first fillings.
+    written_before: u64,
+    first_fillings: u64,
     sent_count: u64,
 }
 
@@ -87,6 +90,8 @@ impl Device {
             outs: Vec::new(),
             flash_bytes: 0,
             flash_bytes_max: None,
+            written_before: 0,
+            first_fillings: 0,
             sent_count: 0,
         }
     }
@@ -241,6 +246,7 @@ impl Device {
     pub(crate) fn configure(&mut self, around: &mut Around<'_>, config: EngineConfig) {
         // One that cannot be is refused, and nothing changes.
         let _ = self.shard.handle_config(around.now, config);
+        self.note_flash_budget();
         self.settle(around);
     }
 
@@ -262,11 +268,17 @@ impl Device {
                 format!("a tier that was formatted takes no part: {attached:?}")
             });
         port.is_attached = true;
-        if let Some(view) = self.shard.flash_view() {
-            let left = view.budget_bytes.saturating_sub(spec.written_bytes);
-            self.flash_bytes_max = Some(left + first);
-        }
+        (self.written_before, self.first_fillings) = (spec.written_bytes, first);
+        self.note_flash_budget();
         self.settle(around);
+    }
+
+    /// After a change of the budget the largest one counts.
+    fn note_flash_budget(&mut self) {
+        if let Some(view) = self.shard.flash_view() {
+            let left = view.budget_bytes.saturating_sub(self.written_before);
+            self.flash_bytes_max = self.flash_bytes_max.max(Some(left + self.first_fillings));
+        }
     }
 
     pub(crate) fn flash_told(&mut self, around: &mut Around<'_>, told: FlashTold) {

@@ -11,7 +11,7 @@ use headlong_units::{BitRate, Duration, Instant};
 use crate::draw::Draw;
 use crate::fault::DiskFault;
 use crate::files::{Files, Identity, Inode};
-use crate::plan::DiskPlan;
+use crate::machine::DiskPlan;
 
 /// A read on its way.
 #[derive(Debug, Clone)]

@@ -372,7 +372,15 @@ impl World<'_> {
         );
     }
 
+    /// The reply says why there is nothing; one that has begun breaks off.
     fn refuse(&mut self, number: u64, status: Status) {
+        if self
+            .exchanges
+            .get(&number)
+            .is_some_and(|of| of.is_head_sent)
+        {
+            return self.end_exchange(number);
+        }
         if let Some(exchange) = self.exchanges.get_mut(&number) {
             exchange.refuse(status);
             exchange.entry = None;

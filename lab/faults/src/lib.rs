@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod around;
+mod campaign;
 mod check;
 mod content;
 mod device;
@@ -24,6 +25,7 @@ mod front;
 mod judge;
 mod ledger;
 mod library;
+mod machine;
 mod medium;
 mod oracle;
 mod plan;
@@ -36,9 +38,12 @@ mod session;
 mod settings;
 mod shrink;
 mod ssd;
+mod step;
 mod trace;
+mod trouble;
 mod world;
 
+pub use campaign::{Campaign, Report};
 pub use check::{Check, Violation};
 pub use judge::{How, run};
 pub use plan::Plan;

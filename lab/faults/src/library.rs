@@ -10,7 +10,7 @@ use headlong_units::{Duration, Instant};
 
 use crate::device::Source;
 use crate::files::{Files, Identity};
-use crate::plan::{DiskPlan, TitlePlan};
+use crate::machine::{DiskPlan, TitlePlan};
 use crate::plant::Plant;
 use crate::session::path;
 

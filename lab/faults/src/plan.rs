@@ -3,14 +3,16 @@
 //! The one idea: all of it is drawn before anything runs, as a list of steps. So a failing seed can
 //! be shrunk by leaving out steps, and what is left fails for the same reason.
 
-use headlong_engine::EngineConfig;
+use std::collections::BTreeSet;
+
 use headlong_random::Generator;
-use headlong_units::{BitRate, Duration, Instant};
+use headlong_units::{Duration, Instant};
 
 use crate::draw::Draw;
-use crate::fault::{DiskFault, FileChange, SsdFault, faults};
-use crate::session::{Session, session};
-use crate::settings::{self, SettingChange};
+use crate::machine::{DiskPlan, SsdPlan, disk_plan};
+use crate::session::session;
+use crate::step::{Step, Timed};
+use crate::trouble::faults;
 
 /// Everything that a seed says.
 #[derive(Debug, Clone)]
@@ -20,85 +22,9 @@ pub struct Plan {
     pub(crate) disks: Vec<DiskPlan>,
     pub(crate) ssds: Vec<SsdPlan>,
     /// What happens when, in order.
-    pub(crate) steps: Vec<(Instant, Step)>,
+    pub(crate) steps: Vec<Timed>,
     /// How long what was found on disk is believed.
     pub(crate) revalidate: Duration,
-}
-
-/// One disk.
-#[derive(Debug, Clone)]
-pub(crate) struct DiskPlan {
-    pub(crate) engine: EngineConfig,
-    pub(crate) position_time: Duration,
-    pub(crate) rate: BitRate,
-    pub(crate) titles: Vec<TitlePlan>,
-    /// A step of its file system's clock, nanoseconds.
-    pub(crate) tick_ns: u64,
-}
-
-/// One title.
-#[derive(Debug, Clone)]
-pub(crate) struct TitlePlan {
-    /// Bytes of its files, in playing order.
-    pub(crate) sizes: Vec<u64>,
-    pub(crate) bit_rate: Option<BitRate>,
-    /// Whether the disk says where its files lie.
-    pub(crate) is_placed: bool,
-}
-
-/// One SSD.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SsdPlan {
-    /// Microseconds that a read and a write take, at least.
-    pub(crate) read_us: u64,
-    pub(crate) write_us: u64,
-    /// Blocks of it that each disk has.
-    pub(crate) disk_blocks: u32,
-}
-
-/// One thing that happens.
-#[derive(Debug, Clone)]
-pub(crate) enum Step {
-    /// A viewer comes.
-    Session(Session),
-    /// A disk becomes ill for a time.
-    Disk(usize, DiskFault, Duration),
-    /// An SSD does.
-    Ssd(usize, SsdFault, Duration),
-    /// A file changes: disk, title and part.
-    File(usize, usize, usize, FileChange),
-    /// The server ends and starts again.
-    Restart(Restart),
-    /// The wall clock jumps by so many milliseconds.
-    Clock(i64),
-    /// New settings for a disk.
-    Settings(usize, SettingChange),
-}
-
-/// How a server ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Restart {
-    /// By order: it saves the index of flash.
-    Clean,
-    /// At once; what was written stays.
-    Kill,
-    /// With the machine's power; of what was not flushed any part may be there.
-    PowerCut,
-}
-
-impl Step {
-    /// The disk that it is all about, if it is about one.
-    pub(crate) fn disk(&self) -> Option<usize> {
-        match self {
-            Self::Session(session) => Some(session.disk),
-            Self::Disk(disk, ..) | Self::File(disk, ..) | Self::Settings(disk, _) => Some(*disk),
-            Self::Ssd(..) | Self::Restart(_) | Self::Clock(_) => None,
-        }
-    }
-
-    fn is_trouble(&self) -> bool {
-        !matches!(self, Self::Session(_))
-    }
 }
 
 impl Plan {
@@ -178,38 +104,17 @@ impl Plan {
         plan
     }
 
+    /// The kinds of faults in it, by their numbers in docs/develop/faults.md.
+    pub fn faults(&self) -> BTreeSet<u8> {
+        let restarts = |(_, step): &&Timed| matches!(step, Step::Restart(_));
+        let is_twice = self.steps.iter().filter(restarts).count() > 1;
+        let of_steps = self.steps.iter().flat_map(|(_, step)| step.faults());
+        of_steps.copied().chain(is_twice.then_some(20)).collect()
+    }
+
     /// The steps, a line for each.
     pub fn lines(&self) -> Vec<String> {
-        let line = |(at, step): &(Instant, Step)| format!("{:>10.3} {step:?}", at.0 as f64 / 1e9);
+        let line = |(at, step): &Timed| format!("{:>10.3} {step:?}", at.0 as f64 / 1e9);
         self.steps.iter().map(line).collect()
-    }
-}
-
-fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool) -> DiskPlan {
-    let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes));
-    let titles = titles.collect();
-    DiskPlan {
-        titles,
-        position_time: Duration::from_micros(draw.scaled(100, 20_000)),
-        rate: BitRate(8 * draw.scaled(10_000_000, 200_000_000)),
-        tick_ns: draw.pick(&[1, 1, 10_000_000, 1_000_000_000]),
-        engine: settings::engine(&mut draw, piece_bytes, if has_tier { 16 } else { 64 }),
-    }
-}
-
-fn title_plan(draw: &mut Draw, piece_bytes: u64) -> TitlePlan {
-    let size = |draw: &mut Draw| match draw.between(0, 9) {
-        0 => draw.between(0, 2),
-        1 => piece_bytes * draw.between(1, 4),
-        2 | 3 => draw.between(1, 3 * piece_bytes),
-        _ => draw.scaled(piece_bytes, 24 * piece_bytes),
-    };
-    let parts = draw.pick(&[1, 1, 1, 3, 4]);
-    TitlePlan {
-        sizes: (0..parts).map(|_| size(draw)).collect(),
-        bit_rate: draw
-            .percent(60)
-            .then(|| BitRate::from_kbps(draw.scaled(100, 8000))),
-        is_placed: draw.percent(80),
     }
 }

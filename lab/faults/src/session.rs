@@ -3,7 +3,7 @@
 use headlong_units::Duration;
 
 use crate::draw::Draw;
-use crate::plan::DiskPlan;
+use crate::machine::DiskPlan;
 
 /// One viewer.
 #[derive(Debug, Clone)]

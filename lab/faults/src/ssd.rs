@@ -14,10 +14,10 @@ use headlong_random::Generator;
 use headlong_units::{Duration, Instant};
 
 use crate::draw::Draw;
-use crate::fault::SsdFault;
+use crate::fault::{Restart, SsdFault};
 use crate::ledger::Ledger;
+use crate::machine::SsdPlan;
 use crate::medium::Medium;
-use crate::plan::{Restart, SsdPlan};
 use crate::plant::Plant;
 use crate::pool::Pool;
 

@@ -13,16 +13,17 @@ use crate::device::Device;
 use crate::disk::Disk;
 use crate::draw::Draw;
 use crate::exchange::Exchange;
-use crate::fault::FileChange;
+use crate::fault::{FileChange, Restart};
 use crate::files::Files;
 use crate::library::Library;
 use crate::oracle::Oracle;
-use crate::plan::{Plan, Restart, Step};
+use crate::plan::Plan;
 use crate::plant::Plant;
 use crate::port::Port;
 use crate::queue::{Happening, Queue};
 use crate::session::{Session, path};
 use crate::ssd::Ssd;
+use crate::step::Step;
 use crate::trace::Trace;
 
 /// More steps than this do not come to rest; the largest plans take a hundredth.
