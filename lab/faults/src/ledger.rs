@@ -12,6 +12,8 @@ struct Block {
     given: Vec<Summary>,
     /// The filling that was told to be durable, and that was not begun anew since.
     durable: Option<u64>,
+    /// The filling that is being sealed, unless it was given up meanwhile.
+    wanted: Option<u64>,
     /// Fillings whose summary was taken away: not yet for good, and for good.
     erased: BTreeSet<u64>,
     gone: BTreeSet<u64>,
@@ -40,7 +42,8 @@ impl Ledger {
 
     /// A block is filled anew, or nothing of it is wanted.
     pub(crate) fn give_up(&mut self, block: u32) {
-        self.block(block).durable = None;
+        let block = self.block(block);
+        (block.durable, block.wanted) = (None, None);
     }
 
     /// A summary is given to be written. Answers whether its filling is a new one.
@@ -51,6 +54,7 @@ impl Ledger {
             .iter()
             .all(|of| of.head.filling != summary.head.filling);
         block.given.push(summary.clone());
+        block.wanted = Some(summary.head.filling);
         is_new
     }
 
@@ -78,7 +82,8 @@ impl Ledger {
 
     /// A seal was told to have ended well.
     pub(crate) fn seal(&mut self, block: u32, filling: u64) {
-        self.block(block).durable = Some(filling);
+        let block = self.block(block);
+        block.durable = block.wanted.filter(|wanted| *wanted == filling);
     }
 
     /// Judges what recovery says of a block: the summary, if it found one.
