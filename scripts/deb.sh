@@ -79,7 +79,7 @@ begin_package headlong
 put 755 "$bin/headlong" usr/bin/headlong
 put 644 "$bin/libheadlong.so" usr/lib/headlong/libheadlong.so
 strip --strip-unneeded "$root/usr/bin/headlong" "$root/usr/lib/headlong/libheadlong.so"
-for unit in headlong headlong-reception; do
+for unit in headlong headlong-reception headlong-mount@; do
     put 644 "packaging/$unit.service" "usr/lib/systemd/system/$unit.service"
 done
 put 644 packaging/sysusers.conf usr/lib/sysusers.d/headlong.conf

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs a package in a clean root, runs the unit's own command as the unit's user, gets a file,
-# and removes the package while a reply is on its way. As root:
+# and installs the package again and removes it while replies are on their way. As root:
 #
 #   packaging/debian/test.sh PACKAGE.deb
 #
@@ -53,6 +53,14 @@ cat >/usr/local/sbin/systemctl <<'END'
 #!/bin/sh
 echo "$*" >>/clean/told
 case $* in
+"show --property=MainPID --value headlong.service")
+    # It tells a service manager; here it is read from what it tells people.
+    sed -n 's/.*another process serves from now on.*process=\([0-9]*\).*/\1/p' /clean/server |
+        tail -n 1 >/clean/heir
+    if [ -s /clean/heir ]; then cp /clean/heir /clean/pid; fi
+    cat /clean/pid
+    ;;
+"kill --signal=USR2 --kill-who=main headlong.service") kill -USR2 "$(cat /clean/pid)" ;;
 "disable --now headlong.service "*)
     pid=$(cat /clean/pid)
     kill -TERM "$pid"
@@ -125,6 +133,18 @@ cmp /clean/got /srv/videos/title.bin || fail "other bytes"
 headlong top --once --interval 200ms | grep -q BUSY || fail "headlong top"
 [ -s /var/log/headlong/access.log ] || sleep 2
 [ -s /var/log/headlong/access.log ] || fail "no access log"
+
+say "upgrade while a reply is on its way"
+old=$(cat /clean/pid)
+curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &
+viewer=$!
+dpkg -i /clean/package.deb >/clean/dpkg 2>&1 || fail "dpkg -i: $(cat /clean/dpkg)"
+[ "$(cat /clean/pid)" != "$old" ] || fail "nobody took the place: $(cat /clean/dpkg /clean/server)"
+curl -sfS -o /clean/got http://127.0.0.1/title.bin || fail "no title: $(cat /clean/server)"
+cmp /clean/got /srv/videos/title.bin || fail "other bytes"
+wait $viewer || fail "the reply was cut"
+cmp /clean/slow /srv/videos/title.bin || fail "other bytes"
+rm /clean/slow
 
 say "remove while a reply is on its way"
 curl -sf --limit-rate 4M -o /clean/slow http://127.0.0.1/title.bin &

@@ -85,6 +85,36 @@ impl BlockDevice {
     }
 }
 
+/// A block device over a disk that is no spinning one, with nothing on it.
+pub struct RawDevice(SlowDisk);
+
+impl RawDevice {
+    /// Makes a disk (see [`SlowDisk::new`]) and a device over it; timing off.
+    pub fn new(size_bytes: u64, model: DriveModel) -> io::Result<Self> {
+        let disk = VirtualDisk::start(Options {
+            file: file_options(size_bytes, model, 1.0),
+            file_system: None,
+            inodes: None,
+            mount: None,
+            queue: QueueSettings::default(),
+            control: None,
+            stop: StopSignal::default(),
+        });
+        Ok(Self(SlowDisk::below(disk.map_err(io_error)?)))
+    }
+
+    /// Its node in `/dev`.
+    pub fn path(&self) -> &Path {
+        let device = self.0.above();
+        device.expect("it was made with a device above it").device()
+    }
+
+    /// The disk below: timing, faults, trace.
+    pub fn disk(&self) -> &SlowDisk {
+        &self.0
+    }
+}
+
 /// A run of bytes of a file that is contiguous on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileExtent {

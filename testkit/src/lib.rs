@@ -1,7 +1,7 @@
 //! What tests of the whole server stand on; a dev-dependency only, never part of the server.
 //!
 //! - [`slow_disk`]: the emulated disk that takes as long as a drive would, fails when told, and remembers
-//!   every request; [`block_device`] makes a block device and a file system of it.
+//!   every request; [`block_device`] makes a block device of it, with or without a file system.
 //! - [`pattern`]: content that can be checked at any byte without keeping a copy.
 //! - [`server`]: the real binary as a child process. [`client`]: viewers and raw requests for it.
 //! - [`skip`]: what a test calls that cannot run on this machine.
@@ -13,6 +13,7 @@
 
 pub mod block_device;
 pub mod client;
+mod heirs;
 pub mod leftovers;
 pub mod pattern;
 pub mod seed;
@@ -20,8 +21,9 @@ pub mod server;
 mod skip;
 pub mod slow_disk;
 
-pub use block_device::BlockDevice;
+pub use block_device::{BlockDevice, RawDevice};
 pub use headlong_vdisk::scratch::{self, Scratch};
+pub use heirs::is_alive;
 pub use seed::Seed;
 pub use server::Server;
 pub use skip::skip;

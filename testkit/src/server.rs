@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::client::{self, ClientError};
+use crate::heirs::Heirs;
 use crate::scratch::Scratch;
 
 /// How long a server may take to become ready.
@@ -110,6 +111,8 @@ pub struct ServerBuilder {
     arguments: Vec<OsString>,
     open_files_max: Option<u32>,
     environment: HashMap<OsString, OsString>,
+    program: Option<PathBuf>,
+    is_replaceable: bool,
 }
 
 /// A running server.
@@ -121,6 +124,7 @@ pub struct Server {
     output: Arc<Mutex<Vec<u8>>>,
     readers: Vec<JoinHandle<()>>,
     exit: Option<ExitStatus>,
+    heirs: Heirs,
     _scratch: Scratch,
 }
 
@@ -137,7 +141,21 @@ impl ServerBuilder {
             arguments: Vec::new(),
             open_files_max: None,
             environment: HashMap::new(),
+            program: None,
+            is_replaceable: false,
         }
+    }
+
+    /// Listens to what it tells a service manager, for [`Server::replace`].
+    pub fn replaceable(mut self) -> Self {
+        self.is_replaceable = true;
+        self
+    }
+
+    /// Starts this program instead of the binary under test; it may be a copy of it.
+    pub fn program(mut self, path: &Path) -> Self {
+        self.program = Some(path.to_owned());
+        self
     }
 
     /// Sets `--memory`.
@@ -188,12 +206,14 @@ impl ServerBuilder {
         let config_path = scratch.path().join("headlong.toml");
         std::fs::write(&config_path, &self.config).map_err(|error| error.to_string())?;
         let (address, admin) = (free_address(), free_address());
+        let heirs = Heirs::listen(scratch.path()).map_err(|error| error.to_string())?;
+        let program = self.program.as_deref().unwrap_or_else(|| binary());
         let mut command = match self.open_files_max {
-            None => scratch.command(binary()),
+            None => scratch.command(program),
             Some(files) => {
                 let mut shell = scratch.command("/bin/sh");
                 let limited = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &limited]).arg(binary());
+                shell.args(["-c", &limited]).arg(program);
                 shell
             }
         };
@@ -214,6 +234,9 @@ impl ServerBuilder {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if self.is_replaceable {
+            command.env("NOTIFY_SOCKET", heirs.path());
+        }
         let mut child = command
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", binary().display()))?;
@@ -234,6 +257,7 @@ impl ServerBuilder {
             output,
             readers,
             exit,
+            heirs,
             _scratch: scratch,
         };
         server.wait_until_ready()?;
@@ -252,9 +276,17 @@ impl Server {
         self.admin
     }
 
-    /// Process id.
+    /// Id of the process that has the server's place.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.heirs.last().unwrap_or_else(|| self.child.id())
+    }
+
+    /// Has another process of the same program take the server's place (SIGUSR2); the id of that
+    /// process, once it serves.
+    pub fn replace(&mut self) -> Result<u32, String> {
+        let signalled = self.signal(Signal::USR2);
+        signalled.map_err(|error| error.to_string())?;
+        self.heirs.wait(READY_TIMEOUT)
     }
 
     /// Its configuration file, to be changed before a reload.
@@ -290,13 +322,13 @@ impl Server {
         ProcessMemory::of(self.pid())
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process that has the server's place.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
-        let pid = Pid::from_raw(self.child.id() as i32).ok_or(io::ErrorKind::InvalidInput)?;
+        let pid = Pid::from_raw(self.pid() as i32).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Waits until it has ended by itself; `None` if it has not within `timeout`.
+    /// Waits until the process that was started first has ended by itself; `None` if it has not within `timeout`.
     pub fn wait(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let end = Instant::now() + timeout;
         loop {
@@ -346,8 +378,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.heirs.end(STOP_TIMEOUT);
         if self.wait(Duration::ZERO).is_none() {
-            let _ = self.signal(Signal::TERM);
+            if let Some(first) = Pid::from_raw(self.child.id() as i32) {
+                let _ = kill_process(first, Signal::TERM);
+            }
             if self.wait(STOP_TIMEOUT).is_none() {
                 eprintln!("testkit: the server did not end after SIGTERM and is killed");
                 let _ = self.child.kill();

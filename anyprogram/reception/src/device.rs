@@ -410,6 +410,8 @@ impl DeviceThread {
                     Command::Forget(stream) => self.forget(stream),
                     // The page cache is what it keeps things in.
                     Command::Flash(_) => {}
+                    // Its shards are never told to give memory up.
+                    Command::Vacate(_) => {}
                 }
             } else if let Some(event) = self.start.shard.poll_event() {
                 self.pass_on(event);

@@ -24,6 +24,8 @@ pub struct Row<T> {
     pub text: &'static str,
     /// Whether a running server keeps the old value until it is started again.
     pub needs_restart: bool,
+    /// If it is a secret: what is shown of a value in its place.
+    hide: Option<fn(&str) -> String>,
     form: String,
     range: String,
     set: Set<T>,
@@ -34,6 +36,11 @@ impl<T> Row<T> {
     /// A running server keeps the old value until it is started again.
     pub fn restart(&mut self) {
         self.needs_restart = true;
+    }
+
+    /// It is a secret: [`Rows::write`] shows what `hide` makes of the value, in a comment.
+    pub fn secret(&mut self, hide: fn(&str) -> String) {
+        self.hide = Some(hide);
     }
 
     /// Its value as a file says it; empty if it is not set.
@@ -102,6 +109,7 @@ impl<T: 'static> Rows<T> {
             name,
             text,
             needs_restart: false,
+            hide: None,
             form: kind.form().to_owned(),
             range: kind.range().to_owned(),
             set: Box::new(move |owner, value| {
@@ -118,6 +126,7 @@ impl<T: 'static> Rows<T> {
             name,
             text,
             needs_restart,
+            hide,
             form,
             range,
             set,
@@ -130,6 +139,7 @@ impl<T: 'static> Rows<T> {
                 name,
                 text,
                 needs_restart,
+                hide,
                 form,
                 range,
                 set,
@@ -175,7 +185,8 @@ impl<T: 'static> Rows<T> {
         }
     }
 
-    /// Adds every setting with the value in force to a TOML text; what is not set is left out.
+    /// Adds every setting with the value in force to a TOML text; what is not set is left out, and of
+    /// a secret there is a comment.
     pub fn write(&self, text: &mut String, above: &str, owner: &T)
     where
         T: Clone,
@@ -184,8 +195,13 @@ impl<T: 'static> Rows<T> {
         let mut table = String::new();
         for row in &self.0 {
             let shown = (row.show)(&mut owner);
-            if !shown.is_empty() {
-                toml_line(text, &mut table, &joined(above, row.name), &shown);
+            match row.hide {
+                _ if shown.is_empty() => {}
+                Some(hide) if shown != "[]" => {
+                    // Writing to a String cannot fail.
+                    let _ = writeln!(text, "# {} is {}", row.name, hide(&shown));
+                }
+                _ => toml_line(text, &mut table, &joined(above, row.name), &shown),
             }
         }
     }

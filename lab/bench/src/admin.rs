@@ -28,6 +28,12 @@ pub(crate) fn reception_status(socket: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// What a mount says of itself, or null.
+pub(crate) fn mount_status(point: &Path) -> Value {
+    let text = headlong_mount::status(point).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
 fn ask(network: u32, port: u16, path: &str) -> std::io::Result<Value> {
     let space = File::open(format!("/proc/{network}/ns/net"))?;
     move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;

@@ -38,8 +38,8 @@ pub use command::{BenchError, Ending, Options, default_store};
 pub use compare::{Compared, Rates, Ratio, compare};
 pub use disk_trace::DiskPattern;
 pub use experiment::{
-    Apache, Baseline, Cell, DriveSpec, Experiment, FileSet, Kernel, KernelChange, Mistakes,
-    Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
+    Apache, Baseline, Cell, DriveSpec, Experiment, FileSet, FlashTier, Kernel, KernelChange,
+    Mistakes, Network, Nginx, Phases, SearchRules, Server, ServerKind, Workload,
 };
 pub use facts::{CpuUse, Machine};
 pub use parallel::in_parallel;

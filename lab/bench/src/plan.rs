@@ -99,6 +99,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         headlong: headlong.to_path_buf(),
         front: cell.server.front,
         preload: cell.server.preload,
+        mount: cell.server.mount,
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {

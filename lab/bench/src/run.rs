@@ -1,6 +1,7 @@
 //! One run: a cold drive, a server with its memory limit, viewers at a rate, and what came of it.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration as WallDuration, Instant, SystemTime};
 
@@ -312,11 +313,17 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if experiment.search.quality != Quality::default() {
         settings["quality"] = json!(experiment.search.quality);
     }
+    if let Some(flash) = &cell.flash {
+        settings["flash"] = json!(flash);
+    }
     if let Some(front) = cell.server.front {
         settings["front"] = json!(front.name());
     }
     if cell.server.preload {
         settings["preload"] = json!(true);
+    }
+    if cell.server.mount {
+        settings["mount"] = json!(true);
     }
     settings
 }
@@ -333,7 +340,7 @@ struct Seen {
 /// A server, and what is beside it.
 struct Serving {
     server: Process,
-    reception: Option<Process>,
+    reader: Option<Process>,
     front: Option<Process>,
     status: Status,
 }
@@ -341,10 +348,18 @@ struct Serving {
 impl Serving {
     /// How one of them ended, if it has.
     fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        let mut beside = [self.reception.as_mut(), self.front.as_mut()].into_iter();
+        let mut beside = [self.reader.as_mut(), self.front.as_mut()].into_iter();
         let beside = beside.find_map(|process| process.and_then(Process::ended));
         self.server.ended().or(beside)
     }
+}
+
+/// Whether a folder is on another file system than the one around it.
+fn is_mounted(point: &Path) -> bool {
+    let look = |path: Option<&Path>| path.and_then(|path| path.metadata().ok());
+    let (own, around) = (look(Some(point)), look(point.parent()));
+    own.zip(around)
+        .is_some_and(|(own, around)| own.dev() != around.dev())
 }
 
 /// One run on its way.
@@ -394,10 +409,14 @@ impl Attempt<'_> {
                 Some(admin::status(self.network.process(), ADMIN_PORT, path))
             }
             (Status::Reception(socket), None) => Some(admin::reception_status(socket)),
+            (Status::Mount(point), None) => Some(admin::mount_status(point)),
         };
         let counters = self.disk.end()?;
         let mut server = serving.server;
         server.stop();
+        if let Some(reader) = &mut serving.reader {
+            reader.stop();
+        }
         let phases = &self.experiment.phases;
         let until = headlong_units::Duration(phases.ramp_up.0 + phases.measured.0);
         let pattern = DiskPattern::read(&disk_trace, phases.ramp_up, until);
@@ -435,20 +454,21 @@ impl Attempt<'_> {
             headlong: self.headlong.to_path_buf(),
             front: cell.server.front,
             preload: cell.server.preload,
+            mount: cell.server.mount,
         };
         let launches = servers::launches(&cell.server.kind, &place);
         let mut status = launches.server.status.clone();
-        let mut reception = None;
-        if let Some(launch) = launches.reception {
+        let mut reader = None;
+        if let Some(launch) = launches.reader {
             status = launch.status.clone();
-            reception = Some(self.start(launch, Some(group))?);
+            reader = Some(self.start(launch, Some(group))?);
         }
         let server = self.start(launches.server, Some(group))?;
         // A proxy has memory of its own.
         let front = launches.front.map(|launch| self.start(launch, None));
         Ok(Serving {
             server,
-            reception,
+            reader,
             front: front.transpose()?,
             status,
         })
@@ -460,6 +480,10 @@ impl Attempt<'_> {
             std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             self.files.insert(name.into_owned(), text);
+        }
+        if let Listens::Mount(point) = &launch.listens {
+            let made = std::fs::create_dir_all(point);
+            made.map_err(|error| RigError::io(point.display(), error))?;
         }
         let mut words = with_path(launch.under);
         words.extend(with_path(launch.command));
@@ -475,6 +499,7 @@ impl Attempt<'_> {
         let is_listening = || match &launch.listens {
             Listens::Port(port) => self.network.is_listening(*port),
             Listens::Socket(path) => path.exists(),
+            Listens::Mount(point) => is_mounted(point),
         };
         while !is_listening() {
             let ended = program.ended();

@@ -1,7 +1,7 @@
 //! What a device's shell works with while it is called.
 
 use headlong_engine::{FlashOutcome, FlashReadId};
-use headlong_flash::BlockId;
+use headlong_flash::{BlockId, Probed, SsdId};
 use headlong_units::Instant;
 
 use crate::disk::Disk;
@@ -16,6 +16,7 @@ pub(crate) enum FlashTold {
     Written(BlockId, u32, bool),
     Sealed(BlockId, bool),
     Read(FlashReadId, Vec<FlashOutcome>),
+    Probed(SsdId, Probed),
 }
 
 /// The world around one device.

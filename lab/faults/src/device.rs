@@ -65,9 +65,9 @@ pub(crate) struct Device {
     /// Bytes given to SSDs, and what may be.
     pub(crate) flash_bytes: u64,
     pub(crate) flash_bytes_max: Option<u64>,
-    /// Of those, what does not count: written before the start, and first fillings.
-    written_before: u64,
-    first_fillings: u64,
+    /// Whether the tier takes part, and all is known of what was there at the start.
+    is_attached: bool,
+    is_recovered: bool,
     sent_count: u64,
 }
 
@@ -90,8 +90,8 @@ impl Device {
             outs: Vec::new(),
             flash_bytes: 0,
             flash_bytes_max: None,
-            written_before: 0,
-            first_fillings: 0,
+            is_attached: false,
+            is_recovered: false,
             sent_count: 0,
         }
     }
@@ -250,34 +250,39 @@ impl Device {
         self.settle(around);
     }
 
-    /// The tier takes part from now on.
-    pub(crate) fn attach(&mut self, around: &mut Around<'_>) {
+    /// The tier takes part from now on, or some more is known of what is there. Answers whether there
+    /// is more.
+    pub(crate) fn attach(&mut self, around: &mut Around<'_>) -> bool {
         let Some(port) = &mut self.port else {
-            return;
+            return false;
         };
-        let (spec, blocks) = port.recover(around);
-        let fresh = spec.ssds.iter().filter(|ssd| ssd.is_fresh);
-        let first: u64 = fresh
-            .map(|ssd| u64::from(ssd.blocks.end.0 - ssd.blocks.start.0))
-            .sum();
-        let first = first * u64::from(spec.block_bytes);
-        let attached = self.shard.attach_flash(around.now, &spec, blocks);
-        around
-            .oracle
-            .expect(attached.is_ok(), Check::Panic, around.now, || {
-                format!("a tier that was formatted takes no part: {attached:?}")
-            });
-        port.is_attached = true;
-        (self.written_before, self.first_fillings) = (spec.written_bytes, first);
-        self.note_flash_budget();
+        if !self.is_attached {
+            let spec = port.spec(around.ssds);
+            self.is_attached = true;
+            let attached = self.shard.attach_flash(around.now, &spec, Vec::new());
+            around
+                .oracle
+                .expect(attached.is_ok(), Check::Panic, around.now, || {
+                    format!("a tier that was formatted takes no part: {attached:?}")
+                });
+        } else if let Some(blocks) = port.recover(around) {
+            self.shard.handle_flash_recovered(around.now, blocks);
+        } else {
+            let written = port.written_bytes;
+            self.shard.handle_flash_recovery_ended(around.now, written);
+            self.is_recovered = true;
+            self.note_flash_budget();
+        }
         self.settle(around);
+        !self.is_recovered
     }
 
     /// After a change of the budget the largest one counts.
     fn note_flash_budget(&mut self) {
-        if let Some(view) = self.shard.flash_view() {
-            let left = view.budget_bytes.saturating_sub(self.written_before);
-            self.flash_bytes_max = self.flash_bytes_max.max(Some(left + self.first_fillings));
+        let port = self.port.as_ref().filter(|_| self.is_recovered);
+        if let Some((port, view)) = port.zip(self.shard.flash_view()) {
+            let left = view.budget_bytes.saturating_sub(port.written_bytes);
+            self.flash_bytes_max = self.flash_bytes_max.max(Some(left + port.first_fillings));
         }
     }
 
@@ -295,6 +300,7 @@ impl Device {
             FlashTold::Read(id, outcomes) => {
                 self.shard.handle_flash_read_done(now, id, &outcomes);
             }
+            FlashTold::Probed(ssd, probed) => self.shard.handle_flash_probed(now, ssd, probed),
         }
     }
 
@@ -314,6 +320,9 @@ impl Device {
                 break;
             }
         }
+        while let Some((ssd, _, state)) = self.shard.poll_ssd_change() {
+            around.note("SSD is", [ssd.0.into(), state as u64, 0]);
+        }
         self.shard.check_invariants();
         self.check_budget(around);
     }
@@ -330,6 +339,14 @@ impl Device {
                     self.open.remove(&key);
                 });
             }
+            Command::Vacate(slot) => {
+                let is_used = self.pool.is_used(slot);
+                around
+                    .oracle
+                    .expect(!is_used, Check::Budget, around.now, || {
+                        format!("{slot:?} is given back to the system while it is used")
+                    });
+            }
             Command::Flash(command) => {
                 self.note_flash(around, &command);
                 if let Some(port) = &mut self.port {
@@ -341,12 +358,6 @@ impl Device {
 
     fn note_flash(&mut self, around: &mut Around<'_>, command: &headlong_engine::FlashCommand) {
         use headlong_engine::FlashCommand;
-        let summary = || {
-            around
-                .ssds
-                .first()
-                .map_or(0, |ssd| ssd.tier.layout.summary_bytes())
-        };
         match command {
             FlashCommand::Stage {
                 place,
@@ -369,13 +380,14 @@ impl Device {
                 );
             }
             FlashCommand::Seal { block, sequence } => {
-                self.flash_bytes += u64::from(summary());
+                self.flash_bytes += u64::from(self.port.as_ref().map_or(0, |port| port.seal_bytes));
                 around.note("seal", [block.0.into(), *sequence, 0]);
             }
             FlashCommand::Drop(block) => around.note("drop", [block.0.into(), 0, 0]),
             FlashCommand::Read(read) => {
                 around.note("flash read", [read.id.0, read.records.len() as u64, 0])
             }
+            FlashCommand::Probe(ssd) => around.note("probe", [ssd.0.into(), 0, 0]),
         }
     }
 

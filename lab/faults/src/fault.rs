@@ -117,7 +117,7 @@ pub(crate) enum FileChange {
 /// How a server ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restart {
-    /// By order: it saves the index of flash.
+    /// By order: it saves the checkpoints of flash.
     Clean,
     /// At once; what was written stays.
     Kill,

@@ -3,20 +3,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headlong_flash::RecordEntry;
 use headlong_flash::format::Summary;
+
+/// A summary of a block: its filling, and the number with which that was sealed. A filling whose
+/// summary was lost may be sealed again.
+type Sealed = (u64, u64);
 
 /// One block, as the SSD counts.
 #[derive(Debug, Default)]
 struct Block {
-    /// Summaries that were given to be written, by filling.
+    /// Records of each filling, in order.
+    staged: BTreeMap<u64, Vec<RecordEntry>>,
+    /// Summaries that were given to be written.
     given: Vec<Summary>,
-    /// The filling that was told to be durable, and that was not begun anew since.
-    durable: Option<u64>,
-    /// The filling that is being sealed, unless it was given up meanwhile.
-    wanted: Option<u64>,
-    /// Fillings whose summary was taken away: not yet for good, and for good.
-    erased: BTreeSet<u64>,
-    gone: BTreeSet<u64>,
+    /// What was told to be durable, and was not begun anew since.
+    durable: Option<Sealed>,
+    /// What is being sealed, unless it was given up meanwhile.
+    wanted: Option<Sealed>,
+    /// Summaries that were taken away: not yet for good, and for good.
+    erased: BTreeSet<Sealed>,
+    gone: BTreeSet<Sealed>,
 }
 
 /// All blocks of an SSD.
@@ -35,6 +42,10 @@ pub(crate) enum Wrong {
     Lost(u64),
 }
 
+fn sealed(summary: &Summary) -> Sealed {
+    (summary.head.filling, summary.head.sequence)
+}
+
 impl Ledger {
     fn block(&mut self, block: u32) -> &mut Block {
         self.blocks.entry(block).or_default()
@@ -46,6 +57,19 @@ impl Ledger {
         (block.durable, block.wanted) = (None, None);
     }
 
+    /// A record is to be written.
+    pub(crate) fn stage(&mut self, block: u32, filling: u64, entry: RecordEntry) {
+        let staged = self.block(block).staged.entry(filling).or_default();
+        staged.push(entry);
+    }
+
+    /// Whether a filling begins with these records.
+    pub(crate) fn was_staged(&self, block: u32, filling: u64, entries: &[RecordEntry]) -> bool {
+        let block = self.blocks.get(&block);
+        let staged = block.and_then(|of| of.staged.get(&filling));
+        staged.is_some_and(|staged| staged.starts_with(entries))
+    }
+
     /// A summary is given to be written. Answers whether its filling is a new one.
     pub(crate) fn give(&mut self, summary: &Summary) -> bool {
         let block = self.block(summary.head.block);
@@ -54,15 +78,14 @@ impl Ledger {
             .iter()
             .all(|of| of.head.filling != summary.head.filling);
         block.given.push(summary.clone());
-        block.wanted = Some(summary.head.filling);
+        block.wanted = Some(sealed(summary));
         is_new
     }
 
     /// A block's first page was made blank.
     pub(crate) fn erase(&mut self, block: u32) {
         let block = self.block(block);
-        let fillings: Vec<u64> = block.given.iter().map(|of| of.head.filling).collect();
-        block.erased.extend(fillings);
+        block.erased.extend(block.given.iter().map(sealed));
     }
 
     /// All that was written is durable.
@@ -83,7 +106,7 @@ impl Ledger {
     /// A seal was told to have ended well.
     pub(crate) fn seal(&mut self, block: u32, filling: u64) {
         let block = self.block(block);
-        block.durable = block.wanted.filter(|wanted| *wanted == filling);
+        block.durable = block.wanted.filter(|wanted| wanted.0 == filling);
     }
 
     /// Judges what recovery says of a block: the summary, if it found one.
@@ -94,7 +117,7 @@ impl Ledger {
             if !is_known {
                 return Some(Wrong::Unknown);
             }
-            let is_gone = block.is_some_and(|of| of.gone.contains(&found.head.filling));
+            let is_gone = block.is_some_and(|of| of.gone.contains(&sealed(found)));
             if is_gone && !self.is_dishonest {
                 return Some(Wrong::GivenUp);
             }
@@ -102,8 +125,8 @@ impl Ledger {
         let durable = block
             .and_then(|of| of.durable)
             .filter(|_| !self.is_dishonest)?;
-        let is_found = found.is_some_and(|found| found.head.filling == durable);
-        (!is_found).then_some(Wrong::Lost(durable))
+        let is_found = found.is_some_and(|found| sealed(found) == durable);
+        (!is_found).then_some(Wrong::Lost(durable.0))
     }
 
     /// Whether all records of a block must be right.

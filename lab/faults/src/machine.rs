@@ -33,8 +33,9 @@ pub(crate) struct SsdPlan {
     /// Microseconds that a read and a write take, at least.
     pub(crate) read_us: u64,
     pub(crate) write_us: u64,
-    /// Blocks of it that each disk has.
+    /// Blocks of it that each disk has, and the first of those of the first disk.
     pub(crate) disk_blocks: u32,
+    pub(crate) first_block: u32,
 }
 
 /// A disk at random.

@@ -52,7 +52,9 @@ impl Plan {
             .map(|_| SsdPlan {
                 read_us: draw.scaled(50, 3000),
                 write_us: draw.scaled(100, 20_000),
-                disk_blocks: draw.pick(&[2, 2, 3, 4]),
+                // Of two groups most times; all of a group now and then.
+                disk_blocks: draw.pick(&[2, 2, 3, 4, 4, 20]),
+                first_block: draw.pick(&[0, 13, 14, 15, 15]),
             })
             .collect();
         let length = draw.millis(4000, 60_000);

@@ -69,6 +69,14 @@ plants! {
     FlushLeftOut => "flush-left-out",
     /// A block's summary is not taken away when it is filled anew.
     EraseLeftOut => "erase-left-out",
+    /// A group's checkpoint is not made void when a block of the group is filled anew.
+    CheckpointNotVoided => "checkpoint-not-voided",
+    /// A checkpoint is written without what was sealed since the one before.
+    CheckpointStale => "checkpoint-stale",
+    /// A checkpoint is taken without its checksum, as far as its summaries are right.
+    TornCheckpointTaken => "torn-checkpoint-taken",
+    /// A search takes records of two fillings for those of one.
+    SearchMixesFillings => "search-mixes-fillings",
     /// A block is sealed with the number of the one before.
     SequenceStale => "sequence-stale",
     /// A write that failed counts as done.

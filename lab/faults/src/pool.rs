@@ -36,10 +36,14 @@ impl Pool {
         &mut self.bytes[from..from + self.piece]
     }
 
+    /// Whether a slot is read into or looked at.
+    pub(crate) fn is_used(&self, slot: Slot) -> bool {
+        self.leased.contains(&slot) || self.views.contains_key(&slot)
+    }
+
     /// Slots are going to be read into; `None` if one is in use.
     pub(crate) fn lease(&mut self, slots: &[Slot]) -> Option<()> {
-        let is_used = |slot: &Slot| self.leased.contains(slot) || self.views.contains_key(slot);
-        if slots.iter().any(is_used) {
+        if slots.iter().any(|slot| self.is_used(*slot)) {
             return None;
         }
         self.leased.extend(slots);

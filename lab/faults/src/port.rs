@@ -2,22 +2,22 @@
 //! engine and the threads of the SSDs.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
 use headlong_engine::{FlashCommand, FlashRead, Slot};
-use headlong_flash::format::{
-    Entry, RecordName, Summary, SummaryHead, encode_record, padded_bytes,
-};
+use headlong_flash::format::{RecordName, Summary, SummaryHead, encode_record, padded_bytes};
 use headlong_flash::{
-    BlockId, FlashSpec, PieceId, Place, RecordEntry, RecoveredBlock, SsdId, SsdSpec,
+    BlockId, FlashSpec, PieceId, Place, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock, SsdId,
+    SsdSpec,
 };
 
 use crate::around::Around;
 use crate::check::Check;
 use crate::plant::Plant;
 use crate::pool::Pool;
+use crate::recover::Search;
 use crate::ssd::{Doing, Job, ReadJob, Ssd, Told};
 
 /// Longer than this ago is another day, in seconds.
@@ -27,7 +27,7 @@ const DAY_S: u64 = 24 * 3600;
 #[derive(Debug)]
 struct Collecting {
     filling: u64,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
     staged: Vec<Staged>,
     is_broken: Rc<Cell<bool>>,
 }
@@ -58,10 +58,20 @@ pub(crate) struct Port {
     /// Which filling each block has that can be read.
     fillings: BTreeMap<BlockId, u64>,
     collecting: BTreeMap<BlockId, Collecting>,
+    /// Blocks whose summaries were taken away, and that are filled next.
+    emptied: BTreeSet<BlockId>,
     next_filling: u64,
     /// The last sequence number of each SSD.
     sequences: BTreeMap<usize, u64>,
-    pub(crate) is_attached: bool,
+    /// How many SSDs have been looked at, and the one that is.
+    searched: usize,
+    search: Option<Search>,
+    has_found: bool,
+    /// Bytes written within a day before, and those of first fillings, which come on top.
+    pub(crate) written_bytes: u64,
+    pub(crate) first_fillings: u64,
+    /// Most bytes to fill a block besides its records.
+    pub(crate) seal_bytes: u32,
 }
 
 impl Port {
@@ -74,17 +84,20 @@ impl Port {
         filling: u64,
     ) -> Self {
         let mut first = 0;
+        let layout = ssds[order[0]].drive.tier.layout;
+        let seal_bytes = u64::from(layout.summary_bytes() + 2 * RECORD_ALIGN_BYTES);
+        let seal_bytes = seal_bytes + layout.checkpoint_bytes();
         let mut shares = Vec::new();
         for &ssd in order {
-            let blocks = ssds[ssd].tier.layout.block_count();
+            let blocks = ssds[ssd].drive.tier.layout.block_count();
             // As if there were more disks than are simulated, so that blocks go round soon.
-            let count = blocks / ssds[ssd].plan.disk_blocks;
-            let cut = |index: u32| (u64::from(blocks) * u64::from(index) / u64::from(count)) as u32;
-            let index = disk as u32;
+            let plan = ssds[ssd].plan;
+            let start = plan.first_block + disk as u32 * plan.disk_blocks;
+            let end = start + plan.disk_blocks;
             shares.push(Share {
                 ssd,
                 first,
-                own: cut(index)..cut(index + 1),
+                own: start.min(blocks)..end.min(blocks),
             });
             first += blocks;
         }
@@ -94,62 +107,81 @@ impl Port {
             shares,
             fillings: BTreeMap::new(),
             collecting: BTreeMap::new(),
+            emptied: BTreeSet::new(),
             next_filling: filling,
             sequences: BTreeMap::new(),
-            is_attached: false,
+            searched: 0,
+            search: None,
+            has_found: false,
+            written_bytes: 0,
+            first_fillings: 0,
+            seal_bytes: seal_bytes as u32,
         }
     }
 
     pub(crate) fn uses(&self, ssds: &[Ssd]) -> bool {
-        self.shares.iter().all(|share| !ssds[share.ssd].hangs())
+        self.shares
+            .iter()
+            .all(|share| !ssds[share.ssd].drive.hangs())
     }
 
-    /// Looks at this disk's blocks of all SSDs, twice, and judges what is found.
-    pub(crate) fn recover(&mut self, around: &mut Around<'_>) -> (FlashSpec, Vec<RecoveredBlock>) {
-        let layout = around.ssds[self.shares[0].ssd].tier.layout;
-        let mut spec = FlashSpec {
+    /// What this disk has of all SSDs, as `TierPart::spec` says.
+    pub(crate) fn spec(&self, ssds: &[Ssd]) -> FlashSpec {
+        let layout = ssds[self.shares[0].ssd].drive.tier.layout;
+        let share = |(number, share): (usize, &Share)| SsdSpec {
+            ssd: SsdId(number as u16),
+            blocks: BlockId(share.first + share.own.start)..BlockId(share.first + share.own.end),
+            is_fresh: true,
+        };
+        FlashSpec {
             block_bytes: layout.block_bytes(),
             summary_bytes: layout.summary_bytes(),
             records_max: layout.records_max(),
+            seal_bytes: self.seal_bytes,
             written_bytes: 0,
-            ssds: Vec::new(),
-        };
-        let mut blocks = Vec::new();
-        for (number, share) in self.shares.clone().into_iter().enumerate() {
-            let mut found = look(around, &share);
-            judge(around, &share, &found);
-            found.retain(|summary| summary.head.owner == self.owner);
-            let day_before = around.wall_s().saturating_sub(DAY_S);
-            let lately = found
-                .iter()
-                .filter(|of| of.head.sealed_s >= day_before)
-                .count();
-            spec.written_bytes += lately as u64 * u64::from(layout.block_bytes());
-            spec.ssds.push(SsdSpec {
-                ssd: SsdId(number as u16),
-                blocks: BlockId(share.first + share.own.start)
-                    ..BlockId(share.first + share.own.end),
-                is_fresh: found.is_empty(),
-            });
-            for Summary { head, entries } in found {
-                let block = BlockId(share.first + head.block);
-                self.fillings.insert(block, head.filling);
-                let last = self.sequences.entry(share.ssd).or_insert(0);
-                *last = head.sequence.max(*last);
-                let record = |entry: &Entry| RecordEntry {
-                    offset: entry.offset,
-                    piece: entry.piece,
-                    length: entry.length,
-                };
-                let records = entries.iter().map(record).collect();
-                blocks.push(RecoveredBlock {
-                    block,
-                    sequence: head.sequence,
-                    records,
-                });
-            }
+            is_recovering: true,
+            ssds: self.shares.iter().enumerate().map(share).collect(),
         }
-        (spec, blocks)
+    }
+
+    /// Looks at some more of this disk's blocks and judges what is found; `None` if that was all.
+    pub(crate) fn recover(&mut self, around: &mut Around<'_>) -> Option<Vec<RecoveredBlock>> {
+        let Some(share) = self.shares.get(self.searched).cloned() else {
+            self.search = None;
+            return None;
+        };
+        let (own, owner) = (share.own.clone(), self.owner);
+        let search = self
+            .search
+            .get_or_insert_with(|| Search::new(share.ssd, own, owner));
+        let Some(found) = search.next(around) else {
+            self.written_bytes += search.saved_bytes;
+            let layout = around.ssds[share.ssd].drive.tier.layout;
+            if !std::mem::take(&mut self.has_found) {
+                let blocks = u64::from(share.own.end - share.own.start);
+                self.first_fillings += blocks * u64::from(layout.block_bytes() + self.seal_bytes);
+            }
+            self.search = None;
+            self.searched += 1;
+            return self.recover(around);
+        };
+        let layout = around.ssds[share.ssd].drive.tier.layout;
+        let day_before = around.wall_s().saturating_sub(DAY_S);
+        let lately = found.iter().filter(|of| of.head.sealed_s >= day_before);
+        self.written_bytes += lately.count() as u64 * u64::from(layout.block_bytes());
+        self.has_found |= !found.is_empty();
+        let block = |Summary { head, entries }: Summary| {
+            let block = BlockId(share.first + head.block);
+            self.fillings.insert(block, head.filling);
+            let last = self.sequences.entry(share.ssd).or_insert(0);
+            *last = head.sequence.max(*last);
+            RecoveredBlock {
+                block,
+                sequence: head.sequence,
+                records: entries,
+            }
+        };
+        Some(found.into_iter().map(block).collect())
     }
 
     fn share_of(&self, block: BlockId) -> Option<(&Share, u32)> {
@@ -161,7 +193,7 @@ impl Port {
 
     fn place(&self, block: BlockId, ssds: &[Ssd]) -> Option<(usize, u32, u64)> {
         let (share, local) = self.share_of(block)?;
-        let start = ssds[share.ssd].tier.layout.block_start(local)?;
+        let start = ssds[share.ssd].drive.tier.layout.block_start(local)?;
         Some((share.ssd, local, start))
     }
 
@@ -183,13 +215,13 @@ impl Port {
             }
             FlashCommand::Write { block, from, to } => self.write(around, pool, block, from, to),
             FlashCommand::Seal { block, sequence } => self.seal(around, block, sequence),
-            FlashCommand::Drop(block) => {
-                self.collecting.remove(&block);
-                if self.fillings.remove(&block).is_some() {
-                    self.erase(around, block);
+            FlashCommand::Drop(block) => self.drop_block(around, block),
+            FlashCommand::Read(read) => self.read(around, pool, read),
+            FlashCommand::Probe(id) => {
+                if let Some(share) = self.shares.get(usize::from(id.0)) {
+                    around.ssds[share.ssd].begin_probe(around.now, (self.disk, id));
                 }
             }
-            FlashCommand::Read(read) => self.read(around, pool, read),
         }
     }
 
@@ -211,7 +243,7 @@ impl Port {
             return;
         };
         let name = RecordName {
-            device: around.ssds[ssd].tier.device,
+            device: around.ssds[ssd].drive.tier.device,
             block: local,
             filling,
             offset: place.offset,
@@ -232,18 +264,20 @@ impl Port {
             collecting.is_broken.set(true);
             return;
         }
-        collecting.entries.push(Entry {
+        let entry = RecordEntry {
             piece,
             offset: place.offset,
             length,
-        });
+        };
+        collecting.entries.push(entry);
+        around.ssds[ssd].drive.ledger.stage(local, filling, entry);
         collecting.staged.push(Staged { name, slot, bytes });
     }
 
     fn begin(&mut self, around: &mut Around<'_>, block: BlockId) {
         self.next_filling = self.next_filling.wrapping_add(1);
         let filling = self.next_filling;
-        let was = self.fillings.insert(block, filling);
+        self.fillings.insert(block, filling);
         let collecting = Collecting {
             filling,
             entries: Vec::new(),
@@ -251,36 +285,37 @@ impl Port {
             is_broken: Rc::default(),
         };
         self.collecting.insert(block, collecting);
-        if was.is_some() {
-            self.erase(around, block);
+        if !self.emptied.remove(&block) {
+            self.on_writer(around, block, Doing::Empty);
         }
     }
 
-    fn erase(&self, around: &mut Around<'_>, block: BlockId) {
-        let Some((ssd, local, start)) = self.place(block, around.ssds) else {
+    fn drop_block(&mut self, around: &mut Around<'_>, block: BlockId) {
+        let was_filled = self.collecting.remove(&block).is_some();
+        if self.fillings.remove(&block).is_some() {
+            self.on_writer(around, block, Doing::Empty);
+            if was_filled {
+                self.on_writer(around, block, Doing::GiveUp);
+            } else {
+                self.emptied.insert(block);
+            }
+        }
+    }
+
+    /// Nothing of a block is wanted any more.
+    fn on_writer(&self, around: &mut Around<'_>, block: BlockId, doing: fn(u32) -> Doing) {
+        let Some((ssd, local, _)) = self.place(block, around.ssds) else {
             return;
         };
         let ssd = &mut around.ssds[ssd];
-        ssd.forget_index();
-        ssd.ledger.give_up(local);
-        let doing = match around.plant {
-            Some(Plant::EraseLeftOut) => {
-                // The model is told all the same.
-                ssd.ledger.erase(local);
-                vec![]
-            }
-            _ => vec![Doing::Erase(local, start)],
+        ssd.drive.ledger.give_up(local);
+        let job = Job {
+            disk: self.disk,
+            doing: vec![doing(local)],
+            told: Told::Nothing,
+            is_broken: Rc::default(),
         };
-        let (disk, is_broken) = (self.disk, Rc::default());
-        ssd.write(
-            around.now,
-            Job {
-                disk,
-                doing,
-                told: Told::Nothing,
-                is_broken,
-            },
-        );
+        ssd.write(around.now, job);
     }
 
     fn write(&mut self, around: &mut Around<'_>, pool: &Pool, block: BlockId, from: u32, to: u32) {
@@ -309,7 +344,6 @@ impl Port {
             told: Told::Written { block, to },
             is_broken: Rc::clone(&collecting.is_broken),
         };
-        around.ssds[ssd].forget_index();
         around.ssds[ssd].write(around.now, job);
     }
 
@@ -346,20 +380,22 @@ impl Port {
         };
         let summary = Summary { head, entries };
         let ssd = &mut around.ssds[ssd];
-        let is_new = ssd.ledger.give(&summary);
+        let is_new = ssd.drive.ledger.give(&summary);
         around
             .oracle
             .expect(is_new, Check::RecordIdentity, around.now, || {
                 format!("{block:?} has filling {filling} for the second time")
             });
+        let summary = Box::new(summary);
         let mut doing = vec![
+            Doing::Void(local),
             Doing::Flush,
-            Doing::Summary(Box::new(summary), start),
+            Doing::Summary(summary.clone(), start),
             Doing::Flush,
+            Doing::Sealed(summary),
         ];
         if around.plant == Some(Plant::FlushLeftOut) {
-            doing.pop();
-            doing.remove(0);
+            doing.retain(|doing| !matches!(doing, Doing::Flush));
         }
         let told = Told::Sealed {
             block,
@@ -390,7 +426,7 @@ impl Port {
             format!("flash is read into slots that are in use: {slots:?}")
         });
         let filling = self.fillings.get(&block).copied().unwrap_or(0);
-        let device = around.ssds[ssd].tier.device;
+        let device = around.ssds[ssd].drive.tier.device;
         let wanted = records.into_iter().map(|record| {
             let name = RecordName {
                 device,
@@ -410,64 +446,5 @@ impl Port {
             wanted,
         };
         around.ssds[ssd].read(around.now, job);
-    }
-}
-
-/// What is found on an SSD, the same each time that it is looked for.
-fn look(around: &mut Around<'_>, share: &Share) -> Vec<Summary> {
-    let ssd = &around.ssds[share.ssd];
-    let found = ssd.summaries(share.own.clone(), around.plant);
-    // The other way round, and block by block.
-    let mut again: Vec<Summary> = (share.own.clone().rev())
-        .flat_map(|block| ssd.summaries(block..block + 1, around.plant))
-        .collect();
-    again.reverse();
-    around
-        .oracle
-        .expect(found == again, Check::RecoveryDiffers, around.now, || {
-            format!(
-                "SSD {}: {} blocks are found, and {} another time",
-                share.ssd,
-                found.len(),
-                again.len()
-            )
-        });
-    found
-}
-
-fn judge(around: &mut Around<'_>, share: &Share, found: &[Summary]) {
-    use crate::ledger::Wrong;
-    let ssd = &around.ssds[share.ssd];
-    for block in share.own.clone() {
-        let summary = found.iter().find(|of| of.head.block == block);
-        let text = |what: &str| format!("SSD {} block {block}: {what}", share.ssd);
-        match ssd.ledger.judge(block, summary) {
-            None => {}
-            Some(Wrong::Unknown) => around.oracle.fail(Check::FoundUnknown, around.now, || {
-                text(&format!("was never sealed so: {summary:?}"))
-            }),
-            Some(Wrong::GivenUp) => around.oracle.fail(Check::FoundGivenUp, around.now, || {
-                text("was given up, and is found")
-            }),
-            Some(Wrong::Lost(filling)) => {
-                around.oracle.fail(Check::LostDurable, around.now, || {
-                    text(&format!("filling {filling} was durable, and is not found"))
-                })
-            }
-        }
-        if let Some(summary) = summary
-            && ssd.ledger.must_be_whole(block)
-        {
-            let verified =
-                headlong_flash::format::verify_block(&ssd.tier, summary, ssd.medium.reader());
-            around
-                .oracle
-                .expect(verified.1 == 0, Check::LostDurable, around.now, || {
-                    text(&format!(
-                        "{} records of a durable block are wrong",
-                        verified.1
-                    ))
-                });
-        }
     }
 }

@@ -234,7 +234,7 @@ impl<'a> World<'a> {
             self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
         }
         for ssd in &mut self.ssds {
-            ssd.end(how);
+            ssd.end(how, self.plant);
         }
         self.start();
     }
@@ -337,6 +337,11 @@ impl<'a> World<'a> {
             self.with_device(disk, |device, around| device.flash_told(around, told));
             return self.pass_on(disk);
         }
+        if let Some((disk, id)) = self.ssds[ssd].pop_probe(self.now) {
+            let told = FlashTold::Probed(id, self.ssds[ssd].drive.probe());
+            self.with_device(disk, |device, around| device.flash_told(around, told));
+            return self.pass_on(disk);
+        }
         let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
             return;
         };
@@ -349,7 +354,7 @@ impl<'a> World<'a> {
                 filling,
             } => {
                 if ok {
-                    self.ssds[ssd].ledger.seal(local, filling);
+                    self.ssds[ssd].drive.ledger.seal(local, filling);
                 }
                 FlashTold::Sealed(block, ok)
             }
@@ -391,11 +396,14 @@ impl<'a> World<'a> {
             let later = self.now + Duration::from_millis(100);
             return self.queue.plan(later, Happening::Recovered(disk, process));
         }
-        self.with_device(disk, |device, around| device.attach(around));
-        self.counts.found_records += self.devices[disk]
-            .shard
-            .flash_view()
-            .map_or(0, |view| view.records);
+        if self.with_device(disk, |device, around| device.attach(around)) {
+            let lag = Duration::from_micros(self.chance.scaled(1, 100_000));
+            let next = Happening::Recovered(disk, process);
+            self.queue.plan(self.now + lag, next);
+        } else {
+            let view = self.devices[disk].shard.flash_view();
+            self.counts.found_records += view.map_or(0, |view| view.records);
+        }
         self.pass_on(disk);
     }
 
@@ -406,7 +414,9 @@ impl<'a> World<'a> {
                 disk.files.change_all(self.now, wall_ns);
             }
         }
-        self.ssds.iter_mut().for_each(|ssd| ssd.recover(self.now));
+        self.ssds
+            .iter_mut()
+            .for_each(|ssd| ssd.drive.recover(self.now));
         self.share_hangs();
     }
 

@@ -204,6 +204,8 @@ impl Bare<'_> {
                     Command::Forget(stream) => self.is_known[stream.0 as usize] = false,
                     // No tier is attached.
                     Command::Flash(_) => {}
+                    // It is never told to give memory up.
+                    Command::Vacate(_) => {}
                 }
             } else if let Some(read) = self.disk.poll_begun() {
                 self.shard.handle_read_begun(now, read);

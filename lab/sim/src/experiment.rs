@@ -11,7 +11,7 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
-use crate::flash::most_read;
+use crate::flash::{most_read, viewers_before};
 use crate::layout::Ground;
 use crate::{File, Measure, Record, Setup, SetupError, World};
 
@@ -53,7 +53,11 @@ impl Experiment {
         let (mut setup, drive) = (self.setup.clone(), self.drive.build());
         setup.identity = specification.requests.identity;
         if let Some(flash) = setup.flash.as_mut().filter(|flash| flash.is_warm) {
-            let before = SessionStream::new(&specification, &catalogue, seed ^ BEFORE);
+            if specification.has_adaptive_players() {
+                return Err(SetupError::NotWarm);
+            }
+            let before = before(&specification, flash.bytes);
+            let before = SessionStream::new(&before, &catalogue, seed ^ BEFORE);
             let ground = Ground::new(&catalogue, self.drive.capacity_bytes(), setup.placement);
             let ground = ground.map_err(SetupError::Catalogue)?;
             flash.kept = most_read(before, &ground, flash.bytes);
@@ -70,6 +74,15 @@ impl Experiment {
         specification.sessions.extent = Extent::Time(length);
         specification
     }
+}
+
+/// The viewers who are taken to have come before: as many as a tier of so many bytes takes, however
+/// short the run is.
+fn before(specification: &Specification, flash_bytes: u64) -> Specification {
+    let mut before = specification.clone();
+    before.sessions.extent = Extent::Sessions(viewers_before(flash_bytes));
+    before.sessions.resume_time = Duration::ZERO;
+    before
 }
 
 /// All files of a catalogue in the order of their creation, with their names in a trace.

@@ -57,14 +57,16 @@ pub(crate) fn key_of(physical: u64) -> FileKey {
     FileKey(u128::from(physical) << 64 | 1)
 }
 
+/// Viewers who make a tier of so many bytes warm.
+pub(crate) fn viewers_before(bytes: u64) -> u64 {
+    bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT
+}
+
 /// What viewers before the first one read most, up to so many bytes.
 pub(crate) fn most_read(sessions: SessionStream<'_>, ground: &Ground<'_>, bytes: u64) -> Vec<Kept> {
     let mut sessions = sessions;
     let mut read: BTreeMap<(u64, u64), (u64, u64)> = BTreeMap::new();
-    for _ in 0..bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT {
-        let Some(session) = sessions.next() else {
-            break;
-        };
+    while let Some(session) = sessions.next() {
         for call in session.calls() {
             let place = sessions.object(call.object).and_then(|of| ground.place(of));
             if let Some(place) = place {
@@ -119,7 +121,14 @@ fn count(read: &mut BTreeMap<(u64, u64), (u64, u64)>, place: &Place, range: Opti
 enum Doing {
     Read(FlashReadId, usize),
     Write(BlockId, u32),
-    Seal(BlockId),
+    Seal(BlockId, u64),
+}
+
+/// What a block holds: what was copied into it, and with which number it was sealed, once it was.
+#[derive(Debug, Default)]
+struct Contents {
+    records: Vec<RecordEntry>,
+    sealed: Option<u64>,
 }
 
 /// The SSD, with what it was asked for.
@@ -127,6 +136,9 @@ enum Doing {
 pub(crate) struct Tier {
     device: Device,
     block_bytes: u64,
+    spec: FlashSpec,
+    /// What a process that comes later finds; nothing is kept if none does.
+    contents: Option<BTreeMap<BlockId, Contents>>,
     /// What each block request is part of.
     of_request: BTreeMap<u64, u64>,
     /// What was asked for, and how many requests of it are left.
@@ -136,11 +148,16 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    /// An SSD that takes part in a shard from the beginning.
+    /// An SSD that takes part in a shard from the beginning. `is_restarted`: another shard will come
+    /// and find what is on it.
     ///
     /// # Errors
     /// If its blocks cannot be.
-    pub(crate) fn attach(shard: &mut Shard, setup: &FlashSetup) -> Result<Self, SpecError> {
+    pub(crate) fn attach(
+        shard: &mut Shard,
+        setup: &FlashSetup,
+        is_restarted: bool,
+    ) -> Result<Self, SpecError> {
         let bytes = setup.bytes.min(setup.drive.capacity_bytes());
         let blocks = u32::try_from(bytes / u64::from(setup.block_bytes.max(1)));
         let blocks = blocks.map_err(|_| SpecError::Blocks)?;
@@ -148,7 +165,9 @@ impl Tier {
             block_bytes: setup.block_bytes,
             summary_bytes: SUMMARY_BYTES,
             records_max: RECORDS_MAX,
+            seal_bytes: SUMMARY_BYTES,
             written_bytes: 0,
+            is_recovering: false,
             ssds: vec![SsdSpec {
                 ssd: SsdId(0),
                 blocks: BlockId(0)..BlockId(blocks),
@@ -157,10 +176,13 @@ impl Tier {
         };
         let piece_bytes = shard.config().piece_bytes;
         let found = recovered(&setup.kept, piece_bytes, setup.block_bytes, blocks);
+        let contents = is_restarted.then(|| found.iter().map(contents_of).collect());
         shard.attach_flash(Instant::ZERO, &spec, found)?;
         Ok(Self {
             device: Device::new(setup.drive.build(), None, Duration::ZERO),
             block_bytes: u64::from(setup.block_bytes),
+            spec,
+            contents,
             of_request: BTreeMap::new(),
             tasks: BTreeMap::new(),
             done: VecDeque::new(),
@@ -173,16 +195,71 @@ impl Tier {
         self.tasks.len()
     }
 
+    /// The process ends: nobody waits for anything any more, and what was not sealed is lost.
+    /// `written_bytes` were written within the last day.
+    pub(crate) fn kill(&mut self, written_bytes: u64) {
+        self.device.forget_waiting();
+        self.of_request.clear();
+        self.tasks.clear();
+        self.done.clear();
+        self.spec.written_bytes = written_bytes;
+        if let Some(contents) = &mut self.contents {
+            contents.retain(|_, of| of.sealed.is_some());
+        }
+    }
+
+    /// Another shard takes the SSD as it finds it. Its summaries are taken to have been read while
+    /// nobody was there: it takes less than two seconds for 4 TB.
+    pub(crate) fn attach_again(&self, now: Instant, shard: &mut Shard) {
+        let contents = self.contents.iter().flatten();
+        let found = contents.filter_map(|(block, of)| {
+            Some(RecoveredBlock {
+                block: *block,
+                sequence: of.sealed?,
+                records: of.records.clone(),
+            })
+        });
+        let found: Vec<RecoveredBlock> = found.collect();
+        let mut spec = self.spec.clone();
+        for ssd in &mut spec.ssds {
+            // As the server says it.
+            ssd.is_fresh = found.is_empty();
+        }
+        // What could be attached once can be again.
+        let attached = shard.attach_flash(now, &spec, found);
+        debug_assert!(attached.is_ok(), "{attached:?}");
+    }
+
     pub(crate) fn obey(&mut self, now: Instant, command: FlashCommand) {
         match command {
-            FlashCommand::Stage { .. } | FlashCommand::Drop(_) => {}
+            FlashCommand::Stage {
+                place,
+                piece,
+                length,
+                ..
+            } => {
+                if let Some(contents) = &mut self.contents {
+                    let records = &mut contents.entry(place.block).or_default().records;
+                    records.push(RecordEntry {
+                        offset: place.offset,
+                        piece,
+                        length,
+                    });
+                }
+            }
+            FlashCommand::Drop(block) => {
+                self.contents.as_mut().and_then(|of| of.remove(&block));
+            }
+            // An SSD of a model never fails, so that it is not probed.
+            FlashCommand::Probe(_) => {}
             FlashCommand::Write { block, from, to } => {
                 let range = (u64::from(from), u64::from(to));
                 self.begin(now, Doing::Write(block, to), Direction::Write, block, range);
             }
-            FlashCommand::Seal { block, .. } => {
+            FlashCommand::Seal { block, sequence } => {
                 let range = (0, u64::from(SUMMARY_BYTES));
-                self.begin(now, Doing::Seal(block), Direction::Write, block, range);
+                let doing = Doing::Seal(block, sequence);
+                self.begin(now, doing, Direction::Write, block, range);
             }
             FlashCommand::Read(read) => {
                 let ends = read.records.first().zip(read.records.last());
@@ -258,10 +335,24 @@ impl Tier {
                 shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records]);
             }
             Some(Doing::Write(block, to)) => shard.handle_flash_written(now, block, to, true),
-            Some(Doing::Seal(block)) => shard.handle_flash_sealed(now, block, true),
+            Some(Doing::Seal(block, sequence)) => {
+                let contents = self.contents.as_mut();
+                if let Some(of) = contents.and_then(|contents| contents.get_mut(&block)) {
+                    of.sealed = Some(sequence);
+                }
+                shard.handle_flash_sealed(now, block, true);
+            }
         }
         true
     }
+}
+
+fn contents_of(found: &RecoveredBlock) -> (BlockId, Contents) {
+    let contents = Contents {
+        records: found.records.clone(),
+        sealed: Some(found.sequence),
+    };
+    (found.block, contents)
 }
 
 /// Blocks that hold what is there from the beginning.

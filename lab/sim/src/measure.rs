@@ -11,6 +11,7 @@ use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
 use crate::device::{DriveUse, Pattern};
+use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::origin::{CacheUse, Origin, State};
 use crate::series::{Look, Looks};
@@ -223,6 +224,8 @@ pub struct Measure {
     pub drive_whole: DriveUse,
     /// The kernel's page cache when the window closed, if the server lives above one.
     pub cache: Option<CacheUse>,
+    /// The flash tier when the window closed, with what it counted within it, if there is one.
+    pub flash: Option<FlashUse>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
     asked_bytes: u64,
@@ -232,6 +235,7 @@ pub struct Measure {
     ended_at: Instant,
     stats_before: Stats,
     drive_before: DriveUse,
+    flash_before: FlashUse,
     began: u64,
     ended: u64,
 }
@@ -266,6 +270,8 @@ impl Measure {
             stats_whole: Stats::default(),
             drive_whole: DriveUse::default(),
             cache: None,
+            flash: None,
+            flash_before: FlashUse::default(),
             asked_bytes: 0,
             arrived_bytes: 0,
             so_far: (0, 0),
@@ -398,6 +404,7 @@ impl Measure {
     pub(crate) fn open(&mut self, server: &mut dyn Origin) {
         self.stats_before = server.state().stats;
         self.drive_before = server.device().used();
+        self.flash_before = server.flash().unwrap_or_default();
         server.take_waits();
     }
 
@@ -413,6 +420,10 @@ impl Measure {
         self.drive = server.device().used().since(&self.drive_before);
         self.pattern = server.device().pattern().clone();
         self.cache = server.cache();
+        self.flash = server.flash().map(|flash| FlashUse {
+            counts: flash.counts - self.flash_before.counts,
+            ..flash
+        });
         self.waits = server.take_waits();
     }
 }

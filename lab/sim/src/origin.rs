@@ -11,6 +11,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use crate::device::Device;
+use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
@@ -89,6 +90,11 @@ pub(crate) trait Origin: Debug {
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16>;
 
+    /// From when on a piece may be handed to its socket; asked once for each, in order.
+    fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
+        now
+    }
+
     /// A piece was handed to its socket, which will have taken all of it at `taken`; answers when
     /// [`Self::taken`] is to be called.
     fn handed(&mut self, now: Instant, piece: &Piece, link: &Link, taken: Instant) -> Instant;
@@ -141,4 +147,9 @@ pub(crate) trait Origin: Debug {
 
     /// The page cache, if it has one.
     fn cache(&self) -> Option<CacheUse>;
+
+    /// The flash tier, if it has one.
+    fn flash(&self) -> Option<FlashUse> {
+        None
+    }
 }

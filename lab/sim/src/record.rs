@@ -6,6 +6,7 @@ use headlong_engine::Stats;
 use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
+use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::measure::{Measure, Seen, Viewing, classes};
 use crate::series::Look;
@@ -91,6 +92,9 @@ pub struct Record {
     /// Bytes sent that were read from flash for it, by bytes sent; left out without any.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub flash_ratio: f64,
+    /// What the flash tier did; left out without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashFigures>,
     /// Bytes read that nobody read, by bytes read.
     pub waste_ratio: f64,
     /// Bytes prefetched for a live chain and evicted unread, by bytes read.
@@ -192,6 +196,74 @@ impl Viewed {
             self.stalls,
             self.stall_ratio * 100.0,
             self.switches_mean,
+        )
+    }
+}
+
+/// What a flash tier did within the window, and how it stood at the end of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlashFigures {
+    /// Bytes of its blocks, 10^9.
+    pub capacity_gb: f64,
+    /// Share of them with records that can be read.
+    pub filled_ratio: f64,
+    /// Most that it writes in any day beyond its first filling, 10^9 bytes.
+    pub budget_gb_per_day: f64,
+    /// Written, if a day were as the window: 10^9 bytes a day.
+    pub written_gb_per_day: f64,
+    /// Written.
+    pub written_mib_s: f64,
+    /// Read from it.
+    pub read_mib_s: f64,
+    /// Bytes read from it for each byte written; nothing if none was written.
+    pub reads_per_write: Option<f64>,
+    /// Bytes written to flash for each byte written to the drive: 1, for all writes are whole blocks.
+    pub write_amplification: f64,
+    /// Offered and not taken, by why: too little would be saved, the budget, reads go first.
+    pub refused_mib_s: [f64; 3],
+}
+
+const DAY_S: f64 = 86_400.0;
+const GB: f64 = 1e9;
+
+impl FlashFigures {
+    fn of(flash: &FlashUse, seconds: f64) -> Self {
+        let counts = &flash.counts;
+        let mib_s = |bytes: u64| ratio(bytes as f64 / MIB as f64, seconds);
+        let refused = [
+            counts.not_worth_bytes,
+            counts.over_budget_bytes,
+            counts.busy_bytes,
+        ];
+        let (read, written) = (counts.read_bytes as f64, counts.written_bytes as f64);
+        Self {
+            capacity_gb: ratio(flash.capacity_bytes as f64, GB),
+            filled_ratio: ratio(flash.filled_bytes as f64, flash.capacity_bytes as f64),
+            budget_gb_per_day: ratio(flash.budget_bytes as f64, GB),
+            written_gb_per_day: ratio(written / GB * DAY_S, seconds),
+            written_mib_s: mib_s(counts.written_bytes),
+            read_mib_s: mib_s(counts.read_bytes),
+            reads_per_write: (written > 0.0).then(|| ratio(read, written)),
+            write_amplification: 1.0,
+            refused_mib_s: refused.map(mib_s),
+        }
+    }
+
+    /// One line for a person.
+    pub fn line(&self, from_flash: f64) -> String {
+        let reads = self.reads_per_write;
+        let reads = reads.map_or("-".to_owned(), |reads| format!("{reads:.1}"));
+        let [not_worth, budget, busy] = self.refused_mib_s;
+        format!(
+            "  flash: {:.0}% of bytes, {:.0}% of {:.1} GB filled; written {:.2} MiB/s, {:.1} GB a day \
+             of {:.1}; read {reads} times what was written; refused MiB/s: not worth it {not_worth:.1}, \
+             budget {budget:.1}, busy {busy:.1}",
+            from_flash * 100.0,
+            self.filled_ratio * 100.0,
+            self.capacity_gb,
+            self.written_mib_s,
+            self.written_gb_per_day,
+            self.budget_gb_per_day,
         )
     }
 }
@@ -351,6 +423,7 @@ impl Record {
             hit_ratio: share(stats.bytes_reused, stats.bytes_sent),
             ram_ratio: share(stats.bytes_from_ram, stats.bytes_sent),
             flash_ratio: share(stats.bytes_from_flash, stats.bytes_sent),
+            flash: seen.flash.map(|flash| FlashFigures::of(&flash, seconds)),
             waste_ratio: share(stats.wasted_bytes, stats.bytes_read),
             evicted_ratio: share(stats.prefetch_evicted_bytes, stats.bytes_read),
             jobs: stats.jobs,

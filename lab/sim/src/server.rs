@@ -10,6 +10,7 @@ use headlong_engine::{
     Command, ConnectionId, Event, Extent, Failure, Hints, Identity as Who, PartSpec, ReadOutcome,
     Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
 };
+use headlong_http::{Pace, Pacer};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use headlong_workload::Identity;
@@ -17,6 +18,7 @@ use headlong_workload::Identity;
 use crate::device::Device;
 use crate::disk::Disk;
 use crate::flash::{Tier, key_of};
+use crate::flash_use::{FlashCounts, FlashUse};
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
@@ -33,6 +35,7 @@ struct Reply {
     bytes_left: u64,
     /// Handed to the socket and not yet taken by it.
     sending: Vec<Slot>,
+    pacer: Option<Pacer>,
 }
 
 /// The server in virtual time.
@@ -43,6 +46,7 @@ pub(crate) struct Server {
     tier: Option<Tier>,
     layout: Layout,
     socket_bytes: u64,
+    pace: Pace,
     identity: Identity,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
@@ -59,6 +63,7 @@ pub(crate) struct Server {
     kept: Kept,
     /// Counted by the processes before this one.
     stats_before: Stats,
+    flash_before: FlashCounts,
 }
 
 /// Streams of titles in several files are numbered from here, others by the object.
@@ -97,6 +102,7 @@ impl Server {
             tier,
             layout,
             socket_bytes: setup.socket_bytes,
+            pace: setup.pace,
             identity: setup.identity,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
@@ -107,6 +113,7 @@ impl Server {
             checked: setup.checked,
             kept: Kept::default(),
             stats_before: Stats::default(),
+            flash_before: FlashCounts::default(),
         }
     }
 }
@@ -114,6 +121,16 @@ impl Server {
 impl Origin for Server {
     fn socket_bytes(&self, _: Option<BitRate>, _: Duration) -> u64 {
         self.socket_bytes
+    }
+
+    fn leaves_at(&mut self, now: Instant, piece: &Piece) -> Instant {
+        let reply = self.replies.get_mut(piece.request.0);
+        let Some(pacer) = reply.and_then(|reply| reply.pacer.as_mut()) else {
+            return now;
+        };
+        let at = pacer.may_go_at().max(now);
+        pacer.go(piece.bytes);
+        at
     }
 
     fn ask(
@@ -164,6 +181,7 @@ impl Origin for Server {
             bytes: wanted.len(),
             bytes_left: wanted.len(),
             sending: Vec::new(),
+            pacer: self.pace.pacer(now, place.bit_rate),
         };
         let id = RequestId(self.replies.add(reply));
         let result = self.shard.handle_request(now, id, request);
@@ -236,8 +254,11 @@ impl Origin for Server {
 
     fn kill(&mut self, now: Instant) {
         self.stats_before = self.stats_before + self.shard.stats();
+        if let (Some(tier), Some(view)) = (&mut self.tier, self.shard.flash_view()) {
+            self.flash_before += FlashCounts::of(&view);
+            tier.kill(view.budget_bytes - view.budget_left_bytes);
+        }
         self.disk.forget_reads();
-        self.tier = None;
         self.registered.clear();
         for (_, reply) in self.replies.take_all() {
             if reply.bytes_left > 0 {
@@ -253,7 +274,18 @@ impl Origin for Server {
 
     fn start_again(&mut self, now: Instant) {
         self.kept.tell(now, &mut self.shard);
+        if let Some(tier) = &self.tier {
+            tier.attach_again(now, &mut self.shard);
+        }
         self.settle(now);
+    }
+
+    fn flash(&self) -> Option<FlashUse> {
+        self.tier.as_ref()?;
+        let view = self.shard.flash_view().unwrap_or_default();
+        let mut counts = self.flash_before;
+        counts += FlashCounts::of(&view);
+        Some(FlashUse::of(&view, counts))
     }
 
     fn reply_count(&self) -> usize {
@@ -364,6 +396,8 @@ impl Server {
                     tier.obey(now, command);
                 }
             }
+            // A simulated server is never told to give memory up.
+            Command::Vacate(_) => {}
         }
     }
 

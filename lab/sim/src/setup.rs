@@ -2,6 +2,7 @@
 
 use headlong_engine::{ConfigError, EngineConfig};
 use headlong_flash::SpecError;
+use headlong_http::Pace;
 use headlong_units::{BitRate, Duration, KIB};
 
 use headlong_workload::Identity;
@@ -31,7 +32,9 @@ pub struct Setup {
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
-    /// Its flash tier, if it is headlong and has one. A restart leaves it without.
+    /// How fast its replies go, if it is headlong: by the bit rates of titles, which its front knows.
+    pub pace: Pace,
+    /// Its flash tier, if it is headlong and has one.
     pub flash: Option<FlashSetup>,
     /// Largest block request that reaches the drive; 1,280 KiB through a loop device.
     pub request_bytes_max: u64,
@@ -73,6 +76,7 @@ impl Default for Setup {
             engine: EngineConfig::default(),
             flash: None,
             socket_bytes: 256 * KIB,
+            pace: Pace::NONE,
             request_bytes_max: 1280 * KIB,
             turnaround: Duration::ZERO,
             queue_depth: None,
@@ -114,6 +118,12 @@ pub enum SetupError {
     /// Nothing is known of how a vanilla server would begin again.
     #[error("a vanilla server cannot be restarted in virtual time; leave the restart out")]
     NoRestart,
+    /// Nobody knows what a warm tier holds.
+    #[error(
+        "what adaptive players ask for is not known before they do, so that a flash tier cannot begin \
+         warm; let it begin empty, and make the ramp longer"
+    )]
+    NotWarm,
     /// There is no bound for players that decide as they go.
     #[error(
         "what adaptive players ask for is not known before they do, and so there is no bound; \

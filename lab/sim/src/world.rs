@@ -523,7 +523,8 @@ impl<'a> World<'a> {
             // The viewer is gone, and the server will hear of it.
             return;
         };
-        let journey = visit.link.give(self.now, piece.bytes);
+        let leaves_at = self.server.leaves_at(self.now, &piece);
+        let journey = visit.link.give(leaves_at, piece.bytes);
         let link = &visit.link;
         let told_at = self.server.handed(self.now, &piece, link, journey.taken);
         let taken = Coming::Taken(piece.request, piece.slot);
@@ -553,7 +554,8 @@ fn origin(
             })?;
             let disk = Disk::new(device, setup.request_bytes_max);
             let flash = setup.flash.as_ref();
-            let tier = flash.map(|flash| Tier::attach(&mut shard, flash));
+            let is_restarted = setup.restart.is_some();
+            let tier = flash.map(|flash| Tier::attach(&mut shard, flash, is_restarted));
             Box::new(Server::new(shard, disk, tier.transpose()?, layout, setup))
         }
         ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),

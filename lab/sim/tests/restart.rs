@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
-use headlong_sim::{Experiment, Measure, Restart, Setup, Window};
+use headlong_sim::{Experiment, FlashSetup, Measure, Restart, Setup, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -11,6 +11,10 @@ const AT: Instant = Instant(203_500_000_000);
 
 /// SD viewers who ask for 30 MiB/s; the server ends in the midst.
 fn run(kept: Option<Duration>) -> Measure {
+    run_with(kept, None)
+}
+
+fn run_with(kept: Option<Duration>, flash: Option<FlashSetup>) -> Measure {
     let mut engine = EngineConfig {
         // Larger pieces only make the test quicker.
         piece_bytes: MIB / 2,
@@ -32,6 +36,7 @@ fn run(kept: Option<Duration>) -> Measure {
                 down: Duration::from_secs(1),
                 kept,
             }),
+            flash,
             ..Setup::default()
         },
         steps: Vec::new(),
@@ -64,4 +69,47 @@ fn replies_are_cut_and_the_server_goes_on_with_or_without_what_it_knew() {
 fn a_run_with_a_restart_is_the_same_every_time() {
     let once = || format!("{:?}", run(Some(Duration::from_secs(30))).calls);
     assert_eq!(once(), once());
+}
+
+#[test]
+fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
+    let tier = |bytes| FlashSetup {
+        drive: preset("ssd-sata-low-end").expect("a preset"),
+        bytes,
+        block_bytes: 16 << 20,
+        is_warm: true,
+        kept: Vec::new(),
+    };
+    let kept = Some(Duration::ZERO);
+    let with = run_with(kept, Some(tier(4 << 30)));
+    let flash = with.flash.expect("a tier");
+    let share = with.stats.bytes_from_flash as f64 / with.stats.bytes_sent as f64;
+    println!("seed 1: {flash:?}, {share:.2} of all bytes");
+    // It was full before, and the window begins when the server has ended.
+    assert!(flash.filled_bytes > flash.capacity_bytes / 10 * 9);
+    assert!(share > 0.1, "{share}");
+    let before = with.stats_whole.bytes_from_flash - with.stats.bytes_from_flash;
+    assert!(before > 0, "and what the first process counted is counted");
+    assert!(run(kept).flash.is_none());
+}
+
+#[test]
+fn a_tier_cannot_begin_warm_for_players_that_adapt() {
+    let experiment = Experiment {
+        workload: Specification::preset("dash-vod", &[]).expect("a preset"),
+        drive: preset("wd-red-wd10efrx").expect("a preset"),
+        setup: Setup {
+            flash: Some(FlashSetup {
+                drive: preset("ssd-sata-low-end").expect("a preset"),
+                bytes: 4 << 30,
+                block_bytes: 16 << 20,
+                is_warm: true,
+                kept: Vec::new(),
+            }),
+            ..Setup::default()
+        },
+        steps: Vec::new(),
+    };
+    let refused = experiment.observe(1.0, 1);
+    assert!(matches!(refused, Err(headlong_sim::SetupError::NotWarm)));
 }

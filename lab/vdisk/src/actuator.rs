@@ -119,7 +119,7 @@ impl Actuator {
     pub(crate) fn write(&self, offset: u64, data: &[u8], reply: fuser::ReplyWrite) {
         // Keeping it is our work, not the drive's: it came when it came.
         let arrived = Wall::now();
-        if self.lock().must_fail() {
+        if self.lock().must_refuse() {
             self.is_incomplete.store(true, Ordering::Relaxed);
         } else if let Err(error) = self.store.write(offset, data) {
             self.is_incomplete.store(true, Ordering::Relaxed);
@@ -203,7 +203,9 @@ impl Actuator {
         buffer.resize(job.length as usize, 0);
         self.store
             .read(job.offset, buffer)
-            .map_err(|error| self.say_store_fails(&error))
+            .map_err(|error| self.say_store_fails(&error))?;
+        self.lock().faults.flip(job.offset, buffer);
+        Ok(())
     }
 
     /// The machine's disk fails, not the emulated one: the operator must know which.
@@ -231,6 +233,8 @@ impl Actuator {
             match fault {
                 Fault::Error { bytes, once } => state.faults.add_error(bytes, once),
                 Fault::Vanish => state.faults.vanish(),
+                Fault::ReadOnly => state.faults.refuse_writes(),
+                Fault::Flip(bytes) => state.faults.add_flips(bytes),
                 Fault::Hang(length) => {
                     state.faults.hang(length);
                     state.queue.change_pace(now, factor, true);

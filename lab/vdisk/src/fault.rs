@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant as Wall};
 
-use headlong_drive::Direction;
+use headlong_drive::{Direction, SECTOR_BYTES};
 use headlong_units::Bytes;
 
 /// Something to go wrong from now on.
@@ -22,12 +22,16 @@ pub enum Fault {
     Slow(f64),
     /// Every request fails with EIO, those that wait too, as when the cable is pulled.
     Vanish,
+    /// Every write fails with EIO, as on an SSD that is worn out.
+    ReadOnly,
+    /// In each sector of these bytes one bit is read as another.
+    Flip(Range<u64>),
 }
 
 impl Fault {
     /// What is wrong with it for a disk of so many bytes, if it is for bytes that the disk has not.
     pub fn beyond(&self, size_bytes: u64) -> Option<String> {
-        let Self::Error { bytes, .. } = self else {
+        let (Self::Error { bytes, .. } | Self::Flip(bytes)) = self else {
             return None;
         };
         let (end, size) = (Bytes(bytes.end), Bytes(size_bytes));
@@ -39,7 +43,9 @@ impl Fault {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
     errors: Vec<(Range<u64>, bool)>,
+    flips: Vec<Range<u64>>,
     is_gone: bool,
+    is_read_only: bool,
     hang: Option<HangEnd>,
 }
 
@@ -60,6 +66,29 @@ impl Faults {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone
+    }
+
+    pub(crate) fn refuse_writes(&mut self) {
+        self.is_read_only = true;
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    pub(crate) fn add_flips(&mut self, bytes: Range<u64>) {
+        self.flips.push(bytes);
+    }
+
+    /// Damages what was read from `offset` on.
+    pub(crate) fn flip(&self, offset: u64, content: &mut [u8]) {
+        for flips in &self.flips {
+            let first = flips.start.max(offset).next_multiple_of(SECTOR_BYTES);
+            let end = flips.end.min(offset + content.len() as u64);
+            for at in (first..end).step_by(SECTOR_BYTES as usize) {
+                content[(at - offset) as usize] ^= 0x10;
+            }
+        }
     }
 
     pub(crate) fn hang(&mut self, length: Option<Duration>) {
@@ -91,7 +120,7 @@ impl Faults {
             return true;
         }
         if direction == Direction::Write {
-            return false;
+            return self.is_read_only;
         }
         let end = offset.saturating_add(length);
         let hit = |(bad, _): &(Range<u64>, bool)| bad.start < end && offset < bad.end;
@@ -122,6 +151,19 @@ mod tests {
     }
 
     #[test]
+    fn one_bit_in_each_sector_of_some_bytes_is_another() {
+        let mut faults = Faults::default();
+        faults.add_flips(600..1536);
+        let mut content = [0; 1024];
+        faults.flip(512, &mut content);
+        let damaged: Vec<_> = (512..)
+            .zip(content)
+            .filter(|(_, byte)| *byte != 0)
+            .collect();
+        assert_eq!(damaged, [(1024, 0x10)]);
+    }
+
+    #[test]
     fn an_error_strikes_overlapping_reads_only_and_once_if_so_asked() {
         let mut faults = Faults::default();
         let (read, write) = (Direction::Read, Direction::Write);
@@ -133,7 +175,9 @@ mod tests {
         assert!(!faults.strikes(150, 1, read), "used up");
         faults.add_error(0..1, false);
         assert!(faults.strikes(0, 1, read) && faults.strikes(0, 1, read));
+        faults.refuse_writes();
+        assert!(faults.strikes(500, 1, write) && !faults.strikes(500, 1, read));
         faults.vanish();
-        assert!(faults.strikes(500, 1, write));
+        assert!(faults.strikes(500, 1, read));
     }
 }

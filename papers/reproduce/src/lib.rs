@@ -7,6 +7,7 @@
 
 mod automated;
 mod experiments;
+mod flashstream;
 mod hold;
 pub mod netflix;
 mod published;
@@ -14,5 +15,6 @@ mod reading;
 
 pub use automated::{Choice, reproduce_virtual, scenario_names};
 pub use experiments::{experiment, reproduce, reproduce_imitated};
+pub use flashstream::{FlashPart, Flashing, flashstream};
 pub use hold::{Holding, hold};
 pub use published::{Figure, Of, Paper, Said, Shape};

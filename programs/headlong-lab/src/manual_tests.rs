@@ -69,8 +69,17 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
         headlong::command()
             .get_subcommands()
             .filter(|verb| {
-                ["serve", "check", "tune", "reception", "run", "flash", "top"]
-                    .contains(&verb.get_name())
+                [
+                    "serve",
+                    "check",
+                    "tune",
+                    "reception",
+                    "run",
+                    "mount",
+                    "flash",
+                    "top",
+                ]
+                .contains(&verb.get_name())
             })
             .cloned(),
     );

@@ -8,8 +8,8 @@ use clap::builder::PossibleValuesParser;
 use headlong_bench::Virtual;
 use headlong_chain_sim::Settings;
 use headlong_reproduce::{
-    Choice, Holding, Paper, experiment, hold, netflix, reproduce, reproduce_imitated,
-    reproduce_virtual, scenario_names,
+    Choice, FlashPart, Flashing, Holding, Paper, experiment, flashstream, hold, netflix, reproduce,
+    reproduce_imitated, reproduce_virtual, scenario_names,
 };
 use headlong_units::Duration;
 
@@ -39,6 +39,7 @@ pub(crate) enum Reproduce {
     },
     Netflix(NetflixAgain),
     Hold(HoldAgain),
+    Flashstream(FlashstreamAgain),
     /// Which prefetch size, and that nobody need choose it (SYSTOR 2014; thesis chapter 4)
     ///
     /// In virtual time; needs no root. Exit code 4 if something published does not come out again.
@@ -103,6 +104,78 @@ impl HoldAgain {
         // Draws nothing where standard error is no terminal.
         let bar = indicatif::ProgressBar::new(0);
         let ending = hold(&holding, &options, |done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        });
+        bar.finish_and_clear();
+        judge(ending?)
+    }
+}
+
+/// A flash tier between memory and disk (ACM Multimedia 2013)
+///
+/// In virtual time; needs no root. Its SSDs and block sizes (Table 2, Figures 1 to 3), its systems at
+/// their highest rate without a missed segment (Figure 7), blocks of 4 KB (Figure 8), its machines
+/// (Table 5), and this server in their place. ZFS and flashcache are models. Exit code 4 if something
+/// published does not come out again.
+///
+///   headlong reproduce flashstream --quick
+///   headlong reproduce flashstream --part systems --part machines
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct FlashstreamAgain {
+    /// Only this part; repeatable
+    #[arg(long, value_name = "NAME", value_parser = flash_part)]
+    part: Vec<FlashPart>,
+    /// So many times fewer titles, less memory and less flash: 16 if not given, 40 with --quick
+    #[arg(long, value_name = "N")]
+    scale: Option<NonZeroU64>,
+    /// Exponent of Zipf's law: 0.8 if not given, see the page
+    #[arg(long, value_name = "NUMBER")]
+    alpha: Option<f64>,
+    /// First seed of the requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds a rate must pass: two if not given, one with --quick
+    #[arg(long, value_name = "N")]
+    seeds: Option<NonZeroU32>,
+    /// Measurements made at once; as many as there are processors if not given
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    again: Again,
+}
+
+fn flash_part(name: &str) -> Result<FlashPart, String> {
+    let mut all = FlashPart::ALL.into_iter();
+    let found = all.find(|(known, _)| *known == name);
+    let names = || FlashPart::ALL.map(|(name, _)| name).join(", ");
+    found
+        .map(|(_, part)| part)
+        .ok_or_else(|| format!("write one of {}", names()))
+}
+
+impl FlashstreamAgain {
+    fn run(&self) -> anyhow::Result<()> {
+        let options = self.again.output.options("flashstream", self.again.quick)?;
+        if self
+            .alpha
+            .is_some_and(|alpha| !(0.0..=10.0).contains(&alpha))
+        {
+            return Err(anyhow!("--alpha: write a number from 0 to 10"));
+        }
+        let flashing = Flashing {
+            is_quick: self.again.quick,
+            parts: self.part.clone(),
+            scale: self.scale,
+            alpha: self.alpha,
+            seed: self.seed,
+            seeds: self.seeds,
+            threads: self.threads,
+        };
+        // Draws nothing where standard error is no terminal.
+        let bar = indicatif::ProgressBar::new(0);
+        let ending = flashstream(&flashing, &options, |done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });
@@ -194,6 +267,7 @@ pub(crate) fn again(arguments: &Reproduce) -> anyhow::Result<()> {
     let (paper, again, is_virtual) = match arguments {
         Reproduce::Netflix(again) => return again.run(),
         Reproduce::Hold(again) => return again.run(),
+        Reproduce::Flashstream(again) => return again.run(),
         Reproduce::AutomatedPrefetching {
             real: false,
             scenario,

@@ -189,6 +189,9 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
         return Ok(());
     };
     print_line(&figures.line())?;
+    if let Some(flash) = &figures.flash {
+        print_line(&flash.line(figures.flash_ratio))?;
+    }
     if world.has_adaptive_players()? {
         print_line(Viewed::heading())?;
         for seen in &figures.viewing {

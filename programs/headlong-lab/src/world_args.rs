@@ -56,6 +56,12 @@ pub(crate) struct WorldArgs {
     /// Bytes that a viewer's socket takes beyond those that have left
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]
     pub(crate) socket: Bytes,
+    /// Per cent of a title's bit rate that replies go at after a burst; zero for as fast as it can
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    pub(crate) pace: u32,
+    /// What of a title goes as fast as it can at first, with --pace
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) pace_burst: Duration,
     /// Largest request that reaches the drive
     #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
     request_max: Bytes,
@@ -74,7 +80,7 @@ pub(crate) struct WorldArgs {
     restart_down: Duration,
     /// Bytes of an SSD between memory and the drive: the engine's flash tier. What it is like is
     /// --engine flash_policy=NAME, flash_write_per_day=SIZE and flash_horizon=TIME
-    #[arg(long, value_name = "SIZE", conflicts_with = "restart")]
+    #[arg(long, value_name = "SIZE")]
     flash: Option<Bytes>,
     /// Preset of that SSD
     #[arg(long, value_name = "PRESET", default_value = "ssd-sata-low-end", value_parser = drive, requires = "flash")]
@@ -150,6 +156,11 @@ impl WorldArgs {
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
             socket_bytes: self.socket.0,
+            pace: headlong_http::Pace {
+                percent: self.pace,
+                burst: self.pace_burst,
+                bytes_per_second_max: 0,
+            },
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
             placement: match self.spread {

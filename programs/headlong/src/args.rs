@@ -10,6 +10,7 @@ use headlong_survey::{LayingOut, Probing, Tuning};
 use crate::anyprogram::{Receiving, Running};
 use crate::lab;
 use crate::manual::{Completing, Documenting};
+use crate::mount::{Keeping, Mounting};
 use crate::top::Watching;
 
 /// Serves a video library from hard disks as fast as the disks can physically go.
@@ -30,6 +31,11 @@ pub(crate) enum Command {
     Reception(Receiving),
     /// Start a program so that the reception reads for it: nginx, Apache, any that uses glibc
     Run(Running),
+    /// Mount a tree read-only, so that any program reads its disk in long sweeps
+    Mount(Mounting),
+    /// Take a mount off once its daemon has ended; started by `mount`
+    #[command(hide = true)]
+    MountKeeper(Keeping),
     /// Tell what the kernel has set for a disk and what serves best; set it only if asked to
     Tune(Tuning),
     /// Make and look at the flash tier's SSDs

@@ -12,6 +12,7 @@ mod check;
 mod flash;
 mod lab;
 mod manual;
+mod mount;
 mod serve;
 mod top;
 
@@ -53,6 +54,8 @@ pub fn main() -> ExitCode {
         Command::Check(serving) => check::check(&serving),
         Command::Reception(receiving) => anyprogram::receive(&receiving),
         Command::Run(running) => return failed(anyprogram::run(&running)),
+        Command::Mount(mounting) => mount::mount(&mounting),
+        Command::MountKeeper(keeping) => mount::keep(&keeping),
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Flash(command) => flash::flash(&command),
         Command::Top(watching) => top::top(&watching),

@@ -198,6 +198,7 @@ fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
             "headlong-flash-status.1",
             "headlong-flash-verify.1",
             "headlong-flash.1",
+            "headlong-mount.1",
             "headlong-reception.1",
             "headlong-run.1",
             "headlong-serve.1",
@@ -214,7 +215,9 @@ fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
     );
     let first = page("headlong.1");
     assert!(first.contains("Play viewers against any HTTP server"));
-    assert!(!first.contains("completions"), "{first}");
+    for hidden in ["completions", "keeper"] {
+        assert!(!first.contains(hidden), "{first}");
+    }
 
     let nowhere = headlong(&["manual", "/nonexistent/pages"]);
     assert_eq!(nowhere.status.code(), Some(2));
@@ -227,7 +230,7 @@ fn completions_know_the_verbs_and_flags_of_each_shell() {
         let output = headlong(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
         let script = text(&output.stdout);
-        for word in ["reception", "time-scale", "workload"] {
+        for word in ["reception", "mount", "time-scale", "workload"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }

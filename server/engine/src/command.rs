@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use headlong_flash::{BlockId, PieceId, Place};
+use headlong_flash::{BlockId, PieceId, Place, SsdId};
 use headlong_units::Duration;
 
 use crate::ids::{FlashReadId, ReadId, RequestId, Slot, StreamId};
@@ -19,6 +19,9 @@ pub enum Command {
     Forget(StreamId),
     /// Something for the flash tier; only where one was attached.
     Flash(FlashCommand),
+    /// Nothing is in the slot, and its memory is to go back to the system before the next command is
+    /// done. Only after [`crate::Shard::handle_retiring`].
+    Vacate(Slot),
 }
 
 /// Something the shell must do with an SSD. Commands of one block are given in order; those of
@@ -61,6 +64,9 @@ pub enum FlashCommand {
     Drop(BlockId),
     /// Read records. Answer with [`crate::Shard::handle_flash_read_done`].
     Read(FlashRead),
+    /// See whether an SSD that failed is well: that it is the one it was, gives what lies on it, and
+    /// keeps what is written. Answer with [`crate::Shard::handle_flash_probed`].
+    Probe(SsdId),
 }
 
 /// Records to read, which lie one behind the other in one block.

@@ -18,6 +18,9 @@ use crate::ids::{ChainId, FlashReadId, Slot, StreamId};
 /// Records being read at once. SSDs carry all that they can with fewer (32 are the queue of a SATA
 /// drive).
 const RECORDS_MAX: usize = 64;
+/// With those that are late, for they keep memory. An SSD that hangs must not keep others from being
+/// read.
+const RECORDS_LATE_MAX: usize = 2 * RECORDS_MAX;
 /// A read that takes longer is taken for one that does not come: the disk is asked too. A disk with
 /// some work takes as long.
 pub(crate) const LATE: Duration = Duration::from_millis(250);
@@ -51,6 +54,8 @@ pub(crate) struct Flash {
     pub(crate) room: Room,
     reads: BTreeMap<FlashReadId, FlashReading>,
     records: usize,
+    /// Of those, records that are late.
+    late: usize,
     next_id: u64,
 }
 
@@ -60,13 +65,15 @@ impl Flash {
             room,
             reads: BTreeMap::new(),
             records: 0,
+            late: 0,
             next_id: 0,
         }
     }
 
     /// Whether so many records more may be read.
     pub(crate) fn has_room_for(&self, records: usize) -> bool {
-        self.records + records <= RECORDS_MAX
+        let records = self.records + records;
+        records - self.late <= RECORDS_MAX && records <= RECORDS_LATE_MAX
     }
 
     pub(crate) fn begin(&mut self, read: FlashReading) -> FlashReadId {
@@ -80,6 +87,9 @@ impl Flash {
     pub(crate) fn end(&mut self, id: FlashReadId) -> Option<FlashReading> {
         let read = self.reads.remove(&id)?;
         self.records -= read.records.len();
+        if read.is_late {
+            self.late -= read.records.len();
+        }
         Some(read)
     }
 
@@ -98,6 +108,7 @@ impl Flash {
         let first = self.reads.values_mut().find(|read| !read.is_late);
         let late = first.filter(|read| now.since(read.issued_at) >= LATE)?;
         late.is_late = true;
+        self.late += late.records.len();
         Some((late.stream, late.records.clone()))
     }
 
@@ -113,7 +124,10 @@ impl Flash {
         self.room.check_invariants();
         let records: usize = self.reads.values().map(|read| read.records.len()).sum();
         assert_eq!(records, self.records);
-        assert!(records <= RECORDS_MAX);
+        let late = self.reads.values().filter(|read| read.is_late);
+        let late: usize = late.map(|read| read.records.len()).sum();
+        assert_eq!(late, self.late);
+        assert!(records <= RECORDS_LATE_MAX && records - late <= RECORDS_MAX);
         for (id, read) in &self.reads {
             for record in &read.records {
                 assert!(

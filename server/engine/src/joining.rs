@@ -176,15 +176,17 @@ impl Unnamed {
         let behind = self
             .by_end
             .range(at(range.start + 1, 0)..=at(furthest, u64::MAX));
-        let near = next.take(LOOKED_AT_MAX).chain(before.take(LOOKED_AT_MAX));
-        let near = near.chain(behind.take(LOOKED_AT_MAX));
-        let fits = near.filter_map(|(.., id)| {
+        let fits = |(.., id): &(_, _, _, ChainId)| {
             let chain = whereabouts(*id)?;
             let reason = chain.reason(range, connection)?;
             let is_elsewhere = connection.is_none() || connection != chain.connection;
             Some(((reason, is_elsewhere, chain.last_seen), *id))
-        });
-        fits.min().map(|(_, id)| id)
+        };
+        // No reason is better than that of the first, so the others are not looked at then.
+        let next = next.take(LOOKED_AT_MAX).filter_map(fits).min();
+        let near = || before.take(LOOKED_AT_MAX).chain(behind.take(LOOKED_AT_MAX));
+        let best = next.or_else(|| near().filter_map(fits).min());
+        best.map(|(_, id)| id)
     }
 
     /// Whether a chain is where it says that it is.

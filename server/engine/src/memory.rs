@@ -123,6 +123,10 @@ pub(crate) struct Memory {
     counts: Counts,
     /// Whether Unread pieces are kept from eviction.
     protects_unread: bool,
+    /// Slots below this have been used.
+    used_end: u32,
+    /// Free slots that were used, whose memory is to go back to the system.
+    to_vacate: Vec<Slot>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -156,7 +160,39 @@ impl Memory {
             use_count: 0,
             counts: Counts::default(),
             protects_unread: true,
+            used_end: 0,
+            to_vacate: Vec::new(),
         }
+    }
+
+    /// From now on [`Memory::vacate`] gives all slots that were used and are free, too.
+    pub(crate) fn begin_vacating(&mut self) {
+        let used = |slot: &&Slot| slot.0 < self.used_end;
+        self.to_vacate = self.free.iter().filter(used).copied().collect();
+    }
+
+    /// No slot has to be vacated any more because it is free.
+    pub(crate) fn end_vacating(&mut self) {
+        self.to_vacate = Vec::new();
+    }
+
+    /// A slot whose memory nobody needs, which is free then, and what was in it.
+    pub(crate) fn vacate(&mut self, now: Instant) -> Option<(Slot, Option<Evicted>)> {
+        while let Some(slot) = self.to_vacate.pop() {
+            // It may have been taken meanwhile.
+            if self.slots[slot.0 as usize].state == State::Free {
+                return Some((slot, None));
+            }
+        }
+        let slot = self.first_evictable()?;
+        let evicted = self.evict(now, slot);
+        self.release(slot);
+        Some((slot, Some(evicted)))
+    }
+
+    /// Whether [`Memory::vacate`] has something to give.
+    pub(crate) fn has_to_vacate(&self) -> bool {
+        !self.to_vacate.is_empty() || self.evictable() > 0
     }
 
     /// Whether Unread pieces are kept, or go by last use like all others.
@@ -424,6 +460,7 @@ impl Memory {
     }
 
     fn begin_filling(&mut self, slot: Slot, key: PieceKey) {
+        self.used_end = self.used_end.max(slot.0 + 1);
         let state = &mut self.slots[slot.0 as usize];
         state.state = State::Filling;
         (state.stream, state.piece) = key;

@@ -3,7 +3,7 @@
 mod rig;
 
 use headlong_engine::{EngineConfig, Order, RequestId};
-use headlong_flash::{FlashPolicy, RoomConfig, SsdId};
+use headlong_flash::{FlashPolicy, RoomConfig, SsdId, SsdState};
 use headlong_units::{Duration, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, range};
 
@@ -179,13 +179,14 @@ fn an_ssd_that_fails_is_passed_over_and_comes_back() {
     let replies = watch(&mut rig, 100, title, 4 * MIB);
     assert!(all_done(&rig, &replies), "the disk serves");
     let view = rig.shard.flash_view().expect("a tier");
-    assert!(!view.ssds[0].in_service);
+    assert_eq!(view.ssds[0].state, SsdState::Offline);
     rig.ssd.fails = false;
     watch_others(&mut rig, 20);
     let replies = watch(&mut rig, 101, title, 8 * MIB);
     assert!(all_done(&rig, &replies));
     assert!(from_flash(&rig, &replies) > MIB);
-    assert!(rig.shard.flash_view().expect("a tier").ssds[0].in_service);
+    let view = rig.shard.flash_view().expect("a tier");
+    assert_eq!(view.ssds[0].state, SsdState::Online);
 }
 
 #[test]

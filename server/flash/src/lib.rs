@@ -23,6 +23,6 @@ mod spec;
 pub use names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
 pub use room::{Room, RoomCommand, SEGMENT_BYTES};
 pub use spec::{
-    FlashPolicy, FlashSpec, FlashView, RecordEntry, RecoveredBlock, Refused, RoomConfig, SpecError,
-    SsdId, SsdSpec, SsdView,
+    FlashPolicy, FlashSpec, FlashView, Probed, RecordEntry, RecoveredBlock, Refused, RoomConfig,
+    SpecError, SsdId, SsdSpec, SsdState, SsdView,
 };

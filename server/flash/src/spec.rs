@@ -21,8 +21,14 @@ pub struct FlashSpec {
     pub summary_bytes: u32,
     /// Most records that a summary has room for.
     pub records_max: u32,
+    /// Most bytes that are written to fill a block besides its records: summary, checkpoint, and what
+    /// makes those of before void.
+    pub seal_bytes: u32,
     /// Bytes written within the last day, as far as is known: a restart does not give them back.
     pub written_bytes: u64,
+    /// Whether blocks will still be found on them: then nothing is written before
+    /// [`crate::Room::end_recovery`].
+    pub is_recovering: bool,
     /// The SSDs.
     pub ssds: Vec<SsdSpec>,
 }
@@ -34,8 +40,8 @@ pub struct SsdSpec {
     pub ssd: SsdId,
     /// Its blocks that are this tier's: `start..end`.
     pub blocks: Range<BlockId>,
-    /// Whether it was formatted and never filled since: its first filling comes on top of the
-    /// budget of bytes a day. Never said of one SSD twice.
+    /// Whether it was formatted and never filled since, if nothing will be found on it: its first
+    /// filling comes on top of the budget of bytes a day. Never said of one SSD twice.
     pub is_fresh: bool,
 }
 
@@ -171,6 +177,8 @@ impl Refused {
 /// What a tier tells of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlashView {
+    /// Whether not all is known yet of what is on its SSDs.
+    pub is_recovering: bool,
     /// Bytes of all blocks.
     pub capacity_bytes: u64,
     /// Bytes of records in them that can be read.
@@ -201,13 +209,57 @@ pub struct FlashView {
     pub ssds: Vec<SsdView>,
 }
 
+/// Whether an SSD is read and written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum SsdState {
+    /// Both.
+    #[default]
+    Online,
+    /// Read; writes fail, or do not end.
+    ReadOnly,
+    /// Neither: it answers too late.
+    Slow,
+    /// Neither: it gives errors, is gone, or holds something else.
+    Offline,
+}
+
+impl SsdState {
+    /// Every state, the best first.
+    pub const ALL: &[Self] = &[Self::Online, Self::ReadOnly, Self::Slow, Self::Offline];
+
+    /// Its name in metrics, `/status` and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::ReadOnly => "read-only",
+            Self::Slow => "slow",
+            Self::Offline => "offline",
+        }
+    }
+
+    /// Whether it is read.
+    pub const fn is_read(self) -> bool {
+        matches!(self, Self::Online | Self::ReadOnly)
+    }
+}
+
+/// What came of a probe of an SSD: a read of some of its content and a small write that was read
+/// back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probed {
+    /// It is the SSD that it was, and can be read.
+    pub reads: bool,
+    /// What was written was there.
+    pub writes: bool,
+}
+
 /// One SSD of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SsdView {
     /// Which.
     pub ssd: SsdId,
-    /// Whether it is read and written; otherwise it is tried again now and then.
-    pub in_service: bool,
+    /// Whether it is read and written; if not it is tried again now and then.
+    pub state: SsdState,
     /// How long a read of it takes, lately.
     pub read_time: Duration,
 }

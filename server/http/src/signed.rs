@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 use crate::asker::{Asker, Refused};
 use crate::secure_link::SecureLink;
@@ -149,6 +149,16 @@ fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused
         (first, None) => Ok(first.map(|(_, value)| value)),
         _ => Err(Refused::Forbidden),
     }
+}
+
+/// The beginning of the SHA-256 of a secret, in hexadecimal: tells two of them apart, and neither
+/// what they are.
+pub fn fingerprint(secret: &str) -> String {
+    let hash = Sha256::digest(secret.as_bytes());
+    hash.iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 #[cfg(test)]

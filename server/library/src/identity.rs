@@ -26,7 +26,7 @@ pub struct Identity {
 
 impl Identity {
     /// What `stat` says, taken for settled.
-    pub(crate) fn of(stat: &Stat) -> Self {
+    pub fn of(stat: &Stat) -> Self {
         Self {
             dev: stat.st_dev,
             ino: stat.st_ino,
@@ -38,7 +38,7 @@ impl Identity {
 
     /// Settled only if the file was not written within `settle` of now. The clock may be another
     /// machine's and a little ahead; a time far in the future says nothing.
-    pub(crate) fn settling(self, settle: Duration) -> Self {
+    pub fn settling(self, settle: Duration) -> Self {
         let age_ns = now_ns().abs_diff(self.mtime_ns);
         Self {
             is_settled: age_ns >= settle.as_nanos(),
@@ -46,8 +46,11 @@ impl Identity {
         }
     }
 
-    /// Of an open file.
-    pub(crate) fn of_open(file: impl AsFd) -> rustix::io::Result<Self> {
+    /// Of an open file, taken for settled.
+    ///
+    /// # Errors
+    /// If the kernel cannot be asked.
+    pub fn of_open(file: impl AsFd) -> rustix::io::Result<Self> {
         rustix::fs::fstat(file).map(|stat| Self::of(&stat))
     }
 

@@ -37,7 +37,8 @@ pub struct Mount {
     pub options: String,
     /// What is mounted, a device node if it has one.
     pub source: PathBuf,
-    kind: String,
+    /// Its type: `ext4`, `fuse.sshfs`.
+    pub kind: String,
 }
 
 impl Mount {

@@ -14,15 +14,15 @@ const FILES_MIN: u64 = 8;
 
 /// What is kept open at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shares {
+pub struct Shares {
     /// Connections of viewers.
-    pub(crate) connections_max: usize,
+    pub connections_max: usize,
     /// Files of each device, beside those that replies run on.
-    pub(crate) open_files_max: usize,
+    pub open_files_max: usize,
 }
 
 /// Raises the limit of the process as far as it may; the limit in force.
-pub(crate) fn raise_limit() -> u64 {
+pub fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return current.unwrap_or(u64::MAX);
@@ -42,7 +42,7 @@ pub(crate) fn raise_limit() -> u64 {
 
 /// What is wanted if it fits under the limit of open files, else less of both, and a warning. Every
 /// connection may have a reply running on a file of its own.
-pub(crate) fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
+pub fn share_out(limit: u64, wanted: Shares, devices: usize) -> Shares {
     let devices = (devices as u64).max(1);
     let (connections, files) = (wanted.connections_max as u64, wanted.open_files_max as u64);
     let left = limit.saturating_sub(RESERVE + RESERVE_PER_DEVICE * devices);

@@ -69,6 +69,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::config::{Config, Flags};
+    use crate::devices;
     use crate::http::Lookups;
     use crate::start;
 
@@ -101,8 +102,9 @@ mod tests {
         let config = Config::load(None, &flags).expect("it is right");
         let library = start::library(&config).expect("a library");
         library.rescan();
-        let engines = start::engines(&config, &library.devices()).expect("engines");
-        let devices = start::devices(&config, &library, engines, None, 64).expect("devices");
+        let engines = devices::engines(&config, &library.devices()).expect("engines");
+        let devices =
+            devices::start(&config, library.devices(), engines, None, 64).expect("devices");
         let lookups = Lookups::start(&library).expect("threads");
         let log = Arc::new(start::open_log(&config).expect("a log"));
         let state = MediaState::new(

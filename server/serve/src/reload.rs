@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{Changes, Config, Mistakes};
+use crate::devices;
 use crate::http::{HttpSettings, MediaState};
 use crate::log::DaemonLog;
 use crate::net::ReloadingCertificates;
@@ -43,9 +44,9 @@ impl Reloader {
     }
 
     async fn apply(&self, config: &Config) {
-        let devices = self.state.library.devices();
-        let found = start::names(&devices);
-        let engines = match start::engines(config, &devices) {
+        let infos = self.state.library.devices();
+        let found = devices::names(&infos);
+        let engines = match devices::engines(config, &infos) {
             Ok(engines) => engines,
             Err(errors) => {
                 tracing::error!("reload: {errors}; the old configuration stays in force");

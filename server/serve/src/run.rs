@@ -2,28 +2,38 @@
 //!
 //! The one idea: everything that can fail at the start fails before the first request is taken,
 //! and everything that was started is stopped in the opposite order. While it runs, signals speak:
-//! HUP reloads, USR1 reopens the logs, TERM and INT drain.
+//! HUP reloads, USR1 reopens the logs, USR2 gives the place to the program that is installed by then,
+//! TERM and INT drain.
 
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::admin::serve_admin;
 use crate::config::{Admin, Config};
 use crate::descriptors::{self, Shares};
+use crate::devices;
+use crate::disk::Device;
+use crate::hand_over::HandOver;
 use crate::http::{Lookups, MediaService, MediaState};
+use crate::late_flash::{self, TierHolder};
 use crate::net::{
     BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
-    bind, serve_listener, shutdown, tls_acceptor,
+    adopt, bind, serve_listener, shutdown, tls_acceptor,
 };
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
+use crate::signals::{End, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
 use crate::tasks;
+use crate::upgrade::{Inherited, Predecessor, Program};
 use crate::view;
 
 /// Serves until it is told to stop. `config` is from [`Config::load`], which judged it for this
@@ -33,12 +43,20 @@ use crate::view;
 /// # Errors
 /// Why the server did not start. Once it runs, it ends only by being told to.
 pub fn run(config: Config, read_config: ReadConfig) -> Result<(), RunError> {
+    // First of all, as long as no descriptor is this process's own.
+    let of_manager = Inherited::of_manager()?;
+    let program = Program::of_this_process()?;
     let daemon_log = crate::log::init_daemon_log(config.log.level.name())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let flush = daemon_log.clone();
-    let result = runtime.block_on(serve(config, read_config, daemon_log));
+    let result = runtime.block_on(serve(
+        config,
+        read_config,
+        daemon_log,
+        (program, of_manager),
+    ));
     // A look-up that hangs in a dead file system must not keep the process alive.
     runtime.shutdown_background();
     flush.flush();
@@ -49,7 +67,13 @@ async fn serve(
     config: Config,
     read_config: ReadConfig,
     daemon_log: crate::log::DaemonLog,
+    (program, of_manager): (Program, Inherited),
 ) -> Result<(), RunError> {
+    let mut signals = Signals::listen()?;
+    let (predecessor, mut inherited) = match Predecessor::meet().await? {
+        Some((predecessor, inherited)) => (Some(predecessor), inherited),
+        None => (None, of_manager),
+    };
     let tls = match config.tls.files() {
         None => None,
         Some((certificate, key)) => {
@@ -59,22 +83,35 @@ async fn serve(
     };
     let acceptor = tls.clone().map(tls_acceptor).transpose()?;
     let library = start::library(&config)?;
-    let engines = start::engines(&config, &library.devices())?;
-    let listeners = bind_all(&config)?;
+    let engines = devices::engines(&config, &library.devices())?;
+    let mut doors = Doors::default();
+    let listeners = doors.open_all(&config, &mut inherited)?;
     let admin_listener = match config.admin {
         Admin::Off => None,
-        Admin::Address(address) => Some(bind(address)?),
+        Admin::Address(address) => Some(doors.open(address, &mut inherited)?),
     };
+    match &predecessor {
+        // An address that is not wanted any more ends with the old process.
+        Some(_) => drop(inherited),
+        None => inherited.all_taken()?,
+    }
     let log = Arc::new(start::open_log(&config)?);
     let wanted = Shares {
         connections_max: config.limits.connections_max as usize,
         open_files_max: config.open_files_max as usize,
     };
     let shares = descriptors::share_out(descriptors::raise_limit(), wanted, engines.len());
-    let tier = start::tier(&config, engines.len())?;
-    let devices = start::devices(
+    if let Some(predecessor) = &predecessor {
+        predecessor.checked().await?;
+    }
+    let tier = match &predecessor {
+        // It still has it.
+        Some(_) => None,
+        None => start::tier(&config, engines.len())?,
+    };
+    let devices = devices::start(
         &config,
-        &library,
+        library.devices(),
         engines,
         tier.as_ref(),
         shares.open_files_max,
@@ -82,6 +119,23 @@ async fn serve(
     let lookups = Lookups::start(&library)?;
     let settings = start::http_settings(&config);
     let state = Arc::new(MediaState::new(library, lookups, devices, log, settings));
+    let tier = TierHolder::new(tier);
+    let rescan = config.time_scale().wall(config.rescan);
+    let folder = StateFolder::new(config.state.clone());
+    let scanned = watch::Sender::new(0);
+    let scans = scanned.subscribe();
+    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned);
+    let upkeep = tokio::spawn(upkeep);
+    let late_flash = match predecessor {
+        None => None,
+        Some(predecessor) => {
+            tasks::until_scanned(&state, scans.clone()).await;
+            predecessor.take_over().await?;
+            let (config, state) = (config.clone(), Arc::clone(&state));
+            let late = late_flash::take_when_free(config, state, tier.clone());
+            Some(tokio::spawn(late))
+        }
+    };
 
     let (trigger, signal) = shutdown();
     let counters = Arc::new(ConnectionCounters::default());
@@ -138,12 +192,6 @@ async fn serve(
         }
         (trigger, task)
     });
-    let rescan = config.time_scale().wall(config.rescan);
-    let folder = StateFolder::new(config.state.clone());
-    let scanned = watch::Sender::new(0);
-    let scans = scanned.subscribe();
-    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned);
-    let upkeep = tokio::spawn(upkeep);
     tracing::info!(addresses = addresses.join(" "), "serving");
 
     let drain_timeout = config.time_scale().wall(config.limits.drain_timeout);
@@ -156,13 +204,35 @@ async fn serve(
         last: Mutex::new(config.clone()),
     };
     let ready = tokio::spawn(tasks::say_ready(Arc::clone(&state), scans, is_ready));
-    tasks::until_told_to_stop(&reloader).await?;
+    let heir = HandOver {
+        program,
+        listeners: doors.0,
+        state: Arc::clone(&state),
+        folder: folder.clone(),
+    };
+    let end = signals.serve(&reloader, &heir).await;
+    // What is left of the listening sockets is closed with those that accept.
+    drop(heir);
     ready.abort();
+    upkeep.abort();
+    late_flash.iter().for_each(JoinHandle::abort);
 
+    let is_replaced = matches!(end, End::Replaced);
+    if is_replaced {
+        trigger.retire();
+        if let Some((admin, _)) = &admin {
+            admin.retire();
+        }
+        state.devices.iter().for_each(Device::leave_flash);
+        tier.finish().await;
+        let within = config.time_scale().wall(config.limits.upgrade_timeout);
+        signals.retire(&state, within, &mut serving).await;
+    } else {
+        start::notify(&[sd_notify::NotifyState::Stopping]);
+    }
     tracing::info!(
         "stopping: no new connections; running replies may end within limits.drain_timeout"
     );
-    start::notify(&[sd_notify::NotifyState::Stopping]);
     trigger.drain();
     // Each listener ends its connections within the drain timeout by itself.
     let ended = async { while serving.join_next().await.is_some() {} };
@@ -172,17 +242,15 @@ async fn serve(
         cut,
         "drained; so many connections were cut with replies in progress"
     );
-    upkeep.abort();
-    tasks::remember(&state, &folder).await;
+    if !is_replaced {
+        tasks::remember(&state, &folder).await;
+    }
     let mut stopping = tokio::task::JoinSet::new();
     for device in state.devices.clone() {
         stopping.spawn(async move { device.shutdown().await });
     }
     while stopping.join_next().await.is_some() {}
-    if let Some(tier) = tier {
-        // It ends within a time of its own.
-        let _ = tokio::task::spawn_blocking(move || tier.finish()).await;
-    }
+    tier.finish().await;
     let log = Arc::clone(&state);
     // It ends within a time of its own.
     let _ = tokio::task::spawn_blocking(move || log.log.finish()).await;
@@ -197,7 +265,32 @@ async fn serve(
 /// What the bookkeeping around a drain may take beyond the drain itself.
 const DRAIN_SPARE: std::time::Duration = std::time::Duration::from_secs(5);
 
-fn bind_all(config: &Config) -> Result<Vec<TcpListener>, BindError> {
-    let all = config.listen.iter().chain(&config.proxies.listen);
-    all.map(|address| bind(*address)).collect()
+/// Copies of the listening sockets, for the process that comes next, by their configured address.
+#[derive(Default)]
+struct Doors(Vec<(SocketAddr, std::net::TcpListener)>);
+
+impl Doors {
+    fn open_all(
+        &mut self,
+        config: &Config,
+        inherited: &mut Inherited,
+    ) -> Result<Vec<TcpListener>, BindError> {
+        let all = config.listen.iter().chain(&config.proxies.listen);
+        all.map(|address| self.open(*address, inherited)).collect()
+    }
+
+    fn open(
+        &mut self,
+        address: SocketAddr,
+        inherited: &mut Inherited,
+    ) -> Result<TcpListener, BindError> {
+        let listener = match inherited.take(address) {
+            Some(open) => adopt(address, open)?,
+            None => bind(address)?,
+        };
+        let copy = listener.as_fd().try_clone_to_owned();
+        let copy = copy.map_err(|source| BindError { address, source })?;
+        self.0.push((address, copy.into()));
+        Ok(listener)
+    }
 }

@@ -5,6 +5,7 @@ use crate::disk::StartError;
 use crate::flash::FlashError;
 use crate::log::{DaemonLogError, SinkError};
 use crate::net::{BindError, TlsError};
+use crate::upgrade::UpgradeError;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,9 @@ pub enum RunError {
     /// The daemon's own log cannot be set up.
     #[error(transparent)]
     DaemonLog(#[from] DaemonLogError),
+    /// This process was to take another's place.
+    #[error(transparent)]
+    Upgrade(#[from] UpgradeError),
     /// The system gives no threads or no signals.
     #[error("cannot start: {0}; raise the limits of the process")]
     System(#[from] std::io::Error),

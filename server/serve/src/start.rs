@@ -1,21 +1,16 @@
 //! What the start makes of the configuration: one function for each part of the server.
 
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use headlong_engine::EngineConfig;
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
-use headlong_library::{DeviceInfo, Library, LibraryOptions};
+use headlong_http::{RangeLimits, SessionRule};
+use headlong_library::{Library, LibraryOptions};
 
-use crate::config::{AccessFormat, Config, Io, LogSink};
-use crate::disk::{Device, DeviceConfig, IoMode};
+use crate::config::{AccessFormat, Config, LogSink};
 use crate::flash::{FlashError, Tier};
 use crate::http::{AccessRules, HttpSettings};
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{Limits, TcpOptions};
 use crate::run_error::RunError;
-use crate::state_folder::{StateFolder, Who};
 
 /// Opens the roots; they are scanned while the server runs.
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
@@ -37,120 +32,11 @@ pub(crate) fn tier(config: &Config, disks: usize) -> Result<Option<Arc<Tier>>, F
     Tier::open(&config.flash, config.engine.piece_bytes, disks).map(Some)
 }
 
-/// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
-fn lasting_name(roots: &[PathBuf]) -> u64 {
-    let mut roots: Vec<_> = roots
-        .iter()
-        .map(|root| root.as_os_str().as_bytes())
-        .collect();
-    roots.sort_unstable();
-    xxhash_rust::xxh3::xxh3_64(&roots.join(&0))
-}
-
-/// Starts the thread of every device that the library lies on, with these settings.
-pub(crate) fn devices(
-    config: &Config,
-    library: &Library,
-    engines: Vec<EngineConfig>,
-    tier: Option<&Arc<Tier>>,
-    open_files_max: usize,
-) -> Result<Vec<Device>, RunError> {
-    let found = library.devices();
-    let names = names(&found);
-    for warning in config.warnings(&names) {
-        tracing::warn!("{warning}");
-    }
-    warn_of_kernel(&names);
-    let folder = StateFolder::new(config.state.clone());
-    let mut devices = Vec::new();
-    let owners: Vec<u64> = found.iter().map(|info| lasting_name(&info.roots)).collect();
-    let mut parts = tier.map(|tier| tier.deal(&owners).into_iter());
-    for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
-        let rotational = config.device(&name).rotational.unwrap_or(rotational);
-        tracing::info!(
-            device = %name,
-            rotational,
-            memory = %headlong_units::Bytes(engine.memory_bytes),
-            policy = engine.sizing.policy.name(),
-            control = engine.control.mode.name(),
-            order = engine.order.name(),
-            "starting a device"
-        );
-        let who = Who {
-            name: &name,
-            roots: &info.roots,
-            capacity_bytes: info.capacity_bytes,
-        };
-        let learned = folder.read(who, &engine, config.time_scale());
-        if let Some(told) = &learned {
-            tracing::info!(
-                device = %name,
-                age_s = told.age.as_secs_f64(),
-                chains = told.chains.len(),
-                "what was learned before is taken over"
-            );
-        }
-        let io = io_mode(config.io_for(&name));
-        devices.push(Device::start(DeviceConfig {
-            name,
-            roots: info.roots,
-            rotational,
-            capacity_bytes: info.capacity_bytes,
-            engine,
-            hot_bytes: config.hot_bytes(engine.memory_bytes),
-            io,
-            memory_prefault: config.memory_prefault,
-            open_files_max,
-            time_scale: config.time_scale(),
-            flash: parts.as_mut().and_then(Iterator::next),
-            learned: learned.map(Arc::new),
-        })?);
-    }
-    Ok(devices)
-}
-
-/// Says which devices the kernel has set badly; the start does not wait for it.
-fn warn_of_kernel(devices: &[(String, bool)]) {
-    let names: Vec<String> = devices.iter().map(|(name, _)| name.clone()).collect();
-    std::thread::spawn(move || {
-        for device in names {
-            if let Some(warning) = headlong_survey::kernel_warning(&device) {
-                tracing::warn!(device, "{warning}");
-            }
-        }
-    });
-}
-
-/// Settings of every device's shard: as configured, and as the device is.
-pub(crate) fn engines(
-    config: &Config,
-    devices: &[DeviceInfo],
-) -> Result<Vec<EngineConfig>, headlong_settings::Mistakes> {
-    let mut engines = config.engines_for(&names(devices))?;
-    for (engine, device) in engines.iter_mut().zip(devices) {
-        if let Some(bytes) = device.request_bytes_max {
-            engine.request_bytes_max = bytes;
-        }
-    }
-    Ok(engines)
-}
-
-/// The devices as the configuration asks for them: by name, and whether they rotate.
-pub(crate) fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
-    let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
-    devices.iter().map(name).collect()
-}
-
 /// What replies are made by.
 pub(crate) fn http_settings(config: &Config) -> HttpSettings {
-    let cors = &config.cors;
-    let max_age_seconds = cors.max_age.0 / 1_000_000_000;
-    // The configuration was checked with the same function, so that only an empty list is left.
-    let none = || CorsPolicy::new(&[], &[], 0);
-    let policy = CorsPolicy::new(&cors.origins, &cors.headers, max_age_seconds).or_else(|_| none());
     let cache_control = Some(config.cache_control.clone()).filter(|value| !value.is_empty());
     HttpSettings {
-        cors: policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it")),
+        cors: config.cors.policy(&config.cors.origins),
         session: SessionRule {
             header: config.session.header.clone(),
             cookie: config.session.cookie.clone(),
@@ -161,8 +47,9 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
             ranges_max: config.limits.ranges_max as usize,
         },
         cache_control,
-        access: AccessRules::new(&config.path),
+        access: AccessRules::new(&config.path, config.pacing, &config.cors),
         server_timing: config.server_timing,
+        cache_status: config.cache_status,
         direct: config.direct,
         requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
@@ -225,13 +112,5 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
 pub(crate) fn notify(states: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "no service manager to tell");
-    }
-}
-
-fn io_mode(io: Io) -> IoMode {
-    match io {
-        Io::Auto => IoMode::Auto,
-        Io::IoUring => IoMode::IoUring,
-        Io::Pread => IoMode::Pread,
     }
 }

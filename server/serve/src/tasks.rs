@@ -1,18 +1,16 @@
-//! What goes on beside the requests: signals, searching the roots again, reading headers.
+//! What goes on beside the requests: searching the roots again, reading headers, remembering.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headlong_engine::StreamId;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::headers::read_headers;
 use crate::http::MediaState;
-use crate::reload::Reloader;
 use crate::start;
 use crate::state_folder::{StateFolder, Who};
 
@@ -28,22 +26,6 @@ const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 /// How often what was learned is written down, beside the stop: what a crash may cost. Of two such
 /// times a viewer is remembered (`chain_gap`), so that it is known after a crash too.
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
-
-/// Acts on signals until one of them means stop.
-pub(crate) async fn until_told_to_stop(reloader: &Reloader) -> std::io::Result<()> {
-    let mut hangup = signal(SignalKind::hangup())?;
-    let mut user1 = signal(SignalKind::user_defined1())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    loop {
-        tokio::select! {
-            _ = hangup.recv() => reloader.reload().await,
-            _ = user1.recv() => reloader.state.log.reopen(),
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-        }
-    }
-}
 
 /// Scans the roots now and every `rescan` (never again, if that is zero), tells the devices of streams
 /// that are gone, and reads headers in idle moments. `scanned` counts the roots scanned.
@@ -66,13 +48,20 @@ pub(crate) async fn upkeep(
     });
 }
 
-/// Says that the server is ready: once all roots are scanned, or after a time, since what is on a
-/// root that takes longer is served meanwhile as far as it is found.
+/// Says that the server is ready, once all roots are scanned.
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
-    mut scans: watch::Receiver<u64>,
+    scans: watch::Receiver<u64>,
     is_ready: Arc<AtomicBool>,
 ) {
+    until_scanned(&state, scans).await;
+    is_ready.store(true, Ordering::Relaxed);
+    start::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
+/// served meanwhile as far as it is found.
+pub(crate) async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>) {
     let roots = state.library.roots().len() as u64;
     let all_scanned = scans.wait_for(|count| *count >= roots);
     let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
@@ -89,8 +78,6 @@ pub(crate) async fn say_ready(
     if !is_complete {
         tracing::warn!("some roots are still being scanned; their titles are listed later");
     }
-    is_ready.store(true, Ordering::Relaxed);
-    start::notify(&[sd_notify::NotifyState::Ready]);
 }
 
 /// Scans one root again and again; a root that hangs keeps only its own scans waiting.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads for jobs that block. Dropping it lets them finish the jobs they have.
-pub(crate) struct ThreadPool {
+pub struct ThreadPool {
     shared: Arc<Shared>,
 }
 
@@ -35,7 +35,10 @@ struct State {
 impl ThreadPool {
     /// At most so many threads, and so many jobs offered that wait for one. The first thread is
     /// started now, so that there always is one.
-    pub(crate) fn new(name: &str, threads_max: usize, jobs_max: usize) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn new(name: &str, threads_max: usize, jobs_max: usize) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             threads_max,
@@ -50,12 +53,12 @@ impl ThreadPool {
 
     /// Has a job done, some time. A panic in it ends the job only. For jobs of which there cannot
     /// be many: those of reads that are outstanding, or of files that are open.
-    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.add(self.shared.lock(), Box::new(job));
     }
 
     /// Has a job done unless too many wait already; whether it will be.
-    pub(crate) fn offer(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    pub fn offer(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let state = self.shared.lock();
         let has_room = state.jobs.len() < self.shared.jobs_max;
         if has_room {

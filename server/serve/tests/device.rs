@@ -164,7 +164,7 @@ fn device_with_copies(io: IoMode, engine: EngineConfig, hot_bytes: u64) -> Devic
         open_files_max: 4,
         memory_prefault: false,
         time_scale: TimeScale::ONE,
-        flash: None,
+        flash: Default::default(),
         learned: None,
     };
     Device::start(config).expect("starts")
@@ -556,7 +556,7 @@ fn a_device_that_cannot_be_says_why() {
             open_files_max: 4,
             memory_prefault: false,
             time_scale: TimeScale::ONE,
-            flash: None,
+            flash: Default::default(),
             learned: None,
         };
         Device::start(config).err()

@@ -146,6 +146,21 @@ impl SlowDisk {
         self.file().add_fault(Fault::Vanish);
     }
 
+    /// Every write fails with EIO, as on an SSD that is worn out.
+    pub fn refuse_writes(&self) {
+        self.file().add_fault(Fault::ReadOnly);
+    }
+
+    /// In each sector of `range` one bit is read as another.
+    pub fn flip_bits(&self, range: Range<u64>) {
+        self.file().add_fault(Fault::Flip(range));
+    }
+
+    /// Everything on it is zeros from now on: as if the cable led to another disk.
+    pub fn blank(&self) -> io::Result<()> {
+        self.file().store().zero(0, self.size_bytes())
+    }
+
     /// All faults end.
     pub fn heal(&self) {
         self.file().clear_faults();

@@ -9,7 +9,11 @@ use crate::source::Source;
 pub const WIDTH_MAX: usize = 100;
 
 /// Documents that a program writes, a paragraph in a line.
-const GENERATED: &[&str] = &["docs/operate/configuration.md", "docs/operate/reception.md"];
+const GENERATED: &[&str] = &[
+    "docs/operate/configuration.md",
+    "docs/operate/mount-settings.md",
+    "docs/operate/reception.md",
+];
 
 /// The lines of a document outside code, with their numbers.
 fn prose(text: &str) -> Vec<(usize, &str)> {

@@ -11,6 +11,7 @@ pub mod circles;
 pub mod containerfile;
 pub mod dependencies;
 pub mod documents;
+pub mod features;
 pub mod map;
 pub mod modules;
 pub mod purity;

@@ -1,7 +1,7 @@
 //! The documents of this workspace.
 
 use headlong_house_tests::workspace::{members, root};
-use headlong_house_tests::{containerfile, documents, map, source, watching};
+use headlong_house_tests::{containerfile, documents, features, map, source, watching};
 
 fn sources() -> Vec<source::Source> {
     let sources = source::files(&root()).expect("the files can be read");
@@ -16,6 +16,12 @@ fn sources() -> Vec<source::Source> {
 fn links_in_documents_lead_somewhere() {
     let root = root();
     let wrong = documents::broken_links(&sources(), |path| root.join(path).exists());
+    assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_feature_that_we_have_has_a_test() {
+    let wrong = features::without_test(&sources());
     assert!(wrong.is_empty(), "to put right:\n{}", wrong.join("\n"));
 }
 

@@ -59,14 +59,7 @@ fn every_dependency_is_used() {
 }
 
 /// What only measuring and proving needs: an operator's program is small without it.
-const NOT_FOR_OPERATORS: [&str; 6] = [
-    "parquet",
-    "zstd",
-    "csv",
-    "fuser",
-    "headlong-drive",
-    "headlong-vdisk",
-];
+const NOT_FOR_OPERATORS: [&str; 5] = ["parquet", "zstd", "csv", "headlong-drive", "headlong-vdisk"];
 
 #[test]
 fn the_operator_s_program_holds_nothing_of_the_lab() {
@@ -83,6 +76,20 @@ fn the_operator_s_program_holds_nothing_of_the_lab() {
              move what needs it to headlong-lab"
         );
     }
+}
+
+#[test]
+fn the_operator_s_program_makes_file_systems_for_its_mount_and_for_nothing_else() {
+    let operator = tree(&root(), "headlong").expect("cargo tree answers");
+    let members = members(&root()).expect("the manifests can be read");
+    let makers = members
+        .iter()
+        .filter(|member| member.needs.contains("fuser"));
+    let makers: Vec<&str> = makers
+        .map(|member| member.name.as_str())
+        .filter(|name| operator.iter().any(|linked| linked == name))
+        .collect();
+    assert_eq!(makers, ["headlong-mount"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! exists once; what is read here decides a run, together with the seed, and nothing else does.
 
 mod drive;
+mod flash;
 mod parts;
 mod read;
 mod servers;
@@ -15,6 +16,7 @@ mod tests;
 mod workloads;
 
 pub use drive::DriveSpec;
+pub use flash::FlashTier;
 pub use headlong_settings::Mistakes;
 
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ pub struct Experiment {
     pub memory: Option<u64>,
     /// The emulated drive, where a workload has none of its own.
     pub drive: DriveSpec,
+    /// The SSD between memory and the drive of headlong's servers, if they have one.
+    pub flash: Option<FlashTier>,
     /// What is on it.
     pub files: FileSet,
     /// Settings of the drive's block device.
@@ -204,6 +208,10 @@ pub struct Server {
     pub front: Option<Front>,
     /// Whether it is started with the preloaded library, and `headlong reception` beside it.
     pub preload: bool,
+    /// Whether it has the experiment's flash tier, if it can and there is one.
+    pub has_flash: bool,
+    /// Whether it reads the titles on a mount, by `headlong mount`.
+    pub mount: bool,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.
@@ -305,6 +313,8 @@ pub struct Cell {
     pub kernel: Kernel,
     /// The files for this workload.
     pub files: FileSet,
+    /// Its flash tier, if it has one.
+    pub flash: Option<FlashTier>,
 }
 
 impl Default for Experiment {
@@ -317,6 +327,7 @@ impl Default for Experiment {
             repeats: 1,
             memory: None,
             drive: DriveSpec::default(),
+            flash: None,
             files: FileSet {
                 catalogue: String::new(),
                 set: Vec::new(),
@@ -449,6 +460,8 @@ impl Experiment {
                 form: workload.form.unwrap_or(self.files.form),
                 ..self.files.clone()
             },
+            flash: (self.flash.clone())
+                .filter(|_| server.has_flash && matches!(server.kind, ServerKind::Headlong { .. })),
             workload,
             server,
         }

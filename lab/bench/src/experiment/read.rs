@@ -11,6 +11,7 @@ use headlong_units::{BitRate, Duration};
 use headlong_workload::{Form, preset};
 
 use super::drive::drive_rows;
+use super::flash::flash;
 use super::parts::{by_name, kernel_rows, known, one_of, some};
 use super::servers::servers;
 use super::{Baseline, Experiment, Kernel, KernelChange, SearchRules, Workload};
@@ -179,6 +180,7 @@ fn experiment(document: &mut Document, is_quick: bool) -> Experiment {
     let mut experiment = Experiment::default();
     rows().read(document, "", &mut experiment);
     drive_rows().read(document, "drive", &mut experiment.drive);
+    experiment.flash = flash(document);
     let kernel = &mut KernelChange::default();
     kernel_rows().read(document, "kernel", kernel);
     experiment.kernel = Kernel::default().with(kernel);

@@ -66,6 +66,8 @@ pub(super) fn servers(
         let about = document.get(&format!("{table}.about"), &text());
         let front = document.get(&format!("{table}.front"), &choice(&FRONTS));
         let preload = document.get(&format!("{table}.preload"), &flag());
+        let has_flash = document.get(&format!("{table}.flash"), &flag());
+        let mount = document.get(&format!("{table}.mount"), &flag());
         let Some(kind) = server_kind(document, &table) else {
             // What goes with which kind is unknown.
             document.below(&table);
@@ -76,10 +78,28 @@ pub(super) fn servers(
             let text = "is for servers of others: headlong serve reads past the page cache";
             document.wrong(&format!("{table}.preload"), text);
         }
+        let can_have_flash = matches!(kind, ServerKind::Headlong { .. });
+        if has_flash == Some(true) && !can_have_flash {
+            let text = "is for headlong: the tier is its own";
+            document.wrong(&format!("{table}.flash"), text);
+        } else if has_flash == Some(true) && !document.is_written("flash") {
+            let text = "needs a table [flash] that says what it is";
+            document.wrong_too(&format!("{table}.flash"), text);
+        }
+        let mount = mount.unwrap_or(false);
+        if mount && matches!(kind, ServerKind::Headlong { .. }) {
+            let text = "is for servers of others: headlong serve needs no mount";
+            document.wrong(&format!("{table}.mount"), text);
+        } else if mount && preload {
+            let text = "has preload beside it; one of them reads for the server";
+            document.wrong(&format!("{table}.mount"), text);
+        }
         let server = Server {
+            has_flash: has_flash.unwrap_or(can_have_flash),
             kind,
             front,
             preload,
+            mount,
             kernel,
             rate_start,
             about: about.unwrap_or_default(),

@@ -49,7 +49,48 @@ fn a_server_may_have_a_proxy_in_front() {
 }
 
 #[test]
-fn a_server_of_others_may_be_preloaded_and_headlong_may_not() {
+fn headlong_has_the_flash_tier_unless_it_says_otherwise_and_others_never() {
+    let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"100GB\"\nwarm = true\n\
+                policy = \"lru\"\nwrite_per_day = \"30GB\"\n";
+    let servers = "[server.with]\nkind = \"headlong\"\n\
+                   [server.without]\nkind = \"headlong\"\nflash = false\n";
+    let experiment = read(&format!("{SMALL}{servers}{tier}")).expect("right");
+    let flash = |server| experiment.cell(Some(server), None).expect("one").flash;
+    let with = flash("with").expect("a tier");
+    assert_eq!(with.size_bytes, Some(100_000_000_000));
+    assert_eq!((with.is_warm, with.policy), (true, Some("lru")));
+    assert_eq!(with.write_per_day_bytes, Some(30_000_000_000));
+    assert_eq!((flash("without"), flash("nginx")), (None, None));
+    let missing = crate::rig::missing(&experiment, &experiment.cells()).join("; ");
+    assert!(missing.contains("headlong simulate"), "{missing}");
+}
+
+#[test]
+fn a_flash_tier_that_cannot_be_is_refused_with_all_that_is_wrong() {
+    let wrong = "flash = true\n[flash]\npreset = \"wd-red-wd10efrx\"\npolicy = \"fifo\"\n";
+    let mistakes = read(&format!("{SMALL}{wrong}"))
+        .expect_err("wrong")
+        .to_string();
+    for part in [
+        "server.nginx.flash",
+        "flash.preset",
+        "is no SSD",
+        "flash.policy",
+    ] {
+        assert!(mistakes.contains(part), "{part} is missing in {mistakes}");
+    }
+    let large = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"1TB\"\n";
+    let mistakes = read(&format!("{SMALL}{large}"))
+        .expect_err("wrong")
+        .to_string();
+    assert!(mistakes.contains("flash.size: is more than"), "{mistakes}");
+    let none = SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\nflash = true");
+    let mistakes = read(&none).expect_err("wrong").to_string();
+    assert!(mistakes.contains("needs a table [flash]"), "{mistakes}");
+}
+
+#[test]
+fn a_server_of_others_may_be_preloaded_or_read_on_a_mount_and_headlong_may_not() {
     let cell = |text: &str| read(text).map(|e| e.cell(None, None).expect("one"));
     assert!(!cell(SMALL).expect("right").server.preload);
     let preloaded = cell(&format!("{SMALL}preload = true\n")).expect("right");
@@ -57,6 +98,15 @@ fn a_server_of_others_may_be_preloaded_and_headlong_may_not() {
     let headlong = SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\npreload = true");
     let mistakes = cell(&headlong).expect_err("wrong").to_string();
     assert!(mistakes.contains("server.nginx.preload"), "{mistakes}");
+    let mounted = cell(&format!("{SMALL}mount = true\n")).expect("right");
+    assert!(mounted.server.mount);
+    for wrong in [
+        SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\nmount = true"),
+        format!("{SMALL}mount = true\npreload = true\n"),
+    ] {
+        let mistakes = cell(&wrong).expect_err("wrong").to_string();
+        assert!(mistakes.contains("server.nginx.mount"), "{mistakes}");
+    }
 }
 
 #[test]

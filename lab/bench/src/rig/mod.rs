@@ -63,6 +63,13 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
             "the memory controller of control groups: mount /sys/fs/cgroup with it".to_owned(),
         );
     }
+    if let Some(cell) = cells.iter().find(|cell| cell.flash.is_some()) {
+        missing.push(format!(
+            "an emulated SSD for the flash tier of {}: [flash] is for `headlong simulate` so far; \
+             write `flash = false` for that server, or leave [flash] out",
+            cell.server_name
+        ));
+    }
     let make_file_system = format!("mkfs.{}", experiment.files.file_system);
     let package = match experiment.files.file_system.as_str() {
         "xfs" => "xfsprogs",

@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) front: Option<Front>,
     /// Whether the server is started with the preloaded library.
     pub(crate) preload: bool,
+    /// Whether the server reads the titles on a mount.
+    pub(crate) mount: bool,
 }
 
 /// How to start a server.
@@ -59,6 +61,8 @@ pub(crate) enum Status {
     Http(&'static str),
     /// At a reception's socket.
     Reception(PathBuf),
+    /// At a mount point.
+    Mount(PathBuf),
 }
 
 /// Where a program listens.
@@ -68,6 +72,8 @@ pub(crate) enum Listens {
     Port(u16),
     /// At a reception's socket.
     Socket(PathBuf),
+    /// At a mount point, which is made before.
+    Mount(PathBuf),
 }
 
 pub(super) fn text(path: &Path) -> String {

@@ -10,6 +10,7 @@ mod apache;
 mod front;
 mod headlong;
 mod launch;
+mod mount;
 mod nginx;
 mod preload;
 
@@ -25,8 +26,8 @@ const BEHIND_PORT: u16 = 8082;
 /// A server and what is beside it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launches {
-    /// What reads for it, started first; it shares the server's memory.
-    pub(crate) reception: Option<Launch>,
+    /// What reads for it, a reception or a mount, started first; it shares the server's memory.
+    pub(crate) reader: Option<Launch>,
     /// The server.
     pub(crate) server: Launch,
     /// The proxy in front of it, started last.
@@ -37,27 +38,27 @@ impl Launches {
     /// All of them in the order in which they are started.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Launch> {
         let server = std::iter::once(&self.server);
-        self.reception.iter().chain(server).chain(&self.front)
+        self.reader.iter().chain(server).chain(&self.front)
     }
 }
 
 /// How to start a server of this kind there, and what is beside it.
 pub(crate) fn launches(kind: &ServerKind, place: &Place) -> Launches {
-    let own = match place.front {
-        Some(_) => Place {
-            port: BEHIND_PORT,
-            ..place.clone()
-        },
-        None => place.clone(),
-    };
+    let mut own = place.clone();
+    if place.front.is_some() {
+        own.port = BEHIND_PORT;
+    }
+    if place.mount {
+        own.root = mount::point(place);
+    }
     let mut server = launch(kind, &own);
-    let mut reception = None;
+    let mut reader = place.mount.then(|| mount::launch(place));
     if place.preload {
         server.under = preload::words(place);
-        reception = Some(preload::reception(place));
+        reader = Some(preload::reception(place));
     }
     Launches {
-        reception,
+        reader,
         server,
         front: (place.front).map(|front| front::launch(front, place, BEHIND_PORT)),
     }
@@ -123,6 +124,7 @@ mod tests {
             headlong: "/usr/bin/headlong".into(),
             front: None,
             preload: false,
+            mount: false,
         }
     }
 
@@ -172,26 +174,35 @@ mod tests {
                 },
             ),
         ];
-        let plain = kinds.iter().map(|(name, kind)| (*name, kind, None, false));
+        let plain = kinds.iter().map(|(name, kind)| (*name, kind, place()));
         let (headlong, nginx) = (&kinds[0].1, &kinds[1].1);
+        let behind = |front| Place {
+            front: Some(front),
+            ..place()
+        };
         let beside = [
-            ("headlong behind nginx", headlong, Some(Front::Nginx), false),
+            ("headlong behind nginx", headlong, behind(Front::Nginx)),
+            ("headlong behind HAProxy", headlong, behind(Front::HaProxy)),
             (
-                "headlong behind HAProxy",
-                headlong,
-                Some(Front::HaProxy),
-                false,
+                "nginx under preload",
+                nginx,
+                Place {
+                    preload: true,
+                    ..place()
+                },
             ),
-            ("nginx under preload", nginx, None, true),
+            (
+                "nginx over a mount",
+                nginx,
+                Place {
+                    mount: true,
+                    ..place()
+                },
+            ),
         ];
         let mut shown = String::new();
-        for (name, kind, front, preload) in plain.chain(beside) {
+        for (name, kind, place) in plain.chain(beside) {
             shown += &format!("== {name}\n");
-            let place = Place {
-                front,
-                preload,
-                ..place()
-            };
             for launch in launches(kind, &place).all() {
                 shown += &format!("$ {}\n", launch.line());
                 for (path, text) in &launch.files {

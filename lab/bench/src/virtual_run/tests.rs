@@ -162,3 +162,24 @@ fn players_that_adapt_fail_a_run_by_what_they_see() {
         "{greedy:?}"
     );
 }
+
+#[test]
+fn a_run_with_a_flash_tier_says_what_it_wrote_and_read() {
+    let tier = "[flash]\npreset = \"ssd-sata-low-end\"\nsize = \"500MB\"\nwarm = true\n\
+                write_per_day = \"7GB\"\npolicy = \"lru\"\n";
+    let text = format!("{TEXT}{tier}");
+    let experiment = Experiment::from_text(Path::new("small.toml"), &text, false).expect("right");
+    let bench = VirtualBench::new(&experiment, Duration::ZERO, "again");
+    let cell = experiment.cell(Some("headlong"), None).expect("one");
+    let run = bench
+        .cell(&cell)
+        .expect("imitable")
+        .run(6.0 * MIB, 1, false);
+    let record = run.expect("a run");
+    let figures = record.figures().expect("virtual");
+    let flash = figures.flash.as_ref().expect("a tier");
+    println!("seed 1: {flash:?}");
+    assert!(figures.flash_ratio > 0.05 && flash.filled_ratio > 0.5);
+    assert_eq!(flash.budget_gb_per_day, 7.0);
+    assert_eq!(record.setup.experiment["flash"]["policy"], "lru");
+}

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
-    Access, Experiment as World, Placement, Scheduler, ServerKind as Origin, Setup as Made,
-    VanillaSetup, Window,
+    Access, Experiment as World, FlashSetup, Placement, Scheduler, ServerKind as Origin,
+    Setup as Made, VanillaSetup, Window,
 };
-use headlong_units::{Duration, Instant, KIB};
+use headlong_units::{Bytes, Duration, Instant, KIB};
 use headlong_workload::Specification;
 
 use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
-use crate::experiment::{Apache, Cell, Nginx, ServerKind};
+use crate::experiment::{Apache, Cell, FlashTier, Nginx, ServerKind};
 use crate::servers::pool_memory;
 
 /// Requests that a loop device takes at once.
@@ -60,6 +60,9 @@ impl VirtualBench {
         if cell.server.preload {
             return Err("preloading is not imitated".to_owned());
         }
+        if cell.server.mount {
+            return Err("a mount is not imitated".to_owned());
+        }
         if let Some(front) = cell.server.front {
             return Err(format!("{} in front is not imitated", front.name()));
         }
@@ -85,7 +88,9 @@ impl VirtualBench {
             ..Made::default()
         };
         match &cell.server.kind {
-            ServerKind::Headlong { config } => self.headlong(config, &mut made)?,
+            ServerKind::Headlong { config } => {
+                self.headlong(config, cell.flash.as_ref(), &mut made)?;
+            }
             ServerKind::Nginx(nginx) => {
                 let vanilla = self.kernel(cell, request_bytes_max)?;
                 made.server = Origin::Vanilla(of_nginx(nginx, vanilla)?);
@@ -102,11 +107,34 @@ impl VirtualBench {
     }
 
     /// The settings that the server itself would read from its file.
-    fn headlong(&self, config: &str, made: &mut Made) -> Result<(), String> {
+    fn headlong(
+        &self,
+        config: &str,
+        flash: Option<&FlashTier>,
+        made: &mut Made,
+    ) -> Result<(), String> {
         let mut table: toml::Table = config.parse().unwrap_or_default();
         if let Some(memory) = self.experiment.memory {
             let memory = pool_memory(memory);
             table.entry("memory").or_insert(memory.to_string().into());
+        }
+        if let Some(flash) = flash {
+            let policy = flash.policy.map(toml::Value::from);
+            let budget = flash.write_per_day_bytes.map(Bytes);
+            let budget = budget.map(|bytes| toml::Value::from(bytes.to_string()));
+            for (key, value) in [("flash_policy", policy), ("flash_write_per_day", budget)] {
+                if let Some(value) = value {
+                    table.entry(key).or_insert(value);
+                }
+            }
+            let drive = flash.model()?;
+            made.flash = Some(FlashSetup {
+                bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),
+                drive,
+                block_bytes: u32::try_from(flash.block_bytes).unwrap_or(u32::MAX),
+                is_warm: flash.is_warm,
+                kept: Vec::new(),
+            });
         }
         let text = toml::to_string(&table).map_err(|error| error.to_string())?;
         let flags = Flags {

@@ -55,6 +55,11 @@ impl State {
         self.is_closed || self.faults.is_gone()
     }
 
+    /// Whether nothing is written.
+    pub(super) fn must_refuse(&self) -> bool {
+        self.must_fail() || self.faults.is_read_only()
+    }
+
     /// Whether the arm sleeps for too long.
     pub(super) fn must_wake(&self, clock: &Clock) -> bool {
         let Some(until) = self.asleep_until else {

@@ -93,6 +93,17 @@ pub enum FaultCommand {
     },
     /// Every request fails with EIO, as when the cable is pulled
     Vanish {},
+    /// Every write fails with EIO, as on an SSD that is worn out
+    ReadOnly {},
+    /// In each sector of these bytes one bit is read as another
+    Flip {
+        /// First byte, such as 1GiB
+        #[arg(value_name = "FROM", value_parser = bytes)]
+        from_byte: u64,
+        /// First byte behind them
+        #[arg(value_name = "TO", value_parser = bytes)]
+        to_byte: u64,
+    },
 }
 
 fn bytes(text: &str) -> Result<u64, ParseError> {
@@ -113,9 +124,14 @@ impl FaultCommand {
         match *self {
             Self::Error {
                 from_byte, to_byte, ..
-            } if from_byte >= to_byte => refuse(format!(
-                "from_byte {from_byte} is not below to_byte {to_byte}"
-            )),
+            }
+            | Self::Flip { from_byte, to_byte }
+                if from_byte >= to_byte =>
+            {
+                refuse(format!(
+                    "from_byte {from_byte} is not below to_byte {to_byte}"
+                ))
+            }
             Self::Error {
                 from_byte,
                 to_byte,
@@ -131,6 +147,8 @@ impl FaultCommand {
             Self::Slow { factor } if factor.is_finite() && factor > 0.0 => Ok(Fault::Slow(factor)),
             Self::Slow { factor } => refuse(format!("factor {factor} is not above 0")),
             Self::Vanish {} => Ok(Fault::Vanish),
+            Self::ReadOnly {} => Ok(Fault::ReadOnly),
+            Self::Flip { from_byte, to_byte } => Ok(Fault::Flip(from_byte..to_byte)),
         }
     }
 }
@@ -275,6 +293,10 @@ mod tests {
                 from_byte: 2,
                 to_byte: 2,
                 once: false,
+            },
+            FaultCommand::Flip {
+                from_byte: 2,
+                to_byte: 1,
             },
             FaultCommand::Hang {
                 seconds: Some(-1.0),

@@ -8,8 +8,8 @@
 use alloc::vec::Vec;
 
 use headlong_flash::{
-    BlockId, FlashSpec, FlashView, PieceId, RecoveredBlock, Room, RoomCommand, SEGMENT_BYTES,
-    SpecError, SsdId,
+    BlockId, FlashSpec, FlashView, PieceId, Probed, RecoveredBlock, Room, RoomCommand,
+    SEGMENT_BYTES, SpecError, SsdId, SsdState,
 };
 use headlong_units::{Instant, MIB};
 
@@ -64,6 +64,16 @@ impl Shard {
         self.finish();
     }
 
+    /// All blocks were found of SSDs whose [`FlashSpec::is_recovering`] said that they would be; of
+    /// these so many bytes were written within the last day.
+    pub fn handle_flash_recovery_ended(&mut self, now: Instant, written_bytes: u64) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.end_recovery(self.now, written_bytes);
+        }
+        self.finish();
+    }
+
     /// An SSD takes no more part. Its reads that are under way must still be answered.
     pub fn detach_flash(&mut self, now: Instant, ssd: SsdId) {
         self.begin(now);
@@ -109,6 +119,20 @@ impl Shard {
             }
         }
         self.finish();
+    }
+
+    /// A [`FlashCommand::Probe`] ended.
+    pub fn handle_flash_probed(&mut self, now: Instant, ssd: SsdId, probed: Probed) {
+        self.begin(now);
+        if let Some(flash) = &mut self.flash {
+            flash.room.handle_probed(self.now, ssd, probed);
+        }
+        self.finish();
+    }
+
+    /// The next SSD whose state changed, with its state before and now.
+    pub fn poll_ssd_change(&mut self) -> Option<(SsdId, SsdState, SsdState)> {
+        self.flash.as_mut()?.room.poll_change()
     }
 
     /// What can be told of the tier, if there is one.
@@ -232,7 +256,7 @@ impl Shard {
         let slot = self.take_memory(&job, number, 1).pop()?;
         // What left memory for it may have taken the place of its block.
         let flash = self.flash.as_mut()?;
-        let Some((place, length)) = flash.room.locate(self.now, piece) else {
+        let Some((place, length)) = flash.room.locate(piece) else {
             self.memory.unfilled(slot);
             return None;
         };
@@ -278,7 +302,7 @@ impl Shard {
     fn on_flash(&self, key: PieceKey) -> Option<PieceId> {
         let flash = self.flash.as_ref()?;
         let (piece, length) = self.streams.layout(key.0)?.flash_piece(key.1)?;
-        let (_, known) = flash.room.locate(self.now, piece)?;
+        let (_, known) = flash.room.locate(piece)?;
         (u64::from(known) == length).then_some(piece)
     }
 
@@ -372,6 +396,7 @@ impl Shard {
                 RoomCommand::Write { block, from, to } => FlashCommand::Write { block, from, to },
                 RoomCommand::Seal { block, sequence } => FlashCommand::Seal { block, sequence },
                 RoomCommand::Drop(block) => FlashCommand::Drop(block),
+                RoomCommand::Probe(ssd) => FlashCommand::Probe(ssd),
             };
             self.commands.push_back(Command::Flash(command));
         }

@@ -11,6 +11,7 @@ mod learned;
 mod planning;
 mod reading;
 mod requests;
+mod retiring;
 mod state;
 mod streams;
 mod view;

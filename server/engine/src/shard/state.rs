@@ -70,6 +70,8 @@ pub struct Shard {
     pub(super) events: VecDeque<Event>,
     pub(super) stats: Stats,
     pub(super) stats_by_policy: StatsByPolicy,
+    /// If memory goes back to the system as replies end: when some may go next.
+    pub(super) retiring: Option<Instant>,
 }
 
 impl Shard {
@@ -103,6 +105,7 @@ impl Shard {
             events: VecDeque::new(),
             stats: Stats::default(),
             stats_by_policy: StatsByPolicy::default(),
+            retiring: None,
         })
     }
 
@@ -126,7 +129,7 @@ impl Shard {
         }
         self.control.reconfigure(self.now, &config);
         self.memory
-            .protect_unread(config.retention != Retention::PageCache);
+            .protect_unread(config.retention != Retention::PageCache || self.retiring.is_some());
         if let Some(flash) = &mut self.flash {
             flash.room.set_config(config.flash);
         }
@@ -170,7 +173,14 @@ impl Shard {
         let late_reply = self.replies.poll_timeout(self.config.wait_timeout);
         let flash = self.flash.as_ref().and_then(Flash::poll_timeout);
         let timeouts = [
-            late_read, hung, late_reply, idle_chain, health, control, flash,
+            late_read,
+            hung,
+            late_reply,
+            idle_chain,
+            health,
+            control,
+            flash,
+            self.vacates_at(),
         ];
         timeouts.into_iter().flatten().min()
     }
@@ -189,6 +199,7 @@ impl Shard {
     pub(super) fn finish(&mut self) {
         self.issue_reads();
         self.issue_flash_writes();
+        self.vacate();
     }
 
     pub(super) fn health_config(&self) -> HealthConfig {

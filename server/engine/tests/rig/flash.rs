@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, Slot};
-use headlong_flash::{BlockId, PieceId, Place};
+use headlong_flash::{BlockId, PieceId, Place, Probed, SsdId};
 use headlong_units::{Duration, Instant};
 
 use super::{Content, Rig};
@@ -31,6 +31,7 @@ enum Doing {
     Read(FlashRead),
     Write(BlockId, u32),
     Seal(BlockId),
+    Probe(SsdId),
 }
 
 impl Default for Ssd {
@@ -117,6 +118,10 @@ impl Rig {
                 );
                 self.ssd.records.retain(|(of, _), _| *of != block.0);
             }
+            FlashCommand::Probe(ssd) => {
+                let time = self.ssd.read_time + self.ssd.write_time;
+                self.ssd.begin(now, time, Doing::Probe(ssd));
+            }
             FlashCommand::Read(read) => {
                 for pair in read.records.windows(2) {
                     assert_eq!(pair[0].place.end(pair[0].length), pair[1].place.offset);
@@ -138,6 +143,13 @@ impl Rig {
         match self.ssd.pop().expect("one is due") {
             Doing::Write(block, to) => self.shard.handle_flash_written(now, block, to, ok),
             Doing::Seal(block) => self.shard.handle_flash_sealed(now, block, ok),
+            Doing::Probe(ssd) => {
+                let probed = Probed {
+                    reads: ok,
+                    writes: ok,
+                };
+                self.shard.handle_flash_probed(now, ssd, probed);
+            }
             Doing::Read(read) => {
                 let outcomes: Vec<FlashOutcome> = (read.records.iter())
                     .map(|record| self.read_record(record.place, record.piece, record.slot))

@@ -80,6 +80,8 @@ pub struct Rig {
     /// Time a socket takes for one piece.
     pub socket_time: Duration,
     pub reads: Vec<ReadCommand>,
+    /// Slots whose memory went back to the system, in order.
+    pub vacated: Vec<Slot>,
     /// With each of them, how many were outstanding then.
     pub outstanding: Vec<usize>,
     pub log: Vec<String>,
@@ -106,6 +108,7 @@ impl Rig {
             reads: Vec::new(),
             outstanding: Vec::new(),
             log: Vec::new(),
+            vacated: Vec::new(),
             forgotten: Vec::new(),
             ssd: flash::Ssd::default(),
             may_drop_under_reads: false,
@@ -162,7 +165,9 @@ impl Rig {
             block_bytes,
             summary_bytes: 4096,
             records_max: 1000,
+            seal_bytes: 4096,
             written_bytes: 0,
+            is_recovering: false,
             ssds: vec![SsdSpec {
                 ssd: SsdId(number),
                 blocks: BlockId(first)..BlockId(first + blocks),
@@ -332,6 +337,11 @@ impl Rig {
                 Command::Read(read) => self.begin_read(read),
                 Command::Forget(stream) => self.forgotten.push(stream),
                 Command::Flash(command) => self.obey_flash(command),
+                Command::Vacate(slot) => {
+                    assert!(!self.held.contains_key(&slot), "{slot:?} is being sent");
+                    self.content.remove(&slot);
+                    self.vacated.push(slot);
+                }
             }
         }
         while let Some(event) = self.shard.poll_event() {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
+use crate::spec::RecordEntry;
 
 const PAGE: usize = RECORD_ALIGN_BYTES as usize;
 
@@ -33,12 +34,21 @@ fn content(piece: PieceId, length: u32) -> Vec<u8> {
         .collect()
 }
 
-/// The steps that fill a block as the server does: the old summary away, records, flush, summary,
-/// flush.
-fn fill(block: u32, filling: u64) -> Vec<Step> {
+/// Blocks and fillings, in order: two groups, one block alone in its group at the end.
+const FILLINGS: [(u32, u64); 7] = [(0, 1), (1, 2), (16, 3), (0, 4), (17, 5), (1, 6), (16, 7)];
+
+/// The steps that fill a block as the server does: its group's checkpoint void, the old summary
+/// away, records, flush, summary, flush.
+fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
     let tier = tier();
     let start = tier.layout.block_start(block).expect("a block");
-    let mut steps = vec![Step::Dropped(block), Step::Write(start, vec![0; PAGE])];
+    let group = block / GROUP_BLOCKS;
+    let (checkpoint, _) = tier.layout.checkpoint_place(group).expect("a group");
+    let mut steps = vec![
+        Step::Dropped(block),
+        Step::Write(checkpoint, vec![0; PAGE]),
+        Step::Write(start, vec![0; PAGE]),
+    ];
     let mut entries = Vec::new();
     let mut offset = tier.layout.summary_bytes();
     for number in 0..3 {
@@ -59,7 +69,7 @@ fn fill(block: u32, filling: u64) -> Vec<Step> {
         let mut bytes = vec![0; padded_bytes(length) as usize];
         encode_record(&name, &content(piece, length), &mut bytes).expect("fits");
         steps.push(Step::Write(start + u64::from(offset), bytes));
-        entries.push(Entry {
+        entries.push(RecordEntry {
             piece,
             offset,
             length,
@@ -74,7 +84,8 @@ fn fill(block: u32, filling: u64) -> Vec<Step> {
         owner: 1,
         sealed_s: 0,
     };
-    let mut bytes = Summary { head, entries }.encode(tier.device);
+    let summary = Summary { head, entries };
+    let mut bytes = summary.encode(tier.device);
     bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
     steps.extend([
         Step::Flush,
@@ -82,15 +93,31 @@ fn fill(block: u32, filling: u64) -> Vec<Step> {
         Step::Flush,
         Step::Sealed(block, filling),
     ]);
-    steps
+    (steps, summary)
 }
 
-/// Two fillings of two blocks, and one of a third.
+/// All fillings; a group's checkpoint is written when the next block is of the other.
 fn history() -> Vec<Step> {
-    [(0, 1), (1, 2), (0, 3), (2, 4), (1, 5)]
-        .into_iter()
-        .flat_map(|(block, filling)| fill(block, filling))
-        .collect()
+    let tier = tier();
+    let (mut steps, mut summaries) = (Vec::new(), BTreeMap::new());
+    let mut last = 0;
+    for (block, filling) in FILLINGS {
+        let group = block / GROUP_BLOCKS;
+        if group != last {
+            let of_group = summaries.values();
+            let of_group = of_group.filter(|of: &&Summary| of.head.block / GROUP_BLOCKS == last);
+            let bytes = encode_checkpoint(last, of_group, tier.device, &tier.layout);
+            let mut bytes = bytes.expect("fits");
+            bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+            let (place, _) = tier.layout.checkpoint_place(last).expect("a group");
+            steps.push(Step::Write(place, bytes));
+            last = group;
+        }
+        let (fill, summary) = fill(block, filling);
+        steps.extend(fill);
+        summaries.insert(block, summary);
+    }
+    steps
 }
 
 /// The SSD's pages; those that are not there are zeros.
@@ -115,10 +142,7 @@ fn cut(
     mut keep: impl FnMut(usize) -> bool,
 ) -> (Image, BTreeMap<u32, u64>, Vec<(u32, u64)>) {
     let (mut image, mut loose) = (Image::new(), Vec::new());
-    let (mut must, mut may) = (
-        BTreeMap::new(),
-        vec![(0, 1), (1, 2), (0, 3), (2, 4), (1, 5)],
-    );
+    let (mut must, mut may) = (BTreeMap::new(), FILLINGS.to_vec());
     for step in steps {
         match step {
             Step::Write(at, bytes) => {
@@ -151,12 +175,28 @@ fn cut(
 /// Nothing wrong is found, everything durable is, and looking again or from the back finds the same.
 fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
     let tier = tier();
-    let found = scan(&tier, 0..4, read(image));
-    let again: Vec<_> = (0..4)
-        .rev()
-        .flat_map(|block| scan(&tier, block..block + 1, read(image)).summaries)
-        .collect();
-    assert!(found.summaries.iter().eq(again.iter().rev()));
+    let found = recover(&tier, 0..2, read(image));
+    let again = recover(&tier, 0..2, read(image));
+    assert_eq!(found, again);
+    for block in &found.bare {
+        let Some((filling, records)) = search_block(&tier, *block, read(image)) else {
+            continue;
+        };
+        assert!(may.contains(&(*block, filling)), "{block} {filling}");
+        // What was found is whole: it may be sealed as it is.
+        let head = SummaryHead {
+            block: *block,
+            count: records.len() as u32,
+            filling,
+            sequence: 99,
+            owner: 1,
+            sealed_s: 0,
+        };
+        let entries = records;
+        let sealed = Summary { head, entries };
+        let count = sealed.entries.len() as u32;
+        assert_eq!(verify_block(&tier, &sealed, read(image)), (count, 0));
+    }
     for summary in &found.summaries {
         let head = summary.head;
         assert!(may.contains(&(head.block, head.filling)), "{head:?}");
@@ -247,7 +287,7 @@ fn after_every_write_from_the_nth_on_fails_nothing_wrong_is_found() {
 #[test]
 fn another_ssds_blocks_and_misplaced_ones_are_not_found() {
     let (image, must, _) = cut(&history(), |_| true);
-    assert_eq!(must.len(), 3);
+    assert_eq!(must.len(), 4);
     let other = Super {
         device: 78,
         ..tier()
@@ -288,4 +328,38 @@ fn any_content_whatever_is_looked_at_within_bounds_and_without_a_panic() {
     }
     let found = scan(&tier, 0..5, |_, _| Err(ReadFailed));
     assert_eq!(found.unreadable, 5);
+}
+
+#[test]
+fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_one_at_its_records() {
+    let tier = tier();
+    let (image, must, _) = cut(&history(), |_| true);
+    let all = |image: &Image| {
+        let found = recover(&tier, 0..2, read(image));
+        let heads = found
+            .summaries
+            .iter()
+            .map(|of| (of.head.block, of.head.filling));
+        (heads.collect::<BTreeMap<_, _>>(), found.void, found.bare)
+    };
+    // The group that was filled last was not saved.
+    let (heads, void, _) = all(&image);
+    assert_eq!((heads, void), (must.clone(), vec![1]));
+    let mut damaged = image;
+    let (place, _) = tier.layout.checkpoint_place(0).expect("a group");
+    damaged.get_mut(&place).expect("written")[70] ^= 1;
+    let (heads, void, bare) = all(&damaged);
+    assert_eq!((heads, void), (must, vec![0, 1]));
+    assert!(!bare.contains(&1));
+    let start = tier.layout.block_start(1).expect("a block");
+    damaged.insert(start, vec![0xff; PAGE]);
+    let (heads, _, bare) = all(&damaged);
+    assert!(!heads.contains_key(&1) && bare.contains(&1));
+    let (filling, records) = search_block(&tier, 1, read(&damaged)).expect("records");
+    assert_eq!((filling, records.len()), (6, 3));
+    // The second record is damaged: what is before it is whole.
+    let second = start + u64::from(records[1].offset);
+    damaged.get_mut(&(second + PAGE as u64)).expect("written")[5] ^= 1;
+    let (_, records) = search_block(&tier, 1, read(&damaged)).expect("records");
+    assert_eq!(records.len(), 1);
 }

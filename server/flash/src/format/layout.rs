@@ -1,5 +1,7 @@
 //! Where what lies, by the sizes of an SSD, a block and a piece.
 
+use core::ops::Range;
+
 use thiserror::Error;
 
 use crate::names::RECORD_ALIGN_BYTES;
@@ -10,13 +12,21 @@ pub const BLOCKS_MIN: u32 = 100;
 /// Where the two copies of the super record begin.
 pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
 
+/// A page that holds nothing: to see whether the SSD keeps what is written.
+pub const PROBE_PLACE: u64 = 48 << 10;
+
 /// Bytes of a summary before its entries.
 pub const SUMMARY_HEAD_BYTES: usize = 80;
 /// Bytes of an entry of a summary.
 pub(super) const ENTRY_BYTES: usize = 32;
 
-/// Where the saved index begins.
-const INDEX_START: u64 = 64 << 10;
+/// Blocks that have one checkpoint.
+pub const GROUP_BLOCKS: u32 = 16;
+/// Bytes of a checkpoint before its summaries.
+pub(super) const CHECKPOINT_HEAD_BYTES: usize = 48;
+
+/// Where the checkpoints begin.
+const CHECKPOINTS_START: u64 = 64 << 10;
 
 const ALIGN: u64 = RECORD_ALIGN_BYTES as u64;
 
@@ -27,6 +37,7 @@ pub struct Layout {
     block_bytes: u32,
     piece_bytes: u32,
     summary_bytes: u32,
+    checkpoint_bytes: u64,
     blocks_start: u64,
     block_count: u32,
 }
@@ -90,14 +101,14 @@ impl Layout {
                 piece: piece_bytes,
                 block: block_bytes,
             })?;
-        // Room for the index of a tier full of whole pieces and half as many again.
-        let entries = tier_bytes / piece_bytes;
-        let heads = tier_bytes / block_bytes * SUMMARY_HEAD_BYTES as u64;
-        let index_bytes = (entries + entries / 2)
-            .saturating_mul(ENTRY_BYTES as u64)
-            .saturating_add(heads + ALIGN);
-        let blocks_start = INDEX_START
-            .saturating_add(index_bytes)
+        // Room for blocks full of whole pieces and half as many again.
+        let entries = (block_bytes / piece_bytes * 3).div_ceil(2);
+        let of_block = SUMMARY_HEAD_BYTES as u64 + entries * ENTRY_BYTES as u64;
+        let checkpoint_bytes = (CHECKPOINT_HEAD_BYTES as u64 + u64::from(GROUP_BLOCKS) * of_block)
+            .next_multiple_of(ALIGN);
+        let groups = (tier_bytes / block_bytes).div_ceil(u64::from(GROUP_BLOCKS));
+        let blocks_start = CHECKPOINTS_START
+            .saturating_add(groups.saturating_mul(checkpoint_bytes))
             .checked_next_multiple_of(block_bytes)
             .unwrap_or(u64::MAX);
         let count = tier_bytes.saturating_sub(blocks_start) / block_bytes;
@@ -117,6 +128,7 @@ impl Layout {
             block_bytes: block,
             piece_bytes: piece,
             summary_bytes,
+            checkpoint_bytes,
             blocks_start,
             block_count,
         })
@@ -158,9 +170,26 @@ impl Layout {
         (block < self.block_count).then(|| self.blocks_start + start)
     }
 
-    /// Where the saved index begins, and most bytes of it.
-    pub fn index_place(&self) -> (u64, u64) {
-        (INDEX_START, self.blocks_start - INDEX_START)
+    /// Groups of blocks that have a checkpoint.
+    pub fn group_count(&self) -> u32 {
+        self.block_count.div_ceil(GROUP_BLOCKS)
+    }
+
+    /// The blocks of a group.
+    pub fn group_blocks(&self, group: u32) -> Range<u32> {
+        let first = group.saturating_mul(GROUP_BLOCKS);
+        first.min(self.block_count)..first.saturating_add(GROUP_BLOCKS).min(self.block_count)
+    }
+
+    /// Most bytes of a checkpoint.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.checkpoint_bytes
+    }
+
+    /// Where a group's checkpoint begins, and most bytes of it; `None` if there is no such group.
+    pub fn checkpoint_place(&self, group: u32) -> Option<(u64, u64)> {
+        let start = CHECKPOINTS_START + u64::from(group) * self.checkpoint_bytes;
+        (group < self.group_count()).then_some((start, self.checkpoint_bytes))
     }
 }
 
@@ -176,9 +205,15 @@ mod tests {
             (4 << 40, 16 << 20, 2 << 20),
         ] {
             let layout = Layout::new(tier, block, piece).expect("fits");
-            let (index, index_bytes) = layout.index_place();
-            assert!(SUPER_COPIES[1] + ALIGN <= index);
-            assert_eq!(layout.block_start(0), Some(index + index_bytes));
+            let (first, bytes) = layout.checkpoint_place(0).expect("a place");
+            assert!(SUPER_COPIES[1] + ALIGN <= PROBE_PLACE && PROBE_PLACE + ALIGN <= first);
+            let last = layout.group_count() - 1;
+            let (last, _) = layout.checkpoint_place(last).expect("a place");
+            assert!(last.is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN));
+            assert!(Some(last + bytes) <= layout.block_start(0));
+            let groups = 0..layout.group_count();
+            let blocks = groups.flat_map(|group| layout.group_blocks(group));
+            assert!(blocks.eq(0..layout.block_count()));
             let last = layout.block_count() - 1;
             let end = layout.block_start(last).expect("a place") + block;
             assert!(end <= tier);

@@ -1,35 +1,37 @@
 //! What lies on an SSD, byte for byte.
 //!
 //! ```text
-//! | super, twice | saved index | block 0           | block 1           | ...
+//! | super, twice | checkpoints | block 0           | block 1           | ...
 //!                              | summary | records | summary | records |
 //! ```
 //!
 //! The one idea: everything on the SSD names the SSD, the place and the filling of the block that it
 //! belongs to, and has a checksum over all of that (XXH3, 64 bits). A block is filled from front to
 //! back and its summary written last; so what is found after a stop at any moment is a block that
-//! was filled, or nothing. The index that a clean stop saves is the summaries one after another.
+//! was filled, or nothing. A checkpoint is the summaries of neighbouring blocks one after another.
 //!
 //! Invariants: all numbers are little-endian. Decoding takes any bytes, never panics, and takes
 //! memory by what it was given, not by what the bytes say. What does not fit the SSD is refused.
 
 mod bytes;
-mod index;
+mod checkpoint;
 mod layout;
 mod record;
 mod scan;
 mod summary;
 mod super_record;
 
-pub use index::{INDEX_HEAD_BYTES, IndexHead, decode_index, encode_index};
-pub use layout::{BLOCKS_MIN, Layout, LayoutError, SUMMARY_HEAD_BYTES, SUPER_COPIES};
+pub use checkpoint::{checkpoint_bytes, decode_checkpoint, encode_checkpoint};
+pub use layout::{
+    BLOCKS_MIN, GROUP_BLOCKS, Layout, LayoutError, PROBE_PLACE, SUMMARY_HEAD_BYTES, SUPER_COPIES,
+};
 pub use record::{RecordName, decode_record, encode_record, padded_bytes};
-pub use scan::{Found, ReadFailed, scan, verify_block};
-pub use summary::{Entry, Summary, SummaryHead};
+pub use scan::{Found, ReadFailed, recover, scan, search_block, verify_block};
+pub use summary::{Summary, SummaryHead};
 pub use super_record::{SUPER_BYTES, Super, SuperError};
 
 /// Version of all that lies on an SSD; another is not read.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 #[cfg(test)]
 mod crash_tests;

@@ -1,17 +1,19 @@
-//! What is found on an SSD whose index was not saved: the summaries of its blocks.
+//! What is found on an SSD: by checkpoints; where they are void, by the summaries of blocks; where
+//! those are not there, by the records themselves.
 //!
-//! One page of each block is read, and more of those that say so. What is damaged or cannot be read
-//! counts as empty. Blocks may be looked at in any order and by several at once: what is found in
-//! one says nothing of another.
+//! What is damaged or cannot be read counts as empty. Groups and blocks may be looked at in any order
+//! and by several at once: what is found in one says nothing of another.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::checkpoint::{checkpoint_bytes, decode_checkpoint};
 use super::record::{RecordName, decode_record, padded_bytes};
 use super::summary::{Summary, SummaryHead};
 use super::super_record::Super;
 use crate::names::RECORD_ALIGN_BYTES;
+use crate::spec::RecordEntry;
 
 /// The SSD did not give what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +24,112 @@ pub struct ReadFailed;
 pub struct Found {
     /// Of the blocks that are whole.
     pub summaries: Vec<Summary>,
+    /// Groups whose checkpoint was void.
+    pub void: Vec<u32>,
+    /// Blocks without a summary in those groups.
+    pub bare: Vec<u32>,
     /// Blocks that could not be read.
     pub unreadable: u32,
 }
 
-/// Looks at `blocks`; `read` fills what it is given from that byte of the SSD on.
+/// Looks at groups of blocks: at their checkpoints, and at the summaries of those that have none.
+/// `read` fills what it is given from that byte of the SSD on.
+pub fn recover(
+    tier: &Super,
+    groups: Range<u32>,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
+) -> Found {
+    let mut found = Found::default();
+    let mut buffer = vec![0; tier.layout.checkpoint_bytes() as usize];
+    for group in groups {
+        if let Some(summaries) = read_checkpoint(tier, group, &mut buffer, &mut read) {
+            found.summaries.extend(summaries);
+            continue;
+        }
+        let blocks = tier.layout.group_blocks(group);
+        let scanned = scan(tier, blocks.clone(), &mut read);
+        found.void.push(group);
+        let has = |block: &u32| scanned.summaries.iter().any(|of| of.head.block == *block);
+        found.bare.extend(blocks.filter(|block| !has(block)));
+        found.unreadable += scanned.unreadable;
+        found.summaries.extend(scanned.summaries);
+    }
+    found
+}
+
+/// Of a checkpoint, two thirds are read at once: what it needs for blocks full of whole pieces.
+fn read_checkpoint(
+    tier: &Super,
+    group: u32,
+    buffer: &mut [u8],
+    read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
+) -> Option<Vec<Summary>> {
+    let page = RECORD_ALIGN_BYTES as usize;
+    let (start, _) = tier.layout.checkpoint_place(group)?;
+    let first = (buffer.len() * 2 / 3)
+        .next_multiple_of(page)
+        .min(buffer.len());
+    read(start, &mut buffer[..first]).ok()?;
+    let length = checkpoint_bytes(buffer, group, tier.device, &tier.layout)?;
+    let end = (length as usize).next_multiple_of(page).min(buffer.len());
+    if end > first {
+        read(start + first as u64, &mut buffer[first..end]).ok()?;
+    }
+    decode_checkpoint(&buffer[..end], group, tier.device, &tier.layout)
+}
+
+/// Looks for records in a block without a summary: those of one filling from its front on, as long
+/// as they are whole. With them which filling it is; `None` if there are none.
+pub fn search_block(
+    tier: &Super,
+    block: u32,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
+) -> Option<(u64, Vec<RecordEntry>)> {
+    let start = tier.layout.block_start(block)?;
+    let mut found: Option<(u64, Vec<RecordEntry>)> = None;
+    let mut offset = tier.layout.summary_bytes();
+    let mut bytes = vec![0; padded_bytes(tier.layout.piece_bytes()) as usize];
+    let most = tier.layout.records_max() as usize;
+    while offset + 2 * RECORD_ALIGN_BYTES <= tier.layout.block_bytes()
+        && found
+            .as_ref()
+            .is_none_or(|(_, records)| records.len() < most)
+    {
+        let (header, payload) = bytes.split_at_mut(RECORD_ALIGN_BYTES as usize);
+        let at = start + u64::from(offset);
+        if read(at, header).is_err() {
+            break;
+        }
+        let Some(name) = RecordName::of_header(header) else {
+            break;
+        };
+        let filling = found.as_ref().map_or(name.filling, |(filling, _)| *filling);
+        let end = u64::from(offset) + padded_bytes(name.length);
+        let is_next = (name.device, name.block, name.offset, name.filling)
+            == (tier.device, block, offset, filling)
+            && (1..=tier.layout.piece_bytes()).contains(&name.length)
+            && end <= u64::from(tier.layout.block_bytes());
+        if !is_next {
+            break;
+        }
+        let payload = &mut payload[..name.length.next_multiple_of(RECORD_ALIGN_BYTES) as usize];
+        let at = at + u64::from(RECORD_ALIGN_BYTES);
+        if read(at, payload).is_err() || !decode_record(&name, header, payload) {
+            break;
+        }
+        let record = RecordEntry {
+            offset,
+            piece: name.piece,
+            length: name.length,
+        };
+        let (_, records) = found.get_or_insert((filling, Vec::new()));
+        records.push(record);
+        offset = end as u32;
+    }
+    found
+}
+
+/// Looks at the summaries of `blocks`; `read` fills what it is given from that byte of the SSD on.
 pub fn scan(
     tier: &Super,
     blocks: Range<u32>,

@@ -6,19 +6,9 @@ use super::bytes::{Reader, Writer, checksum};
 use super::layout::{ENTRY_BYTES, Layout, SUMMARY_HEAD_BYTES};
 use super::record::padded_bytes;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
+use crate::spec::RecordEntry;
 
 const MAGIC: &[u8; 8] = b"HLBLOCK\0";
-
-/// One record of a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
-    /// Whose bytes.
-    pub piece: PieceId,
-    /// Where it begins within the block.
-    pub offset: u32,
-    /// How many bytes.
-    pub length: u32,
-}
 
 /// What a summary says of the block as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +34,7 @@ pub struct Summary {
     /// Of the whole.
     pub head: SummaryHead,
     /// Its records, from front to back.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<RecordEntry>,
 }
 
 impl SummaryHead {
@@ -128,7 +118,7 @@ impl Summary {
         let mut read = Vec::with_capacity(head.count as usize);
         for entry in entries.chunks_exact(ENTRY_BYTES) {
             let mut reader = Reader(entry);
-            let entry = Entry {
+            let entry = RecordEntry {
                 piece: PieceId {
                     file: FileKey(reader.u128()?),
                     piece: reader.u32()?,
@@ -166,7 +156,7 @@ pub(super) mod tests {
 
     /// A summary of `count` records of a page each.
     pub(crate) fn summary(block: u32, count: u32) -> Summary {
-        let entry = |index| Entry {
+        let entry = |index| RecordEntry {
             piece: PieceId {
                 file: FileKey(u128::from(index % 3)),
                 piece: index + block,
@@ -215,7 +205,7 @@ pub(super) mod tests {
     #[test]
     fn records_that_overlap_or_end_behind_the_block_are_none() {
         let layout = layout();
-        let wrong = |change: fn(&mut Entry)| {
+        let wrong = |change: fn(&mut RecordEntry)| {
             let mut summary = summary(3, 3);
             change(&mut summary.entries[1]);
             Summary::of_block(&summary.encode(9), 9, 3, &layout)

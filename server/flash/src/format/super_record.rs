@@ -155,8 +155,8 @@ mod tests {
         let (was, is) = (64 << 20, 65 << 20);
         assert_eq!(Super::decode(&bytes, is), Err(SuperError::Size { was, is }));
         let mut newer = bytes;
-        newer[8] = 2;
-        assert_eq!(Super::decode(&newer, was), Err(SuperError::Version(2)));
+        newer[8] = 9;
+        assert_eq!(Super::decode(&newer, was), Err(SuperError::Version(9)));
         assert_eq!(Super::decode(&newer[..20], was), Err(SuperError::Damaged));
     }
 }

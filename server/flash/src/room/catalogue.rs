@@ -8,12 +8,14 @@
 //! of a block that was not forgotten is found; a file is named as long as it has records.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use hashbrown::HashTable;
 use headlong_units::Instant;
 
 use super::heat::spread;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
+use crate::spec::RecordEntry;
 
 /// A record that is not wanted any more.
 const GONE: u32 = u32::MAX;
@@ -89,7 +91,7 @@ struct File {
 /// All blocks of a tier by their number, with their records.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    blocks: hashbrown::HashMap<u32, Block, Plain>,
+    blocks: Blocks,
     index: HashTable<At>,
     files: Vec<File>,
     /// Rows of `files` that have no records.
@@ -121,6 +123,29 @@ impl core::hash::Hasher for Spread {
 
 type Plain = core::hash::BuildHasherDefault<Spread>;
 
+/// Pieces of a file that are looked for one behind the other lie together in the table, so that not
+/// each of them waits for memory. More together would leave parts of the table crowded.
+const TOGETHER: u32 = 4;
+
+/// Where the table has a piece. It begins to look by the lower bits, and tells those of one place apart
+/// by the upper seven.
+fn hash(file: FileKey, piece: u32) -> u64 {
+    let (place, which) = (piece / TOGETHER, piece % TOGETHER);
+    spread(file, u64::from(place)) ^ (u64::from(which) << 57)
+}
+
+type Blocks = hashbrown::HashMap<u32, Block, Plain>;
+
+/// Where the table has a record, by what it is.
+fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(&At) -> u64 {
+    |at| {
+        let block = blocks.get(&at.block);
+        let record = block.and_then(|block| block.records.get(usize::from(at.row)));
+        let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
+        named.map_or(0, |(file, piece)| hash(file.key, piece))
+    }
+}
+
 impl Catalogue {
     pub(crate) fn records(&self) -> u64 {
         self.records
@@ -130,12 +155,77 @@ impl Catalogue {
         self.live_bytes
     }
 
+    /// Room for so many records in all.
+    pub(crate) fn reserve(&mut self, records: u64) {
+        let more = usize::try_from(records).unwrap_or(0);
+        let more = more.saturating_sub(self.index.len());
+        let hash_of = hash_of(&self.blocks, &self.files);
+        self.index.reserve(more, hash_of);
+    }
+
+    /// Whether none of these pieces has a record. Each look waits for memory; so many behind one
+    /// another wait together.
+    pub(crate) fn has_none(&self, found: &[RecordEntry]) -> bool {
+        let has = |entry: &RecordEntry| {
+            let (file, piece) = (entry.piece.file, entry.piece.piece);
+            let is_it = |at: &At| {
+                let record = self.record(*at);
+                record.and_then(|record| self.piece(&record)) == Some(entry.piece)
+            };
+            self.index.find(hash(file, piece), is_it).is_some()
+        };
+        // All of them, without an early end, which would make one look wait for the one before.
+        found.iter().filter(|entry| has(entry)).count() == 0
+    }
+
+    /// Records of a block that has none, in order of place, each of another piece and none of one
+    /// that has a record: [`Self::add`] for many.
+    pub(crate) fn add_all(&mut self, block: u32, found: &[RecordEntry]) {
+        let hash_of = hash_of(&self.blocks, &self.files);
+        // So that the table does not grow while the block has no records.
+        self.index.reserve(found.len(), hash_of);
+        let mut records = Vec::with_capacity(found.len());
+        let mut live_bytes = 0;
+        let mut last = None;
+        for (row, entry) in found.iter().enumerate() {
+            let file = match last {
+                Some((key, file)) if key == entry.piece.file => file,
+                _ => self.file_for(entry.piece.file),
+            };
+            last = Some((entry.piece.file, file));
+            self.count_in(file, entry.piece.piece);
+            records.push(Record {
+                file,
+                piece: entry.piece.piece,
+                length: entry.length,
+                offset: (entry.offset / RECORD_ALIGN_BYTES) as u16,
+                reads: 0,
+            });
+            live_bytes += u64::from(entry.length);
+            let at = At {
+                block,
+                row: row as u16,
+            };
+            let hash = hash(entry.piece.file, entry.piece.piece);
+            // Never asked: there is room.
+            self.index.insert_unique(hash, at, |_| 0);
+        }
+        self.records += records.len() as u64;
+        self.live_bytes += live_bytes;
+        if let Some(of) = self.blocks.get_mut(&block) {
+            of.live = records.len() as u32;
+            of.live_bytes = live_bytes;
+            of.records = records;
+        }
+    }
+
     pub(crate) fn has_block(&self, block: u32) -> bool {
         self.blocks.contains_key(&block)
     }
 
-    pub(crate) fn add_block(&mut self, block: u32) {
-        self.blocks.insert(block, Block::default());
+    pub(crate) fn add_blocks(&mut self, blocks: Range<u32>) {
+        self.blocks
+            .extend(blocks.map(|block| (block, Block::default())));
     }
 
     pub(crate) fn block(&self, block: u32) -> Option<&Block> {
@@ -148,7 +238,7 @@ impl Catalogue {
 
     pub(crate) fn find(&self, piece: PieceId) -> Option<(At, Record)> {
         let file = self.file(piece.file)?;
-        let hash = spread(piece.file, u64::from(piece.piece));
+        let hash = hash(piece.file, piece.piece);
         let is_it = |at: &At| {
             let record = self.record(*at);
             record.is_some_and(|record| record.file == file && record.piece == piece.piece)
@@ -192,7 +282,8 @@ impl Catalogue {
         if !is_behind || !offset.is_multiple_of(RECORD_ALIGN_BYTES) {
             return false;
         }
-        let file = self.name(piece);
+        let file = self.file_for(piece.file);
+        self.count_in(file, piece.piece);
         let record = Record {
             file,
             piece: piece.piece,
@@ -207,14 +298,8 @@ impl Catalogue {
         }
         self.records += 1;
         self.live_bytes += u64::from(length);
-        let hash = spread(piece.file, u64::from(piece.piece));
-        let (blocks, files) = (&self.blocks, &self.files);
-        let hash_of = |at: &At| {
-            let block = blocks.get(&at.block);
-            let record = block.and_then(|block| block.records.get(usize::from(at.row)));
-            let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
-            named.map_or(0, |(file, piece)| spread(file.key, u64::from(piece)))
-        };
+        let hash = hash(piece.file, piece.piece);
+        let hash_of = hash_of(&self.blocks, &self.files);
         self.index.insert_unique(hash, At { block, row }, hash_of);
         true
     }
@@ -227,7 +312,7 @@ impl Catalogue {
         let Some(piece) = self.piece(&record) else {
             return;
         };
-        let hash = spread(piece.file, u64::from(piece.piece));
+        let hash = hash(piece.file, piece.piece);
         if let Ok(found) = self.index.find_entry(hash, |known| *known == at) {
             found.remove();
         }
@@ -280,12 +365,13 @@ impl Catalogue {
         self.by_key.find(spread(key, 0), is_it).copied()
     }
 
-    fn name(&mut self, piece: PieceId) -> u32 {
-        let number = match self.file(piece.file) {
+    /// The number of a file, from now on if it had none.
+    fn file_for(&mut self, key: FileKey) -> u32 {
+        match self.file(key) {
             Some(number) => number,
             None => {
                 let file = File {
-                    key: piece.file,
+                    key,
                     records: 0,
                     pieces_end: 0,
                 };
@@ -301,15 +387,16 @@ impl Catalogue {
                 };
                 let files = &self.files;
                 let hash_of = |number: &u32| spread(files[*number as usize].key, 0);
-                let hash = spread(piece.file, 0);
-                self.by_key.insert_unique(hash, number, hash_of);
+                self.by_key.insert_unique(spread(key, 0), number, hash_of);
                 number
             }
-        };
-        let file = &mut self.files[number as usize];
+        }
+    }
+
+    fn count_in(&mut self, file: u32, piece: u32) {
+        let file = &mut self.files[file as usize];
         file.records += 1;
-        file.pieces_end = file.pieces_end.max(piece.piece.saturating_add(1));
-        number
+        file.pieces_end = file.pieces_end.max(piece.saturating_add(1));
     }
 
     fn unname(&mut self, number: u32) {

@@ -16,8 +16,11 @@
 
 mod catalogue;
 mod heat;
+mod recovery;
+mod service;
 mod ssd;
 mod ssds;
+mod trust;
 mod victims;
 mod wear;
 
@@ -30,13 +33,12 @@ use alloc::vec::Vec;
 use headlong_units::{Duration, Instant};
 
 use crate::names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
-use crate::spec::{
-    FlashPolicy, FlashSpec, FlashView, RecoveredBlock, RoomConfig, SpecError, SsdId, SsdView,
-};
+use crate::spec::{FlashPolicy, FlashSpec, FlashView, RoomConfig, SpecError, SsdId, SsdView};
 use catalogue::{At, Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
 use heat::{Heat, ONE_READ};
 use ssds::{Ended, Ssd, Task};
+use trust::Fault;
 use wear::{FULL, Wear};
 
 /// Offsets of records count in 65,536 units of 4 KiB.
@@ -73,6 +75,8 @@ pub enum RoomCommand {
     },
     /// Nothing in the block is wanted any more.
     Drop(BlockId),
+    /// See whether the SSD is well: answer with [`Room::handle_probed`].
+    Probe(SsdId),
 }
 
 /// The SSDs of one tier, and what is on them.
@@ -82,6 +86,7 @@ pub struct Room {
     piece_bytes: u64,
     block_bytes: u32,
     summary_bytes: u32,
+    seal_bytes: u32,
     records_max: u32,
     catalogue: Catalogue,
     ssds: Vec<Ssd>,
@@ -124,6 +129,7 @@ impl Room {
             piece_bytes,
             block_bytes: spec.block_bytes,
             summary_bytes: summary,
+            seal_bytes: spec.seal_bytes.max(summary),
             records_max: spec.records_max.min(u32::from(u16::MAX)),
             catalogue: Catalogue::default(),
             ssds: Vec::new(),
@@ -160,9 +166,15 @@ impl Room {
             }
         }
         for ssd in &spec.ssds {
-            (ssd.blocks.start.0..ssd.blocks.end.0).for_each(|of| self.catalogue.add_block(of));
-            self.ssds.push(Ssd::new(ssd, self.block_bytes));
+            self.catalogue
+                .add_blocks(ssd.blocks.start.0..ssd.blocks.end.0);
+            let mut ssd = Ssd::new(ssd, self.block_bytes);
+            ssd.is_recovering = spec.is_recovering;
+            self.ssds.push(ssd);
         }
+        // Later the table would have to be spread anew, which takes seconds.
+        let records = self.capacity_bytes() / (self.piece_bytes + u64::from(RECORD_ALIGN_BYTES));
+        self.catalogue.reserve(records);
         let before = self.wear.budget();
         self.set_budget();
         if before == 0 {
@@ -171,50 +183,6 @@ impl Room {
         self.wear.record(now, spec.written_bytes);
         self.wear.reserve(now, spec.written_bytes);
         Ok(())
-    }
-
-    /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
-    /// is nobody's, is passed over; so is a record that cannot be; of two of one piece the one in
-    /// the block that was sealed later is right.
-    pub fn recover(&mut self, now: Instant, mut blocks: Vec<RecoveredBlock>) {
-        blocks.sort_by_key(|block| (block.sequence, block.block));
-        for found in blocks {
-            let number = found.block.0;
-            let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(number)) else {
-                continue;
-            };
-            let Some(place) = ssd.empty.iter().position(|empty| *empty == number) else {
-                continue;
-            };
-            ssd.empty.remove(place);
-            ssd.next_sequence = ssd.next_sequence.max(found.sequence.saturating_add(1));
-            ssd.first_left = ssd.first_left.saturating_sub(u64::from(self.block_bytes));
-            let mut records = found.records;
-            records.sort_by_key(|record| record.offset);
-            for record in records {
-                let end = u64::from(record.offset)
-                    + u64::from(RECORD_ALIGN_BYTES)
-                    + u64::from(record.length);
-                let is_possible = record.offset >= self.summary_bytes
-                    && (1..=self.piece_bytes).contains(&u64::from(record.length))
-                    && end <= u64::from(self.block_bytes);
-                if !is_possible {
-                    continue;
-                }
-                if let Some((known, _)) = self.catalogue.find(record.piece) {
-                    // What is being filled, or was sealed later, is newer.
-                    let of = self.catalogue.block(known.block);
-                    let is_older = of.is_some_and(|of| of.turn > 0 && of.sequence < found.sequence);
-                    if !is_older {
-                        continue;
-                    }
-                    self.catalogue.forget(known);
-                }
-                let (piece, offset) = (record.piece, record.offset);
-                self.catalogue.add(number, piece, offset, record.length);
-            }
-            self.seal(now, number, found.sequence);
-        }
     }
 
     /// An SSD takes no more part. Memory that collects its blocks is given back by
@@ -257,10 +225,10 @@ impl Room {
     }
 
     /// Where a piece can be read now, and how many bytes it has.
-    pub fn locate(&self, now: Instant, piece: PieceId) -> Option<(Place, u32)> {
+    pub fn locate(&self, piece: PieceId) -> Option<(Place, u32)> {
         let (at, record) = self.catalogue.find(piece)?;
         let ssd = self.ssds.iter().find(|ssd| ssd.has(at.block))?;
-        let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read(now);
+        let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read();
         is_there.then_some((place_of(at, record.offset()), record.length))
     }
 
@@ -289,7 +257,7 @@ impl Room {
             self.counts.refused.too_large_bytes += bytes;
             return None;
         }
-        if !self.ssds.iter().any(|ssd| ssd.conduct.in_service()) {
+        if !self.ssds.iter().any(|ssd| ssd.conduct.may_write()) {
             self.counts.refused.out_of_service_bytes += bytes;
             return None;
         }
@@ -303,15 +271,15 @@ impl Room {
             return None;
         }
         let is_open = self.ssds[index].opened().is_some();
-        let summary = if is_open {
+        let seal = if is_open {
             0
         } else {
-            u64::from(self.summary_bytes)
+            u64::from(self.seal_bytes)
         };
         let ahead: u64 = (self.ssds.iter())
-            .map(|ssd| ssd.bytes_left(self.summary_bytes))
+            .map(|ssd| ssd.bytes_left(self.seal_bytes))
             .sum();
-        if !is_first && ahead + summary + u64::from(size) > self.wear.left(now) {
+        if !is_first && ahead + seal + u64::from(size) > self.wear.left(now) {
             self.counts.refused.budget_bytes += bytes;
             return None;
         }
@@ -349,13 +317,13 @@ impl Room {
                 opened.is_closed = true;
             }
         }
-        let summary = self.summary_bytes;
+        let seal = self.seal_bytes;
         let left = |ssd: &Ssd| -> u64 {
             let filling = ssd.filling.iter();
-            filling.map(|of| of.bytes_left(summary)).sum()
+            filling.map(|of| of.bytes_left(seal)).sum()
         };
         let ssds = self.ssds.iter().enumerate();
-        let able = ssds.filter(|(_, ssd)| ssd.conduct.in_service() && ssd.can_take());
+        let able = ssds.filter(|(_, ssd)| ssd.conduct.may_write() && ssd.can_take());
         let able = able.map(|(index, ssd)| (left(ssd), index));
         able.min().map(|(_, index)| index)
     }
@@ -454,12 +422,18 @@ impl Room {
 
     /// The next thing that an SSD must do now.
     pub fn poll_command(&mut self, now: Instant) -> Option<RoomCommand> {
+        self.give_up_late_writes(now);
         if let Some(block) = self.dropped.pop_front() {
             return Some(RoomCommand::Drop(block));
         }
+        let mut probes = self.ssds.iter_mut();
+        let probe = probes.find_map(|ssd| ssd.conduct.begin_probe(now).then_some(ssd.id));
+        if let Some(ssd) = probe {
+            return Some(RoomCommand::Probe(ssd));
+        }
         let is_paper = self.config.policy != FlashPolicy::Adaptive;
         for ssd in &mut self.ssds {
-            if !ssd.has_task() || !ssd.conduct.in_service() {
+            if !ssd.has_task() || !ssd.conduct.may_write() {
                 continue;
             }
             let is_calm = match is_paper {
@@ -480,7 +454,7 @@ impl Room {
                 }
                 Task::Seal { block, sequence } => {
                     let block = BlockId(block);
-                    (RoomCommand::Seal { block, sequence }, self.summary_bytes)
+                    (RoomCommand::Seal { block, sequence }, self.seal_bytes)
                 }
             };
             self.counts.written_bytes += u64::from(bytes);
@@ -490,17 +464,6 @@ impl Room {
             return Some(command);
         }
         None
-    }
-
-    /// When [`Self::poll_command`] may have something though nothing happened.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        // Ours waits for a read to end, which is told.
-        if self.config.policy == FlashPolicy::Adaptive {
-            return None;
-        }
-        let waiting = self.ssds.iter();
-        let waiting = waiting.filter(|ssd| ssd.has_task() && ssd.conduct.in_service());
-        waiting.map(|ssd| ssd.conduct.next_epoch()).min()
     }
 
     /// A write up to `to` ended, well or not.
@@ -519,17 +482,18 @@ impl Room {
             return;
         };
         let ssd = &mut self.ssds[index];
-        ssd.conduct.end_write(now);
+        let is_over = ssd.conduct.end_write(now, ok);
         match (ssd.end_task(), ok) {
-            (Ended::Nothing | Ended::Written, true) => {}
+            (Ended::Nothing, _) | (Ended::Written, true) => {}
             (Ended::Sealed(block, sequence), true) => self.seal(now, block, sequence),
-            (Ended::Nothing, false) => self.fail(now, index),
             // What was written of it may be right, but nobody knows what.
             (Ended::Written | Ended::Sealed(..), false) => {
                 ssd.filling.retain(|filling| filling.block != block);
                 self.drop_filling(index, block);
-                self.fail(now, index);
             }
+        }
+        if is_over {
+            self.drop_all_filling(index);
         }
     }
 
@@ -551,15 +515,6 @@ impl Room {
         self.catalogue.clear(block);
         self.ssds[index].empty.push_back(block);
         self.dropped.push_back(BlockId(block));
-    }
-
-    fn fail(&mut self, now: Instant, index: usize) {
-        if self.ssds[index].conduct.fail(now) {
-            let filling = core::mem::take(&mut self.ssds[index].filling);
-            for of in filling {
-                self.drop_filling(index, of.block);
-            }
-        }
     }
 
     /// A read of records of a block is given to its SSD. The block stays until
@@ -597,7 +552,7 @@ impl Room {
         self.counts.reads += 1;
         self.counts.read_bytes += u64::from(length);
         if let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(block.0)) {
-            ssd.conduct.succeed();
+            ssd.conduct.read_right();
         }
     }
 
@@ -613,9 +568,12 @@ impl Room {
         if is_lost {
             self.forget_at(piece, place);
         }
+        let fault = if is_lost { Fault::Failed } else { Fault::Slow };
         let index = self.ssds.iter().position(|ssd| ssd.has(place.block.0));
-        if let Some(index) = index {
-            self.fail(now, index);
+        if let Some(index) = index
+            && self.ssds[index].conduct.read_failed(now, fault)
+        {
+            self.drop_all_filling(index);
         }
     }
 
@@ -636,10 +594,11 @@ impl Room {
     pub fn view(&self, now: Instant) -> FlashView {
         let ssd = |ssd: &Ssd| SsdView {
             ssd: ssd.id,
-            in_service: ssd.conduct.in_service(),
+            state: ssd.conduct.state(),
             read_time: ssd.conduct.read_time(),
         };
         FlashView {
+            is_recovering: self.ssds.iter().any(|ssd| ssd.is_recovering),
             capacity_bytes: self.capacity_bytes(),
             filled_bytes: self.catalogue.live_bytes(),
             records: self.catalogue.records(),
@@ -656,7 +615,13 @@ impl Room {
         self.catalogue.check_invariants();
         for ssd in &self.ssds {
             let filling = ssd.filling.iter().map(|of| of.block);
-            let mut blocks: Vec<u32> = ssd.empty.iter().copied().chain(filling).collect();
+            // Until all is known, what was found counts as empty too.
+            let has_turn = |of: &catalogue::Block| of.turn > 0;
+            let is_found = |block: &u32| {
+                ssd.is_recovering && self.catalogue.block(*block).is_some_and(has_turn)
+            };
+            let empty = || ssd.empty.iter().copied().filter(|block| !is_found(block));
+            let mut blocks: Vec<u32> = empty().chain(filling).collect();
             blocks.extend(ssd.by_turn.values());
             blocks.sort_unstable();
             let all: Vec<u32> = (ssd.first_block..ssd.end_block).collect();
@@ -666,7 +631,10 @@ impl Room {
                 let of = self.catalogue.block(*block);
                 of.is_some_and(|of| of.records.is_empty() && of.turn == 0)
             };
-            assert!(ssd.empty.iter().all(is_empty), "an empty block has records");
+            assert!(
+                empty().all(|block| is_empty(&block)),
+                "an empty block has records"
+            );
             for (turn, block) in &ssd.by_turn {
                 assert!(self.catalogue.has_block(*block));
                 assert_eq!(self.catalogue.block(*block).map(|of| of.turn), Some(*turn));

@@ -1,17 +1,17 @@
 //! How one SSD behaves: whether it answers, how soon, and whether a write may be given to it now.
 //!
-//! The one idea: an SSD that fails, or takes longer than a disk would, is worse than none. It is
-//! passed over then, and tried again with one read after a while, longer after each failed trial.
-//!
-//! Invariant: an SSD out of service gets no read but one at a time, and no write.
+//! Invariants: an SSD whose reads are not relied on gets none, and no write; one whose writes are not
+//! gets none; there is one probe at a time.
 
 use headlong_units::{Duration, Instant};
 
-/// So many reads or writes in a row that failed take an SSD out of service.
-const FAILURES_MAX: u32 = 3;
-/// After this an SSD out of service is tried for the first time, and at most this long after the
-/// trial before.
-const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+use super::trust::{Fault, Trust};
+use crate::spec::{Probed, SsdState};
+
+/// A probe reads and writes little. If it takes longer, the SSD is slower than a disk with some work.
+const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
+/// A write that takes longer does not come.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
 /// The paper looks at how busy the SSD was in the last epoch (4.4).
 const EPOCH: Duration = Duration::from_secs(1);
 /// And does not write if it was so for more than this, per cent (4.4).
@@ -20,17 +20,20 @@ const BUSY_PERCENT_MAX: u64 = 60;
 const SLOWED: u64 = 2;
 
 /// What is known of how an SSD behaves.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Conduct {
-    failures: u32,
-    /// When it is tried again, and how long the wait was; `None` in service.
-    out_until: Option<(Instant, Duration)>,
+    reads: Trust,
+    writes: Trust,
+    /// When the probe that is under way began.
+    probing_since: Option<Instant>,
     reads_outstanding: u32,
-    is_writing: bool,
+    writing_since: Option<Instant>,
     /// What a record takes with no write under way, and lately.
     idle_time: Option<Duration>,
     read_time: Duration,
     busy: Busy,
+    /// The state that was told last.
+    told: SsdState,
 }
 
 /// How much of the last epoch it had something to do.
@@ -43,20 +46,20 @@ struct Busy {
 }
 
 impl Conduct {
-    pub(crate) fn new() -> Self {
-        Self {
-            failures: 0,
-            out_until: None,
-            reads_outstanding: 0,
-            is_writing: false,
-            idle_time: None,
-            read_time: Duration::ZERO,
-            busy: Busy::default(),
+    pub(crate) fn state(&self) -> SsdState {
+        match (self.reads.fault(), self.writes.is_trusted()) {
+            (Some(Fault::Failed), _) => SsdState::Offline,
+            (Some(Fault::Slow), _) => SsdState::Slow,
+            (None, false) => SsdState::ReadOnly,
+            (None, true) => SsdState::Online,
         }
     }
 
-    pub(crate) fn in_service(&self) -> bool {
-        self.out_until.is_none()
+    /// The state before and now, if it is another than was told last.
+    pub(crate) fn poll_change(&mut self) -> Option<(SsdState, SsdState)> {
+        let state = self.state();
+        let before = core::mem::replace(&mut self.told, state);
+        (before != state).then_some((before, state))
     }
 
     pub(crate) fn read_time(&self) -> Duration {
@@ -64,9 +67,13 @@ impl Conduct {
     }
 
     /// Whether a read may be given to it.
-    pub(crate) fn may_read(&self, now: Instant) -> bool {
-        self.out_until
-            .is_none_or(|(at, _)| at <= now && self.reads_outstanding == 0)
+    pub(crate) fn may_read(&self) -> bool {
+        self.reads.is_trusted()
+    }
+
+    /// Whether it takes what is to be written.
+    pub(crate) fn may_write(&self) -> bool {
+        self.reads.is_trusted() && self.writes.is_trusted()
     }
 
     pub(crate) fn begin_read(&mut self, now: Instant) {
@@ -80,44 +87,86 @@ impl Conduct {
         self.note_busy(now);
         let took = Duration(took.0 / records.max(1));
         self.read_time = mean(self.read_time, took);
-        if !self.is_writing {
+        if self.writing_since.is_none() {
             self.idle_time = Some(self.idle_time.map_or(took, |idle| mean(idle, took)));
         }
     }
 
+    /// A read was right.
+    pub(crate) fn read_right(&mut self) {
+        self.reads.succeed();
+    }
+
+    /// A read failed. Answers whether nothing is written to it any more by this.
+    pub(crate) fn read_failed(&mut self, now: Instant, fault: Fault) -> bool {
+        let may_write = self.may_write();
+        self.reads.fail(now, fault) && may_write
+    }
+
     pub(crate) fn begin_write(&mut self, now: Instant) {
-        self.is_writing = true;
+        self.writing_since = Some(now);
         self.note_busy(now);
     }
 
-    pub(crate) fn end_write(&mut self, now: Instant) {
-        self.is_writing = false;
+    /// A write ended. Answers whether no other is given to it by this.
+    pub(crate) fn end_write(&mut self, now: Instant, is_right: bool) -> bool {
+        self.writing_since = None;
         self.note_busy(now);
-    }
-
-    /// It did what it should.
-    pub(crate) fn succeed(&mut self) {
-        self.failures = 0;
-        self.out_until = None;
-    }
-
-    /// It failed, or was too slow. Answers whether it goes out of service by this.
-    pub(crate) fn fail(&mut self, now: Instant) -> bool {
-        self.failures += 1;
-        match self.out_until {
-            // What was under way when it went says nothing new.
-            Some((at, _)) if at > now => false,
-            Some((_, waited)) => {
-                let wait = waited.times(2).min(RETRY.1);
-                self.out_until = Some((now + wait, wait));
-                false
-            }
-            None if self.failures >= FAILURES_MAX => {
-                self.out_until = Some((now + RETRY.0, RETRY.0));
-                true
-            }
-            None => false,
+        let may_write = self.may_write();
+        if is_right {
+            self.writes.succeed();
         }
+        !is_right && self.writes.fail(now, Fault::Failed) && may_write
+    }
+
+    /// Writes that do not end are not counted on. Answers whether that is so since now.
+    pub(crate) fn give_up_late_write(&mut self, now: Instant) -> bool {
+        let is_late = self.late_write_at().is_some_and(|at| at <= now);
+        let may_write = self.may_write();
+        is_late && self.writes.distrust(now, Fault::Slow) && may_write
+    }
+
+    fn late_write_at(&self) -> Option<Instant> {
+        let since = self.writing_since.filter(|_| self.writes.is_trusted());
+        since.map(|since| since + WRITE_TIME_MAX)
+    }
+
+    fn probe_at(&self) -> Option<Instant> {
+        let probes = [self.reads.probe_at(), self.writes.probe_at()];
+        let next = probes.into_iter().flatten().min();
+        next.filter(|_| self.probing_since.is_none())
+    }
+
+    /// Whether a probe is to begin now.
+    pub(crate) fn begin_probe(&mut self, now: Instant) -> bool {
+        let is_due = self.probe_at().is_some_and(|at| at <= now);
+        if is_due {
+            self.probing_since = Some(now);
+        }
+        is_due
+    }
+
+    /// The probe ended. Answers whether nothing is written any more by this.
+    pub(crate) fn end_probe(&mut self, now: Instant, probed: Probed) -> bool {
+        let Some(since) = self.probing_since.take() else {
+            return false;
+        };
+        let may_write = self.may_write();
+        let is_slow = now.since(since) > PROBE_TIME_MAX;
+        let slow = is_slow.then_some(Fault::Slow);
+        let fault = |is_right: bool| if is_right { slow } else { Some(Fault::Failed) };
+        self.reads.judge(now, fault(probed.reads));
+        // A write that still does not end says more than a probe.
+        let hangs = self.writing_since.map(|_| Fault::Slow);
+        let hangs = hangs.filter(|_| !self.writes.is_trusted());
+        self.writes.judge(now, hangs.or(fault(probed.writes)));
+        may_write && !self.may_write()
+    }
+
+    /// When something is to be done though nothing happened.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let times = [self.probe_at(), self.late_write_at()];
+        times.into_iter().flatten().min()
     }
 
     /// Whether reads leave room for a write: none is under way, or those lately took about as long
@@ -139,7 +188,7 @@ impl Conduct {
     }
 
     fn note_busy(&mut self, now: Instant) {
-        let is_busy = self.reads_outstanding > 0 || self.is_writing;
+        let is_busy = self.reads_outstanding > 0 || self.writing_since.is_some();
         let busy = &mut self.busy;
         let epoch_at = Instant(now.0 / EPOCH.0 * EPOCH.0);
         if epoch_at > busy.epoch_at {
@@ -175,29 +224,77 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
+    const WELL: Probed = Probed {
+        reads: true,
+        writes: true,
+    };
+
     #[test]
-    fn an_ssd_that_fails_is_tried_again_with_one_read_and_comes_back() {
-        let mut conduct = Conduct::new();
-        assert!(!conduct.fail(at(0)) && !conduct.fail(at(1)));
-        assert!(conduct.fail(at(2)), "the third in a row");
-        assert!(!conduct.may_read(at(9_000)));
-        assert!(conduct.may_read(at(10_002)));
-        conduct.begin_read(at(10_002));
-        assert!(!conduct.may_read(at(10_003)), "one at a time");
-        conduct.end_read(at(10_004), Duration::from_millis(2), 1);
-        conduct.fail(at(10_004));
-        assert!(
-            !conduct.may_read(at(30_003)),
-            "the next wait is twice as long"
+    fn an_ssd_that_fails_comes_back_by_a_quick_probe_and_not_by_a_slow_one() {
+        let mut conduct = Conduct::default();
+        for _ in 0..3 {
+            conduct.read_failed(at(0), Fault::Failed);
+        }
+        assert!(!conduct.may_read() && !conduct.may_write());
+        assert_eq!(
+            conduct.poll_change(),
+            Some((SsdState::Online, SsdState::Offline))
         );
-        assert!(conduct.may_read(at(30_004)));
-        conduct.succeed();
-        assert!(conduct.in_service());
+        assert!(!conduct.begin_probe(at(1_999)));
+        assert!(conduct.begin_probe(at(2_000)));
+        assert!(!conduct.begin_probe(at(9_000)), "one at a time");
+        conduct.end_probe(at(9_000), WELL);
+        assert_eq!(conduct.state(), SsdState::Slow);
+        let next = conduct.poll_timeout().expect("another");
+        assert!(conduct.begin_probe(next));
+        conduct.end_probe(next + Duration::from_millis(5), WELL);
+        assert!(conduct.may_read() && conduct.may_write());
+        assert_eq!(
+            conduct.poll_change(),
+            Some((SsdState::Offline, SsdState::Online))
+        );
+        assert_eq!(conduct.poll_change(), None);
+    }
+
+    #[test]
+    fn an_ssd_that_takes_no_writes_is_still_read() {
+        let mut conduct = Conduct::default();
+        for turn in 0..3 {
+            conduct.begin_write(at(0));
+            assert_eq!(conduct.end_write(at(0), false), turn == 2);
+            conduct.read_right();
+        }
+        assert!(conduct.may_read() && !conduct.may_write());
+        assert_eq!(conduct.state(), SsdState::ReadOnly);
+        assert!(conduct.begin_probe(at(2_000)));
+        let probed = Probed {
+            reads: true,
+            writes: false,
+        };
+        conduct.end_probe(at(2_001), probed);
+        assert_eq!(conduct.state(), SsdState::ReadOnly);
+    }
+
+    #[test]
+    fn a_write_that_never_ends_is_given_up_and_no_probe_says_otherwise() {
+        let mut conduct = Conduct::default();
+        conduct.begin_write(at(0));
+        assert!(!conduct.give_up_late_write(at(9_999)));
+        assert_eq!(conduct.poll_timeout(), Some(at(10_000)));
+        assert!(conduct.give_up_late_write(at(10_000)));
+        assert!(conduct.may_read() && !conduct.may_write());
+        assert!(conduct.begin_probe(at(12_000)));
+        conduct.end_probe(at(12_001), WELL);
+        assert!(!conduct.may_write());
+        conduct.end_write(at(13_000), true);
+        assert!(conduct.begin_probe(at(17_000)));
+        conduct.end_probe(at(17_001), WELL);
+        assert!(conduct.may_write());
     }
 
     #[test]
     fn writes_wait_while_reads_take_longer_than_without_them() {
-        let mut conduct = Conduct::new();
+        let mut conduct = Conduct::default();
         for turn in 0..20 {
             conduct.begin_read(at(turn));
             conduct.end_read(at(turn), Duration::from_millis(1), 1);
@@ -214,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_papers_rule_counts_the_busy_time_of_the_epoch_before() {
-        let mut conduct = Conduct::new();
+        let mut conduct = Conduct::default();
         conduct.begin_read(at(0));
         conduct.end_read(at(700), Duration::from_millis(700), 1);
         assert!(!conduct.is_calm_by_use(at(1100)));

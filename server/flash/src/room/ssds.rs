@@ -41,9 +41,9 @@ pub(crate) struct Filling {
 
 impl Filling {
     /// Bytes that will still be given to the SSD.
-    pub(crate) fn bytes_left(&self, summary_bytes: u32) -> u64 {
-        let summary = if self.is_sealing { 0 } else { summary_bytes };
-        u64::from(self.staged - self.issued) + u64::from(summary)
+    pub(crate) fn bytes_left(&self, seal_bytes: u32) -> u64 {
+        let seal = if self.is_sealing { 0 } else { seal_bytes };
+        u64::from(self.staged - self.issued) + u64::from(seal)
     }
 }
 
@@ -85,6 +85,8 @@ pub(crate) struct Ssd {
     under_way: Option<UnderWay>,
     serial: u64,
     pub(crate) next_sequence: u64,
+    /// What is on it is not all known: nothing may be written.
+    pub(crate) is_recovering: bool,
     /// Bytes of the first filling that are left.
     pub(crate) first_left: u64,
     /// The block that would go next, what is in it worth, and when that was looked at.
@@ -99,13 +101,14 @@ impl Ssd {
             id: spec.ssd,
             first_block: blocks.start,
             end_block: blocks.end,
-            conduct: Conduct::new(),
+            conduct: Conduct::default(),
             empty: blocks.collect(),
             by_turn: BTreeMap::new(),
             filling: VecDeque::new(),
             under_way: None,
             serial: 0,
             next_sequence: 1,
+            is_recovering: false,
             first_left: match spec.is_fresh {
                 true => count * u64::from(block_bytes),
                 false => 0,
@@ -133,6 +136,11 @@ impl Ssd {
         });
     }
 
+    /// Whether a block is collected.
+    pub(crate) fn is_filling(&self, block: u32) -> bool {
+        self.filling.iter().any(|filling| filling.block == block)
+    }
+
     /// The block that takes records.
     pub(crate) fn opened(&mut self) -> Option<&mut Filling> {
         self.filling.back_mut().filter(|filling| !filling.is_closed)
@@ -140,6 +148,9 @@ impl Ssd {
 
     /// Whether a block is open, or one can be opened as far as memory goes.
     pub(crate) fn can_take(&self) -> bool {
+        if self.is_recovering {
+            return false;
+        }
         self.filling.back().is_some_and(|last| !last.is_closed) || self.can_open()
     }
 
@@ -148,11 +159,9 @@ impl Ssd {
     }
 
     /// Bytes that will still be given to the SSD, and are not of its first filling.
-    pub(crate) fn bytes_left(&self, summary_bytes: u32) -> u64 {
+    pub(crate) fn bytes_left(&self, seal_bytes: u32) -> u64 {
         let counted = self.filling.iter().filter(|filling| !filling.is_first);
-        counted
-            .map(|filling| filling.bytes_left(summary_bytes))
-            .sum()
+        counted.map(|filling| filling.bytes_left(seal_bytes)).sum()
     }
 
     /// Whether there is something to write; the next task is [`Self::begin_task`]'s.

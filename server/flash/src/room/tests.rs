@@ -7,7 +7,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::spec::{RecordEntry, SsdSpec};
+use crate::spec::{Probed, RecordEntry, RecoveredBlock, SsdSpec};
 
 const PIECE: u64 = 8192;
 const BLOCK: u32 = 64 << 10;
@@ -42,7 +42,9 @@ fn spec(ssds: u32, blocks: u32, is_fresh: bool) -> FlashSpec {
         block_bytes: BLOCK,
         summary_bytes: SUMMARY,
         records_max: 5,
+        seal_bytes: SUMMARY,
         written_bytes: 0,
+        is_recovering: false,
         ssds: (0..ssds).map(ssd).collect(),
     }
 }
@@ -95,6 +97,7 @@ impl World {
                 RoomCommand::Drop(block) => {
                     self.media.remove(&block.0);
                 }
+                RoomCommand::Probe(_) => self.doing.push(command),
                 RoomCommand::Write { block, from, to } => {
                     assert!(from < to && from % 4096 == 0 && to % 4096 == 0);
                     assert_eq!(from, self.media[&block.0].written.max(SUMMARY));
@@ -139,6 +142,13 @@ impl World {
                 }
                 self.room.handle_sealed(self.now, block, ok);
             }
+            RoomCommand::Probe(ssd) => {
+                let probed = Probed {
+                    reads: ok,
+                    writes: ok,
+                };
+                self.room.handle_probed(self.now, ssd, probed);
+            }
             RoomCommand::Drop(_) => unreachable!("done at once"),
         }
     }
@@ -148,7 +158,7 @@ impl World {
         for file in 0..4 {
             for number in 0..40 {
                 let of = piece(file, number);
-                let Some((place, length)) = self.room.locate(self.now, of) else {
+                let Some((place, length)) = self.room.locate(of) else {
                     continue;
                 };
                 let media = self.media.get(&place.block.0).expect("of a block in use");
@@ -215,7 +225,7 @@ proptest! {
                 }
                 Step::Read(file, number, right) => {
                     let (now, piece) = (world.now, piece(file, number));
-                    if let Some((place, length)) = world.room.locate(now, piece) {
+                    if let Some((place, length)) = world.room.locate(piece) {
                         world.room.begin_read(now, place.block, &[piece]);
                         let took = Duration::from_millis(1);
                         world.room.end_read(now, place.block, took, 1);
@@ -223,7 +233,7 @@ proptest! {
                             true => world.room.handle_right(place.block, length),
                             false => world.room.handle_wrong(piece, place),
                         }
-                        prop_assert_eq!(world.room.locate(now, piece).is_some(), right);
+                        prop_assert_eq!(world.room.locate(piece).is_some(), right);
                     }
                 }
                 Step::End(nth, ok) => world.end(nth.into(), ok),
@@ -231,7 +241,7 @@ proptest! {
                 Step::Forget(file) => {
                     world.room.forget(piece(file, 0).file);
                     for number in 0..40 {
-                        prop_assert_eq!(world.room.locate(world.now, piece(file, number)), None);
+                        prop_assert_eq!(world.room.locate(piece(file, number)), None);
                     }
                 }
             }
@@ -252,7 +262,8 @@ proptest! {
         order in Just(vec![0_usize, 1, 2, 3]).prop_shuffle(),
         split in 0_usize..4,
     ) {
-        let spec = spec(1, 8, false);
+        let mut spec = spec(1, 8, false);
+        spec.is_recovering = true;
         let found = |block: u32| RecoveredBlock {
             block: BlockId(block),
             sequence: 10 + u64::from(block),
@@ -269,13 +280,18 @@ proptest! {
         let config = RoomConfig::default();
         let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
         room.recover(Instant::ZERO, blocks[..split].to_vec());
+        let of = piece(3, 0);
+        prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "not all is known");
         room.recover(Instant::ZERO, blocks[split..].to_vec());
+        room.end_recovery(Instant::ZERO, 0);
         room.check_invariants();
-        let (place, length) = room.locate(Instant::ZERO, piece(0, 0)).expect("there");
+        let place = room.offer(Instant::ZERO, of, 8192, true).expect("taken");
+        prop_assert!(place.block.0 >= 4, "{place:?} holds something");
+        let (place, length) = room.locate(piece(0, 0)).expect("there");
         prop_assert_eq!((place.block, length), (BlockId(3), 103));
         for block in 0..4 {
-            prop_assert!(room.locate(Instant::ZERO, piece(1, block)).is_some());
-            prop_assert_eq!(room.locate(Instant::ZERO, piece(2, block)), None);
+            prop_assert!(room.locate(piece(1, block)).is_some());
+            prop_assert_eq!(room.locate(piece(2, block)), None);
         }
     }
 }
@@ -363,7 +379,7 @@ fn the_block_read_least_recently_goes_by_lru() {
     let mut world = filled(config, 1);
     let there: Vec<(PieceId, Place)> = (0..60)
         .map(|number| piece(0, number * 256))
-        .filter_map(|of| Some((of, world.room.locate(world.now, of)?.0)))
+        .filter_map(|of| Some((of, world.room.locate(of)?.0)))
         .collect();
     let blocks: std::collections::BTreeSet<u32> = there.iter().map(|(_, at)| at.block.0).collect();
     let spared = *blocks.first().expect("some");
@@ -386,9 +402,9 @@ fn the_block_read_least_recently_goes_by_lru() {
             world.drain();
         }
     }
-    let still = there.iter().filter(|(of, at)| {
-        at.block.0 == spared && world.room.locate(world.now, *of) == Some((*at, 8192))
-    });
+    let still = there
+        .iter()
+        .filter(|(of, at)| at.block.0 == spared && world.room.locate(*of) == Some((*at, 8192)));
     assert!(still.count() > 0, "the block read last stays");
 }
 
@@ -402,7 +418,7 @@ fn a_read_keeps_its_block() {
     let mut world = filled(config, 1);
     let of = (0..60).map(|number| piece(0, number * 256));
     let (of, place) = of
-        .filter_map(|of| Some((of, world.room.locate(world.now, of)?.0)))
+        .filter_map(|of| Some((of, world.room.locate(of)?.0)))
         .next()
         .expect("one");
     world.room.begin_read(world.now, place.block, &[of]);
@@ -413,5 +429,5 @@ fn a_read_keeps_its_block() {
         world.end(0, true);
         world.drain();
     }
-    assert_eq!(world.room.locate(world.now, of), Some((place, 8192)));
+    assert_eq!(world.room.locate(of), Some((place, 8192)));
 }

@@ -103,6 +103,7 @@ impl Collector for DeviceCollector {
         self.encode_control(&mut encoder)?;
         self.encode_learned(&mut encoder)?;
         self.encode_memory(&mut encoder)?;
+        self.encode_copies(&mut encoder)?;
         flash_metrics::encode(&self.0, &mut encoder)?;
         for (name, help, unit, reading) in &GAUGES {
             let name = format!("device_{name}");
@@ -224,6 +225,31 @@ impl DeviceCollector {
                 ("sending", memory.sending_bytes),
                 ("unread", memory.unread_bytes),
                 ("read", memory.read_bytes),
+            ] {
+                let labels = [("device", device.name.as_str()), ("class", class)];
+                encode_one(&mut family, &labels, &ConstGauge::new(bytes))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_copies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Memory of copies for sockets by what it holds: copies, places that wait to be \
+                    emptied with their block, emptied blocks that sockets may still hold";
+        let kind = MetricType::Gauge;
+        let unit = Unit::Bytes;
+        let mut family = encoder.encode_descriptor("device_copies", help, Some(&unit), kind)?;
+        for device in &self.0 {
+            let Some(copies) = &device.copies else {
+                continue;
+            };
+            for (class, bytes) in [
+                ("live", copies.live_bytes),
+                (
+                    "unused",
+                    copies.filled_bytes.saturating_sub(copies.live_bytes),
+                ),
+                ("held", copies.held_bytes),
             ] {
                 let labels = [("device", device.name.as_str()), ("class", class)];
                 encode_one(&mut family, &labels, &ConstGauge::new(bytes))?;

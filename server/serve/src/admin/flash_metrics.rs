@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use headlong_flash::FlashView;
+use headlong_flash::{FlashView, SsdState};
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -115,18 +115,21 @@ pub(super) fn encode(
         }
     }
     let help =
-        "1 if the SSD, counted from 0 in the order of the configuration, is read and written";
+        "1 for the state that the SSD, counted from 0 in the order of `flash`, is in, else 0";
     let kind = MetricType::Gauge;
-    let mut family = encoder.encode_descriptor("flash_in_service", help, None, kind)?;
+    let mut family = encoder.encode_descriptor("flash_ssd_state", help, None, kind)?;
     for (device, view) in views() {
         for ssd in &view.ssds {
             let number = ssd.ssd.0.to_string();
-            let labels = [("device", device), ("ssd", &number)];
-            encode_one(
-                &mut family,
-                &labels,
-                &ConstGauge::new(u64::from(ssd.in_service)),
-            )?;
+            for state in SsdState::ALL {
+                let labels = [
+                    ("device", device),
+                    ("ssd", &number),
+                    ("state", state.name()),
+                ];
+                let value = ConstGauge::new(u64::from(ssd.state == *state));
+                encode_one(&mut family, &labels, &value)?;
+            }
         }
     }
     Ok(())

@@ -31,6 +31,7 @@ mod status;
 pub use metrics::{RequestMetrics, RequestTotals};
 pub use router::serve_admin;
 pub use state::{AdminState, BoxFuture, Devices, Library, StreamName, StreamNames};
+pub use status::device_status;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,15 +1,17 @@
 //! `/status`: one JSON document, the contract with the dashboard.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use headlong_engine::{ChainView, Control as Mode, ControlView, DeviceState, Reason, Stats};
-use headlong_flash::FlashView;
+use headlong_flash::{FlashView, SsdView};
 use headlong_units::Duration;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::counters::{CounterValue, counters};
 use super::state::{AdminState, StreamNames};
-use crate::disk::DeviceSnapshot;
+use crate::disk::{CopiesUse, DeviceSnapshot};
 
 /// A state's name in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {
@@ -56,6 +58,7 @@ struct Device<'a> {
     order: &'a str,
     retention: &'a str,
     memory: Memory,
+    copies: Option<Copies>,
     queue: Queue<'a>,
     counters: Counters<'a>,
     counters_by_policy: BTreeMap<&'static str, Counters<'a>>,
@@ -63,12 +66,13 @@ struct Device<'a> {
     /// How old what was learned before was when it was taken over.
     learned_age_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    flash: Option<Flash>,
+    flash: Option<Flash<'a>>,
 }
 
 /// Its part of the flash tier.
 #[derive(serde::Serialize)]
-struct Flash {
+struct Flash<'a> {
+    is_recovering: bool,
     capacity_bytes: u64,
     filled_bytes: u64,
     records: u64,
@@ -82,8 +86,15 @@ struct Flash {
     budget_bytes: u64,
     budget_left_bytes: u64,
     refused_bytes: BTreeMap<&'static str, u64>,
-    ssds_in_service: usize,
-    ssds: usize,
+    ssds: Vec<Ssd<'a>>,
+}
+
+/// One of its SSDs.
+#[derive(serde::Serialize)]
+struct Ssd<'a> {
+    path: Cow<'a, str>,
+    state: &'static str,
+    read_ms: f64,
 }
 
 #[derive(serde::Serialize)]
@@ -114,6 +125,14 @@ struct Memory {
     sending_bytes: u64,
     unread_bytes: u64,
     read_bytes: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Copies {
+    budget_bytes: u64,
+    filled_bytes: u64,
+    live_bytes: u64,
+    held_bytes: u64,
 }
 
 #[derive(serde::Serialize)]
@@ -192,6 +211,17 @@ pub(super) fn render(
     })
 }
 
+/// What the document says of one device, as JSON.
+///
+/// # Errors
+/// None that is known: it holds texts and numbers.
+pub fn device_status(
+    snapshot: &DeviceSnapshot,
+    names: &dyn StreamNames,
+) -> serde_json::Result<serde_json::Value> {
+    serde_json::to_value(device(snapshot, names))
+}
+
 fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'a> {
     let (config, memory, queue) = (&snapshot.config, &snapshot.memory, &snapshot.queue);
     Device {
@@ -221,6 +251,7 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
             unread_bytes: memory.unread_bytes,
             read_bytes: memory.read_bytes,
         },
+        copies: snapshot.copies.map(copies),
         queue: Queue {
             jobs: queue.jobs,
             jobs_demanded: queue.jobs_demanded,
@@ -244,12 +275,30 @@ fn device<'a>(snapshot: &'a DeviceSnapshot, names: &dyn StreamNames) -> Device<'
                 .collect(),
         },
         learned_age_s: snapshot.learned_age.map(|age| age.as_secs_f64()),
-        flash: snapshot.flash.as_ref().map(flash),
+        flash: snapshot
+            .flash
+            .as_ref()
+            .map(|view| flash(view, &snapshot.ssd_paths)),
     }
 }
 
-fn flash(view: &FlashView) -> Flash {
+fn copies(copies: CopiesUse) -> Copies {
+    Copies {
+        budget_bytes: copies.budget_bytes,
+        filled_bytes: copies.filled_bytes,
+        live_bytes: copies.live_bytes,
+        held_bytes: copies.held_bytes,
+    }
+}
+
+fn flash<'a>(view: &FlashView, paths: &'a [PathBuf]) -> Flash<'a> {
+    let ssd = |ssd: &SsdView| Ssd {
+        path: (paths.get(usize::from(ssd.ssd.0))).map_or("".into(), |path| path.to_string_lossy()),
+        state: ssd.state.name(),
+        read_ms: ssd.read_time.as_secs_f64() * 1e3,
+    };
     Flash {
+        is_recovering: view.is_recovering,
         capacity_bytes: view.capacity_bytes,
         filled_bytes: view.filled_bytes,
         records: view.records,
@@ -263,8 +312,7 @@ fn flash(view: &FlashView) -> Flash {
         budget_bytes: view.budget_bytes,
         budget_left_bytes: view.budget_left_bytes,
         refused_bytes: view.refused.by_reason().into_iter().collect(),
-        ssds_in_service: view.ssds.iter().filter(|ssd| ssd.in_service).count(),
-        ssds: view.ssds.len(),
+        ssds: view.ssds.iter().map(ssd).collect(),
     }
 }
 

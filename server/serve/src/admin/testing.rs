@@ -11,7 +11,7 @@ use headlong_engine::{
 use headlong_units::{BitRate, Duration};
 
 use super::{AdminState, BoxFuture, Devices, Library, RequestMetrics, StreamName, StreamNames};
-use crate::disk::DeviceSnapshot;
+use crate::disk::{CopiesUse, DeviceSnapshot};
 use crate::log::{AccessLog, LogConfig};
 use crate::net::{ConnectionCounters, ShutdownTrigger, shutdown};
 
@@ -39,6 +39,12 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
             unread_bytes: 4,
             read_bytes: 5,
         },
+        copies: Some(CopiesUse {
+            budget_bytes: 90,
+            filled_bytes: 60,
+            live_bytes: 50,
+            held_bytes: 20,
+        }),
         queue: QueueUse {
             jobs: 3,
             jobs_demanded: 2,
@@ -60,6 +66,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
         }],
         learned_age: Some(Duration::from_millis(1500)),
         flash: None,
+        ssd_paths: Vec::new(),
     }
 }
 

@@ -10,8 +10,7 @@ use super::settings::{Admin, Config};
 
 /// Notes every contradiction. A setting that is wrong already is not blamed again.
 pub(super) fn contradictions(document: &mut Document, config: &Config) {
-    engine(document, config);
-    memory(document, config);
+    disks(document, config);
     addresses(document, config);
     let mut lacks = |has: &str, lacks: &str, what: &str| {
         if !document.mistakes.is_about(lacks) {
@@ -29,6 +28,12 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";
         document.wrong_too("roots", text);
     }
+}
+
+/// Those of the settings of disks.
+pub(super) fn disks(document: &mut Document, config: &Config) {
+    engine(document, config);
+    memory(document, config);
 }
 
 /// What the engine itself refuses, with its own words.

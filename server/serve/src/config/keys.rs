@@ -30,20 +30,7 @@ pub(super) fn rows() -> Rows<Config> {
         "Address and port of metrics, status and the operator's pages. They have no password: keep them on loopback or behind one.").restart();
     rows.add("admin_hosts", host().list(), |c| &mut c.admin_hosts,
         "Names under which the operator's pages may be asked for, besides addresses and `localhost`; others are refused, so that no other site can read them through a name of its own.").restart();
-    rows.include(knobs(), |c| &mut c.engine);
-    rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
-        "Whether all of `memory` is taken from the system at start, and not when it is first used. Starting then takes as long as the system needs to clear it; no read waits for that later, and memory that is not there is missed at start.").restart();
-    rows.add("io", named(Io::ALL, Io::name), |c| &mut c.io,
-        "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not.").restart();
-    rows.add("direct", flag(), |c| &mut c.direct,
-        "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it.");
-    rows.add(
-        "open_files_max",
-        whole().at_least(1),
-        |c| &mut c.open_files_max,
-        "Most files that one device keeps open; those being read come on top.",
-    )
-    .restart();
+    rows.include(disk_rows(), |c| c);
     rows.add(
         "revalidate",
         time(),
@@ -64,12 +51,20 @@ pub(super) fn rows() -> Rows<Config> {
         "SSDs that keep what is asked for often, between memory and disks: devices or files made by `headlong flash format`. Each serves all disks.").restart();
     rows.add("server_timing", named(ServerTiming::ALL, ServerTiming::name), |c| &mut c.server_timing,
         "When replies carry Server-Timing (queue, disk, tier): when the request has a Server-Timing header of its own, always, or never.");
+    rows.add("cache_status", flag(), |c| &mut c.cache_status,
+        "Whether replies carry Cache-Status (RFC 9211): `hit` if the first bytes came from memory or flash, `fwd=miss` if from the disk; `detail` says which.");
     rows.add(
         "cache_control",
         field_value(),
         |c| &mut c.cache_control,
         "The Cache-Control sent with files; empty for none.",
     );
+    rows.add("pace_percent", whole(), |c| &mut c.pacing.pace_percent,
+        "How fast a reply goes after `pace_burst`, in per cent of its title's bit rate: 125 is a quarter faster than it is played. Who leaves early has then been sent less in vain. Titles whose bit rate is not known are not paced, nor is anything with 0.");
+    rows.add("pace_burst", time(), |c| &mut c.pacing.pace_burst,
+        "What of a title a reply sends as fast as it can at first, with `pace_percent`. Longer than what a player buffers before it plays, and than a segment.");
+    rows.add("bytes_per_second_max", size(), |c| &mut c.pacing.bytes_per_second_max,
+        "Most bytes a second of one reply, whatever its bit rate and from its first byte on; \"0B\" for any.");
     rows.add("time_scale", whole().at_least(1), |c| &mut c.time_scale,
         "For experiments on an emulated drive: the server's own clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real viewers.").restart();
     rows.add(
@@ -155,6 +150,13 @@ pub(super) fn rows() -> Rows<Config> {
         time(),
         |c| &mut c.limits.drain_timeout,
         "When the server stops, replies in progress get this long to end.",
+    )
+    .restart();
+    rows.add(
+        "limits.upgrade_timeout",
+        time(),
+        |c| &mut c.limits.upgrade_timeout,
+        "When another process has taken this one's place (SIGUSR2), replies in progress get this long to end; then what is left is ended as at a stop. They hold no more memory than they are being sent.",
     )
     .restart();
     rows.add(
@@ -260,8 +262,28 @@ pub(super) fn rows() -> Rows<Config> {
     rows
 }
 
+/// The settings of disks: the engine's, and how files are read.
+pub fn disk_rows() -> Rows<Config> {
+    let mut rows = Rows::<Config>::default();
+    rows.include(knobs(), |c| &mut c.engine);
+    rows.add("memory_prefault", flag(), |c| &mut c.memory_prefault,
+        "Whether all of `memory` is taken from the system at start, and not when it is first used. Starting then takes as long as the system needs to clear it; no read waits for that later, and memory that is not there is missed at start.").restart();
+    rows.add("io", named(Io::ALL, Io::name), |c| &mut c.io,
+        "How devices are read; `auto` takes io_uring where the kernel allows it, and says so once if not.").restart();
+    rows.add("direct", flag(), |c| &mut c.direct,
+        "Whether to read with O_DIRECT, past the kernel's page cache, where the file system allows it.");
+    rows.add(
+        "open_files_max",
+        whole().at_least(1),
+        |c| &mut c.open_files_max,
+        "Most files that one device keeps open; those being read come on top.",
+    )
+    .restart();
+    rows
+}
+
 /// What may differ for one device: `[device."sda"]`.
-pub(super) fn device_rows() -> Rows<DeviceOverride> {
+pub fn device_rows() -> Rows<DeviceOverride> {
     let mut rows = Rows::<DeviceOverride>::default();
     rows.add(
         "memory",

@@ -137,6 +137,47 @@ pub(super) fn host() -> Kind<String> {
     )
 }
 
+/// Fields that the server decides about.
+const OWN_FIELDS: &[&str] = &[
+    "accept-ranges",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A field of a reply, `Name: value`.
+pub(super) fn field() -> Kind<String> {
+    text_that(
+        |text| {
+            text.split_once(':').is_some_and(|(name, value)| {
+                let is_own = OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own));
+                is_token(name) && !is_own && is_value(value) && !value.trim().is_empty()
+            })
+        },
+        "cannot be added; write a field like \"X-Frame-Options: DENY\", and none that the server sends \
+         by itself, like Content-Length",
+    )
+}
+
+/// A site for a rule of Referer.
+pub(super) fn site() -> Kind<String> {
+    text_that(
+        |text| {
+            let host = text.strip_prefix("*.").unwrap_or(text);
+            let is_fit = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
+            !host.is_empty() && host.chars().all(is_fit)
+        },
+        "is not a site; write a host like example.org, *.example.org for those below it, or none",
+    )
+}
+
 pub(super) fn field_value() -> Kind<String> {
     text_that(
         is_value,

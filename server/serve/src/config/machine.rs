@@ -10,10 +10,11 @@ use headlong_settings::{Document, Place};
 use headlong_units::{Bytes, KIB};
 use rustix::fs::{Access, OFlags, access};
 
+use super::check;
 use super::memory;
 use super::settings::{Config, LogSink};
+use crate::devices;
 use crate::flash;
-use crate::start;
 
 impl Config {
     /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
@@ -67,6 +68,19 @@ impl Config {
             );
             document.wrong("state", text);
         }
+        self.check_memory(document);
+    }
+
+    /// Notes what is wrong with the settings of [`super::disk_rows`] and of single devices: what they
+    /// contradict, and what does not fit these devices or this machine. For who has disks and is no
+    /// server.
+    pub fn check_disks(&self, devices: &[DeviceInfo], document: &mut Document) {
+        check::disks(document, self);
+        self.check_devices(devices, document);
+        self.check_memory(document);
+    }
+
+    fn check_memory(&self, document: &mut Document) {
         if let Some(there) = memory::available()
             && self.engine.memory_bytes > there.bytes
         {
@@ -140,7 +154,7 @@ impl Config {
 
     /// Whether the settings fit the devices that the roots lie on.
     fn check_devices(&self, devices: &[DeviceInfo], document: &mut Document) {
-        if let Err(mistakes) = self.engines_for(&start::names(devices)) {
+        if let Err(mistakes) = self.engines_for(&devices::names(devices)) {
             for mistake in mistakes.iter() {
                 match document.is_written(&mistake.key) {
                     true => document.wrong_too(&mistake.key, &mistake.text),

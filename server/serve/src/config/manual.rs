@@ -63,7 +63,7 @@ pub fn manual() -> String {
 
 impl Config {
     /// Every setting with the value in force, as a file that says the same; what is not set is left
-    /// out.
+    /// out, and of secrets there is a comment.
     pub fn show(&self) -> String {
         let mut text = String::new();
         rows().write(&mut text, "", self);

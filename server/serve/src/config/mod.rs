@@ -26,10 +26,11 @@ mod tests;
 
 pub use changes::Changes;
 pub use headlong_settings::Mistakes;
+pub use keys::{device_rows, disk_rows};
 pub use load::Flags;
 pub use manual::manual;
 pub use path_rule::{Access, PathRule};
 pub use settings::{
-    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Proxies,
-    ServerTiming, SessionKeys, Tcp, Tls,
+    AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Pacing,
+    Proxies, ServerTiming, SessionKeys, Tcp, Tls,
 };

@@ -50,6 +50,20 @@ pub struct PathRule {
     pub clock_skew: Duration,
     /// `Cache-Control` instead of that of all files.
     pub cache_control: Option<String>,
+    /// Further fields of replies with files, each `Name: value`.
+    pub headers: Vec<String>,
+    /// How long caches may keep files.
+    pub expires: Option<Duration>,
+    /// Sites whose pages may use files; empty for all.
+    pub referers: Vec<String>,
+    /// Origins whose pages may read files, instead of `cors.origins`; empty for those.
+    pub cors_origins: Vec<String>,
+    /// `pace_percent` instead of that of all files.
+    pub pace_percent: Option<u32>,
+    /// `pace_burst` instead of that of all files.
+    pub pace_burst: Option<Duration>,
+    /// `bytes_per_second_max` instead of that of all files.
+    pub bytes_per_second_max: Option<u64>,
 }
 
 impl Default for PathRule {
@@ -63,6 +77,13 @@ impl Default for PathRule {
             bind_address: false,
             clock_skew: Duration::ZERO,
             cache_control: None,
+            headers: Vec::new(),
+            expires: None,
+            referers: Vec::new(),
+            cors_origins: Vec::new(),
+            pace_percent: None,
+            pace_burst: None,
+            bytes_per_second_max: None,
         }
     }
 }

@@ -5,9 +5,10 @@
 //!
 //! A rule is turned into a gate when it is checked, and by the same function when it is used.
 
-use headlong_settings::{Document, Rows, flag, named, text, time};
+use headlong_http::fingerprint;
+use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
 
-use super::kinds::{field_value, of_query};
+use super::kinds::{field, field_value, of_query, origin, site};
 use super::path_rule::{Access, PathRule};
 use super::settings::Config;
 
@@ -17,7 +18,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
         "Who may watch: everybody, nobody, who has a link signed as nginx's `secure_link` does it, or who has a token by HMAC-SHA256. A wrong token is answered 403, one that is too old 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
-        "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are known. Without the first, links do not expire. A secret: let only the server's user read this file.");
+        "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are known. Without the first, links do not expire. A secret: let only the server's user read this file.").secret(hidden);
     rows.add(
         "md5_argument",
         of_query(),
@@ -31,7 +32,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "The argument of `secure_link` that holds the end, in seconds since 1970.",
     );
     rows.add("keys", text().list(), |p| &mut p.keys,
-        "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. Secrets, too.");
+        "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. Secrets, too.").secret(hidden);
     rows.add(
         "bind_address",
         flag(),
@@ -42,7 +43,46 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "How much longer a token is good than it says, where the clocks of who signs and of the server differ.");
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
         "The Cache-Control sent with files below this path, instead of that at the top; empty for none.");
+    rows.add(
+        "headers",
+        field().list(),
+        |p| &mut p.headers,
+        "Further fields of replies with files below this path, like `\"X-Frame-Options: DENY\"`.",
+    );
+    rows.add("expires", time().optional(), |p| &mut p.expires,
+        "How long caches may keep files below this path: sent as Expires, and as `max-age` where there is no Cache-Control. As nginx's `expires`.");
+    rows.add("referers", site().list(), |p| &mut p.referers,
+        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, and `none` for requests without the field; others get 403. An empty list for all. As nginx's `valid_referers`.");
+    rows.add(
+        "cors_origins",
+        origin().list(),
+        |p| &mut p.cors_origins,
+        "Origins whose pages may read files below this path, instead of `cors.origins`.",
+    );
+    rows.add(
+        "pace_percent",
+        whole().optional(),
+        |p| &mut p.pace_percent,
+        "As at the top, for files below this path.",
+    );
+    rows.add(
+        "pace_burst",
+        time().optional(),
+        |p| &mut p.pace_burst,
+        "As at the top, for files below this path.",
+    );
+    rows.add(
+        "bytes_per_second_max",
+        size().optional(),
+        |p| &mut p.bytes_per_second_max,
+        "As at the top, for files below this path.",
+    );
     rows
+}
+
+/// What is shown of a secret: enough to see whether two servers have the same.
+fn hidden(written: &str) -> String {
+    format!("not shown; SHA-256 {}", fingerprint(written))
 }
 
 /// Reads every `[path."PREFIX"]` and notes what is wrong with it.
@@ -95,5 +135,52 @@ mod tests {
             !wrong.contains("tooshort") && !wrong.contains("hush"),
             "{wrong}"
         );
+    }
+
+    #[test]
+    fn what_is_printed_of_settings_tells_secrets_apart_and_not_what_they_are() {
+        let shown = |secret: &str| {
+            let text = format!(
+                "roots = [\"/srv\"]\n[path.\"/a/\"]\naccess = \"signed\"\nkeys = [\"{secret}\"]\n\
+                 [path.\"/b/\"]\naccess = \"secure-link\"\nsecure_link_md5 = \"$uri {secret}\"\n"
+            );
+            let config = Config::from_text(Path::new("x.toml"), &text, &Flags::default());
+            config.expect("right").show()
+        };
+        let (one, other) = (shown("0123456789abcdef"), shown("0123456789abcdee"));
+        assert!(!one.contains("0123"), "{one}");
+        assert_eq!(
+            one.matches("# keys is not shown; SHA-256 ").count(),
+            1,
+            "{one}"
+        );
+        assert_eq!(
+            one.matches("# secure_link_md5 is not shown").count(),
+            1,
+            "{one}"
+        );
+        assert_ne!(one, other);
+        assert_eq!(one, shown("0123456789abcdef"));
+    }
+
+    #[test]
+    fn a_field_that_the_server_sends_itself_or_that_is_none_is_refused_by_name() {
+        let wrong = [
+            ("headers", "[\"Content-Length: 3\"]"),
+            ("headers", "[\"no colon\"]"),
+            ("headers", "[\"X-A: a\\r\\nX-B: b\"]"),
+            ("referers", "[\"https://example.org\"]"),
+            ("cors_origins", "[\"example.org\"]"),
+            ("expires", "\"soon\""),
+        ];
+        for (name, value) in wrong {
+            let text = format!("roots = [\"/srv\"]\n[path.\"/a/\"]\n{name} = {value}\n");
+            let wrong = Config::from_text(Path::new("x.toml"), &text, &Flags::default());
+            let wrong = wrong.expect_err(value).to_string();
+            assert!(
+                wrong.contains(&format!("path./a/.{name}")),
+                "{value}: {wrong}"
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use headlong_engine::{Control, EngineConfig, Policy, Prefetch};
-use headlong_http::ForwardedField;
+use headlong_http::{CorsPolicy, ForwardedField};
 use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
@@ -43,8 +43,12 @@ pub struct Config {
     pub flash: Vec<PathBuf>,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
+    /// Whether replies say by `Cache-Status` where they come from.
+    pub cache_status: bool,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
+    /// How fast replies go; no setting of the engine.
+    pub pacing: Pacing,
     /// Bounds on connections.
     pub limits: Limits,
     /// Options of viewers' sockets.
@@ -105,8 +109,31 @@ pub struct Limits {
     pub send_bytes_min: u64,
     /// Longest time replies in progress are given when the server stops.
     pub drain_timeout: Duration,
+    /// Longest time they are given when another process has taken this one's place.
+    pub upgrade_timeout: Duration,
     /// Most ranges answered in one reply.
     pub ranges_max: u32,
+}
+
+/// How fast replies go, once a burst is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pacing {
+    /// Per cent of a title's bit rate; zero for as fast as it can.
+    pub pace_percent: u32,
+    /// What goes as fast as it can at first, in time of the title.
+    pub pace_burst: Duration,
+    /// Most bytes a second of one reply; zero for any.
+    pub bytes_per_second_max: u64,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            pace_percent: 0,
+            pace_burst: Duration::from_secs(10),
+            bytes_per_second_max: 0,
+        }
+    }
 }
 
 /// Options of viewers' sockets.
@@ -143,6 +170,17 @@ pub struct Cors {
     pub headers: Vec<String>,
     /// How long a browser may remember the answer.
     pub max_age: Duration,
+}
+
+impl Cors {
+    /// What is answered to scripts of these origins.
+    pub fn policy(&self, origins: &[String]) -> CorsPolicy {
+        let max_age_seconds = self.max_age.0 / 1_000_000_000;
+        // The configuration was checked with the same function, so that only an empty list is left.
+        let none = |_| CorsPolicy::new(&[], &[], 0);
+        let policy = CorsPolicy::new(origins, &self.headers, max_age_seconds).or_else(none);
+        policy.unwrap_or_else(|_| unreachable!("an empty policy has nothing wrong in it"))
+    }
 }
 
 /// Names under which a request may carry the id of its viewing session.
@@ -310,7 +348,9 @@ impl Default for Config {
             state: None,
             flash: Vec::new(),
             server_timing: ServerTiming::OnRequest,
+            cache_status: false,
             cache_control: String::new(),
+            pacing: Pacing::default(),
             limits: Limits::default(),
             tcp: Tcp::default(),
             tls: Tls::default(),
@@ -342,6 +382,8 @@ impl Default for Limits {
             send_timeout: Duration::from_secs(30),
             send_bytes_min: 64 * KIB,
             drain_timeout: Duration::from_secs(30),
+            // Longer than a film that is sent as it is watched.
+            upgrade_timeout: Duration::from_secs(6 * 3600),
             ranges_max: 16,
         }
     }

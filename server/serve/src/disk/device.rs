@@ -26,7 +26,7 @@ use super::start_io::start_io;
 use super::supervise::{Shared, Start, supervise};
 use super::thread::DeviceThread;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
-use crate::flash::{FlashParts, FlashPort, TierPart};
+use crate::flash::{FlashParts, FlashPort, FlashShare, TierPart};
 use crate::raw::{HotSize, Pool, QUIESCE_TIME};
 use crate::thread_pool::ThreadPool;
 use crate::time_scale::TimeScale;
@@ -65,7 +65,7 @@ pub struct DeviceConfig {
     /// How fast the device's clock goes.
     pub time_scale: TimeScale,
     /// Its part of the flash tier.
-    pub flash: Option<TierPart>,
+    pub flash: FlashShare,
     /// What the process before had learned of it.
     pub learned: Option<Arc<DeviceLearned>>,
 }
@@ -87,6 +87,7 @@ struct Handle {
     /// Describe streams and read headers; apart from those that read, which may all be busy.
     asides: ThreadPool,
     aside_timeout: std::time::Duration,
+    flash: FlashShare,
 }
 
 impl Handle {
@@ -129,7 +130,7 @@ impl Device {
         let asides = ThreadPool::new(&format!("aside-{name}"), ASIDE_THREADS_MAX, ASIDES_MAX)
             .map_err(short)?;
         let aside_timeout = config.time_scale.wall(config.engine.read_timeout);
-        let engine = config.engine;
+        let (engine, flash) = (config.engine, config.flash.clone());
         let make = move |engine, is_offline| make(&config, engine, is_offline);
         let first = make(engine, Arc::new(AtomicBool::new(false)))?;
         let shared = Arc::new(Shared::new(&first));
@@ -146,6 +147,7 @@ impl Device {
             identity,
             asides,
             aside_timeout: aside_timeout.min(ASIDE_TIMEOUT_MAX),
+            flash,
         };
         Ok(Self {
             handle: Arc::new(handle),
@@ -258,6 +260,34 @@ impl Device {
         outcome
     }
 
+    /// Gives memory back to the system from now on that no running reply needs, or keeps it again.
+    /// Returns once what there is has gone back.
+    pub async fn retire(&self, retires: bool) {
+        let (done, vacated) = oneshot::channel();
+        self.link().post(Message::Retire(retires, done));
+        // A device that stopped has no memory.
+        let _ = vacated.await;
+    }
+
+    /// Uses a part of the flash tier from now on, if it has none.
+    pub fn take_flash(&self, part: TierPart) {
+        self.handle.flash.set(Some(part.clone()));
+        let link = self.link();
+        let to = Arc::downgrade(&link);
+        let say = Arc::new(move |done| {
+            if let Some(link) = to.upgrade() {
+                link.post(Message::Flash(done));
+            }
+        });
+        link.post(Message::TakeFlash(part, say));
+    }
+
+    /// Lets its part of the flash tier go; what is being written and read there is finished.
+    pub fn leave_flash(&self) {
+        self.handle.flash.set(None);
+        self.link().post(Message::LeaveFlash);
+    }
+
     fn link(&self) -> Arc<Link> {
         self.handle.shared.current()
     }
@@ -295,12 +325,14 @@ impl Device {
             stats: Stats::default(),
             stats_by_policy: Vec::new(),
             memory: MemoryUse::default(),
+            copies: None,
             queue: QueueUse::default(),
             queue_positions: Vec::new(),
             chain_count: 0,
             chains: Vec::new(),
             learned_age: None,
             flash: None,
+            ssd_paths: Vec::new(),
         }
     }
 
@@ -387,7 +419,7 @@ pub(super) fn make(
         false => None,
     };
     let memory = Arc::downgrade(&pool);
-    let flash = config.flash.clone().map(|part| {
+    let flash = config.flash.get().map(|part| {
         let mailbox = Arc::clone(&mailbox);
         FlashPort::new(FlashParts {
             part,

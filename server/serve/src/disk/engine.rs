@@ -19,8 +19,9 @@ use headlong_engine::{
     Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
     Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
+use headlong_flash::{SsdId, SsdState};
 use headlong_units::Instant;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::files::Files;
 use super::io::IoMode;
@@ -30,7 +31,7 @@ use super::message::{Ask, Message};
 use super::reply::{Piece, PieceInfo, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
-use crate::flash::{FlashDone, FlashPort};
+use crate::flash::{FlashDone, FlashParts, FlashPort};
 use crate::raw::Pool;
 use crate::time_scale::TimeScale;
 
@@ -94,6 +95,8 @@ pub(crate) struct DeviceEngine {
     receiver: Arc<dyn Receiver>,
     /// What is there for the reply that is being made.
     ready: VecDeque<Result<Piece, Failure>>,
+    /// Who wants to know when memory has gone back to the system.
+    vacated: Option<oneshot::Sender<()>>,
 }
 
 impl Waiting {
@@ -121,6 +124,7 @@ impl DeviceEngine {
             parts,
             receiver,
             ready: VecDeque::new(),
+            vacated: None,
         }
     }
 
@@ -229,6 +233,21 @@ impl DeviceEngine {
             Message::Learned(answer) => {
                 let _ = answer.send(learned::tell(&self.parts.shard, &self.sources));
             }
+            Message::Retire(retires, done) => {
+                self.parts.shard.handle_retiring(now, retires);
+                self.vacated = Some(done);
+            }
+            Message::TakeFlash(part, say) if self.parts.flash.is_none() => {
+                let pool = Arc::clone(&self.parts.pool);
+                self.parts.flash = Some(FlashPort::new(FlashParts { part, pool, say }));
+            }
+            Message::TakeFlash(..) => {}
+            Message::LeaveFlash => {
+                let flash = self.parts.flash.take();
+                for ssd in flash.iter().flat_map(FlashPort::ssds) {
+                    self.parts.shard.detach_flash(now, ssd);
+                }
+            }
         }
         self.settle(now);
     }
@@ -237,24 +256,35 @@ impl DeviceEngine {
     fn flash_done(&mut self, now: Instant, done: FlashDone) {
         let shard = &mut self.parts.shard;
         match done {
-            FlashDone::Recovered(mut recovered) => {
+            // It was let go while it was looked at.
+            FlashDone::Attach(_) | FlashDone::Found(_) | FlashDone::RecoveryEnded { .. }
+                if self.parts.flash.is_none() => {}
+            FlashDone::Attach(spec) => {
+                if let Err(error) = shard.attach_flash(now, &spec, Vec::new()) {
+                    let device = &self.parts.identity.name;
+                    tracing::error!(device, %error, "flash takes no part");
+                }
+            }
+            FlashDone::Found(mut found) => {
                 if let Some(flash) = &mut self.parts.flash {
-                    flash.recovered(&mut recovered);
+                    flash.found(&found);
                 }
-                let (device, blocks) = (&self.parts.identity.name, recovered.blocks.len());
-                let attached = shard.attach_flash(now, &recovered.spec, recovered.blocks);
-                match attached {
-                    Ok(()) => tracing::info!(
-                        device,
-                        blocks,
-                        "flash takes part; so many blocks were filled before"
-                    ),
-                    Err(error) => tracing::error!(device, %error, "flash takes no part"),
-                }
+                shard.handle_flash_recovered(now, std::mem::take(&mut found.blocks));
+            }
+            FlashDone::RecoveryEnded { written_bytes } => {
+                shard.handle_flash_recovery_ended(now, written_bytes);
+                let records = shard.flash_view().map_or(0, |view| view.records);
+                let device = &self.parts.identity.name;
+                tracing::info!(
+                    device,
+                    records,
+                    "flash takes part; so many records were there"
+                );
             }
             FlashDone::Written { block, to, ok } => shard.handle_flash_written(now, block, to, ok),
             FlashDone::Sealed { block, ok } => shard.handle_flash_sealed(now, block, ok),
             FlashDone::Read { id, outcomes } => shard.handle_flash_read_done(now, id, &outcomes),
+            FlashDone::Probed { ssd, probed } => shard.handle_flash_probed(now, ssd, probed),
         }
     }
 
@@ -350,6 +380,7 @@ impl DeviceEngine {
 
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
+        let mut has_vacated = false;
         loop {
             if let Some(command) = self.parts.shard.poll_command() {
                 match command {
@@ -362,6 +393,9 @@ impl DeviceEngine {
                         if let Some(flash) = &mut self.parts.flash {
                             flash.command(command);
                         }
+                    }
+                    Command::Vacate(slot) => {
+                        has_vacated |= self.parts.pool.vacate(slot);
                     }
                 }
             } else if let Some(event) = self.parts.shard.poll_event() {
@@ -378,6 +412,16 @@ impl DeviceEngine {
         if state != self.state {
             self.announce(state);
         }
+        if has_vacated {
+            self.parts.pool.vacate_copies();
+        }
+        if self.vacated.is_some() && !self.parts.shard.is_vacating() {
+            // Who asked may have gone.
+            let _ = self.vacated.take().map(|vacated| vacated.send(()));
+        }
+        while let Some((ssd, before, state)) = self.parts.shard.poll_ssd_change() {
+            self.announce_ssd(ssd, before, state);
+        }
     }
 
     /// Says what the controller of the prefetch size does, and why.
@@ -385,6 +429,26 @@ impl DeviceEngine {
         while let Some(change) = self.parts.shard.poll_size_change() {
             let device = &self.parts.identity.name;
             tracing::info!(device, reason = change.reason.name(), "{change}");
+        }
+    }
+
+    /// Says that an SSD is passed over, or is not any more.
+    fn announce_ssd(&self, ssd: SsdId, before: SsdState, state: SsdState) {
+        let paths = self.parts.flash.as_ref().map(FlashPort::paths);
+        let path = paths.and_then(|paths| paths.into_iter().nth(usize::from(ssd.0)));
+        let ssd = path.unwrap_or_default();
+        let (device, ssd, before) = (&self.parts.identity.name, ssd.display(), before.name());
+        match state {
+            SsdState::Online => tracing::info!(device, %ssd, before, "the SSD is online again"),
+            SsdState::ReadOnly => tracing::warn!(
+                device, %ssd, before, "writes to the SSD fail or hang: it is only read"
+            ),
+            SsdState::Slow => tracing::warn!(
+                device, %ssd, before, "the SSD answers too late: it is passed over"
+            ),
+            SsdState::Offline => tracing::error!(
+                device, %ssd, before, "the SSD fails: it is passed over; look into the kernel's log (dmesg)"
+            ),
         }
     }
 
@@ -516,12 +580,18 @@ impl DeviceEngine {
             stats: self.parts.shard.stats(),
             stats_by_policy: self.parts.shard.stats_by_policy(),
             memory: self.parts.shard.memory_use(),
+            copies: self.parts.pool.copies_use(),
             queue: self.parts.shard.queue_use(),
             queue_positions: self.parts.shard.queue_positions(QUEUE_POSITIONS_MAX),
             chain_count: self.parts.shard.chain_count(),
             chains: self.parts.shard.chain_views(CHAINS_MAX),
             learned_age: self.parts.returning.age(),
             flash: self.parts.shard.flash_view(),
+            ssd_paths: self
+                .parts
+                .flash
+                .as_ref()
+                .map_or_else(Vec::new, FlashPort::paths),
         }
     }
 }

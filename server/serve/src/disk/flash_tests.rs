@@ -11,7 +11,7 @@ use headlong_flash::{FlashPolicy, FlashView, RoomConfig};
 
 use super::rig::{FileSource, Scratch, noise, small_device};
 use super::{Device, DeviceConfig, StreamSource};
-use crate::flash::{self, Formatting, Tier};
+use crate::flash::{self, FlashShare, Formatting, Tier};
 
 const PIECE: u64 = 64 << 10;
 const FILM: usize = 12 << 20;
@@ -42,37 +42,50 @@ impl Rig {
     }
 
     async fn start(&self) -> Process {
-        let paths = [self.tier.clone()];
-        // The threads of a process before end by themselves.
-        let tier = loop {
-            match Tier::open(&paths, PIECE, 1) {
-                Ok(tier) => break tier,
-                Err(flash::FlashError::InUse { .. }) => {}
-                Err(error) => panic!("{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
-        let small = small_device();
-        let device = Device::start(DeviceConfig {
-            engine: EngineConfig {
-                memory_bytes: 4 << 20,
-                piece_bytes: PIECE,
-                flash: RoomConfig {
-                    policy: FlashPolicy::Lru,
-                    write_per_day_bytes: Some(1 << 40),
-                    ..RoomConfig::default()
-                },
-                ..small.engine
-            },
-            flash: tier.deal(&[7]).pop(),
-            ..small
-        });
-        let device = device.expect("started");
-        while device.snapshot().await.flash.is_none() {
+        let tier = self.open().await;
+        let device = device(FlashShare::new(tier.deal(&[7]).pop()));
+        while device
+            .snapshot()
+            .await
+            .flash
+            .is_none_or(|view| view.is_recovering)
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Process { tier, device }
     }
+
+    async fn open(&self) -> Arc<Tier> {
+        let paths = [self.tier.clone()];
+        // The threads of a process before end by themselves.
+        loop {
+            match Tier::open(&paths, PIECE, 1) {
+                Ok(tier) => return tier,
+                Err(flash::FlashError::InUse { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn device(flash: FlashShare) -> Device {
+    let small = small_device();
+    let device = Device::start(DeviceConfig {
+        engine: EngineConfig {
+            memory_bytes: 4 << 20,
+            piece_bytes: PIECE,
+            flash: RoomConfig {
+                policy: FlashPolicy::Lru,
+                write_per_day_bytes: Some(1 << 40),
+                ..RoomConfig::default()
+            },
+            ..small.engine
+        },
+        flash,
+        ..small
+    });
+    device.expect("started")
 }
 
 impl Process {
@@ -220,5 +233,55 @@ fn an_ssd_that_vanishes_costs_nothing_but_its_hits() {
         // What the server still writes makes the file long again, with nothing in it.
         assert!(view.reads_failed + view.reads_wrong > 0, "{view:?}");
         process.stop().await;
+    });
+}
+
+#[test]
+fn a_tier_goes_from_one_process_to_the_next_while_both_serve() {
+    run(async {
+        let rig = Rig::new();
+        let wanted = noise(FILM);
+        let path = rig.scratch.file("film", &wanted);
+        let old = rig.start().await;
+        old.play_until_read(&path, &wanted, 1 << 20).await;
+        let new = device(FlashShare::default());
+        let retiring = old.device.clone();
+        let playing = old.play(1, 77, &path);
+        let leaving = async {
+            retiring.leave_flash();
+            retiring.retire(true).await;
+        };
+        let (played, ()) = tokio::join!(playing, leaving);
+        assert!(played == wanted);
+        let Process { tier, device } = old;
+        let finish = tokio::task::spawn_blocking(move || tier.finish());
+        finish.await.expect("finished");
+        let tier = rig.open().await;
+        new.take_flash(tier.deal(&[7]).pop().expect("one disk"));
+        let new = Process { tier, device: new };
+        let is_known = |view: Option<FlashView>| view.is_some_and(|view| !view.is_recovering);
+        while !is_known(new.device.snapshot().await.flash) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert!(new.view().await.filled_bytes > 0, "it found what there was");
+        new.play_until_read(&path, &wanted, 1 << 20).await;
+        // The old one serves on without, and keeps nothing.
+        let (old, new) = (
+            Process {
+                tier: Arc::clone(&new.tier),
+                device,
+            },
+            new,
+        );
+        assert!(old.play(1, 78, &path).await == wanted);
+        loop {
+            let memory = old.device.snapshot().await.memory;
+            if memory.read_bytes + memory.unread_bytes == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        old.device.shutdown().await;
+        new.stop().await;
     });
 }

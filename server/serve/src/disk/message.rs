@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::reply::Reply;
 use super::{DeviceLearned, DeviceSnapshot, StreamSource};
-use crate::flash::FlashDone;
+use crate::flash::{FlashDone, Say, TierPart};
 
 /// Most messages that may wait when a request is posted; further requests are refused.
 pub(crate) const REQUESTS_MAX: usize = 65_536;
@@ -38,6 +38,13 @@ pub(crate) enum Message {
     Snapshot(oneshot::Sender<DeviceSnapshot>),
     /// Somebody wants what was learned, for the next process.
     Learned(oneshot::Sender<DeviceLearned>),
+    /// Memory that no running reply needs goes back to the system from now on, or is kept again.
+    /// Answered once what there is has gone back.
+    Retire(bool, oneshot::Sender<()>),
+    /// A part of the flash tier is there.
+    TakeFlash(TierPart, Say),
+    /// The flash tier is let go.
+    LeaveFlash,
 }
 
 /// A request, and what is needed if its stream is not known yet.

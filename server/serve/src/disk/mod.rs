@@ -36,6 +36,7 @@ mod thread;
 mod transfer;
 mod uring;
 
+pub use crate::raw::CopiesUse;
 pub use device::{Device, DeviceConfig, OPEN_FILES_MAX_DEFAULT};
 pub use io::IoMode;
 pub use learned::DeviceLearned;

@@ -31,7 +31,7 @@ pub(crate) fn small_device() -> DeviceConfig {
         open_files_max: 8,
         memory_prefault: false,
         time_scale: TimeScale::ONE,
-        flash: None,
+        flash: Default::default(),
         learned: None,
     }
 }

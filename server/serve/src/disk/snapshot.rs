@@ -1,10 +1,14 @@
 //! What a device looks like at one moment, for `/status`, the metrics and the dashboard.
 
+use std::path::PathBuf;
+
 use headlong_engine::{
     ChainView, ControlView, DeviceState, EngineConfig, MemoryUse, Policy, QueueUse, Stats,
 };
 use headlong_flash::FlashView;
 use headlong_units::Duration;
+
+use crate::raw::CopiesUse;
 
 /// Everything an operator may see of one device. Taken by the device's thread, so that all of it
 /// belongs to the same moment.
@@ -13,7 +17,7 @@ pub struct DeviceSnapshot {
     /// Kernel name of the device (`sda`, `loop0`), or the root's name where there is none.
     pub name: String,
     /// Roots that lie on it.
-    pub roots: Vec<std::path::PathBuf>,
+    pub roots: Vec<PathBuf>,
     /// Whether it is treated as rotating.
     pub rotational: bool,
     /// How it is read: `io_uring` or `pread`, then `O_DIRECT` or `buffered`; `stopped` if its thread
@@ -33,6 +37,8 @@ pub struct DeviceSnapshot {
     pub stats_by_policy: Vec<(Policy, Stats)>,
     /// Memory by class.
     pub memory: MemoryUse,
+    /// What copies for sockets take beside it, if there may be any.
+    pub copies: Option<CopiesUse>,
     /// The queue.
     pub queue: QueueUse,
     /// Physical positions of queued jobs, ascending, at most 64.
@@ -46,4 +52,6 @@ pub struct DeviceSnapshot {
     pub learned_age: Option<Duration>,
     /// Its part of the flash tier, if it has one and it has been looked at.
     pub flash: Option<FlashView>,
+    /// Where the tier's SSDs are, by their numbers.
+    pub ssd_paths: Vec<PathBuf>,
 }

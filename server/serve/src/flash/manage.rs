@@ -6,14 +6,14 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use headlong_flash::format::{
-    BLOCKS_MIN, INDEX_HEAD_BYTES, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, Super,
-    verify_block,
+    BLOCKS_MIN, Layout, LayoutError, SUPER_BYTES, SUPER_COPIES, Super, verify_block,
 };
 use headlong_units::{Bytes, KIB, MIB};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, major, minor};
 
 use super::error::FlashError;
 use super::medium::{Access, Medium};
@@ -22,7 +22,9 @@ use super::recover::look_at_all;
 
 /// Blocks are this large where that leaves enough of them: drives of today write 16 MiB as fast as
 /// more.
-const BLOCK_BYTES_MAX: u64 = 16 * MIB;
+const BLOCK_BYTES: u64 = 16 * MIB;
+/// Larger ones are made where the drive says that it erases or writes so much at a time.
+const BLOCK_BYTES_MAX: u64 = 256 * MIB;
 const BLOCK_BYTES_MIN: u64 = 256 * KIB;
 
 /// What is to be made.
@@ -53,7 +55,7 @@ pub fn format(path: &Path, formatting: &Formatting) -> Result<String, FlashError
             .size
             .ok_or_else(|| refuse("is not there; say --size to make a file"))?;
         // Before there is a file.
-        divide(path, size - size % 4096, formatting)?;
+        divide(path, size - size % 4096, formatting, None)?;
         make_file(path, size - size % 4096)?;
     }
     let made = format_what_is_there(path, formatting);
@@ -76,7 +78,8 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
         let path = path.to_path_buf();
         return Err(FlashError::Size { path, text });
     }
-    let layout = divide(path, medium.bytes, formatting)?;
+    let hint = medium.is_device.then(|| hint(path)).flatten();
+    let layout = divide(path, medium.bytes, formatting, hint)?;
     let what = recognise(&medium).map_err(|error| medium.error(error))?;
     if let Some(what) = what.filter(|_| !formatting.is_forced) {
         let path = path.to_path_buf();
@@ -102,7 +105,12 @@ fn format_what_is_there(path: &Path, formatting: &Formatting) -> Result<String, 
 }
 
 /// The layout that was asked for, or the one with the largest blocks of which there are enough.
-fn divide(path: &Path, bytes: u64, formatting: &Formatting) -> Result<Layout, FlashError> {
+fn divide(
+    path: &Path,
+    bytes: u64,
+    formatting: &Formatting,
+    hint: Option<u64>,
+) -> Result<Layout, FlashError> {
     let wrong = |error| FlashError::Layout {
         path: path.to_path_buf(),
         error,
@@ -110,7 +118,7 @@ fn divide(path: &Path, bytes: u64, formatting: &Formatting) -> Result<Layout, Fl
     if let Some(block) = formatting.block {
         return Layout::new(bytes, block, formatting.piece).map_err(wrong);
     }
-    let mut block = BLOCK_BYTES_MAX;
+    let mut block = proposed_block(hint);
     loop {
         match Layout::new(bytes, block, formatting.piece) {
             Err(LayoutError::TooSmall { .. }) if block > BLOCK_BYTES_MIN => block /= 2,
@@ -126,6 +134,30 @@ fn divide(path: &Path, bytes: u64, formatting: &Formatting) -> Result<Layout, Fl
             other => return other.map_err(wrong),
         }
     }
+}
+
+/// The block size that a drive's hint asks for.
+fn proposed_block(hint: Option<u64>) -> u64 {
+    let whole = hint.map_or(Some(BLOCK_BYTES), u64::checked_next_power_of_two);
+    whole
+        .unwrap_or(BLOCK_BYTES_MAX)
+        .clamp(BLOCK_BYTES, BLOCK_BYTES_MAX)
+}
+
+/// What a device says that it erases or writes best at a time, the larger of both; `None` if it does
+/// not say.
+fn hint(path: &Path) -> Option<u64> {
+    let device = std::fs::metadata(path).ok()?.rdev();
+    let place = format!("/sys/dev/block/{}:{}", major(device), minor(device));
+    // A partition has what its disk has.
+    let queues = ["queue", "../queue"].map(|queue| Path::new(&place).join(queue));
+    let queue = queues.into_iter().find(|queue| queue.is_dir())?;
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(queue.join(name)).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let said = [read("discard_granularity"), read("optimal_io_size")];
+    said.into_iter().flatten().max().filter(|bytes| *bytes > 0)
 }
 
 fn make_file(path: &Path, size: u64) -> Result<(), FlashError> {
@@ -157,7 +189,7 @@ fn reserve(medium: &Medium) -> io::Result<()> {
     match medium.is_device {
         true => Ok(()),
         false => Ok(fallocate(
-            &medium.file,
+            medium.file(),
             FallocateFlags::empty(),
             0,
             medium.bytes,
@@ -166,10 +198,9 @@ fn reserve(medium: &Medium) -> io::Result<()> {
 }
 
 fn write_super(medium: &Medium, tier: &Super) -> io::Result<()> {
-    medium.write(tier.layout.index_place().0, &[0; INDEX_HEAD_BYTES])?;
     for at in SUPER_COPIES.into_iter().rev() {
         medium.write(at, &tier.encode())?;
-        medium.file.sync_all()?;
+        medium.file().sync_all()?;
     }
     Ok(())
 }
@@ -242,7 +273,8 @@ pub fn drop_tier(path: &Path) -> Result<String, FlashError> {
         for at in SUPER_COPIES {
             medium.write(at, &[0; SUPER_BYTES])?;
         }
-        medium.file.sync_all()
+        medium.discard(0, medium.bytes - medium.bytes % 4096);
+        medium.file().sync_all()
     };
     gone().map_err(|error: io::Error| medium.error(error))?;
     let what = match medium.is_device {

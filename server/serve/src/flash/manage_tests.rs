@@ -138,3 +138,11 @@ fn a_tier_that_another_has_that_shrank_or_is_of_other_sizes_is_refused() {
             .contains("damaged")
     );
 }
+
+#[test]
+fn a_block_is_as_large_as_the_drive_says_within_bounds() {
+    assert_eq!(proposed_block(None), 16 << 20);
+    assert_eq!(proposed_block(Some(4096)), 16 << 20);
+    assert_eq!(proposed_block(Some(24 << 20)), 32 << 20);
+    assert_eq!(proposed_block(Some(u64::MAX)), 256 << 20);
+}

@@ -4,9 +4,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::Errno;
 
 use super::aligned::Aligned;
@@ -21,13 +24,24 @@ pub(super) enum Access {
     Own,
 }
 
+/// Bytes and calls that went to or came from an SSD, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct SsdCounters {
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
 /// An SSD.
 #[derive(Debug)]
 pub(super) struct Medium {
     pub(super) path: PathBuf,
-    pub(super) file: File,
+    /// Another after the device was away.
+    file: RwLock<Arc<File>>,
     pub(super) bytes: u64,
     pub(super) is_device: bool,
+    /// It does not take discards.
+    keeps_all: AtomicBool,
 }
 
 impl Medium {
@@ -78,10 +92,41 @@ impl Medium {
         let bytes = file.seek(SeekFrom::End(0)).map_err(refuse)?;
         Ok(Self {
             path: path.to_path_buf(),
-            file,
+            file: RwLock::new(Arc::new(file)),
             bytes,
             is_device,
+            keeps_all: AtomicBool::new(false),
         })
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&file)
+    }
+
+    /// Whether this tier is on it, and nothing else.
+    pub(super) fn has(&self, tier: &Super) -> io::Result<bool> {
+        let mut last = Ok(false);
+        for at in SUPER_COPIES {
+            let mut copy = [0; SUPER_BYTES];
+            match self.read(at, &mut copy) {
+                Ok(()) if Super::decode(&copy, self.bytes).as_ref() == Ok(tier) => return Ok(true),
+                Ok(()) => {}
+                Err(error) => last = Err(error),
+            }
+        }
+        last
+    }
+
+    /// Opens it anew if this tier is found there: a device that was away is another to the kernel.
+    pub(super) fn reopen(&self, tier: &Super) -> bool {
+        let opened = Self::open(&self.path, Access::Own).ok();
+        let Some(opened) = opened.filter(|opened| matches!(opened.has(tier), Ok(true))) else {
+            return false;
+        };
+        let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+        *file = opened.file();
+        true
     }
 
     pub(super) fn error(&self, error: io::Error) -> FlashError {
@@ -92,19 +137,57 @@ impl Medium {
     /// Reads bytes into memory of their own, so that these need not be aligned.
     pub(super) fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut buffer = Aligned::new(into.len());
-        self.file.read_exact_at(buffer.as_mut(), at)?;
+        self.file().read_exact_at(buffer.as_mut(), at)?;
         into.copy_from_slice(&buffer.as_ref()[..into.len()]);
         Ok(())
     }
 
-    /// The same, as the format asks for it.
+    /// The same, as the format asks for it, and with one piece of memory for many reads.
     pub(super) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
-        |at, into| self.read(at, into).map_err(|_| ReadFailed)
+        let mut buffer = Aligned::new(0);
+        move |at, into| {
+            if buffer.as_ref().len() < into.len() {
+                buffer = Aligned::new(into.len());
+            }
+            let length = into.len().next_multiple_of(RECORD_ALIGN_BYTES as usize);
+            let part = &mut buffer.as_mut()[..length];
+            let read = self.file().read_exact_at(part, at);
+            read.map_err(|_| ReadFailed)?;
+            into.copy_from_slice(&part[..into.len()]);
+            Ok(())
+        }
+    }
+
+    /// Tells a device that nothing in some bytes is wanted any more. Many take that; a file keeps its
+    /// room.
+    pub(super) fn discard(&self, at: u64, bytes: u64) {
+        if !self.is_device || self.keeps_all.load(Ordering::Relaxed) {
+            return;
+        }
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = fallocate(self.file(), how, at, bytes) {
+            self.keeps_all.store(true, Ordering::Relaxed);
+            tracing::debug!(ssd = %self.path.display(), %error, "the SSD takes no discard");
+        }
+    }
+
+    /// Writes, and counts.
+    pub(super) fn write_counted(
+        &self,
+        counters: &SsdCounters,
+        at: u64,
+        bytes: &Aligned,
+    ) -> io::Result<()> {
+        let written = self.file().write_all_at(bytes.as_ref(), at);
+        counted(written, self, counters, "writing flash")?;
+        let length = bytes.as_ref().len() as u64;
+        counters.bytes_written.fetch_add(length, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Writes bytes and zeros behind them, up to the alignment.
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(Aligned::of(bytes).as_ref(), at)
+        self.file().write_all_at(Aligned::of(bytes).as_ref(), at)
     }
 
     pub(super) fn super_record(&self) -> Result<Super, FlashError> {
@@ -124,15 +207,34 @@ impl Medium {
     }
 }
 
+/// Counts, and says what failed.
+pub(super) fn counted<T>(
+    result: io::Result<T>,
+    medium: &Medium,
+    counters: &SsdCounters,
+    what: &str,
+) -> io::Result<T> {
+    if let Err(error) = &result {
+        // The first of a row says it all.
+        if counters
+            .errors
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(1000)
+        {
+            tracing::warn!(ssd = %medium.path.display(), %error, "{what} failed");
+        }
+    }
+    result
+}
+
 /// Looks at the SSDs of a configuration without taking them: all mistakes that show.
 pub(crate) fn look(paths: &[PathBuf], piece_bytes: u64) -> Vec<FlashError> {
     let mut errors = Vec::new();
     let mut first = None;
     let mut seen = Vec::new();
     for path in paths {
-        let looked = Medium::open(path, Access::Look)
-            .and_then(|medium| Ok((medium.super_record()?, medium.file)));
-        let (tier, _) = match looked {
+        let looked = Medium::open(path, Access::Look).and_then(|medium| medium.super_record());
+        let tier = match looked {
             Ok(looked) => looked,
             Err(error) => {
                 errors.push(error);

@@ -4,22 +4,26 @@
 //! given its checksum when it is staged, into memory of its own, which the writing thread then has
 //! alone. The engine bounds how much is collected at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IoSlice};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use headlong_engine::{FlashCommand, FlashOutcome, FlashRead, FlashReadId, Slot};
-use headlong_flash::format::{
-    Entry, RecordName, Summary, SummaryHead, encode_record, padded_bytes,
+use headlong_flash::format::{RecordName, Summary, SummaryHead, encode_record, padded_bytes};
+use headlong_flash::{
+    BlockId, FlashSpec, PieceId, Place, Probed, RecordEntry, RecoveredBlock, SsdId,
 };
-use headlong_flash::{BlockId, PieceId, Place, RECORD_ALIGN_BYTES};
 
 use super::aligned::Aligned;
-use super::medium::Medium;
+use super::medium::{Medium, SsdCounters, counted};
+use super::probe;
+use super::random::random;
 use super::recover::now_s;
-use super::ssd::{Ssd, SsdCounters, Wanted, counted, read_records, write_at};
-use super::tier::{Recovered, TierPart};
+use super::ssd::{Ssd, Wanted, read_records};
+use super::tier::TierPart;
 use crate::raw::Pool;
 
 /// Most buffers in one call.
@@ -27,8 +31,14 @@ const BUFFERS_MAX: usize = 1024;
 
 /// How something that the engine had asked of flash ended.
 pub(crate) enum FlashDone {
-    /// What was there at the start.
-    Recovered(Box<Recovered>),
+    /// What this device has of the SSDs.
+    Attach(FlashSpec),
+    /// Blocks that were there at the start.
+    Found(FoundBlocks),
+    /// Those were all; bytes written within the last day.
+    RecoveryEnded {
+        written_bytes: u64,
+    },
     Written {
         block: BlockId,
         to: u32,
@@ -42,6 +52,17 @@ pub(crate) enum FlashDone {
         id: FlashReadId,
         outcomes: Vec<FlashOutcome>,
     },
+    Probed {
+        ssd: SsdId,
+        probed: Probed,
+    },
+}
+
+/// Blocks that were there at the start. The next come when this was dropped.
+pub(crate) struct FoundBlocks {
+    pub(crate) blocks: Vec<RecoveredBlock>,
+    fillings: Vec<(BlockId, u64)>,
+    _taken: Sender<()>,
 }
 
 /// Tells the engine, from whatever thread, without waiting.
@@ -70,7 +91,7 @@ impl Drop for Ticket {
 /// A block that is being filled.
 struct Collecting {
     filling: u64,
-    entries: Vec<Entry>,
+    entries: Vec<RecordEntry>,
     /// Records not given to the writing thread yet, by offset.
     staged: Vec<(u32, Aligned)>,
     /// Set when a record could not be staged or written: the block is not to be sealed.
@@ -90,33 +111,37 @@ pub(crate) struct FlashPort {
     /// Which filling each block has that can be read.
     fillings: HashMap<BlockId, u64>,
     collecting: HashMap<BlockId, Collecting>,
+    /// Blocks whose summaries were taken away, and that are filled next.
+    emptied: HashSet<BlockId>,
     next_filling: u64,
 }
 
 impl FlashPort {
-    /// A port that looks, on a thread of its own, at what is there; [`FlashDone::Recovered`] follows.
+    /// A port that looks, on a thread of its own, at what is there: [`FlashDone::Attach`], then
+    /// [`FlashDone::Found`] any number of times, then [`FlashDone::RecoveryEnded`].
     pub(crate) fn new(parts: FlashParts) -> Self {
         let (part, say) = (parts.part.clone(), Arc::clone(&parts.say));
-        let look = move || {
-            if let Some(recovered) = part.recover() {
-                say(FlashDone::Recovered(Box::new(recovered)));
-            }
-        };
         let thread = std::thread::Builder::new().name("flash-recover".to_owned());
-        if let Err(error) = thread.spawn(look) {
+        if let Err(error) = thread.spawn(move || look(&part, &*say)) {
             tracing::error!(%error, "no thread to look at flash: nothing is kept on it");
         }
         Self {
             parts,
             fillings: HashMap::new(),
             collecting: HashMap::new(),
+            emptied: HashSet::new(),
             next_filling: random(),
         }
     }
 
-    /// What was there is known.
-    pub(crate) fn recovered(&mut self, recovered: &mut Recovered) {
-        self.fillings = std::mem::take(&mut recovered.fillings);
+    /// The SSDs that take part.
+    pub(crate) fn ssds(&self) -> impl Iterator<Item = SsdId> + use<> {
+        (0..self.parts.part.ssd_count()).map(SsdId)
+    }
+
+    /// Blocks were found.
+    pub(crate) fn found(&mut self, found: &FoundBlocks) {
+        self.fillings.extend(found.fillings.iter().copied());
     }
 
     /// Does what the engine says, or sees to it.
@@ -132,6 +157,22 @@ impl FlashPort {
             FlashCommand::Seal { block, sequence } => self.seal(block, sequence),
             FlashCommand::Drop(block) => self.drop_block(block),
             FlashCommand::Read(read) => self.read(read),
+            FlashCommand::Probe(ssd) => self.probe(ssd),
+        }
+    }
+
+    /// Where the SSDs are, by their numbers.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.parts.part.paths()
+    }
+
+    fn probe(&self, id: SsdId) {
+        let probed = probe::FAILED;
+        let ticket = self.ticket(FlashDone::Probed { ssd: id, probed });
+        if let Some(ssd) = self.parts.part.ssd(id) {
+            probe::probe(ssd, move |probed| {
+                ticket.end(FlashDone::Probed { ssd: id, probed });
+            });
         }
     }
 
@@ -177,7 +218,7 @@ impl FlashPort {
             return;
         };
         let offset = place.offset;
-        collecting.entries.push(Entry {
+        collecting.entries.push(RecordEntry {
             piece,
             offset,
             length,
@@ -185,11 +226,11 @@ impl FlashPort {
         collecting.staged.push((offset, record));
     }
 
-    /// A block is filled anew: what its summary says is no longer so.
+    /// A block is filled anew.
     fn begin(&mut self, block: BlockId) {
         self.next_filling = self.next_filling.wrapping_add(1);
         let filling = self.next_filling;
-        let was = self.fillings.insert(block, filling);
+        self.fillings.insert(block, filling);
         let collecting = Collecting {
             filling,
             entries: Vec::new(),
@@ -197,26 +238,20 @@ impl FlashPort {
             is_broken: Arc::default(),
         };
         self.collecting.insert(block, collecting);
-        if was.is_some() {
-            self.erase(block);
+        if !self.emptied.remove(&block) {
+            self.on_writer(block, |ssd, local| {
+                // A summary that stays leads to records that are not what it says: misses.
+                let _ = ssd.empty_block(local);
+            });
         }
     }
 
-    /// Takes a block's summary away, before anything else is written to it.
-    fn erase(&self, block: BlockId) {
-        let Some((ssd, local)) = self.parts.part.locate(block) else {
-            return;
-        };
-        ssd.forget_index();
-        let Some(start) = ssd.tier.layout.block_start(local) else {
-            return;
-        };
-        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
-        ssd.writer.run(move || {
-            let nothing = Aligned::new(RECORD_ALIGN_BYTES as usize);
-            // A summary that stays leads to records that are not what it says: misses.
-            let _ = write_at(&medium, &counters, start, &nothing);
-        });
+    /// Does something on the thread that writes to a block's SSD, behind all that was begun.
+    fn on_writer(&self, block: BlockId, act: impl FnOnce(&Ssd, u32) + Send + 'static) {
+        if let Some((ssd, local)) = self.parts.part.locate(block) {
+            let of = Arc::clone(ssd);
+            ssd.writer.run(move || act(&of, local));
+        }
     }
 
     fn place_of(&self, block: BlockId) -> Option<(&Arc<Ssd>, u64)> {
@@ -240,7 +275,6 @@ impl FlashPort {
         let Some((ssd, start)) = self.place_of(block) else {
             return;
         };
-        ssd.forget_index();
         let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
         ssd.writer.run(move || {
             let written = write_records(&medium, &counters, start, &now);
@@ -259,12 +293,6 @@ impl FlashPort {
         let Some(collecting) = self.collecting.remove(&block) else {
             return;
         };
-        let Some((ssd, start)) = self.place_of(block) else {
-            return;
-        };
-        let Some((_, local)) = self.parts.part.locate(block) else {
-            return;
-        };
         let Collecting {
             filling,
             mut entries,
@@ -272,34 +300,34 @@ impl FlashPort {
             ..
         } = collecting;
         entries.sort_by_key(|entry| entry.offset);
-        let head = SummaryHead {
-            block: local,
+        let mut head = SummaryHead {
+            block: 0,
             count: entries.len() as u32,
             filling,
             sequence,
             owner: self.parts.part.owner,
             sealed_s: now_s(),
         };
-        let summary = Aligned::of(&Summary { head, entries }.encode(ssd.tier.device));
-        let (medium, counters) = (Arc::clone(&ssd.medium), Arc::clone(&ssd.counters));
-        ssd.writer.run(move || {
-            let flush = || {
-                let flushed = medium.file.sync_data();
-                counted(flushed, &medium, &counters, "flushing flash")
-            };
-            // The records must be there before anything says that they are.
-            let sealed = flush()
-                .and_then(|()| write_at(&medium, &counters, start, &summary))
-                .and_then(|()| flush());
-            let ok = sealed.is_ok() && !is_broken.load(Ordering::Relaxed);
+        self.on_writer(block, move |ssd, local| {
+            head.block = local;
+            let is_whole = !is_broken.load(Ordering::Relaxed);
+            let ok = is_whole && ssd.seal(Summary { head, entries }).is_ok();
             ticket.end(FlashDone::Sealed { block, ok });
         });
     }
 
     fn drop_block(&mut self, block: BlockId) {
-        self.collecting.remove(&block);
+        let was_filled = self.collecting.remove(&block).is_some();
         if self.fillings.remove(&block).is_some() {
-            self.erase(block);
+            self.on_writer(block, move |ssd, local| {
+                let _ = ssd.empty_block(local);
+                if was_filled {
+                    ssd.with_checkpoints(|checkpoints, _| checkpoints.end(local, None));
+                }
+            });
+            if !was_filled {
+                self.emptied.insert(block);
+            }
         }
     }
 
@@ -338,6 +366,31 @@ impl FlashPort {
     }
 }
 
+/// Says what is there, each part once the one before was taken.
+fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
+    let Some(spec) = part.spec() else {
+        return;
+    };
+    say(FlashDone::Attach(spec));
+    let mut sealed_bytes = 0;
+    let written = part.recover(|found| {
+        sealed_bytes += found.sealed_today_bytes;
+        let (taken, is_taken) = channel();
+        let filling = |(filling, of): &(u64, RecoveredBlock)| (of.block, *filling);
+        let fillings = found.blocks.iter().map(filling).collect();
+        say(FlashDone::Found(FoundBlocks {
+            blocks: found.blocks.into_iter().map(|(_, of)| of).collect(),
+            fillings,
+            _taken: taken,
+        }));
+        // It ends when what was said is dropped, taken or not.
+        let _ = is_taken.recv();
+        true
+    });
+    let written_bytes = sealed_bytes + written;
+    say(FlashDone::RecoveryEnded { written_bytes });
+}
+
 /// Writes records of a block, those that lie one behind the other in one call.
 fn write_records(
     medium: &Medium,
@@ -365,7 +418,7 @@ fn write_records(
             .collect();
         let total: usize = now.iter().map(|(_, bytes)| bytes.as_ref().len()).sum();
         let at = block_start + u64::from(*first);
-        match rustix::io::pwritev(&medium.file, &slices, at) {
+        match rustix::io::pwritev(medium.file(), &slices, at) {
             Ok(written) if written == total => {
                 let total = total as u64;
                 counters.bytes_written.fetch_add(total, Ordering::Relaxed);
@@ -373,7 +426,8 @@ fn write_records(
             // Interrupted, or the kernel takes less at a time: one by one, which goes on by itself.
             Ok(_) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {
                 for (offset, bytes) in now {
-                    write_at(medium, counters, block_start + u64::from(*offset), bytes)?;
+                    let at = block_start + u64::from(*offset);
+                    medium.write_counted(counters, at, bytes)?;
                 }
             }
             Err(errno) => {
@@ -382,11 +436,4 @@ fn write_records(
         }
     }
     Ok(())
-}
-
-/// A number that no process before has begun with.
-pub(super) fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    // Its keys are drawn by the system for each process.
-    RandomState::new().hash_one(std::time::SystemTime::now())
 }

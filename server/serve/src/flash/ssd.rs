@@ -1,8 +1,7 @@
 //! One SSD and the threads that wait for it.
 
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headlong_engine::{FlashOutcome, FlashRecord};
@@ -10,9 +9,9 @@ use headlong_flash::RECORD_ALIGN_BYTES;
 use headlong_flash::format::{RecordName, Summary, Super, decode_record, padded_bytes};
 
 use super::aligned::Aligned;
+use super::checkpoints::{Checkpoints, Place};
 use super::error::FlashError;
-use super::medium::{Access, Medium};
-use super::recover;
+use super::medium::{Access, Medium, SsdCounters, counted};
 use crate::raw::Lease;
 use crate::thread_pool::ThreadPool;
 
@@ -20,14 +19,6 @@ use crate::thread_pool::ThreadPool;
 const READERS: usize = 32;
 /// Most records in one call: each takes two runs of memory, and the kernel takes 1,024.
 const RECORDS_MAX: usize = 256;
-
-/// Bytes and calls that went to or came from an SSD, since the start.
-#[derive(Debug, Default)]
-pub(crate) struct SsdCounters {
-    pub(crate) bytes_read: AtomicU64,
-    pub(crate) bytes_written: AtomicU64,
-    pub(crate) errors: AtomicU64,
-}
 
 /// One SSD. Its threads end once what they have begun is done.
 pub(crate) struct Ssd {
@@ -37,8 +28,11 @@ pub(crate) struct Ssd {
     /// One thread, so that what is written is written in order.
     pub(super) writer: ThreadPool,
     pub(super) readers: ThreadPool,
-    /// What a clean stop saved.
-    index: Mutex<Option<Arc<Vec<Summary>>>>,
+    /// For what may hang where the others do not, and the other way round.
+    pub(super) prober: ThreadPool,
+    /// Whether it was said that something else is on it.
+    pub(super) is_other: Arc<AtomicBool>,
+    checkpoints: Mutex<Checkpoints>,
 }
 
 impl std::fmt::Debug for Ssd {
@@ -63,7 +57,6 @@ impl Ssd {
     pub(super) fn open(path: &std::path::Path) -> Result<Self, FlashError> {
         let medium = Medium::open(path, Access::Own)?;
         let tier = medium.super_record()?;
-        let index = recover::take_index(&medium, &tier).map_err(|error| medium.error(error))?;
         let name = path
             .file_name()
             .unwrap_or(path.as_os_str())
@@ -72,84 +65,91 @@ impl Ssd {
         let writer = ThreadPool::new(&format!("ssd-w-{name}"), 1, usize::MAX).map_err(failed)?;
         let readers =
             ThreadPool::new(&format!("ssd-r-{name}"), READERS, usize::MAX).map_err(failed)?;
+        let prober = ThreadPool::new(&format!("ssd-p-{name}"), 1, usize::MAX).map_err(failed)?;
         Ok(Self {
+            prober,
+            is_other: Arc::default(),
             medium: Arc::new(medium),
             tier,
             counters: Arc::default(),
             writer,
             readers,
-            index: Mutex::new(index.map(Arc::new)),
+            checkpoints: Mutex::default(),
         })
     }
 
-    /// Sealed blocks of a range: as the saved index says, as long as nothing was written.
-    pub(super) fn recover(&self, blocks: std::ops::Range<u32>) -> Vec<Summary> {
-        let index = self
-            .index
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        match index {
-            Some(index) => {
-                let own = index
-                    .iter()
-                    .filter(|summary| blocks.contains(&summary.head.block));
-                own.cloned().collect()
-            }
-            None => recover::look_at_all(&self.medium, &self.tier, blocks),
+    /// Does something with the checkpoints. They change on the thread that writes.
+    pub(super) fn with_checkpoints<T>(
+        &self,
+        act: impl FnOnce(&mut Checkpoints, &Place<'_>) -> T,
+    ) -> T {
+        let place = Place {
+            medium: &self.medium,
+            tier: &self.tier,
+            counters: &self.counters,
+        };
+        let checkpoints = self.checkpoints.lock();
+        act(
+            &mut checkpoints.unwrap_or_else(PoisonError::into_inner),
+            &place,
+        )
+    }
+
+    /// A block is to hold something else. On the thread that writes.
+    pub(super) fn empty_block(&self, block: u32) -> io::Result<()> {
+        self.with_checkpoints(|checkpoints, place| checkpoints.begin(place, block))?;
+        let layout = &self.tier.layout;
+        if let Some(start) = layout.block_start(block) {
+            let page = RECORD_ALIGN_BYTES;
+            let rest = u64::from(layout.block_bytes() - page);
+            self.medium.discard(start + u64::from(page), rest);
         }
+        Ok(())
     }
 
-    /// What the index said is not so any more.
-    pub(super) fn forget_index(&self) {
-        *self.index.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// Makes a block durable with its summary. On the thread that writes.
+    pub(super) fn seal(&self, summary: Summary) -> io::Result<()> {
+        let block = summary.head.block;
+        let start = self.tier.layout.block_start(block);
+        let start = start.ok_or(io::ErrorKind::InvalidInput)?;
+        let flush = || {
+            let flushed = self.medium.file().sync_data();
+            counted(flushed, &self.medium, &self.counters, "flushing flash")
+        };
+        self.with_checkpoints(|checkpoints, place| {
+            checkpoints.void(place, block)?;
+            // The records must be there before anything says that they are.
+            flush()?;
+            let bytes = Aligned::of(&summary.encode(self.tier.device));
+            self.medium.write_counted(&self.counters, start, &bytes)?;
+            flush()?;
+            checkpoints.end(block, Some(summary));
+            Ok(())
+        })
     }
 
-    /// Saves the index once all that was to be written is, and says so; on the thread that writes.
-    pub(super) fn finish(&self, done: impl FnOnce() + Send + 'static) {
-        let (medium, tier) = (Arc::clone(&self.medium), self.tier);
+    /// What was found in a group whose checkpoint was void; answers how many bytes were written.
+    pub(super) fn save_found<'s>(
+        &self,
+        group: u32,
+        summaries: impl Iterator<Item = &'s Summary>,
+    ) -> u64 {
+        self.with_checkpoints(|checkpoints, place| checkpoints.save_found(place, group, summaries))
+    }
+
+    /// Saves the checkpoints once all that was to be written is, and says so; on the thread that
+    /// writes.
+    pub(super) fn finish(self: &Arc<Self>, done: impl FnOnce() + Send + 'static) {
+        let ssd = Arc::clone(self);
         self.writer.run(move || {
-            if let Err(error) = recover::save_index(&medium, &tier) {
-                let ssd = medium.path.display();
-                tracing::warn!(%ssd, %error, "the index of flash is not saved; the next start looks at every block");
+            let saved = ssd.with_checkpoints(|checkpoints, place| checkpoints.finish(place));
+            if let Err(error) = saved {
+                let ssd = ssd.medium.path.display();
+                tracing::warn!(%ssd, %error, "checkpoints of flash are not saved; the next start looks at more blocks");
             }
             done();
         });
     }
-}
-
-/// Counts, and says what failed.
-pub(super) fn counted<T>(
-    result: io::Result<T>,
-    medium: &Medium,
-    counters: &SsdCounters,
-    what: &str,
-) -> io::Result<T> {
-    if let Err(error) = &result {
-        // The first of a row says it all.
-        if counters
-            .errors
-            .fetch_add(1, Ordering::Relaxed)
-            .is_multiple_of(1000)
-        {
-            tracing::warn!(ssd = %medium.path.display(), %error, "{what} failed");
-        }
-    }
-    result
-}
-
-/// Writes what belongs at `at`, one behind the other.
-pub(super) fn write_at(
-    medium: &Medium,
-    counters: &SsdCounters,
-    at: u64,
-    bytes: &Aligned,
-) -> io::Result<()> {
-    let written = medium.file.write_all_at(bytes.as_ref(), at);
-    counted(written, medium, counters, "writing flash")?;
-    let length = bytes.as_ref().len() as u64;
-    counters.bytes_written.fetch_add(length, Ordering::Relaxed);
-    Ok(())
 }
 
 /// Reads records of one block and looks at each; how each came back.
@@ -222,7 +222,7 @@ fn read_run(
 /// One call, again if it is interrupted; what comes short is an error: no record ends behind the SSD.
 fn read_all(medium: &Medium, slices: &mut [IoSliceMut<'_>], at: u64, total: u64) -> io::Result<()> {
     for _ in 0..100 {
-        match rustix::io::preadv(&medium.file, slices, at) {
+        match rustix::io::preadv(medium.file(), slices, at) {
             Ok(bytes) if bytes as u64 == total => return Ok(()),
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}

@@ -4,19 +4,18 @@
 //! order of the disks' lasting names, so that the same disks find their blocks again. A block of
 //! another disk in a range (disks were added) counts as empty.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headlong_flash::format::Summary;
-use headlong_flash::{BlockId, FlashSpec, RecordEntry, RecoveredBlock, SsdId, SsdSpec};
+use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, RecoveredBlock, SsdId, SsdSpec};
 
 use super::error::FlashError;
 use super::medium::misfit;
-use super::recover::sealed_lately;
+use super::recover::{Search, is_of_today};
 use super::ssd::Ssd;
 
 /// Longest time that a stop waits for the SSDs.
@@ -39,11 +38,37 @@ pub struct TierPart {
     pub(super) owner: u64,
 }
 
-/// What was found in a device's part at the start.
-pub(crate) struct Recovered {
-    pub(crate) spec: FlashSpec,
-    pub(crate) blocks: Vec<RecoveredBlock>,
-    pub(super) fillings: HashMap<BlockId, u64>,
+/// Blocks that were found in a device's part.
+pub(super) struct Found {
+    /// With the filling that each has.
+    pub(super) blocks: Vec<(u64, RecoveredBlock)>,
+    /// Bytes of those that were sealed within the last day.
+    pub(super) sealed_today_bytes: u64,
+}
+
+/// A device's part of the tier, which may come and go while the device runs; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct FlashShare(Arc<Mutex<Option<TierPart>>>);
+
+impl FlashShare {
+    /// What there is from the start.
+    pub fn new(part: Option<TierPart>) -> Self {
+        Self(Arc::new(Mutex::new(part)))
+    }
+
+    /// What there is now.
+    pub(crate) fn get(&self) -> Option<TierPart> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn set(&self, part: Option<TierPart>) {
+        *self.lock() = part;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TierPart>> {
+        // Every change under the lock is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Tier {
@@ -102,7 +127,7 @@ impl Tier {
         let start = std::time::Instant::now();
         while !flags.iter().all(|flag| flag.load(Ordering::Acquire)) {
             if start.elapsed() > FINISH_TIME {
-                tracing::warn!("an SSD does not answer; the next start looks at every block of it");
+                tracing::warn!("an SSD does not answer; the next start looks at more blocks of it");
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -111,6 +136,11 @@ impl Tier {
 }
 
 impl TierPart {
+    /// How many SSDs there are, which engines count from zero.
+    pub(super) fn ssd_count(&self) -> u16 {
+        self.tier.ssds.len() as u16
+    }
+
     /// The SSD, its number of the first block in the row of all, and this disk's blocks as the SSD
     /// counts.
     fn ranges(&self) -> impl Iterator<Item = (&Arc<Ssd>, u32, Range<u32>)> {
@@ -126,6 +156,17 @@ impl TierPart {
         })
     }
 
+    /// The SSD of this number.
+    pub(super) fn ssd(&self, ssd: SsdId) -> Option<&Arc<Ssd>> {
+        self.tier.ssds.get(usize::from(ssd.0))
+    }
+
+    /// Where the SSDs are, by their numbers.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        let ssds = self.tier.ssds.iter();
+        ssds.map(|ssd| ssd.medium.path.clone()).collect()
+    }
+
     /// Where a block is: the SSD and its own number for it.
     pub(super) fn locate(&self, block: BlockId) -> Option<(&Arc<Ssd>, u32)> {
         let mut ranges = self.ranges();
@@ -135,46 +176,60 @@ impl TierPart {
         })
     }
 
-    /// Looks at this disk's blocks of all SSDs. Takes as long as the SSDs take; `None` if there is
+    /// What this disk has of all SSDs, before anything is known of what is there; `None` if there is
     /// none.
-    pub(super) fn recover(&self) -> Option<Recovered> {
+    pub(super) fn spec(&self) -> Option<FlashSpec> {
         let layout = self.tier.ssds.first()?.tier.layout;
-        let mut spec = FlashSpec {
+        // A summary, a checkpoint, and the pages that make those before void.
+        let seal_bytes = u64::from(layout.summary_bytes() + 2 * RECORD_ALIGN_BYTES);
+        let seal_bytes = seal_bytes + layout.checkpoint_bytes();
+        let ssd = |(number, (_, first, own)): (usize, (_, u32, Range<u32>))| SsdSpec {
+            ssd: SsdId(number as u16),
+            blocks: BlockId(first + own.start)..BlockId(first + own.end),
+            is_fresh: true,
+        };
+        Some(FlashSpec {
             block_bytes: layout.block_bytes(),
             summary_bytes: layout.summary_bytes(),
             records_max: layout.records_max(),
+            seal_bytes: u32::try_from(seal_bytes).unwrap_or(u32::MAX),
             written_bytes: 0,
-            ssds: Vec::new(),
-        };
-        let (mut blocks, mut fillings) = (Vec::new(), HashMap::new());
-        for (number, (ssd, first, own)) in self.ranges().enumerate() {
-            let mut found = ssd.recover(own.clone());
-            found.retain(|summary| summary.head.owner == self.owner);
-            spec.written_bytes += sealed_lately(&found) * u64::from(layout.block_bytes());
-            spec.ssds.push(SsdSpec {
-                ssd: SsdId(number as u16),
-                blocks: BlockId(first + own.start)..BlockId(first + own.end),
-                is_fresh: found.is_empty(),
-            });
-            for Summary { head, entries } in found {
-                let block = BlockId(first + head.block);
-                fillings.insert(block, head.filling);
-                let records = entries.iter().map(|entry| RecordEntry {
-                    offset: entry.offset,
-                    piece: entry.piece,
-                    length: entry.length,
-                });
-                blocks.push(RecoveredBlock {
-                    block,
-                    sequence: head.sequence,
-                    records: records.collect(),
-                });
-            }
-        }
-        Some(Recovered {
-            spec,
-            blocks,
-            fillings,
+            is_recovering: true,
+            ssds: self.ranges().enumerate().map(ssd).collect(),
         })
     }
+
+    /// Looks at this disk's blocks of all SSDs and gives what is found to `take`, part by part, until
+    /// that answers that nobody wants it. Answers how many bytes were written in the last day. Takes
+    /// as long as the SSDs take.
+    pub(super) fn recover(&self, mut take: impl FnMut(Found) -> bool) -> u64 {
+        let mut written = 0;
+        for (ssd, first, blocks) in self.ranges() {
+            let block_bytes = u64::from(ssd.tier.layout.block_bytes());
+            let search = Search {
+                ssd,
+                blocks,
+                owner: self.owner,
+            };
+            written += search.run(|summaries| {
+                let today = summaries.iter().filter(|summary| is_of_today(summary));
+                let sealed = today.count() as u64 * block_bytes;
+                let blocks = summaries.into_iter();
+                take(Found {
+                    sealed_today_bytes: sealed,
+                    blocks: blocks.map(|summary| found_block(first, summary)).collect(),
+                })
+            });
+        }
+        written
+    }
+}
+
+fn found_block(first: u32, Summary { head, entries }: Summary) -> (u64, RecoveredBlock) {
+    let block = RecoveredBlock {
+        block: BlockId(first + head.block),
+        sequence: head.sequence,
+        records: entries,
+    };
+    (head.filling, block)
 }

@@ -8,9 +8,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use headlong_http::{Asker, Gate, RelativePath, Status, mask};
+use headlong_http::{
+    Asker, CorsPolicy, Gate, HttpDate, Pace, RefererRule, RelativePath, Status, mask,
+};
+use http::header::{CACHE_CONTROL, EXPIRES, Entry};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::PathRule;
+use crate::config::{Cors, Pacing, PathRule};
 use crate::log::RequestRecord;
 
 /// One rule in force.
@@ -20,27 +24,106 @@ struct Rule {
     gate: Gate,
     skew_seconds: u64,
     cache_control: Option<String>,
+    pace: Pace,
+    fields: Vec<(HeaderName, HeaderValue)>,
+    expires: Option<u64>,
+    referers: RefererRule,
+    cors: Option<CorsPolicy>,
 }
 
 /// All rules, the longest prefix first.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct AccessRules {
     rules: Vec<Rule>,
+    /// Of files that no rule is about.
+    pace: Pace,
+}
+
+/// A field as the configuration writes it, which was checked there.
+fn field(text: &str) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = text.split_once(':')?;
+    let name = HeaderName::try_from(name).ok()?;
+    Some((name, HeaderValue::try_from(value.trim()).ok()?))
+}
+
+fn pace(pacing: Pacing) -> Pace {
+    Pace {
+        percent: pacing.pace_percent,
+        burst: pacing.pace_burst,
+        bytes_per_second_max: pacing.bytes_per_second_max,
+    }
 }
 
 impl AccessRules {
-    /// From the configuration's tables.
-    pub fn new(paths: &BTreeMap<String, PathRule>) -> Self {
+    /// From the configuration's tables, and what it says for all other files.
+    pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
         let rule = |(prefix, rule): (&String, &PathRule)| Rule {
             prefix: prefix.clone(),
             // A configuration with a wrong rule is refused; should one come here, it is closed.
             gate: rule.gate().unwrap_or(Gate::Closed),
             skew_seconds: rule.clock_skew.0 / 1_000_000_000,
             cache_control: rule.cache_control.clone(),
+            fields: rule.headers.iter().filter_map(|text| field(text)).collect(),
+            expires: rule.expires.map(|time| time.0 / 1_000_000_000),
+            referers: RefererRule::new(&rule.referers),
+            cors: (!rule.cors_origins.is_empty()).then(|| cors.policy(&rule.cors_origins)),
+            pace: pace(Pacing {
+                pace_percent: rule.pace_percent.unwrap_or(pacing.pace_percent),
+                pace_burst: rule.pace_burst.unwrap_or(pacing.pace_burst),
+                bytes_per_second_max: rule
+                    .bytes_per_second_max
+                    .unwrap_or(pacing.bytes_per_second_max),
+            }),
         };
         let mut rules: Vec<Rule> = paths.iter().map(rule).collect();
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.prefix.len()));
-        Self { rules }
+        let pace = pace(pacing);
+        Self { rules, pace }
+    }
+
+    /// What is answered to scripts of other origins about a file; `of_all` where no rule says.
+    pub fn cors<'a>(&'a self, path: &str, of_all: &'a CorsPolicy) -> &'a CorsPolicy {
+        let rule = self.rule(path);
+        rule.and_then(|rule| rule.cors.as_ref()).unwrap_or(of_all)
+    }
+
+    /// Whether the page that a request comes from may use a file.
+    ///
+    /// # Errors
+    /// The status that says no.
+    pub fn ask_referer(&self, path: &str, referer: Option<&[u8]>) -> Result<(), Status> {
+        match self.rule(path) {
+            Some(rule) if !rule.referers.allows(referer) => Err(Status::Forbidden),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds what a rule says to a reply with a file.
+    pub fn add_fields(&self, path: &str, now: u64, headers: &mut HeaderMap) {
+        let Some(rule) = self.rule(path) else {
+            return;
+        };
+        for (name, value) in &rule.fields {
+            headers.append(name.clone(), value.clone());
+        }
+        let Some(seconds) = rule.expires else {
+            return;
+        };
+        let end = i64::try_from(now.saturating_add(seconds)).ok();
+        let date = end.and_then(HttpDate::from_unix_seconds);
+        if let Some(date) = date.and_then(|date| HeaderValue::try_from(date.to_string()).ok()) {
+            headers.insert(EXPIRES, date);
+        }
+        if let Entry::Vacant(cache_control) = headers.entry(CACHE_CONTROL)
+            && let Ok(value) = HeaderValue::try_from(format!("max-age={seconds}"))
+        {
+            cache_control.insert(value);
+        }
+    }
+
+    /// How fast the replies for a file go.
+    pub fn pace(&self, path: &str) -> Pace {
+        self.rule(path).map_or(self.pace, |rule| rule.pace)
     }
 
     fn rule(&self, path: &str) -> Option<&Rule> {
@@ -128,13 +211,15 @@ secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
 md5_argument = "st"
 clock_skew = "5s"
 [path."/films/v1.0/"]
+pace_percent = 125
 access = "closed"
 cache_control = ""
 "#;
 
     fn rules() -> AccessRules {
         let config = Config::from_text(Path::new("/x.toml"), RULES, &Flags::default());
-        AccessRules::new(&config.expect("right").path)
+        let config = config.expect("right");
+        AccessRules::new(&config.path, config.pacing, &config.cors)
     }
 
     #[test]
@@ -151,6 +236,8 @@ cache_control = ""
         assert_eq!(rules.cache_control("a.mp4", None), Some("no-store"));
         assert_eq!(rules.cache_control("films/v1.0/a", Some("x")), None);
         assert_eq!(rules.cache_control("films/a", Some("x")), Some("x"));
+        assert_eq!(rules.pace("films/v1.0/a").percent, 125);
+        assert_eq!(rules.pace("films/a").percent, 0);
     }
 
     #[test]

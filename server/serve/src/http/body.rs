@@ -8,13 +8,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::Instant as Clock;
 
 use bytes::{Buf, Bytes};
 use headlong_engine::{Failure, Refusal, Request};
-use headlong_http::Part;
-use headlong_units::Duration;
+use headlong_http::{Pacer, Part};
+use headlong_units::{Duration, Instant};
 use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
@@ -64,6 +65,8 @@ pub(super) struct Asking {
     pub(super) request: Request,
     /// The request named no range.
     pub(super) whole: bool,
+    /// The schedule of the reply, by model time since its request, if it has one.
+    pub(super) pacer: Option<Pacer>,
 }
 
 impl Asking {
@@ -152,6 +155,9 @@ pub struct ReplyBody {
     asking: Option<Asking>,
     left_bytes: u64,
     account: Account,
+    pacer: Option<Pacer>,
+    /// Fires when the schedule lets the next bytes go.
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl fmt::Debug for ReplyBody {
@@ -169,7 +175,7 @@ pub(super) struct Account {
     pub(super) connection: Option<Arc<ConnectionInfo>>,
     /// Counts as one of its address's, for as long as it lives.
     pub(super) held: Option<Held>,
-    pub(super) started: Instant,
+    pub(super) started: Clock,
     pub(super) time_scale: TimeScale,
 }
 
@@ -213,6 +219,8 @@ impl ReplyBody {
             asking: None,
             left_bytes,
             account,
+            pacer: None,
+            alarm: None,
         }
     }
 
@@ -241,11 +249,15 @@ impl ReplyBody {
         if !body.closing.is_empty() {
             steps.push_back(Next::Text(Bytes::from(body.closing)));
         }
+        // What the start took, a look at the disk, is made up for.
+        let pacer = asking.pacer;
         Self {
             steps,
             asking: Some(asking),
             left_bytes,
             account,
+            pacer,
+            alarm: None,
         }
     }
 
@@ -292,6 +304,26 @@ impl ReplyBody {
         }
     }
 
+    /// Waits until the schedule lets the next bytes go.
+    fn poll_pace(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(pacer) = &self.pacer else {
+            return Poll::Ready(());
+        };
+        loop {
+            let passed = Instant::ZERO + self.account.elapsed();
+            let left = pacer.may_go_at().since(passed);
+            if left == Duration::ZERO {
+                return Poll::Ready(());
+            }
+            let wall = self.account.time_scale.wall(left);
+            let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(wall)));
+            if alarm.is_elapsed() {
+                alarm.as_mut().reset(tokio::time::Instant::now() + wall);
+            }
+            ready!(alarm.as_mut().poll(context));
+        }
+    }
+
     fn take(&mut self, piece: Piece) -> Chunk {
         self.account.note_piece(&piece);
         Chunk::Piece(piece, 0)
@@ -307,12 +339,16 @@ impl http_body::Body for ReplyBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Chunk>, BrokenOff>>> {
         let this = &mut *self;
+        ready!(this.poll_pace(context));
         match ready!(this.poll_step(context)) {
             None => Poll::Ready(None),
             Some(Ok(bytes)) => {
                 let length = bytes.remaining() as u64;
                 this.left_bytes = this.left_bytes.saturating_sub(length);
                 this.account.note_sent(length);
+                if let Some(pacer) = &mut this.pacer {
+                    pacer.go(length);
+                }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Some(Err(broken)) => {

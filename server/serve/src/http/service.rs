@@ -90,15 +90,19 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         .headers
         .get(header::ORIGIN)
         .and_then(|value| value.to_str().ok());
+    let settings = Arc::clone(&asked.settings);
+    let path = RelativePath::parse(head.uri.path()).ok();
+    let path = path.as_ref().map_or("", RelativePath::as_str);
+    let cors = settings.access.cors(path, &settings.cors);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
-        _ => asked.settings.cors.reply_fields(origin),
+        _ => cors.reply_fields(origin),
     };
     let answer = match asked.method {
         Method::Options => {
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
-            let plan = asked.settings.cors.options_reply(origin, wanted);
+            let plan = cors.options_reply(origin, wanted);
             Ok(Answer { plan, first: None })
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
@@ -111,6 +115,8 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         }
         Method::Get | Method::Head => answer_read(&state, &head, &mut asked).await,
     };
+    let is_file = answer.is_ok() && asked.method != Method::Options;
+    let now = asked.account.record.start_unix_ms / 1000;
     let mut retry_after = None;
     let answer = answer.unwrap_or_else(|none| {
         if let NoAnswer::TooMany = none {
@@ -128,7 +134,11 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         Answer { plan, first: None }
     });
     let mut response = build(answer, &asked.settings, &head, asked.account);
+    let status = response.status();
     let headers = response.headers_mut();
+    if is_file && matches!(status.as_u16(), 200 | 206 | 304) {
+        settings.access.add_fields(path, now, headers);
+    }
     for (name, value) in cors_fields {
         append(headers, name, &value);
     }
@@ -300,6 +310,9 @@ async fn answer_read(
     let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
     let access = &asked.settings.access;
     let refused = |status| NoAnswer::Status(status, None);
+    let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
+    let may_use = access.ask_referer(path.as_str(), referer);
+    may_use.map_err(refused)?;
     let allowed = access.ask(&path, head.uri.query(), address, now);
     allowed.map_err(refused)?;
     for tried in 1.. {
@@ -405,11 +418,17 @@ async fn fetch(
     });
     // Who names neither a range nor an end may stop reading anywhere.
     let whole = plan.status == Status::Ok;
+    let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
     let asking = Asking {
         device: device.clone(),
         source,
         request,
         whole,
+        pacer: asked
+            .settings
+            .access
+            .pace(&file.path)
+            .pacer(headlong_units::Instant::ZERO, bit_rate),
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
@@ -540,6 +559,10 @@ fn build(
         head,
         answer.first.as_ref().map(|(_, piece, _)| piece.info()),
     );
+    let came_from = answer.first.as_ref().map(|(_, piece, _)| piece.info());
+    let cache_status = came_from
+        .filter(|_| settings.cache_status)
+        .map(cache_status);
     let body = match answer.first {
         Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
         None => ReplyBody::text(body.closing, account),
@@ -549,6 +572,10 @@ fn build(
         .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in fields {
         append(response.headers_mut(), name, &value);
+    }
+    if let Some(cache_status) = cache_status {
+        let value = HeaderValue::from_static(cache_status);
+        response.headers_mut().insert("cache-status", value);
     }
     if let Some(timing) = timing {
         response.headers_mut().insert("server-timing", timing);
@@ -560,6 +587,16 @@ fn append(headers: &mut http::HeaderMap, name: &'static str, value: &str) {
     // What the plan says is ASCII without control characters; anything else would be a bug of it.
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.append(name, value);
+    }
+}
+
+/// Where the first bytes came from, as caches say it (RFC 9211): what the disk was not asked for is a
+/// hit.
+fn cache_status(first: PieceInfo) -> &'static str {
+    match (first.from_ram, first.from_flash) {
+        (true, _) => "headlong; hit; detail=ram",
+        (false, true) => "headlong; hit; detail=flash",
+        (false, false) => "headlong; fwd=miss; detail=disk",
     }
 }
 

@@ -38,6 +38,8 @@ pub struct HttpSettings {
     pub access: AccessRules,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
+    /// Whether replies say by Cache-Status where they come from.
+    pub cache_status: bool,
     /// Requests in progress that an address may have on one device.
     pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.

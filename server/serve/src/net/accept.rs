@@ -1,6 +1,7 @@
 //! Taking connections from a listener, never more than may be open, and never giving up.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,8 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 const SHED_INTERVAL: Duration = Duration::from_millis(250);
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Accepts and serves connections until `shutdown`, then returns when all of them have ended,
-/// which takes at most [`Limits::drain_timeout`].
+/// Accepts and serves connections until `shutdown`, then returns when all of them have ended. Once it
+/// drains, that takes at most [`Limits::drain_timeout`].
 pub async fn serve_listener<S, B>(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -47,64 +48,94 @@ pub async fn serve_listener<S, B>(
     // Accepted, and without a slot yet.
     let mut waiting = None;
     let signal = shutdown.clone();
-    let mut draining = std::pin::pin!(shutdown.draining());
+    let begin = |(stream, slot): (TcpStream, OwnedSemaphorePermit), into: &mut JoinSet<()>| {
+        let Ok(remote) = stream.peer_addr() else {
+            return;
+        };
+        context.tcp.apply(&stream);
+        let (tls, service) = (tls.clone(), service.clone());
+        let (context, shutdown) = (context.clone(), signal.clone());
+        let trouble = Arc::clone(&trouble);
+        into.spawn(async move {
+            let _slot = slot;
+            serve_accepted(stream, remote, (tls, service), context, shutdown, &trouble).await;
+        });
+    };
+    let mut retiring = shutdown.clone();
+    let mut retiring = std::pin::pin!(retiring.retiring());
     loop {
-        let (stream, slot) = tokio::select! {
+        let accepted = tokio::select! {
             biased;
-            () = &mut draining => break,
+            () = &mut retiring => break,
             Some(finished) = connections.join_next(), if !connections.is_empty() => {
                 report_panic(finished);
                 continue;
             }
             accepted = accept(&listener, &context, &mut waiting, &trouble) => accepted,
         };
-        let Ok(remote) = stream.peer_addr() else {
-            continue;
-        };
-        context.tcp.apply(&stream);
-        let (tls, service) = (tls.clone(), service.clone());
-        let (context, shutdown) = (context.clone(), signal.clone());
-        let trouble = Arc::clone(&trouble);
-        connections.spawn(async move {
-            let _slot = slot;
-            let Some(trusted) = context.proxies.clone() else {
-                match context.hold(remote.into()) {
-                    Ok(_held) => {
-                        serve_connection(stream, remote.into(), tls, service, context, shutdown)
-                            .await;
-                    }
-                    Err(remote) => trouble.warn_of_address(remote),
-                }
-                return;
-            };
-            // Boxed, so that other connections are not as large as one that begins like this.
-            let proxied = async move {
-                let within = context.limits.header_timeout;
-                let mut stop = shutdown.clone();
-                let header = tokio::select! {
-                    header = read_proxy_header(stream, remote, &trusted, within) => header,
-                    () = stop.draining() => return,
-                };
-                match header {
-                    Ok((stream, remote)) => match context.hold(remote) {
-                        Ok(_held) => {
-                            serve_connection(stream, remote, tls, service, context, shutdown).await;
-                        }
-                        Err(remote) => trouble.warn_of_address(remote),
-                    },
-                    Err(error) => {
-                        add(&context.counters.proxy_refusals);
-                        trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
-                    }
-                }
-            };
-            Box::pin(proxied).await;
-        });
+        begin(accepted, &mut connections);
     }
     drop(listener);
+    if waiting.is_some() {
+        // The process that comes next knows nothing of who was accepted here.
+        tokio::select! {
+            biased;
+            () = shutdown.draining() => {}
+            accepted = slot_for(&context, &mut waiting) => begin(accepted, &mut connections),
+        }
+    }
     while let Some(finished) = connections.join_next().await {
         report_panic(finished);
     }
+}
+
+/// Serves one connection that has a slot.
+async fn serve_accepted<S, B>(
+    stream: TcpStream,
+    remote: SocketAddr,
+    (tls, service): (Option<TlsAcceptor>, S),
+    context: ListenerContext,
+    shutdown: Shutdown,
+    trouble: &AcceptTrouble,
+) where
+    S: Service<Request<NoBody>, Response = Response<B>> + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body + Send + 'static,
+    B::Data: Outgoing + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Some(trusted) = context.proxies.clone() else {
+        match context.hold(remote.into()) {
+            Ok(_held) => {
+                serve_connection(stream, remote.into(), tls, service, context, shutdown).await;
+            }
+            Err(remote) => trouble.warn_of_address(remote),
+        }
+        return;
+    };
+    // Boxed, so that other connections are not as large as one that begins like this.
+    let proxied = async move {
+        let within = context.limits.header_timeout;
+        let mut stop = shutdown.clone();
+        let header = tokio::select! {
+            header = read_proxy_header(stream, remote, &trusted, within) => header,
+            () = stop.draining() => return,
+        };
+        match header {
+            Ok((stream, remote)) => match context.hold(remote) {
+                Ok(_held) => {
+                    serve_connection(stream, remote, tls, service, context, shutdown).await;
+                }
+                Err(remote) => trouble.warn_of_address(remote),
+            },
+            Err(error) => {
+                add(&context.counters.proxy_refusals);
+                trouble.warn(|| tracing::warn!(%remote, %error, "refused a connection"));
+            }
+        }
+    };
+    Box::pin(proxied).await;
 }
 
 fn report_panic<T>(finished: Result<T, tokio::task::JoinError>) {

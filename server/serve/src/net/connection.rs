@@ -131,6 +131,8 @@ where
     B::Data: Outgoing + Send,
     B::Error: Into<BoxError>,
 {
+    let mut retire = shutdown.clone();
+    let retiring = pin!(async move { retire.retiring().await });
     let mut draining = pin!(async move { shutdown.draining().await });
     let mut overseer = Overseer::new(info);
     let mut stream = Sniffed::new(stream);
@@ -151,6 +153,8 @@ where
     let watch = Watch {
         overseer,
         draining,
+        retiring,
+        is_retiring: false,
         info,
     };
     match speaks {
@@ -182,13 +186,15 @@ where
 }
 
 /// Sees to it that a connection ends in time.
-struct Watch<'a, D> {
+struct Watch<'a, D, R> {
     overseer: Overseer<'a>,
     draining: Pin<&'a mut D>,
+    retiring: Pin<&'a mut R>,
+    is_retiring: bool,
     info: &'a Arc<ConnectionInfo>,
 }
 
-impl<D: Future<Output = ()>> Watch<'_, D> {
+impl<D: Future<Output = ()>, R: Future<Output = ()>> Watch<'_, D, R> {
     /// Polls a connection to its end; if told so, it is to end after what is in progress.
     async fn over(
         mut self,
@@ -196,6 +202,10 @@ impl<D: Future<Output = ()>> Watch<'_, D> {
     ) -> End {
         let mut ask = false;
         poll_fn(|cx| {
+            if !self.is_retiring && self.retiring.as_mut().poll(cx).is_ready() {
+                self.is_retiring = true;
+                self.info.retire();
+            }
             if !self.overseer.is_draining && self.draining.as_mut().poll(cx).is_ready() {
                 self.overseer.begin_drain();
                 ask = true;

@@ -319,3 +319,36 @@ async fn a_body_that_fails_breaks_the_reply_off() {
     drop(client);
     assert_eq!(task.await.expect("ends"), End::Closed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn where_another_process_takes_over_every_connection_gets_one_more_reply_and_is_told() {
+    for has_asked_before in [true, false] {
+        let mut server = serve(Limits::default());
+        if has_asked_before {
+            server.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+            let first = server.hear("hello").await;
+            assert!(
+                !first.to_lowercase().contains("connection: close"),
+                "{first}"
+            );
+        }
+        server.trigger.retire();
+        sleep(Duration::from_secs(1)).await;
+        server.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let last = server.hear_the_rest().await;
+        assert!(last.to_lowercase().contains("connection: close"), "{last}");
+        assert!(last.ends_with("hello"), "{last}");
+        assert_eq!(server.task.await.expect("ended"), End::Closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_asks_nothing_more_after_a_take_over_ends_by_its_idle_timeout() {
+    let mut server = serve(Limits::default());
+    server.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    server.hear("hello").await;
+    server.trigger.retire();
+    assert_eq!(server.hear_the_rest().await, "");
+    assert_eq!(server.task.await.expect("ended"), End::IdleTimeout);
+    assert_eq!(server.counters.counts().drain_aborts, 0);
+}

@@ -78,7 +78,9 @@ where
     loop {
         match connection.next_head(is_asked_to_close).await? {
             Ok(Some(head)) => {
-                if !connection.answer(head, service, is_asked_to_close).await? {
+                // Boxed, so that a connection that is idle is not as large as one that answers.
+                let answer = Box::pin(connection.answer(head, service, is_asked_to_close));
+                if !answer.await? {
                     break;
                 }
             }

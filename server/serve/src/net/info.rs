@@ -32,6 +32,7 @@ pub struct ConnectionInfo {
     head_since: AtomicU64,
     send_timed_out: AtomicBool,
     drain_aborted: AtomicBool,
+    retired: AtomicBool,
     /// Asked to make room for others, and who acts on that.
     shed: AtomicBool,
     overseer: Mutex<Option<Waker>>,
@@ -73,6 +74,7 @@ impl ConnectionInfo {
             head_since: AtomicU64::new(NEVER),
             send_timed_out: AtomicBool::new(false),
             drain_aborted: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             shed: AtomicBool::new(false),
             overseer: Mutex::new(None),
             replies: Mutex::new(Vec::new()),
@@ -99,9 +101,16 @@ impl ConnectionInfo {
         self.requests.load(Relaxed)
     }
 
-    /// Whether it has served as many requests as one connection may.
+    /// Whether it has served as many requests as one connection may, or its present reply is the
+    /// last for another reason.
     pub fn is_used_up(&self) -> bool {
-        self.request_count() >= self.limits.requests_per_connection_max
+        self.retired.load(Relaxed)
+            || self.request_count() >= self.limits.requests_per_connection_max
+    }
+
+    /// The next reply is the last: another process serves from then on.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Relaxed);
     }
 
     /// Requests in progress.

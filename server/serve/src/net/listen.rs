@@ -53,6 +53,20 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     listen().map_err(|source| BindError { address, source })
 }
 
+/// Listens on `address` with a socket that another process had open.
+///
+/// # Errors
+/// What the kernel said.
+pub fn adopt(
+    address: SocketAddr,
+    listener: std::net::TcpListener,
+) -> Result<TcpListener, BindError> {
+    listener
+        .set_nonblocking(true)
+        .and_then(|()| TcpListener::from_std(listener))
+        .map_err(|source| BindError { address, source })
+}
+
 /// Options of each accepted socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpOptions {

@@ -47,7 +47,7 @@ pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};
 pub use info::ConnectionInfo;
 pub use limits::Limits;
-pub use listen::{BindError, TcpOptions, bind};
+pub use listen::{BindError, TcpOptions, adopt, bind};
 pub use outlet::{Outgoing, Outlet};
 pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};

@@ -52,6 +52,19 @@ impl HotSize {
     }
 }
 
+/// What the reserve for copies holds, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CopiesUse {
+    /// The most that it may take.
+    pub budget_bytes: u64,
+    /// Of blocks with anything in them.
+    pub filled_bytes: u64,
+    /// Of copies that are of use: the rest of `filled_bytes` waits until its block is emptied.
+    pub live_bytes: u64,
+    /// Of emptied blocks that sockets may still hold.
+    pub held_bytes: u64,
+}
+
 /// The file, and which slot's bytes are where in it.
 #[derive(Debug)]
 pub(crate) struct Hot {
@@ -236,6 +249,29 @@ impl Hot {
         self.places[slot.0 as usize].store(place as u32 + 1, Ordering::Relaxed);
     }
 
+    /// Empties all blocks whose copies are of no use any more.
+    pub(super) fn vacate(&self) {
+        let filling = &mut *lock(&self.filling);
+        let table = &mut *lock(&self.table);
+        for at in 0..table.blocks.len() {
+            let block = &table.blocks[at];
+            let is_unused = block.live == 0 && Arc::strong_count(&block.used_by) == 1;
+            if block.is_hole || !is_unused {
+                continue;
+            }
+            if !self.is_bounded_with(table, at) || !self.make_hole(at) {
+                continue;
+            }
+            let block = &mut table.blocks[at];
+            block.is_hole = true;
+            let old = std::mem::take(&mut block.used_by);
+            table.ghosts.push(Arc::clone(&old.pin));
+            if filling.block == Some(at) {
+                *filling = Filling::default();
+            }
+        }
+    }
+
     /// A place that was not written since its block was emptied.
     fn next_place(&self, filling: &mut Filling) -> Option<usize> {
         let per_block = self.places_per_block();
@@ -328,6 +364,21 @@ impl Hot {
         unsafe {
             let start = self.mapping.as_ptr().add(offset);
             libc::madvise(start.cast(), BLOCK_BYTES, libc::MADV_COLLAPSE);
+        }
+    }
+
+    /// What there is now.
+    pub(super) fn usage(&self) -> CopiesUse {
+        let table = &mut *lock(&self.table);
+        table.ghosts.retain(|pin| Arc::strong_count(pin) > 1);
+        let filled = table.blocks.iter().filter(|block| !block.is_hole).count();
+        let live: u64 = table.blocks.iter().map(|block| u64::from(block.live)).sum();
+        let bytes = |blocks: usize| (blocks * BLOCK_BYTES) as u64;
+        CopiesUse {
+            budget_bytes: bytes(table.blocks.len() + self.ghosts_max),
+            filled_bytes: bytes(filled),
+            live_bytes: live * self.piece_bytes as u64,
+            held_bytes: bytes(table.ghosts.len()),
         }
     }
 

@@ -205,3 +205,34 @@ fn readers_of_every_speed_get_the_right_bytes_while_blocks_are_emptied_all_the_t
         "{refilled}: no block was emptied"
     );
 }
+
+#[test]
+fn what_copies_take_is_told_by_what_they_are() {
+    let (server, client) = pair();
+    let hot = hot(2, 1, 1);
+    let block = BLOCK_BYTES as u64;
+    let empty = CopiesUse {
+        budget_bytes: 2 * block,
+        ..CopiesUse::default()
+    };
+    assert_eq!(hot.usage(), empty);
+    hot.keep(Slot(0), &[1; PIECE]);
+    let kept = hot.look(Slot(0)).expect("kept");
+    let filled = CopiesUse {
+        filled_bytes: block,
+        live_bytes: PIECE as u64,
+        ..empty
+    };
+    assert_eq!(hot.usage(), filled);
+    let pinned = kept.pin();
+    send(&hot, &kept, &server).expect("sends");
+    drop(kept);
+    hot.forget(Slot(0));
+    for _ in 0..PLACES {
+        hot.keep(Slot(1), &[2; PIECE]);
+        hot.forget(Slot(1));
+    }
+    assert_eq!(hot.usage().held_bytes, block, "the socket may hold it");
+    drop((pinned, client));
+    assert_eq!(hot.usage().held_bytes, 0);
+}

@@ -12,12 +12,15 @@
 )]
 
 mod hot;
+mod passed;
 mod pool;
 mod ring;
 mod socket;
 
+pub use hot::CopiesUse;
 pub(crate) use hot::{HotSize, Pinned};
 
+pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};
 pub(crate) use ring::{Ended, QUIESCE_TIME, RUNS_MAX, Ring, Span, Target};
 pub(crate) use socket::unconfirmed_bytes;

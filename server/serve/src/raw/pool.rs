@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use headlong_engine::Slot;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::hot::{Hot, HotSize, Kept, Pinned};
+use super::hot::{CopiesUse, Hot, HotSize, Kept, Pinned};
 
 /// Huge pages need both ends of the mapping at multiples of this.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -89,6 +89,11 @@ impl Pool {
         self.hot.is_some()
     }
 
+    /// What copies take, if there may be any.
+    pub(crate) fn copies_use(&self) -> Option<CopiesUse> {
+        self.hot.as_ref().map(Hot::usage)
+    }
+
     /// Takes all of the memory from the system now, and not as it is first used.
     ///
     /// # Errors
@@ -120,6 +125,34 @@ impl Pool {
             }
         }
         Some(lease)
+    }
+
+    /// Gives the memory of a slot back to the system, if nobody has it; it is zero when it is used
+    /// again. Whether that was done.
+    pub(crate) fn vacate(&self, slot: Slot) -> bool {
+        let Some(state) = self.states.get(slot.0 as usize) else {
+            return false;
+        };
+        let order = (Ordering::Acquire, Ordering::Relaxed);
+        if state.compare_exchange(0, LEASED, order.0, order.1).is_err() {
+            return false;
+        }
+        if let Some(hot) = &self.hot {
+            hot.forget(slot);
+        }
+        let base = self.address(slot).cast();
+        // SAFETY: the slot lies within our mapping, which is private and anonymous, and nobody reads or
+        // writes it while its state says that it is leased; its bytes are zero from then on.
+        let given = unsafe { madvise(base, self.piece_bytes, Advice::LinuxDontNeed) };
+        state.store(0, Ordering::Release);
+        given.is_ok()
+    }
+
+    /// Gives back what is left of copies that nobody will ask for.
+    pub(crate) fn vacate_copies(&self) {
+        if let Some(hot) = &self.hot {
+            hot.vacate();
+        }
     }
 
     /// Looks at the bytes `start..end` of a slot. `None` if they do not exist or the slot is
@@ -393,6 +426,22 @@ mod tests {
         pool.prefault().expect("there is memory");
         assert!(resident_bytes() > most);
         fill(&mut pool.lease(&[Slot(1023)]).expect("free"), 7);
+    }
+
+    #[test]
+    fn a_vacated_slot_is_zero_and_one_that_is_looked_at_is_left_alone() {
+        let pool = Pool::new(4, PIECE).expect("maps");
+        let lease = pool.lease(&[Slot(1), Slot(2)]);
+        fill(&mut lease.expect("free"), 7);
+        let view = pool.view(Slot(1), 0, 4096).expect("filled");
+        assert!(!pool.vacate(Slot(1)), "somebody looks at it");
+        assert!(!pool.vacate(Slot(4)), "there is none");
+        assert!(pool.vacate(Slot(2)));
+        assert_eq!(view.as_ref(), [7; 4096]);
+        let other = pool.view(Slot(2), 0, 4096).expect("free");
+        assert_eq!(other.as_ref(), [0; 4096]);
+        drop((view, other));
+        assert!(pool.lease(&[Slot(1), Slot(2)]).is_some());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Programs under `headlong run`, with a reception, without one, and with one that is killed all
 //! the time.
 
+mod crowd;
 mod peer;
 mod reception;
 mod tools;
@@ -13,6 +14,7 @@ use std::sync::OnceLock;
 use headlong_testkit::server;
 use rustix::fs::{Advice, fadvise};
 
+pub use crowd::all_right;
 pub use peer::{Client, Peer};
 pub use reception::{Reception, killed_all_the_time};
 pub use tools::{Tools, same};

@@ -1,14 +1,14 @@
-//! nginx and Apache under `headlong run`, each with all its ways to read, and clients that check
-//! every byte.
+//! nginx and Apache, under `headlong run` or by themselves, each with all its ways to read, and
+//! clients that check every byte.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use headlong_testkit::{Scratch, Seed, pattern, server::free_address};
 
-use super::under;
 use crate::Title;
 use crate::program::Program;
 
@@ -26,7 +26,7 @@ pub struct Peer {
 impl Peer {
     /// nginx with two workers. Without `open_file_cache`: nginx turns `O_DIRECT` on and off on a
     /// descriptor that requests share then, and by itself gives short replies.
-    pub fn nginx(root: &Path, socket: &Path) -> io::Result<Self> {
+    pub fn nginx(root: &Path, under: &[String]) -> io::Result<Self> {
         let (scratch, address) = (Scratch::new("nginx")?, free_address());
         let (folder, root) = (scratch.path().display(), root.display());
         let way = |name: &str, directives: &str| {
@@ -54,14 +54,8 @@ impl Peer {
         );
         let file = scratch.path().join("nginx.conf");
         std::fs::write(&file, config)?;
-        let words = under(socket);
-        let mut command = scratch.command(&words[0]);
-        command
-            .args(&words[1..])
-            .arg("/usr/sbin/nginx")
-            .arg("-c")
-            .arg(&file);
-        command.arg("-p").arg(scratch.path());
+        let mut command = command(&scratch, under, "/usr/sbin/nginx");
+        command.arg("-c").arg(&file).arg("-p").arg(scratch.path());
         Ok(Self {
             program: Program::start(scratch, &mut command, address)?,
             ways: &[
@@ -76,7 +70,7 @@ impl Peer {
     }
 
     /// Apache with its event MPM.
-    pub fn apache(root: &Path, socket: &Path) -> io::Result<Self> {
+    pub fn apache(root: &Path, under: &[String]) -> io::Result<Self> {
         let (scratch, address) = (Scratch::new("apache")?, free_address());
         let (folder, root) = (scratch.path().display(), root.display());
         let modules = ["mpm_event", "authz_core", "alias"];
@@ -98,12 +92,8 @@ Listen {address}\nStartServers 2\nThreadsPerChild 16\nMaxRequestWorkers 32\nKeep
         );
         let file = scratch.path().join("apache.conf");
         std::fs::write(&file, config)?;
-        let words = under(socket);
-        let mut command = scratch.command(&words[0]);
-        command
-            .args(&words[1..])
-            .args(["/usr/sbin/apache2", "-D", "FOREGROUND", "-f"]);
-        command.arg(&file);
+        let mut command = command(&scratch, under, "/usr/sbin/apache2");
+        command.args(["-D", "FOREGROUND", "-f"]).arg(&file);
         Ok(Self {
             program: Program::start(scratch, &mut command, address)?,
             ways: &["default", "sendfile", "no-mmap"],
@@ -130,6 +120,15 @@ Listen {address}\nStartServers 2\nThreadsPerChild 16\nMaxRequestWorkers 32\nKeep
     pub fn client(&self, way: &str, seed: u64) -> io::Result<Client> {
         Client::new(self.program.address, way, seed)
     }
+}
+
+/// A program that is started by those words, or by itself if there are none.
+fn command(scratch: &Scratch, under: &[String], program: &str) -> Command {
+    let words = under.iter().map(String::as_str).chain([program]);
+    let words: Vec<&str> = words.collect();
+    let mut command = scratch.command(words[0]);
+    command.args(&words[1..]);
+    command
 }
 
 /// Somebody who asks for parts of titles over one connection.

@@ -9,7 +9,8 @@ use headlong_testkit::{Scratch, pattern};
 use super::{cool, under};
 
 /// What is run, each in a shell in a folder with `big` and `odd` (patterns), `tree` (many files),
-/// `base` (SQLite), `repository` (git), `film.mkv`, and an empty folder `out`, which is compared, too.
+/// `base` (SQLite), `repository` (git), `film.mkv`, and a link to an empty folder `out`, which is
+/// compared, too.
 const SCRIPTS: &[&str] = &[
     "cat big odd",
     "cp big out/copy && cp --sparse=always --reflink=never odd out/odd && cp -r tree out/tree",
@@ -47,10 +48,12 @@ impl Tools {
     /// If a program that makes them is missing or fails.
     pub fn new() -> Self {
         let scratch = Scratch::new("tools").expect("a folder");
-        let folder = scratch.path();
+        let folder = &scratch.directory("files").expect("a folder");
+        std::os::unix::fs::symlink("../out", folder.join("out")).expect("made");
         pattern::write_file(&folder.join("big"), 1, 5_000_011).expect("written");
         pattern::write_file(&folder.join("odd"), 2, 3_333_333).expect("written");
-        let tree = scratch.directory("tree").expect("a folder");
+        let tree = folder.join("tree");
+        fs::create_dir(&tree).expect("made");
         for index in 0..30u64 {
             let file = tree.join(format!("file-{index}"));
             pattern::write_file(&file, 10 + index, index * index * 517).expect("written");
@@ -76,6 +79,7 @@ impl Tools {
             cd ..
             ffmpeg -v error -f lavfi -i testsrc2=size=640x360:rate=25:duration=20 \\
                 -f lavfi -i sine=duration=20 -c:v mpeg4 -b:v 2M -c:a aac -fflags +bitexact film.mkv
+            find . ! -type l -exec touch -d 2020-01-01 {} +
             sync .
         ";
         let mut command = Command::new("sh");
@@ -85,6 +89,16 @@ impl Tools {
         Self { scratch }
     }
 
+    /// Where the files are.
+    pub fn folder(&self) -> PathBuf {
+        self.scratch.path().join("files")
+    }
+
+    /// A name beside it for something else.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
     /// Where the reception is to listen.
     pub fn socket(&self) -> PathBuf {
         self.scratch.path().join("socket")
@@ -92,15 +106,22 @@ impl Tools {
 
     /// What every script gives by itself.
     pub fn plain(&self) -> Vec<Outcome> {
-        self.run(&[])
+        self.run(&[], &self.folder(), SCRIPTS)
+    }
+
+    /// What every script, and further ones, give in a folder that shows the same files.
+    pub fn in_folder(&self, folder: &Path, further: &[&'static str]) -> Vec<Outcome> {
+        let mut outcomes = self.run(&[], folder, SCRIPTS);
+        outcomes.extend(self.run(&[], folder, further));
+        outcomes
     }
 
     /// What every script gives under `headlong run`.
     pub fn preloaded(&self) -> Vec<Outcome> {
-        self.run(&under(&self.socket()))
+        self.run(&under(&self.socket()), &self.folder(), SCRIPTS)
     }
 
-    fn run(&self, before: &[String]) -> Vec<Outcome> {
+    fn run(&self, before: &[String], folder: &Path, scripts: &[&'static str]) -> Vec<Outcome> {
         let run = |script: &&'static str| {
             let out = self.scratch.path().join("out");
             let _ = fs::remove_dir_all(&out);
@@ -113,12 +134,12 @@ impl Tools {
                 "repository/.git/objects/pack",
                 "tree",
             ] {
-                cool_all(&self.scratch.path().join(name));
+                cool_all(&folder.join(name));
             }
             let words = before.iter().map(String::as_str);
             let words: Vec<&str> = words.chain(["bash", "-c", script]).collect();
             let mut command = Command::new(words[0]);
-            command.args(&words[1..]).current_dir(self.scratch.path());
+            command.args(&words[1..]).current_dir(folder);
             command.env("LC_ALL", "C").stdin(Stdio::null());
             Outcome {
                 script,
@@ -126,7 +147,7 @@ impl Tools {
                 left: contents(&out),
             }
         };
-        SCRIPTS.iter().map(run).collect()
+        scripts.iter().map(run).collect()
     }
 }
 

@@ -1,0 +1,183 @@
+//! What the kernel tells of a file, as the mount tells it on.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, FileType, INodeNo};
+use headlong_library::Identity;
+use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, makedev, statx};
+use rustix::io::Result;
+
+/// Which file: its number is another's once it is deleted, but then it was made at another time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// File system, as in `st_dev`.
+    pub(crate) dev: u64,
+    /// Inode.
+    pub(crate) ino: u64,
+    /// When it was made, if the file system says so, seconds and nanoseconds since 1970.
+    pub(crate) born: Option<(i64, u32)>,
+}
+
+/// What is known of a file at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attributes {
+    pub(crate) key: Key,
+    /// Which version of it, taken for settled.
+    pub(crate) identity: Identity,
+    /// As the mount shows them, but for the number, which the table of nodes gives.
+    shown: FileAttr,
+}
+
+impl Attributes {
+    fn of(statx: &Statx) -> Self {
+        let dev = makedev(statx.stx_dev_major, statx.stx_dev_minor);
+        let has_born = statx.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let born = statx.stx_btime;
+        let mtime = statx.stx_mtime;
+        Self {
+            key: Key {
+                dev,
+                ino: statx.stx_ino,
+                born: has_born.then_some((born.tv_sec, born.tv_nsec)),
+            },
+            identity: Identity {
+                dev,
+                ino: statx.stx_ino,
+                size: statx.stx_size,
+                mtime_ns: i128::from(mtime.tv_sec) * 1_000_000_000 + i128::from(mtime.tv_nsec),
+                is_settled: true,
+            },
+            shown: FileAttr {
+                ino: INodeNo(statx.stx_ino),
+                size: statx.stx_size,
+                blocks: statx.stx_blocks,
+                atime: time(statx.stx_atime),
+                mtime: time(mtime),
+                ctime: time(statx.stx_ctime),
+                crtime: UNIX_EPOCH,
+                kind: kind(statx.stx_mode),
+                perm: statx.stx_mode & 0o7777,
+                nlink: statx.stx_nlink,
+                uid: statx.stx_uid,
+                gid: statx.stx_gid,
+                rdev: device_number(statx.stx_rdev_major, statx.stx_rdev_minor),
+                blksize: statx.stx_blksize,
+                flags: 0,
+            },
+        }
+    }
+
+    /// As they are shown of the node of that number.
+    pub(crate) fn shown(&self, node: u64) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(node),
+            ..self.shown
+        }
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        self.shown.kind
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind() == FileType::RegularFile
+    }
+}
+
+/// Attributes of what is open.
+pub(crate) fn attributes(open: impl AsFd) -> Result<Attributes> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+    statx(open, "", flags, wanted()).map(|statx| Attributes::of(&statx))
+}
+
+/// Attributes of what has this name in an open folder; of a link, its own.
+pub(crate) fn attributes_at(folder: impl AsFd, name: &Path) -> Result<Attributes> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    statx(folder, name, flags, wanted()).map(|statx| Attributes::of(&statx))
+}
+
+fn wanted() -> StatxFlags {
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+}
+
+fn time(stamp: StatxTimestamp) -> SystemTime {
+    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
+    let whole = match stamp.tv_sec < 0 {
+        true => UNIX_EPOCH.checked_sub(seconds),
+        false => UNIX_EPOCH.checked_add(seconds),
+    };
+    let part = Duration::from_nanos(stamp.tv_nsec.into());
+    let time = whole.and_then(|whole| whole.checked_add(part));
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// What the bits of a mode mean (inode(7)).
+fn kind(mode: u16) -> FileType {
+    use rustix::fs::FileType as Kind;
+    match Kind::from_raw_mode(mode.into()) {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+        Kind::RegularFile | Kind::Unknown => FileType::RegularFile,
+    }
+}
+
+/// A device's number as the FUSE protocol has it: in 32 bits, `new_encode_dev` of the kernel.
+fn device_number(major: u32, minor: u32) -> u32 {
+    (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn a_file_is_shown_as_the_kernel_shows_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        std::fs::write(&path, vec![7; 10_000]).expect("written");
+        let file = File::open(&path).expect("there");
+        let metadata = file.metadata().expect("asked");
+        let known = attributes(&file).expect("asked");
+        let shown = known.shown(77);
+        assert_eq!(shown.ino, INodeNo(77));
+        assert_eq!(u32::from(shown.perm), metadata.mode() & 0o7777);
+        assert_eq!((shown.size, shown.blocks), (10_000, metadata.blocks()));
+        assert_eq!(shown.mtime, metadata.modified().expect("a time"));
+        assert_eq!((shown.nlink, shown.uid), (1, metadata.uid()));
+        assert_eq!(known.identity.modified(), shown.mtime);
+        assert_eq!(known.key.ino, metadata.ino());
+        assert_eq!(known.key.dev, metadata.dev());
+        let named = attributes_at(File::open(folder.path()).expect("there"), Path::new("a"));
+        assert_eq!(named.expect("asked").key, known.key);
+    }
+
+    #[test]
+    fn times_before_1970_and_numbers_of_devices_are_kept() {
+        let stamp = |seconds| {
+            let file = tempfile::tempfile().expect("a file");
+            let time = rustix::fs::Timespec {
+                tv_sec: seconds,
+                tv_nsec: 250,
+            };
+            let times = rustix::fs::Timestamps {
+                last_access: time,
+                last_modification: time,
+            };
+            rustix::fs::futimens(&file, &times).expect("set");
+            attributes(&file).expect("asked").shown(2).mtime
+        };
+        let before = UNIX_EPOCH - Duration::from_secs(10) + Duration::from_nanos(250);
+        assert_eq!(stamp(-10), before);
+        assert_eq!(stamp(10), UNIX_EPOCH + Duration::new(10, 250));
+        assert_eq!(device_number(8, 17), 0x811);
+        assert_eq!(device_number(259, 0x12345), 0x1231_0345);
+    }
+}

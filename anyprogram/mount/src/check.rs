@@ -1,0 +1,208 @@
+//! Whether a mount can be made: the tree, the mount point, the disks, and the kernel's part of it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use headlong_library::look_at_roots;
+use headlong_serve::config::Config;
+use headlong_settings::Document;
+
+use crate::point::{self, Recovered};
+
+/// Tree and mount point.
+pub(crate) struct Ends {
+    pub(crate) directory: PathBuf,
+    pub(crate) mount_point: PathBuf,
+}
+
+/// Notes what this machine lacks, and makes both paths absolute and free of links.
+pub(crate) fn machine(document: &mut Document, ends: &mut Ends, disks: &Config) {
+    let directory = match tree(&ends.directory) {
+        Ok(directory) => Some(directory),
+        Err(text) => {
+            document.wrong_too("directory", text);
+            None
+        }
+    };
+    let mount_point = match mount_point(&ends.mount_point) {
+        Ok(mount_point) => Some(mount_point),
+        Err(text) => {
+            document.wrong_too("mount_point", text);
+            None
+        }
+    };
+    if let Some(mount_point) = &mount_point {
+        let around = directory.as_deref();
+        let overlap = around.and_then(|directory| overlap(directory, mount_point));
+        // Where the tree is, something is.
+        if let Some(text) = overlap.or_else(|| taken(mount_point)) {
+            document.wrong_too("mount_point", text);
+        }
+    }
+    if let Some(directory) = directory {
+        match look_at_roots(std::slice::from_ref(&directory)) {
+            Ok(seen) => disks.check_disks(&seen.devices, document),
+            Err(errors) => errors
+                .iter()
+                .for_each(|error| document.wrong_too("directory", error.to_string())),
+        }
+        ends.directory = directory;
+    }
+    if let Some(mount_point) = mount_point {
+        ends.mount_point = mount_point;
+    }
+    if let Err(text) = kernel() {
+        document.wrong_too("mount_point", text);
+    }
+}
+
+/// The tree's path without links.
+fn tree(path: &Path) -> Result<PathBuf, String> {
+    if path.as_os_str().is_empty() {
+        return Err("no folder is named; headlong mount DIR MOUNTPOINT".to_owned());
+    }
+    let name = path.display();
+    let real = fs::canonicalize(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("{name}: no such folder; name the one to mount"),
+        _ => format!("{name} cannot be entered: {error}; let this user enter and read it"),
+    })?;
+    match real.is_dir() {
+        true => Ok(real),
+        false => Err(format!("{name} is not a folder; name the one to mount")),
+    }
+}
+
+/// The mount point's path without links.
+fn mount_point(path: &Path) -> Result<PathBuf, String> {
+    if path.as_os_str().is_empty() {
+        return Err("no mount point is named; headlong mount DIR MOUNTPOINT".to_owned());
+    }
+    let name = path.display();
+    if let Recovered::Not(why) = point::recover(path) {
+        return Err(format!(
+            "{name}: {why}; unmount it (umount -l), or choose another folder"
+        ));
+    }
+    let real = fs::canonicalize(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("{name}: no such folder; make it (mkdir)"),
+        _ => format!("{name} cannot be entered: {error}; choose another folder"),
+    })?;
+    match real.is_dir() {
+        true => Ok(real),
+        false => Err(format!("{name} is not a folder; choose one that is empty")),
+    }
+}
+
+/// Why nothing can be mounted on a folder; `None` if something can.
+fn taken(point: &Path) -> Option<String> {
+    let name = point.display();
+    if let Some(kind) = point::kind_mounted(point) {
+        return Some(format!(
+            "{name}: something ({kind}) is mounted there already; unmount it, or choose another \
+             folder"
+        ));
+    }
+    match is_empty(point) {
+        Ok(true) => None,
+        Ok(false) => Some(format!(
+            "{name} is not empty, and what is in it would be hidden; choose an empty folder"
+        )),
+        Err(error) => Some(format!(
+            "{name} cannot be read: {error}; choose another folder"
+        )),
+    }
+}
+
+fn is_empty(path: &Path) -> io::Result<bool> {
+    Ok(fs::read_dir(path)?.next().is_none())
+}
+
+/// What is wrong if one lies in the other: the tree would be in itself, or hidden by itself.
+fn overlap(directory: &Path, mount_point: &Path) -> Option<String> {
+    let (tree, point) = (directory.display(), mount_point.display());
+    if directory == mount_point {
+        Some(format!(
+            "{point} is the tree itself; choose a folder outside it"
+        ))
+    } else if mount_point.starts_with(directory) {
+        Some(format!(
+            "{point} lies in the tree {tree}, which would be in itself without an end; choose a \
+             folder outside it"
+        ))
+    } else if directory.starts_with(mount_point) {
+        Some(format!(
+            "the tree {tree} lies in {point}, which would hide it; choose a folder that does not \
+             hold the tree"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Whether file systems can be made here at all.
+fn kernel() -> Result<(), String> {
+    let device = "/dev/fuse";
+    match OpenOptions::new().read(true).write(true).open(device) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
+            "{device} is not there; load the module (modprobe fuse), or give the device to the \
+             container (--device {device})"
+        )),
+        Err(error) => Err(format!(
+            "{device} cannot be opened: {error}; let this user read and write it"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_and_a_mount_point_that_hold_one_another_are_refused_with_both_names() {
+        let text = |tree: &str, point: &str| overlap(Path::new(tree), Path::new(point));
+        assert_eq!(text("/srv/films", "/mnt/films"), None);
+        assert_eq!(text("/srv/films", "/srv/films2"), None);
+        for (tree, point) in [("/srv", "/srv/mnt"), ("/srv/films", "/srv"), ("/a", "/a")] {
+            let text = text(tree, point).expect("refused");
+            assert!(text.contains(point) && text.contains("choose"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mount_point_is_an_empty_folder_on_which_nothing_is_mounted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("empty")).expect("made");
+        fs::create_dir(path("full")).expect("made");
+        fs::write(path("full/file"), "x").expect("written");
+        assert!(mount_point(&path("empty")).is_ok());
+        assert_eq!(taken(&path("empty")), None);
+        for (path, word) in [(path("full"), "not empty"), ("/proc".into(), "(proc)")] {
+            let text = taken(&path).expect("refused");
+            assert!(text.contains(word), "{text}");
+        }
+        for (path, word) in [
+            (path("full/file"), "not a folder"),
+            (path("none"), "mkdir"),
+            (PathBuf::new(), "MOUNTPOINT"),
+        ] {
+            let text = mount_point(&path).expect_err("refused");
+            assert!(text.contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tree_is_a_folder_that_is_there() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        for (path, word) in [
+            (file.path(), "not a folder"),
+            (Path::new("/none/such"), "no such folder"),
+            (Path::new(""), "DIR"),
+        ] {
+            let text = tree(path).expect_err("refused");
+            assert!(text.contains(word), "{text}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The disks below the tree: the engine of each, and threads that may wait for it.
+//!
+//! Invariant: whatever a disk does, nobody who needs another one waits for it: each file system has
+//! threads of its own.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use headlong_library::Places;
+use headlong_serve::disk::Device;
+use headlong_serve::thread_pool::ThreadPool;
+
+/// Threads of a file system for names and attributes, and as many for reads without the engine.
+const THREADS_MAX: usize = 32;
+/// Most of each that wait for a thread; more are refused. The kernel has no more in its own queues.
+const WAITING_MAX: usize = 16_384;
+/// File systems with threads of their own; those beyond share those of the tree's.
+const DISKS_MAX: usize = 64;
+
+/// A file system: what reads its files, and what waits for it.
+pub(crate) struct Disk {
+    /// `None` if no engine was started for its device: its files are read as they are asked for.
+    pub(crate) device: Option<Device>,
+    pub(crate) names: ThreadPool,
+    pub(crate) reads: ThreadPool,
+}
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let device = &self.device;
+        f.debug_struct("Disk").field("device", device).finish()
+    }
+}
+
+/// All that were met.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    pub(crate) places: Arc<Places>,
+    devices: Vec<Device>,
+    /// Of the tree itself.
+    first: Arc<Disk>,
+    met: RwLock<HashMap<u64, Arc<Disk>>>,
+    /// Held by whoever starts the threads of a new one.
+    meeting: Mutex<()>,
+}
+
+impl Disks {
+    /// Engines, and the tree that lies on one of their devices.
+    ///
+    /// # Errors
+    /// If the system gives no threads, or cannot say where the tree lies.
+    pub(crate) fn new(
+        devices: Vec<Device>,
+        path: &Path,
+        tree: &File,
+        dev: u64,
+    ) -> io::Result<Self> {
+        let places = Arc::new(Places::beneath(path));
+        let device = device_of(&places, &devices, tree);
+        let first = Arc::new(disk(device, dev)?);
+        Ok(Self {
+            places,
+            devices,
+            met: RwLock::new(HashMap::from([(dev, Arc::clone(&first))])),
+            first,
+            meeting: Mutex::default(),
+        })
+    }
+
+    /// The engines.
+    pub(crate) fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The file system of that number. One that nobody has met has the threads of the tree's.
+    pub(crate) fn known(&self, dev: u64) -> Arc<Disk> {
+        let met = self.met.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(met.get(&dev).unwrap_or(&self.first))
+    }
+
+    /// The file system that a file lies on, with threads of its own from now on. May wait for it.
+    pub(crate) fn meet(&self, file: &File, dev: u64) -> Arc<Disk> {
+        if let Some(disk) = self
+            .met
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&dev)
+        {
+            return Arc::clone(disk);
+        }
+        let device = device_of(&self.places, &self.devices, file);
+        let _alone = self.meeting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut met = self.met.write().unwrap_or_else(PoisonError::into_inner);
+        if met.len() >= DISKS_MAX {
+            return Arc::clone(&self.first);
+        }
+        let disk = met.entry(dev).or_insert_with(|| match disk(device, dev) {
+            Ok(disk) => Arc::new(disk),
+            Err(error) => {
+                tracing::warn!(%error, "no threads for one more file system; it shares the tree's");
+                Arc::clone(&self.first)
+            }
+        });
+        Arc::clone(disk)
+    }
+}
+
+fn disk(device: Option<Device>, dev: u64) -> io::Result<Disk> {
+    let name = device.as_ref().map_or("?", |device| device.name());
+    if device.is_none() {
+        tracing::warn!(
+            file_system = dev,
+            "a file system below the tree lies on a device that was not there at the start: its \
+             files are read as they are asked for; start again to have them read ahead"
+        );
+    }
+    Ok(Disk {
+        names: ThreadPool::new(&format!("names-{name}"), THREADS_MAX, WAITING_MAX)?,
+        reads: ThreadPool::new(&format!("reads-{name}"), THREADS_MAX, WAITING_MAX)?,
+        device,
+    })
+}
+
+/// The engine of the device that a file lies on.
+fn device_of(places: &Places, devices: &[Device], file: &File) -> Option<Device> {
+    let index = places.device_of(file).ok()?;
+    let name = places.devices().into_iter().nth(index)?.name;
+    let device = devices.iter().find(|device| **device.name() == *name);
+    device.cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_an_engine_has_threads_all_the_same_and_others_share() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tree = File::open(folder.path()).expect("there");
+        let disks = Disks::new(Vec::new(), folder.path(), &tree, 1).expect("threads");
+        assert!(disks.known(1).device.is_none());
+        assert!(
+            Arc::ptr_eq(&disks.known(2), &disks.known(1)),
+            "nobody met it"
+        );
+        let second = disks.meet(&tree, 2);
+        assert!(!Arc::ptr_eq(&second, &disks.known(1)));
+        assert!(Arc::ptr_eq(&second, &disks.known(2)));
+        for dev in 3..100 {
+            disks.meet(&tree, dev);
+        }
+        assert!(Arc::ptr_eq(&disks.known(99), &disks.known(1)));
+    }
+}

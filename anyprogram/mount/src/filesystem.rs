@@ -1,0 +1,473 @@
+//! The file system as the kernel sees it: each of its questions, and where it is answered.
+//!
+//! What is in memory is answered by the thread that heard the question; all else is done on threads
+//! of the disk that it needs (`late.rs`).
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+};
+use rustix::fs::{SeekFrom, readlinkat, seek};
+
+use crate::attributes::{Attributes, attributes};
+use crate::disks::{Disk, Disks};
+use crate::extended;
+use crate::folder::{Entry, OpenFolder};
+use crate::handles::Handles;
+use crate::late::Late;
+use crate::nodes::{Nodes, ROOT, Told};
+use crate::open::{OpenFile, Opening};
+use crate::reading::Reading;
+use crate::status::Status;
+use crate::tree::Tree;
+
+/// Largest read that the kernel asks for: 256 pages, the most without a system setting.
+pub(crate) const READ_BYTES_MAX: u32 = 1 << 20;
+/// Reads that the kernel makes ahead of programs, all files together.
+const BACKGROUND_MAX: u16 = 4096;
+
+/// What the kernel may keep, and how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caching {
+    /// Names and attributes.
+    pub(crate) revalidate: Duration,
+    /// Whether pages of files are kept.
+    pub(crate) pages: bool,
+}
+
+/// The file system.
+pub(crate) struct Mounted {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) disks: Arc<Disks>,
+    pub(crate) late: Arc<Late>,
+    pub(crate) opening: Arc<Opening>,
+    pub(crate) reading: Arc<Reading>,
+    pub(crate) files: Arc<Handles<OpenFile>>,
+    pub(crate) folders: Arc<Handles<OpenFolder>>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) caching: Caching,
+}
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// How to get at a node's file, for a thread that may wait for its disk.
+struct Reach {
+    tree: Arc<Tree>,
+    nodes: Arc<Nodes>,
+    number: u64,
+}
+
+impl Reach {
+    /// Opens what the node is, in that way; `ESTALE` if it is not where it was met, which has the
+    /// kernel look the name up again.
+    fn open(
+        &self,
+        open: impl Fn(&Tree, &Path) -> rustix::io::Result<File>,
+    ) -> Result<(File, Attributes, PathBuf)> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        let mut trouble = Errno::ESTALE;
+        for path in known.paths {
+            match open(&self.tree, &path) {
+                Ok(file) => {
+                    let found = attributes(&file).map_err(errno)?;
+                    if found.key == known.key && found.kind() == known.kind {
+                        return Ok((file, found, path));
+                    }
+                }
+                Err(error) => trouble = gone_or(error),
+            }
+        }
+        Err(trouble)
+    }
+
+    /// What it is now, also without a name if a program has it open.
+    fn attributes(&self) -> Result<Attributes> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        match known.open {
+            Some(open) => attributes(&*open).map_err(errno),
+            None => self.open(Tree::look).map(|(_, found, _)| found),
+        }
+    }
+
+    /// It, however it can be had without opening it for reading.
+    fn look(&self) -> Result<Arc<File>> {
+        let known = self.nodes.find(self.number).ok_or(Errno::ESTALE)?;
+        match known.open {
+            Some(open) => Ok(open),
+            None => self.open(Tree::look).map(|(file, ..)| Arc::new(file)),
+        }
+    }
+}
+
+impl Mounted {
+    fn reach(&self, node: INodeNo) -> Reach {
+        Reach {
+            tree: Arc::clone(&self.tree),
+            nodes: Arc::clone(&self.nodes),
+            number: node.0,
+        }
+    }
+
+    /// Whose threads may wait for a node.
+    fn disk(&self, node: INodeNo) -> Arc<Disk> {
+        let dev = self.nodes.find(node.0).map(|known| known.key.dev);
+        self.disks.known(dev.unwrap_or(0))
+    }
+
+    /// Has something done with a node's file, and said.
+    fn about<R: crate::late::Refusable, T>(
+        &self,
+        node: INodeNo,
+        reply: R,
+        work: impl FnOnce(Reach) -> Result<T> + Send + 'static,
+        say: impl FnOnce(R, T) + Send + 'static,
+    ) {
+        let reach = self.reach(node);
+        let threads = self.disk(node);
+        self.late
+            .run(&threads.names, reply, move || work(reach), say);
+    }
+}
+
+impl Filesystem for Mounted {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = [
+            // A change that attributes show drops pages of the version before.
+            InitFlags::FUSE_AUTO_INVAL_DATA,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_ASYNC_DIO,
+            // The kernel asks for lists of access rights, and keeps to them.
+            InitFlags::FUSE_POSIX_ACL,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+        ];
+        for flag in wanted {
+            if config.add_capabilities(flag).is_err() {
+                tracing::info!(?flag, "the kernel is too old for this, and goes without it");
+            }
+        }
+        // Each of these answers with the nearest value allowed, which is then as good.
+        let _ = config.set_max_write(READ_BYTES_MAX);
+        let _ = config.set_max_readahead(READ_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        let _ = config.set_congestion_threshold(BACKGROUND_MAX);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (nodes, disks) = (Arc::clone(&self.nodes), Arc::clone(&self.disks));
+        let (name, ttl) = (name.to_owned(), self.caching.revalidate);
+        let look = move |reach: Reach| {
+            let known = reach.nodes.find(parent.0).ok_or(Errno::ESTALE)?;
+            let folder = known.paths.first().ok_or(Errno::ESTALE)?;
+            let file = reach.tree.look(&folder.join(&name)).map_err(errno)?;
+            let found = attributes(&file).map_err(errno)?;
+            if found.key.dev != known.key.dev {
+                disks.meet(&file, found.key.dev);
+            }
+            Ok((Told::of(&nodes, parent.0, &name, &found), found))
+        };
+        self.about(parent, reply, look, move |reply, (told, found)| {
+            reply.entry(&ttl, &found.shown(told.number), Generation(0));
+            told.told();
+        });
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, times: u64) {
+        self.nodes.forget(node.0, times);
+    }
+
+    fn getattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        let ttl = self.caching.revalidate;
+        let look = |reach: Reach| reach.attributes();
+        self.about(node, reply, look, move |reply, found| {
+            let shown = match node.0 {
+                // The kernel has a number of its own for it, and need not show that.
+                ROOT => found.shown(found.key.ino),
+                number => found.shown(number),
+            };
+            reply.attr(&ttl, &shown);
+        });
+    }
+
+    fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        let read = |reach: Reach| {
+            let link = reach.look()?;
+            let target = readlinkat(&*link, "", Vec::new()).map_err(errno)?;
+            Ok(target.into_bytes())
+        };
+        self.about(node, reply, read, |reply, target| reply.data(&target));
+    }
+
+    fn open(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let (disks, opening) = (Arc::clone(&self.disks), Arc::clone(&self.opening));
+        let (files, caching) = (Arc::clone(&self.files), self.caching);
+        let open = move |reach: Reach| {
+            let (file, found, path) = reach.open(Tree::open_file)?;
+            let disk = disks.meet(&file, found.key.dev);
+            let opened = opening.open(node.0, path, file, disk);
+            let (open, identity) = opened.map_err(errno)?;
+            let flags = match caching.pages {
+                false => FopenFlags::FOPEN_DIRECT_IO,
+                true if reach.nodes.keeps_pages(node.0, &identity) => FopenFlags::FOPEN_KEEP_CACHE,
+                true => FopenFlags::empty(),
+            };
+            Ok((open, flags))
+        };
+        self.about(node, reply, open, move |reply, (open, flags)| {
+            reply.opened(FileHandle(files.add(open)), flags);
+        });
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.files.get(handle.0) {
+            Some(open) => self.reading.read(open, offset, size, reply),
+            None => reply.error(Errno::EBADF),
+        }
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        _handle: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // Nothing is ever written, so there is nothing to do; said so, the kernel asks no more.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        let open = self.files.remove(handle.0);
+        reply.ok();
+        if let Some(open) = open {
+            // Closing may wait for the disk.
+            let disk = Arc::clone(&open.disk);
+            disk.names.run(move || drop(open));
+        }
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let Some(open) = self.files.get(handle.0) else {
+            return reply.error(Errno::EBADF);
+        };
+        let find = move |_: Reach| {
+            let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+            // The others are the kernel's own business. Where our descriptor stands is nobody's.
+            let place = match whence {
+                SEEK_DATA => SeekFrom::Data(offset),
+                SEEK_HOLE => SeekFrom::Hole(offset),
+                _ => return Err(Errno::EINVAL),
+            };
+            let found = seek(&*open.file, place).map_err(errno)?;
+            i64::try_from(found).map_err(|_| Errno::EOVERFLOW)
+        };
+        self.about(node, reply, find, |reply, found| reply.offset(found));
+    }
+
+    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let folders = Arc::clone(&self.folders);
+        let open = move |reach: Reach| {
+            let (file, found, _) = reach.open(Tree::open_folder)?;
+            let identity = found.identity.settling(FOLDER_SETTLE);
+            let keep = match reach.nodes.keeps_pages(node.0, &identity) {
+                true => FopenFlags::FOPEN_KEEP_CACHE,
+                false => FopenFlags::empty(),
+            };
+            let folder = OpenFolder::new(node.0, found.key.dev, file);
+            Ok((folder, FopenFlags::FOPEN_CACHE_DIR | keep))
+        };
+        self.about(node, reply, open, move |reply, (folder, flags)| {
+            reply.opened(FileHandle(folders.add(folder)), flags);
+        });
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        let list = self.list(handle, offset, false);
+        self.about(node, reply, list, |mut reply, entries| {
+            for entry in entries {
+                let number = INodeNo(entry.number);
+                if reply.add(number, entry.next, entry.kind, &entry.name) {
+                    break;
+                }
+            }
+            reply.ok();
+        });
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        let (list, ttl) = (self.list(handle, offset, true), self.caching.revalidate);
+        self.about(node, reply, list, move |mut reply, entries| {
+            let mut told = Vec::new();
+            for entry in entries {
+                let Some((found, node)) = entry.found else {
+                    continue;
+                };
+                let number = INodeNo(entry.number);
+                let is_full =
+                    reply.add(number, entry.next, &entry.name, &ttl, &found, Generation(0));
+                if is_full {
+                    break;
+                }
+                told.extend(node);
+            }
+            reply.ok();
+            told.into_iter().for_each(Told::told);
+        });
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        let open = self.folders.remove(handle.0);
+        reply.ok();
+        self.disk(node).names.run(move || drop(open));
+    }
+
+    fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
+        let look = |reach: Reach| reach.tree.room().map_err(errno);
+        self.about(INodeNo(ROOT), reply, look, |reply, room| {
+            let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+            reply.statfs(
+                room.f_blocks,
+                room.f_bfree,
+                room.f_bavail,
+                room.f_files,
+                room.f_ffree,
+                small(room.f_bsize),
+                small(room.f_namemax),
+                small(room.f_frsize),
+            );
+        });
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        if node.0 == ROOT && name == crate::status::ATTRIBUTE {
+            return self.status.answer(size, reply);
+        }
+        let name = name.to_owned();
+        let read = move |reach: Reach| extended::value(&*reach.look()?, &name).map_err(errno);
+        self.about(node, reply, read, move |reply, value| {
+            extended::answer(reply, size, &value);
+        });
+    }
+
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        let is_root = request.uid() == 0;
+        let read = move |reach: Reach| extended::names(&*reach.look()?, is_root).map_err(errno);
+        self.about(node, reply, read, move |reply, names| {
+            extended::answer(reply, size, &names);
+        });
+    }
+}
+
+impl Mounted {
+    /// Lists a folder that is open.
+    fn list(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        plus: bool,
+    ) -> impl FnOnce(Reach) -> Result<Vec<Entry>> + Send + use<> {
+        let folder = self.folders.get(handle.0);
+        move |reach| {
+            let folder = folder.ok_or(Errno::EBADF)?;
+            let listed = folder.list(&reach.nodes, offset, LISTED_BYTES, plus);
+            listed.map_err(errno)
+        }
+    }
+}
+
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+/// What the kernel asks for at a time is a page, or more as the library that we speak by does not
+/// tell; what does not fit is listed again.
+const LISTED_BYTES: usize = 4096;
+/// As of files (`open.rs`), and a second for the kernel's own clock.
+const FOLDER_SETTLE: Duration = Duration::from_secs(3);
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+/// A name that leads nowhere any more is stale; other errors are what they are.
+fn gone_or(error: rustix::io::Errno) -> Errno {
+    use rustix::io::Errno as Kernel;
+    match error {
+        Kernel::NOENT | Kernel::NOTDIR | Kernel::LOOP | Kernel::XDEV | Kernel::NXIO => {
+            Errno::ESTALE
+        }
+        other => errno(other),
+    }
+}

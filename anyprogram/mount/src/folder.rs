@@ -1,0 +1,209 @@
+//! A folder that a program lists.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fuser::{FileAttr, FileType, INodeNo};
+use rustix::fs::{FileType as Kind, RawDir, SeekFrom, seek};
+use rustix::io::{Errno, Result};
+
+use crate::attributes::{Attributes, attributes_at};
+use crate::nodes::{Nodes, Told};
+
+/// An entry's head in a reply, without its name (`fuse_dirent`, `fuse_direntplus`).
+const HEAD_BYTES: usize = 24;
+const PLUS_HEAD_BYTES: usize = 152;
+/// An entry with the longest name must fit where the kernel writes them.
+const BUFFER_MIN: usize = 1024;
+const BUFFER_MAX: usize = 64 << 10;
+
+/// One opening of a folder.
+#[derive(Debug)]
+pub(crate) struct OpenFolder {
+    pub(crate) node: u64,
+    pub(crate) dev: u64,
+    /// Its position is that of the last listing.
+    file: Mutex<File>,
+}
+
+/// One name in it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: OsString,
+    /// Where the listing goes on behind it.
+    pub(crate) next: u64,
+    pub(crate) kind: FileType,
+    pub(crate) number: u64,
+    /// What it is, and that the kernel is told; only if that was asked for.
+    pub(crate) found: Option<(FileAttr, Option<Told>)>,
+}
+
+impl OpenFolder {
+    pub(crate) fn new(node: u64, dev: u64, file: File) -> Self {
+        Self {
+            node,
+            dev,
+            file: Mutex::new(file),
+        }
+    }
+
+    /// Entries from a place on, about as many as fit into `bytes`; with all that is known of them if
+    /// `plus`. Waits for the disk.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn list(
+        &self,
+        nodes: &Arc<Nodes>,
+        from: u64,
+        bytes: usize,
+        plus: bool,
+    ) -> Result<Vec<Entry>> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        seek(&*file, SeekFrom::Start(from))?;
+        let head = if plus { PLUS_HEAD_BYTES } else { HEAD_BYTES };
+        let room = bytes * HEAD_BYTES / head;
+        let mut buffer = vec![MaybeUninit::uninit(); room.clamp(BUFFER_MIN, BUFFER_MAX)];
+        let mut raw = RawDir::new(&*file, &mut buffer);
+        let (mut entries, mut filled) = (Vec::new(), 0);
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let next = entry.next_entry_cookie();
+            let number = nodes.number_shown(self.dev, entry.ino());
+            filled += head + name.len().next_multiple_of(8);
+            let mut listed = Entry {
+                name: name.to_owned(),
+                next,
+                kind: kind(entry.file_type()),
+                number,
+                found: None,
+            };
+            let is_unknown = entry.file_type() == Kind::Unknown;
+            if plus || is_unknown {
+                match attributes_at(&*file, Path::new(name)) {
+                    Ok(found) => listed.is(nodes, self.node, &found, plus),
+                    // It went while it was listed.
+                    Err(Errno::NOENT) => continue,
+                    Err(_) if plus => listed.is_unknown(),
+                    Err(_) => {}
+                }
+            }
+            entries.push(listed);
+            if filled >= bytes {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+}
+
+impl Entry {
+    fn is(&mut self, nodes: &Arc<Nodes>, folder: u64, found: &Attributes, plus: bool) {
+        self.kind = found.kind();
+        if !plus {
+            return;
+        }
+        self.found = Some(match self.name.as_bytes() {
+            // The kernel knows them, and takes no account of them.
+            b"." | b".." => (found.shown(self.number), None),
+            _ => {
+                let told = Told::of(nodes, folder, &self.name, found);
+                (found.shown(told.number), Some(told))
+            }
+        });
+    }
+
+    /// There is a name, and no more: number zero tells the kernel to look it up when it is needed.
+    fn is_unknown(&mut self) {
+        let now = std::time::UNIX_EPOCH;
+        let nothing = FileAttr {
+            ino: INodeNo(0),
+            size: 0,
+            blocks: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: now,
+            kind: self.kind,
+            perm: 0,
+            nlink: 0,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 0,
+            flags: 0,
+        };
+        self.found = Some((nothing, None));
+    }
+}
+
+fn kind(kind: Kind) -> FileType {
+    match kind {
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharacterDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+        Kind::RegularFile | Kind::Unknown => FileType::RegularFile,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::ROOT;
+    use crate::tree::Tree;
+    use std::collections::BTreeSet;
+
+    fn all(folder: &OpenFolder, nodes: &Arc<Nodes>, bytes: usize, plus: bool) -> Vec<Entry> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let some = folder.list(nodes, from, bytes, plus).expect("listed");
+            let Some(last) = some.last() else {
+                return all;
+            };
+            from = last.next;
+            all.extend(some);
+        }
+    }
+
+    #[test]
+    fn every_name_is_listed_once_however_little_is_taken_at_a_time() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let names: BTreeSet<String> = (0..500).map(|n| format!("a file {n:>100}")).collect();
+        for name in &names {
+            std::fs::write(scratch.path().join(name), name).expect("written");
+        }
+        let tree = Tree::open(scratch.path()).expect("opened");
+        let root = tree.attributes(Path::new(".")).expect("there");
+        let nodes = Arc::new(Nodes::new(&root));
+        let file = tree.open_folder(Path::new(".")).expect("opened");
+        let folder = OpenFolder::new(ROOT, root.key.dev, file);
+        for (bytes, plus) in [(4096, false), (300, false), (4096, true), (1 << 20, true)] {
+            let entries = all(&folder, &nodes, bytes, plus);
+            assert_eq!(entries.len(), 502);
+            let listed: BTreeSet<String> = entries
+                .iter()
+                .filter_map(|entry| entry.name.to_str())
+                .filter(|name| !name.starts_with('.'))
+                .map(str::to_owned)
+                .collect();
+            assert_eq!(listed, names);
+            assert!(entries.iter().all(|entry| entry.found.is_some() == plus));
+            if plus {
+                assert_eq!(nodes.count(), 501);
+                let attr = entries.iter().filter_map(|entry| entry.found.as_ref());
+                assert!(attr.filter(|(attr, _)| attr.size == 107).count() == 500);
+            }
+            drop(entries);
+            // Nobody told the kernel.
+            assert_eq!(nodes.count(), 1);
+        }
+    }
+}

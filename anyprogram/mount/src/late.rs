@@ -1,0 +1,266 @@
+//! Calls that wait for a disk, and their bound: who waits too long gets an error.
+//!
+//! The one idea: a program that waits for a reply of ours cannot be killed until it has one, so the
+//! reply is kept where both a thread that waits for the disk and a clock can take it; whoever comes
+//! first says it. What the other has is dropped.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use fuser::{
+    Errno, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyXattr,
+};
+use headlong_serve::thread_pool::ThreadPool;
+
+/// A reply that can be an error.
+pub(crate) trait Refusable: Send + 'static {
+    /// Says the error.
+    fn refuse(self, errno: Errno);
+}
+
+macro_rules! refusable {
+    ($($reply:ty),+) => {
+        $(impl Refusable for $reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })+
+    };
+}
+
+refusable!(
+    ReplyAttr,
+    ReplyData,
+    ReplyDirectory,
+    ReplyDirectoryPlus,
+    ReplyEmpty,
+    ReplyEntry,
+    ReplyLseek,
+    ReplyOpen,
+    ReplyStatfs,
+    ReplyXattr
+);
+
+/// A reply that nobody has said yet.
+struct Unsaid<R>(Mutex<Option<R>>);
+
+impl<R> Unsaid<R> {
+    fn take(&self) -> Option<R> {
+        let mut reply = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reply.take()
+    }
+}
+
+/// What the clock sees of it.
+trait Expire: Send + Sync {
+    fn expire(&self);
+}
+
+impl<R: Refusable> Expire for Unsaid<R> {
+    fn expire(&self) {
+        if let Some(reply) = self.take() {
+            tracing::warn!("a disk did not answer in time: the call fails with EIO");
+            reply.refuse(Errno::EIO);
+        }
+    }
+}
+
+/// The clock.
+pub(crate) struct Late {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    patience: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// All have the same patience, so the first is due first.
+    calls: VecDeque<(Instant, Weak<dyn Expire>)>,
+    /// Length at which those that were answered are looked for.
+    sweep_at: usize,
+    is_over: bool,
+}
+
+/// Fewest calls among which those that were answered are looked for.
+const SWEEP_MIN: usize = 1024;
+
+impl Late {
+    /// A clock that gives each call so long.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(crate) fn start(patience: Duration) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            patience,
+            state: Mutex::new(State {
+                sweep_at: SWEEP_MIN,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        });
+        let clock = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("late".to_owned());
+        thread.spawn(move || clock.run())?;
+        Ok(Self { shared })
+    }
+
+    /// Has something done that waits for a disk, on one of its threads, and then said. If too much
+    /// waits for the disk already, or it does not answer in time, the reply is an error; what is
+    /// done after that is dropped.
+    pub(crate) fn run<R: Refusable, T>(
+        &self,
+        threads: &ThreadPool,
+        reply: R,
+        work: impl FnOnce() -> Result<T, Errno> + Send + 'static,
+        say: impl FnOnce(R, T) + Send + 'static,
+    ) {
+        let unsaid = Arc::new(Unsaid(Mutex::new(Some(reply))));
+        self.shared.watch(Arc::<Unsaid<R>>::downgrade(&unsaid));
+        let for_work = Arc::clone(&unsaid);
+        let is_taken = threads.offer(move || {
+            let done = work();
+            match (for_work.take(), done) {
+                (Some(reply), Ok(done)) => say(reply, done),
+                (Some(reply), Err(errno)) => reply.refuse(errno),
+                (None, _) => {}
+            }
+        });
+        if !is_taken && let Some(reply) = unsaid.take() {
+            reply.refuse(Errno::EIO);
+        }
+    }
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.shared.lock().is_over = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self, call: Weak<dyn Expire>) {
+        let due = Instant::now() + self.patience;
+        let mut state = self.lock();
+        let is_answered = |call: &Weak<dyn Expire>| call.strong_count() == 0;
+        while state
+            .calls
+            .front()
+            .is_some_and(|(_, call)| is_answered(call))
+        {
+            state.calls.pop_front();
+        }
+        if state.calls.len() >= state.sweep_at {
+            state.calls.retain(|(_, call)| !is_answered(call));
+            state.sweep_at = SWEEP_MIN.max(2 * state.calls.len());
+        }
+        state.calls.push_back((due, call));
+        if state.calls.len() == 1 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn run(&self) {
+        let mut state = self.lock();
+        while !state.is_over {
+            let now = Instant::now();
+            let due = state.calls.front().map(|(due, _)| *due);
+            if due.is_some_and(|due| due <= now) {
+                let call = state.calls.pop_front();
+                drop(state);
+                if let Some(call) = call.and_then(|(_, call)| call.upgrade()) {
+                    call.expire();
+                }
+                state = self.lock();
+                continue;
+            }
+            let wait = due.map_or(Duration::from_secs(3600), |due| due - now);
+            let waited = self.changed.wait_timeout(state, wait);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// A reply that tells what became of it.
+    struct Told(Sender<Result<u32, i32>>);
+
+    impl Refusable for Told {
+        fn refuse(self, errno: Errno) {
+            let _ = self.0.send(Err(errno.into()));
+        }
+    }
+
+    fn say(reply: Told, value: u32) {
+        let _ = reply.0.send(Ok(value));
+    }
+
+    const EIO: i32 = 5;
+
+    #[test]
+    fn a_call_is_answered_once_by_the_disk_or_by_the_clock() {
+        let late = Late::start(Duration::from_millis(50)).expect("a thread");
+        let threads = ThreadPool::new("test", 2, 8).expect("a thread");
+        let (told, answers) = channel();
+        late.run(&threads, Told(told.clone()), || Ok(7), say);
+        assert_eq!(answers.recv(), Ok(Ok(7)));
+        late.run(&threads, Told(told.clone()), || Err(Errno::ENOENT), say);
+        assert_eq!(answers.recv(), Ok(Err(2)));
+        let (release, hang) = channel::<()>();
+        let work = move || {
+            let _ = hang.recv();
+            Ok(8)
+        };
+        late.run(&threads, Told(told), work, say);
+        assert_eq!(answers.recv(), Ok(Err(EIO)), "the clock says it");
+        drop(release);
+        assert!(answers.recv().is_err(), "and nobody after it");
+    }
+
+    #[test]
+    fn a_call_beyond_those_that_may_wait_is_refused_at_once() {
+        let late = Late::start(Duration::from_secs(3600)).expect("a thread");
+        let threads = ThreadPool::new("test", 1, 1).expect("a thread");
+        let (release, hang) = channel::<()>();
+        let (began, begun) = channel();
+        threads.run(move || {
+            let _ = began.send(());
+            let _ = hang.recv();
+        });
+        begun.recv().expect("it hangs");
+        let (told, answers) = channel();
+        late.run(&threads, Told(told.clone()), || Ok(1), say);
+        late.run(&threads, Told(told), || Ok(2), say);
+        assert_eq!(answers.recv(), Ok(Err(EIO)));
+        drop(release);
+        assert_eq!(answers.recv(), Ok(Ok(1)));
+    }
+
+    #[test]
+    fn calls_that_were_answered_do_not_add_up() {
+        let late = Late::start(Duration::from_secs(3600)).expect("a thread");
+        let (told, _answers) = channel();
+        // One that nobody answers stands in front of all.
+        let hung: Arc<Unsaid<Told>> = Arc::new(Unsaid(Mutex::new(Some(Told(told)))));
+        late.shared.watch(Arc::<Unsaid<Told>>::downgrade(&hung));
+        for _ in 0..10 * SWEEP_MIN {
+            let answered: Arc<Unsaid<Told>> = Arc::new(Unsaid(Mutex::new(None)));
+            late.shared.watch(Arc::<Unsaid<Told>>::downgrade(&answered));
+        }
+        assert!(late.shared.lock().calls.len() <= SWEEP_MIN);
+    }
+}

@@ -1,0 +1,139 @@
+use super::*;
+use crate::tree::Tree;
+use std::path::Path;
+
+struct Case {
+    folder: tempfile::TempDir,
+    tree: Tree,
+    nodes: Arc<Nodes>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("sub")).expect("made");
+        for name in ["a", "sub/b"] {
+            std::fs::write(folder.path().join(name), name).expect("written");
+        }
+        let tree = Tree::open(folder.path()).expect("opened");
+        let nodes = Arc::new(Nodes::new(&tree.attributes(Path::new(".")).expect("there")));
+        Self {
+            folder,
+            tree,
+            nodes,
+        }
+    }
+
+    fn attributes(&self, path: &str) -> Attributes {
+        self.tree.attributes(Path::new(path)).expect("there")
+    }
+
+    /// Meets a path name by name; the numbers of all.
+    fn meet(&self, path: &str) -> u64 {
+        let (mut folder, mut at) = (ROOT, PathBuf::new());
+        for name in Path::new(path) {
+            at.push(name);
+            let found = self.attributes(at.to_str().expect("a text"));
+            folder = self.nodes.met(folder, name, &found);
+        }
+        folder
+    }
+
+    fn paths(&self, number: u64) -> Vec<PathBuf> {
+        self.nodes
+            .find(number)
+            .map_or_else(Vec::new, |known| known.paths)
+    }
+}
+
+#[test]
+fn a_file_has_the_number_of_its_inode_and_is_found_by_its_names() {
+    let case = Case::new();
+    std::fs::hard_link(
+        case.folder.path().join("sub/b"),
+        case.folder.path().join("c"),
+    )
+    .expect("linked");
+    let first = case.meet("sub/b");
+    assert_eq!(first, case.attributes("sub/b").key.ino);
+    assert_eq!(case.meet("c"), first, "one file, one node");
+    let paths = case.paths(first);
+    assert_eq!(paths, [Path::new("c"), Path::new("sub/b")]);
+    assert_eq!(case.paths(ROOT), [Path::new(".")]);
+}
+
+#[test]
+fn a_node_is_there_until_it_is_forgotten_as_often_as_it_was_met() {
+    let case = Case::new();
+    let before = case.nodes.count();
+    let number = case.meet("a");
+    case.meet("a");
+    case.nodes.forget(number, 1);
+    assert_eq!(case.paths(number), [Path::new("a")]);
+    case.nodes.forget(number, 1);
+    assert!(case.nodes.find(number).is_none());
+    // Whoever was not told does not forget.
+    let found = case.attributes("a");
+    let told = Told::of(&case.nodes, ROOT, OsStr::new("a"), &found);
+    drop(told);
+    assert_eq!(case.nodes.count(), before);
+    let told = Told::of(&case.nodes, ROOT, OsStr::new("a"), &found);
+    told.told();
+    assert_eq!(case.nodes.count(), before + 1);
+}
+
+#[test]
+fn a_moved_folder_is_followed_once_it_is_met_under_its_new_name() {
+    let case = Case::new();
+    let number = case.meet("sub/b");
+    std::fs::rename(
+        case.folder.path().join("sub"),
+        case.folder.path().join("new"),
+    )
+    .expect("moved");
+    case.meet("new");
+    assert_eq!(case.paths(number), [Path::new("new/b")]);
+    // A folder that the kernel forgot leads nowhere.
+    case.nodes.forget(case.attributes("new").key.ino, 2);
+    assert_eq!(case.paths(number), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_number_never_means_two_files() {
+    let case = Case::new();
+    let number = case.meet("a");
+    // As if the inode of a deleted file were given to a new one, while the old one is still open.
+    let mut other = case.attributes("sub/b");
+    other.key.ino = case.attributes("a").key.ino;
+    other.key.born = Some((1, 1));
+    let second = case.nodes.met(ROOT, OsStr::new("a"), &other);
+    assert_ne!(second, number);
+    assert!(second >= OWN_NUMBERS);
+    let mut far = case.attributes("sub/b");
+    far.key.dev += 1;
+    let third = case.nodes.met(ROOT, OsStr::new("far"), &far);
+    assert!(third >= OWN_NUMBERS && third != second);
+}
+
+#[test]
+fn pages_are_kept_only_of_the_version_that_they_are_of() {
+    let case = Case::new();
+    let number = case.meet("a");
+    let first = case.attributes("a").identity;
+    let second = Identity { size: 7, ..first };
+    let young = Identity {
+        is_settled: false,
+        ..second
+    };
+    let keeps = |identity| case.nodes.keeps_pages(number, identity);
+    assert!(!keeps(&first), "nobody knows what pages there are");
+    assert!(keeps(&first));
+    assert!(!keeps(&second));
+    assert!(keeps(&second));
+    assert!(!keeps(&young));
+    assert!(
+        !keeps(&young),
+        "it may be written again under the same time"
+    );
+    assert!(!keeps(&second));
+}

@@ -1,0 +1,138 @@
+//! A mount point: what is mounted there, whether its daemon lives, and how it is taken off.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use headlong_library::{Mount, mounts};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+/// What the sources of our mounts begin with in the kernel's table; the tree follows. A type of our
+/// own would be clearer, but only the program for ordinary users can give one.
+pub(crate) const SOURCE: &str = "headlong:";
+
+/// What became of a mount whose daemon is gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    /// There was none.
+    Nothing,
+    /// It was taken off.
+    Yes,
+    /// It could not be, or is not ours.
+    Not(String),
+}
+
+/// Takes a mount off if it is ours and its daemon is gone.
+pub(crate) fn recover(path: &Path) -> Recovered {
+    // A daemon that is gone answers at once, by the kernel.
+    match rustix::fs::stat(path) {
+        Err(Errno::NOTCONN | Errno::CONNABORTED) => {}
+        _ => return Recovered::Nothing,
+    }
+    let point = real(path);
+    if !is_ours(&point) {
+        let kind = kind_mounted(&point).unwrap_or_else(|| "unknown".to_owned());
+        return Recovered::Not(format!(
+            "the daemon of a mount of another kind ({kind}) is gone"
+        ));
+    }
+    match detach(&point) {
+        Ok(()) => Recovered::Yes,
+        Err(error) => Recovered::Not(format!(
+            "an earlier mount, whose daemon is gone, cannot be taken off: {error}"
+        )),
+    }
+}
+
+/// What kind of file system is mounted on a folder; `None` if it is no mount point. Its path is free
+/// of links.
+pub(crate) fn kind_mounted(point: &Path) -> Option<String> {
+    mounted(point).map(|mount| mount.kind)
+}
+
+/// Whether a mount of ours is there, dead or alive. The path is free of links.
+pub(crate) fn is_ours(point: &Path) -> bool {
+    let is_of_headlong = |mount: Mount| {
+        let source = mount.source.as_os_str().as_encoded_bytes();
+        mount.kind.starts_with("fuse") && source.starts_with(SOURCE.as_bytes())
+    };
+    mounted(point).is_some_and(is_of_headlong)
+}
+
+/// The number of what is mounted on a folder, as files on it have it in `st_dev`.
+pub(crate) fn number_mounted(point: &Path) -> Option<u64> {
+    mounted(point).map(|mount| mount.dev)
+}
+
+fn mounted(point: &Path) -> Option<Mount> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // The last of a place is on top.
+    let found = mounts(&table).into_iter().rev();
+    found.into_iter().find(|mount| mount.point == point)
+}
+
+/// Takes a mount off; what is open on it stays until it is closed.
+///
+/// # Errors
+/// If the system refuses.
+pub(crate) fn detach(point: &Path) -> io::Result<()> {
+    match unmount(point, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(()),
+        // An ordinary user has a program for it.
+        Err(Errno::PERM) => by_program(point),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn by_program(point: &Path) -> io::Result<()> {
+    let mut command = Command::new("fusermount3");
+    command.args(["-u", "-z", "-q", "--"]).arg(point);
+    let status = command.stdin(Stdio::null()).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("fusermount3 {status}"))),
+    }
+}
+
+/// A path without links but for its last name, which may lead to a daemon that is gone.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let folder = path
+        .parent()
+        .and_then(|folder| fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_lives_needs_no_recovery_and_a_mount_is_told_by_its_kind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(recover(folder.path()), Recovered::Nothing);
+        assert_eq!(recover(Path::new("/none/such")), Recovered::Nothing);
+        assert_eq!(kind_mounted(folder.path()), None);
+        assert!(!is_ours(Path::new("/proc")));
+        assert_eq!(kind_mounted(Path::new("/proc")).as_deref(), Some("proc"));
+        let number = rustix::fs::stat("/proc").expect("there").st_dev;
+        assert_eq!(number_mounted(Path::new("/proc")), Some(number));
+        assert!(detach(folder.path()).is_err());
+    }
+
+    #[test]
+    fn a_path_is_freed_of_links_without_looking_at_its_last_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real_folder = fs::canonicalize(folder.path()).expect("there");
+        std::os::unix::fs::symlink(&real_folder, real_folder.join("link")).expect("made");
+        assert_eq!(
+            real(&folder.path().join("link/none")),
+            real_folder.join("none")
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! Reads of programs: by the engine of their disk, or as they are asked for.
+//!
+//! The one idea: what is in memory is answered by the thread that heard the question; what the disk
+//! is needed for is waited for elsewhere. The bytes of one reply are of one version: the engine's
+//! streams are, and what it does not answer is read by one call, as the program's own would be.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use fuser::{Errno, ReplyData};
+use headlong_engine::{Failure, Hints, Identity as Reader, Refusal, Request, ViewerId};
+use headlong_serve::disk::Piece;
+use tokio::runtime::Handle;
+
+use crate::late::Late;
+use crate::open::{OpenFile, Opening};
+use crate::stream::Stream;
+
+/// Everybody: chains are told apart by where they are, for many programs open a file anew for each
+/// part that they read.
+const PROGRAMS: ViewerId = ViewerId(0);
+
+/// What is needed to read.
+pub(crate) struct Reading {
+    pub(crate) runtime: Handle,
+    pub(crate) late: Arc<Late>,
+    pub(crate) opening: Arc<Opening>,
+    /// How long a file's size and time of change are believed.
+    pub(crate) revalidate: Duration,
+}
+
+/// One question of a program.
+struct Asked {
+    open: Arc<OpenFile>,
+    offset: u64,
+    size: u32,
+    reply: ReplyData,
+}
+
+/// What the engine gave.
+enum Got {
+    Piece(Piece),
+    Copied(Vec<u8>),
+}
+
+/// Why it gave nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// A read without it may do better, or meets the same error.
+    ReadPlainly,
+    /// The disk does not answer: nobody else is sent to wait for it.
+    Failed,
+}
+
+impl Reading {
+    /// Answers a read, now or later.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        open: Arc<OpenFile>,
+        offset: u64,
+        size: u32,
+        reply: ReplyData,
+    ) {
+        let known = open.fresh(self.revalidate);
+        if let Some(stream) = known {
+            let asked = Asked {
+                open,
+                offset,
+                size,
+                reply,
+            };
+            return self.read_by(stream, asked);
+        }
+        let reading = Arc::clone(self);
+        let (opening, looked_at) = (Arc::clone(&self.opening), Arc::clone(&open));
+        let disk = Arc::clone(&open.disk);
+        let look = move || opening.look(&looked_at).map_err(errno);
+        self.late
+            .run(&disk.names, reply, look, move |reply, stream| {
+                let asked = Asked {
+                    open,
+                    offset,
+                    size,
+                    reply,
+                };
+                reading.read_by(stream, asked);
+            });
+    }
+
+    fn read_by(self: &Arc<Self>, stream: Option<Arc<Stream>>, asked: Asked) {
+        let Some(stream) = stream else {
+            return self.read_plainly(asked);
+        };
+        let left = stream.identity.size.saturating_sub(asked.offset);
+        let length = left.min(asked.size.into());
+        if length == 0 {
+            return asked.reply.data(&[]);
+        }
+        let request = Request {
+            viewer: Reader::Unnamed {
+                origin: PROGRAMS,
+                connection: Some(asked.open.reader),
+            },
+            stream: stream.id,
+            part: 0,
+            offset: asked.offset,
+            length,
+            open_ended: false,
+            hints: Hints::default(),
+        };
+        let mut fetching = Box::pin(fetch(stream, request));
+        let _runtime = self.runtime.enter();
+        let mut nobody = Context::from_waker(Waker::noop());
+        match pin!(&mut fetching).poll(&mut nobody) {
+            Poll::Ready(done) => self.answer(asked, done),
+            Poll::Pending => {
+                let reading = Arc::clone(self);
+                self.runtime.spawn(async move {
+                    let done = fetching.await;
+                    reading.answer(asked, done);
+                });
+            }
+        }
+    }
+
+    fn answer(self: &Arc<Self>, asked: Asked, done: Result<Got, Trouble>) {
+        match done {
+            Ok(Got::Piece(piece)) => asked.reply.data(piece.as_ref()),
+            Ok(Got::Copied(bytes)) => asked.reply.data(&bytes),
+            Err(Trouble::Failed) => asked.reply.error(Errno::EIO),
+            Err(Trouble::ReadPlainly) => {
+                asked.open.distrust();
+                self.read_plainly(asked);
+            }
+        }
+    }
+
+    /// Reads without the engine, by a call on a thread that may wait for the disk.
+    fn read_plainly(&self, asked: Asked) {
+        let Asked {
+            open,
+            offset,
+            size,
+            reply,
+        } = asked;
+        let disk = Arc::clone(&open.disk);
+        let read = move || read_at(&open.file, offset, size as usize).map_err(Errno::from);
+        let say = |reply: ReplyData, bytes: Vec<u8>| reply.data(&bytes);
+        self.late.run(&disk.reads, reply, read, say);
+    }
+}
+
+/// Has the engine read; the bytes stay where they are if they are in one piece.
+async fn fetch(stream: Arc<Stream>, request: Request) -> Result<Got, Trouble> {
+    let asked = stream.device.request(request, &stream.source()).await;
+    let mut reply = asked.map_err(refused)?;
+    let mut copied = Vec::new();
+    while let Some(next) = reply.next().await {
+        let piece = next.map_err(failed)?;
+        if copied.is_empty() {
+            if reply.bytes_left() == 0 {
+                return Ok(Got::Piece(piece));
+            }
+            copied.reserve_exact(usize::try_from(request.length).unwrap_or(0));
+        }
+        // Given back at once: as long as it is held, it takes room in the reply's window.
+        copied.extend_from_slice(piece.as_ref());
+    }
+    match copied.len() as u64 == request.length {
+        true => Ok(Got::Copied(copied)),
+        false => Err(Trouble::ReadPlainly),
+    }
+}
+
+fn refused(refusal: Refusal) -> Trouble {
+    match refusal {
+        Refusal::Offline { .. } => Trouble::Failed,
+        Refusal::Overloaded { .. }
+        | Refusal::Full
+        | Refusal::UnknownStream
+        | Refusal::OutOfBounds => Trouble::ReadPlainly,
+    }
+}
+
+fn failed(failure: Failure) -> Trouble {
+    match failure {
+        Failure::TimedOut | Failure::Offline => Trouble::Failed,
+        // A bad sector may lie beside what was asked for.
+        Failure::Device | Failure::Changed | Failure::NoResources => Trouble::ReadPlainly,
+    }
+}
+
+/// As many bytes as there are, up to `size`.
+fn read_at(file: &File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    let mut length = 0;
+    while length < size {
+        match file.read_at(&mut bytes[length..], offset + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // What was read before it counts, as in any read.
+            Err(_) if length > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_does_not_answer_is_an_error_and_all_else_is_read_plainly() {
+        let retry_after = headlong_units::Duration::ZERO;
+        assert_eq!(refused(Refusal::Offline { retry_after }), Trouble::Failed);
+        assert_eq!(refused(Refusal::Full), Trouble::ReadPlainly);
+        assert_eq!(failed(Failure::TimedOut), Trouble::Failed);
+        assert_eq!(failed(Failure::Changed), Trouble::ReadPlainly);
+        assert_eq!(failed(Failure::Device), Trouble::ReadPlainly);
+    }
+
+    #[test]
+    fn a_plain_read_ends_where_the_file_does() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a");
+        std::fs::write(&path, "0123456789").expect("written");
+        let file = File::open(&path).expect("there");
+        assert_eq!(read_at(&file, 8, 5).expect("read"), b"89");
+        assert_eq!(read_at(&file, 20, 5).expect("read"), b"");
+        let folder = File::open(folder.path()).expect("there");
+        assert!(read_at(&folder, 0, 5).is_err());
+    }
+}

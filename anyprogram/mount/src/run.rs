@@ -1,0 +1,296 @@
+//! A mount from its start to its end.
+//!
+//! The one idea: everything that can fail at the start fails before the kernel is told, and however
+//! it ends, the mount goes first: whoever reads then gets what there is, or an error, and nobody
+//! waits for a process that is gone.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
+use headlong_library::look_at_roots;
+use headlong_serve::config::Mistakes;
+use headlong_serve::descriptors::raise_limit;
+use headlong_serve::devices;
+use headlong_serve::disk::{Device, StartError};
+use headlong_serve::log::{DaemonLogError, init_daemon_log};
+use headlong_units::KIB;
+use rustix::fs::{major, minor};
+use tokio::runtime::{Handle, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::disks::Disks;
+use crate::filesystem::{Caching, Mounted};
+use crate::handles::Handles;
+use crate::keeper::Keeper;
+use crate::late::Late;
+use crate::nodes::Nodes;
+use crate::open::Opening;
+use crate::point;
+use crate::reading::Reading;
+use crate::settings::Settings;
+use crate::stale::Stale;
+use crate::status::Status;
+use crate::tree::Tree;
+
+/// How long programs that have files open may go on after the mount is gone.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is looked whether somebody else unmounted.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Threads that hear the kernel's questions.
+const THREADS_MAX: usize = 8;
+
+/// Why a mount was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The settings do not fit the devices.
+    #[error("{0}")]
+    Settings(#[from] Mistakes),
+    /// The tree cannot be opened.
+    #[error("{path}: {error}; let this user read it, and use Linux 5.6 or newer")]
+    Tree {
+        /// Its path.
+        path: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// A device cannot be started.
+    #[error(transparent)]
+    Device(#[from] StartError),
+    /// The log cannot be set up.
+    #[error(transparent)]
+    Log(#[from] DaemonLogError),
+    /// The kernel does not mount it.
+    #[error(
+        "cannot mount at {path}: {error}; an ordinary user needs fusermount3 (Debian: fuse3), and \
+         user_allow_other in /etc/fuse.conf or allow_other = false"
+    )]
+    Mount {
+        /// The mount point.
+        path: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// No threads, signals or processes.
+    #[error("cannot start: {0}; raise the limits of the process")]
+    System(#[from] io::Error),
+}
+
+/// Mounts, and answers until SIGTERM, SIGINT or an unmount. `settings` are from [`Settings::load`].
+///
+/// # Errors
+/// Why it did not start.
+pub fn run(settings: &Settings) -> Result<(), RunError> {
+    let log = init_daemon_log(settings.disks.log.level.name())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let result = mount(settings, &runtime);
+    // A disk that hangs must not keep the process alive.
+    runtime.shutdown_background();
+    log.flush();
+    result
+}
+
+fn mount(settings: &Settings, runtime: &Runtime) -> Result<(), RunError> {
+    let _within = runtime.enter();
+    let (mut told_to_end, mut interrupted) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    raise_limit();
+    let devices = start_devices(settings)?;
+    let (mounted, parts) = file_system(settings, devices, runtime.handle())?;
+    let point = &settings.mount_point;
+    let keeper = Keeper::start(point)?;
+    let wrong = |error: io::Error| RunError::Mount {
+        path: point.display().to_string(),
+        // What fusermount3 says is a line.
+        error: io::Error::new(error.kind(), error.to_string().trim().to_owned()),
+    };
+    let session = Session::new(mounted, point, &options(settings)).map_err(wrong)?;
+    let kernel = session.notifier();
+    let session = session.spawn()?;
+    parts.stale.tell(kernel)?;
+    set_read_ahead(point, settings.read_ahead_bytes);
+    tracing::info!(
+        directory = %settings.directory.display(),
+        mount_point = %point.display(),
+        "mounted"
+    );
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    runtime.block_on(async {
+        let unmounted = async {
+            while !session.guard.is_finished() {
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            _ = told_to_end.recv() => {}
+            _ = interrupted.recv() => {}
+            () = unmounted => tracing::info!("unmounted by somebody else"),
+        }
+    });
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    stop(point, session);
+    parts.stale.end();
+    runtime.block_on(shut_down(&parts.disks));
+    keeper.finish();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// An engine for each device that the tree lies on.
+fn start_devices(settings: &Settings) -> Result<Vec<Device>, RunError> {
+    let seen = look_at_roots(std::slice::from_ref(&settings.directory));
+    let infos = match seen {
+        Ok(seen) => seen.devices,
+        Err(errors) => {
+            let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return Err(tree_error(settings, io::Error::other(texts.join("; "))));
+        }
+    };
+    let disks = &settings.disks;
+    let engines = devices::engines(disks, &infos)?;
+    let open_files_max = disks.open_files_max as usize;
+    Ok(devices::start(disks, infos, engines, None, open_files_max)?)
+}
+
+fn tree_error(settings: &Settings, error: io::Error) -> RunError {
+    RunError::Tree {
+        path: settings.directory.display().to_string(),
+        error,
+    }
+}
+
+/// What the end of a mount needs of it.
+struct Parts {
+    disks: Arc<Disks>,
+    stale: Arc<Stale>,
+}
+
+fn file_system(
+    settings: &Settings,
+    devices: Vec<Device>,
+    runtime: &Handle,
+) -> Result<(Mounted, Parts), RunError> {
+    let scale = settings.disks.time_scale();
+    let caching = Caching {
+        revalidate: scale.wall(settings.disks.revalidate),
+        pages: settings.page_cache,
+    };
+    let directory = &settings.directory;
+    let tree = Tree::open(directory).map_err(|error| tree_error(settings, error))?;
+    let root = tree.attributes(Path::new("."));
+    let root = root.map_err(|error| tree_error(settings, error.into()))?;
+    let tree = Arc::new(tree);
+    let nodes = Arc::new(Nodes::new(&root));
+    let disks = Disks::new(devices, directory, tree.folder(), root.key.dev)?;
+    let (disks, stale) = (Arc::new(disks), Arc::<Stale>::default());
+    let late = Arc::new(Late::start(scale.wall(settings.disks.engine.wait_timeout))?);
+    let opening = Arc::new(Opening {
+        tree: Arc::clone(&tree),
+        nodes: Arc::clone(&nodes),
+        places: Arc::clone(&disks.places),
+        stale: Arc::clone(&stale),
+        streams: AtomicU64::new(1),
+        readers: AtomicU64::new(1),
+    });
+    let reading = Arc::new(Reading {
+        runtime: runtime.clone(),
+        late: Arc::clone(&late),
+        opening: Arc::clone(&opening),
+        revalidate: caching.revalidate,
+    });
+    let (files, folders) = (Arc::new(Handles::new()), Arc::new(Handles::new()));
+    let status = Arc::new(Status {
+        runtime: runtime.clone(),
+        disks: Arc::clone(&disks),
+        nodes: Arc::clone(&nodes),
+        files: Arc::clone(&files),
+        folders: Arc::clone(&folders),
+        directory: directory.display().to_string(),
+        started: Instant::now(),
+    });
+    let parts = Parts {
+        disks: Arc::clone(&disks),
+        stale,
+    };
+    let mounted = Mounted {
+        tree,
+        nodes,
+        disks,
+        late,
+        opening,
+        reading,
+        files,
+        folders,
+        status,
+        caching,
+    };
+    Ok((mounted, parts))
+}
+
+fn options(settings: &Settings) -> Config {
+    let name = settings.directory.to_string_lossy();
+    // A comma would end the option.
+    let name = format!("{}{}", point::SOURCE, name.replace([',', '\\'], "_"));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(name),
+        MountOption::RO,
+        MountOption::NoSuid,
+        MountOption::NoDev,
+        MountOption::DefaultPermissions,
+    ];
+    config.acl = match settings.allow_other {
+        true => SessionACL::All,
+        false => SessionACL::Owner,
+    };
+    config.n_threads = Some(threads.clamp(2, THREADS_MAX));
+    config.clone_fd = true;
+    config
+}
+
+/// The kernel reads ahead of programs above the mount as far as it is told to.
+fn set_read_ahead(point: &Path, bytes: u64) {
+    let Some(number) = point::number_mounted(point) else {
+        return;
+    };
+    let (major, minor) = (major(number), minor(number));
+    let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
+    if let Err(error) = fs::write(&file, (bytes / KIB).to_string()) {
+        tracing::info!(%error, "read_ahead cannot be set: programs are read ahead for by 128 KiB");
+    }
+}
+
+/// Takes the mount off, and gives programs that have files open a while to close them.
+fn stop(point: &Path, session: BackgroundSession) {
+    if !session.guard.is_finished()
+        && let Err(error) = point::detach(point)
+    {
+        tracing::warn!(%error, "the mount cannot be taken off; it ends with this process");
+    }
+    let end = Instant::now() + STOP_TIMEOUT;
+    while !session.guard.is_finished() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    if !session.guard.is_finished() {
+        tracing::info!("programs still have files open; their reads end with this process");
+    }
+    // Dropped, it would unmount what is at that path by now.
+    std::mem::forget(session);
+}
+
+async fn shut_down(disks: &Disks) {
+    let mut stopping = tokio::task::JoinSet::new();
+    for device in disks.devices().to_vec() {
+        stopping.spawn(async move { device.shutdown().await });
+    }
+    while stopping.join_next().await.is_some() {}
+}

@@ -1,0 +1,267 @@
+//! What an operator may say of a mount: a few rows of its own, and those of the server's disks.
+
+use std::path::{Path, PathBuf};
+
+use headlong_engine::Admission;
+use headlong_serve::config::{Config, DeviceOverride, LogLevel, device_rows, disk_rows};
+use headlong_settings::{
+    Document, Mistakes, Place, Rows, Value, flag, named, size, text, time, whole,
+};
+use headlong_units::{Duration, KIB, MIB};
+
+use crate::check::{self, Ends};
+
+/// The page that lists all settings.
+const MANUAL: &str = "docs/operate/mount-settings.md";
+
+/// Everything that an operator may choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// The tree.
+    pub directory: PathBuf,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// Whether other users than the mount's own may use it.
+    pub allow_other: bool,
+    /// Whether the kernel keeps pages of files above the mount.
+    pub page_cache: bool,
+    /// How far the kernel reads ahead of a program above the mount.
+    pub read_ahead_bytes: u64,
+    /// The settings of disks, and how long attributes are believed; its others mean nothing here.
+    pub disks: Config,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut disks = Config::default();
+        // A program that is refused fails, and one that waits goes on: nobody here can ask again.
+        disks.engine.admission = Admission::Accept;
+        disks.engine.read_timeout = Duration::from_secs(60);
+        disks.engine.wait_timeout = Duration::from_secs(120);
+        Self {
+            directory: PathBuf::new(),
+            mount_point: PathBuf::new(),
+            allow_other: true,
+            page_cache: true,
+            // Of each open file twice as much may be in the page cache; from memory it is soon there.
+            read_ahead_bytes: 256 * KIB,
+            disks,
+        }
+    }
+}
+
+/// What the command line says; each overrides the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// The tree, instead of `directory`.
+    pub directory: Option<PathBuf>,
+    /// Where it is mounted, instead of `mount_point`.
+    pub mount_point: Option<PathBuf>,
+    /// `--memory`.
+    pub memory: Option<String>,
+    /// `--policy`.
+    pub policy: Option<String>,
+    /// `--prefetch`.
+    pub prefetch: Option<String>,
+    /// `--time-scale`.
+    pub time_scale: Option<String>,
+}
+
+fn rows() -> Rows<Settings> {
+    let path = || text().map(PathBuf::from, |path: &PathBuf| path.display().to_string());
+    let mut rows = Rows::<Settings>::default();
+    rows.add(
+        "directory",
+        path(),
+        |s| &mut s.directory,
+        "The folder whose tree is mounted, with what is mounted below it; one named on the command line replaces it.",
+    );
+    rows.add(
+        "mount_point",
+        path(),
+        |s| &mut s.mount_point,
+        "The empty folder at which it is mounted; one named on the command line replaces it. Neither may lie in the other.",
+    );
+    rows.add("allow_other", flag(), |s| &mut s.allow_other,
+        "Whether users other than the one who mounts may use it; each has the rights that it has in the tree. An ordinary user may say so only if /etc/fuse.conf has user_allow_other.");
+    rows.add("page_cache", flag(), |s| &mut s.page_cache,
+        "Whether the kernel keeps what programs read in its page cache, above the mount's own memory. Without it, each read of a program is a question to the mount.");
+    rows.add("read_ahead", size().at_most(64 * MIB), |s| &mut s.read_ahead_bytes,
+        "How far the kernel reads ahead of a program that reads in sequence, above the mount. It takes bytes that the mount has in memory; the disk is read in the sizes of the engine. Each open file that is read in sequence has up to twice as much in the page cache. Only root may set it; else it is the kernel's own, 128KiB.");
+    rows.add("revalidate", time(), |s| &mut s.disks.revalidate,
+        "How long names, attributes and the version of an open file are believed before they are looked at again: a change in the tree is seen that much later at most.");
+    rows.add(
+        "log_level",
+        named(LogLevel::ALL, LogLevel::name),
+        |s| &mut s.disks.log.level,
+        "The least severe of the mount's own messages, which go to standard error.",
+    );
+    rows.add("time_scale", whole().at_least(1), |s| &mut s.disks.time_scale,
+        "For experiments on an emulated drive: the engine's clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real programs.");
+    rows.include(disk_rows(), |s| &mut s.disks);
+    rows
+}
+
+impl Settings {
+    /// Reads the file, if there is one, and the flags, and looks whether this machine has what they
+    /// name. A mount whose daemon is gone is taken off the mount point; nothing else is changed.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, Mistakes> {
+        let text = match file.map(std::fs::read_to_string) {
+            None => String::new(),
+            Some(Ok(text)) => text,
+            Some(Err(error)) => {
+                let place = Place::File(file.unwrap_or(Path::new("")).display().to_string());
+                let text = format!("cannot be read: {error}; name a file with --config");
+                return Err(Mistakes::at(&place, [text]));
+            }
+        };
+        let (mut document, mut settings) = read(file.unwrap_or(Path::new("")), &text, flags);
+        let mut ends = Ends {
+            directory: settings.directory,
+            mount_point: settings.mount_point,
+        };
+        check::machine(&mut document, &mut ends, &settings.disks);
+        (settings.directory, settings.mount_point) = (ends.directory, ends.mount_point);
+        document.finish(settings)
+    }
+}
+
+fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
+    let mut document = Document::new(&file.display().to_string(), MANUAL, text);
+    for (flag, key, word) in [
+        ("--memory", "memory", &flags.memory),
+        ("--policy", "policy", &flags.policy),
+        ("--prefetch", "prefetch", &flags.prefetch),
+        ("--time-scale", "time_scale", &flags.time_scale),
+    ] {
+        if let Some(word) = word {
+            document.set(flag, key, Value::of_word(word));
+        }
+    }
+    let mut settings = Settings::default();
+    rows().read(&mut document, "", &mut settings);
+    for name in document.children("device") {
+        let mut device = DeviceOverride::default();
+        device_rows().read(&mut document, &format!("device.{name}"), &mut device);
+        settings.disks.device.insert(name, device);
+    }
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let named = [
+        (
+            "DIR",
+            "directory",
+            &flags.directory,
+            &mut settings.directory,
+        ),
+        (
+            "MOUNTPOINT",
+            "mount_point",
+            &flags.mount_point,
+            &mut settings.mount_point,
+        ),
+    ];
+    for (word, key, flag, path) in named {
+        match flag {
+            // Taken as it is: a path need not be a text.
+            Some(flag) => {
+                path.clone_from(flag);
+                document.set(word, key, Value::Text(String::new()));
+                document.take(key);
+            }
+            None if path.as_os_str().is_empty() => {}
+            None => *path = folder.join(&path),
+        }
+    }
+    (document, settings)
+}
+
+const HEAD: &str = "\
+# Settings of a mount
+
+This page is written from the table of keys in the source (`UPDATE=1 cargo test -p headlong-mount
+manual` renews it), so it names every key there is, with the default in force. [mount.md](mount.md)
+says what a mount is for.
+
+`headlong mount --config FILE` reads one TOML file. Flags and folders on the command line override
+the file; paths in it are relative to its folder. Sizes are written as `\"2MiB\"`, times as `\"5s\"`.
+All mistakes are reported at once, before anything is mounted. The keys from `memory` on are the
+server's, as in [configuration.md](configuration.md), some with other defaults.
+
+## At the top
+";
+
+const DEVICES: &str = "
+## One device: `[device.\"sda\"]`
+
+What may differ for the device of that kernel name.
+";
+
+/// The manual's page, as `docs/operate/mount-settings.md` holds it.
+pub fn manual() -> String {
+    let mut page = HEAD.to_owned();
+    rows().document(&mut page, &Settings::default());
+    page.push_str(DEVICES);
+    device_rows().document(&mut page, &DeviceOverride::default());
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistakes(text: &str, flags: &Flags) -> Mistakes {
+        let (document, settings) = read(Path::new("/etc/mount.toml"), text, flags);
+        document.finish(settings).expect_err("wrong")
+    }
+
+    #[test]
+    fn flags_and_folders_override_the_file_and_paths_in_it_are_relative_to_it() {
+        let text = "directory = \"films\"\nmount_point = \"/mnt/films\"\nmemory = \"1GiB\"\n\
+                    read_ahead = \"4MiB\"\n[device.\"sda\"]\nprefetch = \"2MiB\"\n";
+        let mut flags = Flags {
+            memory: Some("2GiB".into()),
+            ..Flags::default()
+        };
+        let file = Path::new("/etc/headlong/mount.toml");
+        let (document, settings) = read(file, text, &flags);
+        let settings = document.finish(settings).expect("right");
+        assert_eq!(settings.directory, Path::new("/etc/headlong/films"));
+        assert_eq!(settings.mount_point, Path::new("/mnt/films"));
+        assert_eq!(settings.disks.engine.memory_bytes, 2048 * MIB);
+        assert_eq!(settings.read_ahead_bytes, 4 * MIB);
+        assert!(settings.disks.device("sda").prefetch.is_some());
+        flags.directory = Some("other".into());
+        let (document, settings) = read(file, text, &flags);
+        let settings = document.finish(settings).expect("right");
+        assert_eq!(settings.directory, Path::new("other"));
+    }
+
+    #[test]
+    fn all_mistakes_are_told_and_keys_of_the_server_alone_are_unknown() {
+        let flags = Flags {
+            policy: Some("none".into()),
+            ..Flags::default()
+        };
+        let text = "listen = [\"127.0.0.1:80\"]\nallow_other = 3\n";
+        let mistakes = mistakes(text, &flags);
+        for key in ["policy", "listen", "allow_other"] {
+            assert!(mistakes.is_about(key), "{key}: {mistakes}");
+        }
+    }
+
+    #[test]
+    fn the_manual_is_up_to_date() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/operate/mount-settings.md"
+        );
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, manual()).expect("written");
+        }
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(page == manual(), "renew {path} with UPDATE=1");
+    }
+}

@@ -1,0 +1,101 @@
+//! How a mount is, as JSON: the value of an extended attribute of its root.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fuser::ReplyXattr;
+use headlong_engine::StreamId;
+use headlong_serve::admin::{StreamName, StreamNames, device_status};
+use rustix::fs::getxattr;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use crate::disks::Disks;
+use crate::extended;
+use crate::folder::OpenFolder;
+use crate::handles::Handles;
+use crate::nodes::Nodes;
+use crate::open::OpenFile;
+
+/// Name of the attribute.
+pub(crate) const ATTRIBUTE: &str = "user.headlong.status";
+/// Longest value that the kernel passes on.
+const BYTES_MAX: usize = 64 << 10;
+/// How long each engine may take to tell.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// What there is to tell of.
+pub(crate) struct Status {
+    pub(crate) runtime: Handle,
+    pub(crate) disks: Arc<Disks>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) files: Arc<Handles<OpenFile>>,
+    pub(crate) folders: Arc<Handles<OpenFolder>>,
+    pub(crate) directory: String,
+    pub(crate) started: Instant,
+}
+
+/// Streams of a mount have no names that outlive them.
+struct NoNames;
+
+impl StreamNames for NoNames {
+    fn describe(&self, _stream: StreamId) -> Option<StreamName> {
+        None
+    }
+}
+
+impl Status {
+    /// Says it, once every disk's engine has told.
+    pub(crate) fn answer(self: &Arc<Self>, size: u32, reply: ReplyXattr) {
+        let status = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let text = status.show().await.to_string();
+            extended::answer(reply, size, text.as_bytes());
+        });
+    }
+
+    async fn show(&self) -> Value {
+        let mut devices = Vec::new();
+        for device in self.disks.devices() {
+            let asked = tokio::time::timeout(WAIT, device.snapshot()).await;
+            let Ok(snapshot) = asked else {
+                devices.push(json!({ "name": **device.name(), "state": "silent" }));
+                continue;
+            };
+            // Texts and numbers: there is nothing in it that JSON cannot say.
+            let mut shown = device_status(&snapshot, &NoNames).unwrap_or_default();
+            // They would not fit, and of a file's names nobody here knows the one that is meant.
+            shown["chains"] = json!({ "live": snapshot.chain_count });
+            shown["queue"]["positions_bytes"] = json!([]);
+            devices.push(shown);
+        }
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "directory": self.directory,
+            "uptime_seconds": self.started.elapsed().as_secs(),
+            "files_open": self.files.count(),
+            "folders_open": self.folders.count(),
+            "nodes": self.nodes.count(),
+            "devices": devices,
+        })
+    }
+}
+
+/// Asks the mount at a mount point how it is. The answer is JSON.
+///
+/// # Errors
+/// If none is there.
+pub fn status(mount_point: &Path) -> io::Result<String> {
+    let mut text = vec![0; BYTES_MAX];
+    let asked = getxattr(mount_point, ATTRIBUTE, &mut text[..]);
+    let length = asked.map_err(|error| {
+        let name = mount_point.display();
+        let error = io::Error::from(error);
+        let text = format!("no mount of headlong at {name}: {error}; name its mount point");
+        io::Error::new(error.kind(), text)
+    })?;
+    text.truncate(length);
+    String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into())
+}

@@ -1,0 +1,102 @@
+//! The flash tier of an experiment's headlong servers: an SSD, and what of it is used.
+
+use headlong_drive::{DriveSpec as Model, preset};
+use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
+use headlong_units::MIB;
+use serde::Serialize;
+
+const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
+
+/// An SSD between memory and the drive. It begins as after long running, or empty.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlashTier {
+    /// Name of a preset of `headlong disk`.
+    pub preset: String,
+    /// Bytes of it that are used; all of it if `None`.
+    pub size_bytes: Option<u64>,
+    /// Bytes of a block: as the SSD writes well.
+    pub block_bytes: u64,
+    /// Whether it begins with what viewers before would have read most.
+    pub is_warm: bool,
+    /// `flash_policy` of servers that do not say theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<&'static str>,
+    /// `flash_write_per_day` of servers that do not say theirs, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_per_day_bytes: Option<u64>,
+}
+
+impl Default for FlashTier {
+    fn default() -> Self {
+        Self {
+            preset: String::new(),
+            size_bytes: None,
+            block_bytes: 16 * MIB,
+            is_warm: false,
+            policy: None,
+            write_per_day_bytes: None,
+        }
+    }
+}
+
+fn rows() -> Rows<FlashTier> {
+    let mut rows = Rows::<FlashTier>::default();
+    rows.add("preset", text(), |f| &mut f.preset, "");
+    let bytes = size().at_least(MIB).optional();
+    rows.add("size", bytes, |f| &mut f.size_bytes, "");
+    let block = size().at_least(MIB);
+    rows.add("block", block, |f| &mut f.block_bytes, "");
+    rows.add("warm", flag(), |f| &mut f.is_warm, "");
+    let policy = choice(&POLICIES.map(|name| (name, name))).optional();
+    rows.add("policy", policy, |f| &mut f.policy, "");
+    let budget = size().optional();
+    rows.add("write_per_day", budget, |f| &mut f.write_per_day_bytes, "");
+    rows
+}
+
+/// `[flash]`, if it is there.
+pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
+    if !document.is_written("flash") {
+        return None;
+    }
+    let mut tier = FlashTier::default();
+    rows().read(document, "flash", &mut tier);
+    let key = "flash.preset";
+    let all = headlong_drive::presets().iter();
+    let ssds = all.filter(|preset| matches!(preset.spec(), Model::SolidState(_)));
+    let ssds: Vec<&str> = ssds.map(|preset| preset.name).collect();
+    if tier.preset.is_empty() {
+        document.wrong_too(key, "is missing; `headlong disk presets` lists SSDs");
+    } else if !ssds.contains(&tier.preset.as_str()) {
+        let hint = suggestion(&tier.preset, ssds.iter().copied());
+        document.wrong(key, format!("`{}` is no SSD; {hint}", tier.preset));
+    } else if let (Ok(model), Some(bytes)) = (tier.model(), tier.size_bytes)
+        && bytes > model.capacity_bytes()
+    {
+        let most = headlong_units::Bytes(model.capacity_bytes());
+        let text = format!("is more than {} has; write {most} or less", tier.preset);
+        document.wrong("flash.size", text);
+    }
+    Some(tier)
+}
+
+impl FlashTier {
+    /// The SSD as it is modelled.
+    pub(crate) fn model(&self) -> Result<Model, String> {
+        preset(&self.preset).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policies_are_those_of_the_server() {
+        for policy in POLICIES {
+            let mut engine = headlong_sim::Setup::default().engine;
+            let set = headlong_sim::settings::set(&mut engine, "flash_policy", policy);
+            assert_eq!(set, Ok(()), "{policy}");
+        }
+    }
+}

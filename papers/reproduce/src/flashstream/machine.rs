@@ -1,0 +1,409 @@
+//! A machine of the paper in virtual time: memory, an SSD and disks, and requests that come whether
+//! or not the ones before were answered.
+//!
+//! The one idea: a request is answered from memory at once, from the SSD when its parts were read,
+//! and else from the disk; whatever a system does with its SSD is in its [`Tier`]. As in the paper
+//! there is no network, and no time of a processor.
+//!
+//! Invariants: same machine, requests and seed, same answer; every request is answered once.
+
+use std::collections::{HashMap, VecDeque};
+
+use headlong_drive::{Direction, DriveSpec};
+use headlong_units::{Duration, Instant, KIB};
+
+use super::library::{Library, Segment};
+use super::memory::Memory;
+use super::station::{Part, Station};
+use super::tier::Tier;
+
+/// Over this it is told how busy the SSD was: the epoch of 4.4.
+const EPOCH: Duration = Duration::from_secs(1);
+/// How often a tier looks at a memory of full size; a smaller one goes round so many times faster.
+const LOOK: Duration = Duration::from_secs(1);
+/// What the kernel reads at a time, one after the other (`read_ahead_kb` of Linux 2.6.32).
+const READ_AHEAD_BYTES: u64 = 128 * KIB;
+/// How often a run is looked at for a chart.
+const STRETCHES: u64 = 60;
+/// A segment that is not there within its play-out time is missed (5.1).
+pub(super) const DEADLINE: Duration = Duration::from_secs(10);
+/// Stripes of two disks, as mdadm makes them by default since 3.1.1.
+const STRIPE_BYTES: u64 = 512 * KIB;
+
+/// What a machine is made of.
+#[derive(Debug, Clone)]
+pub(super) struct MachineSpec {
+    /// So many times smaller than the paper's.
+    pub(super) scale: u64,
+    pub(super) memory_bytes: u64,
+    pub(super) disk: DriveSpec,
+    /// One, or several in stripes.
+    pub(super) disks: usize,
+    pub(super) ssd: DriveSpec,
+}
+
+/// What was counted, from the beginning or since [`Machine::begin_count`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) requests: u64,
+    pub(super) missed: u64,
+    pub(super) from_memory: u64,
+    pub(super) from_ssd: u64,
+    /// Requests that found their segment on the SSD and were missed all the same.
+    pub(super) missed_on_ssd: u64,
+    pub(super) longest: Duration,
+}
+
+/// One stretch of time of an SSD.
+#[derive(Debug, Clone, Copy, serde::Serialize, PartialEq)]
+pub(super) struct Stretch {
+    /// When it ended.
+    pub(super) minute: f64,
+    pub(super) read_mb_s: f64,
+    pub(super) written_mb_s: f64,
+    /// Share of the time during which the SSD had something to do.
+    pub(super) busy: f64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    segment: Segment,
+    came: Vec<Instant>,
+    /// What is still to be read, and of which disk.
+    windows: VecDeque<(usize, Part)>,
+    /// Jobs that must end before it is answered.
+    jobs: u32,
+    from_disk: bool,
+    /// Its bytes are there, and are being written to the SSD before it is passed on.
+    is_written: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Job {
+    Of(u64),
+    /// A window of what the disks are read for.
+    Window(u64),
+    Write,
+}
+
+/// A machine at work.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) tier: Box<dyn Tier>,
+    memory: Memory,
+    disks: Vec<Station>,
+    ssd: Station,
+    pub(super) now: Instant,
+    look: Duration,
+    next_look: Instant,
+    next_epoch: Instant,
+    next_arrival: Instant,
+    busy_before: Duration,
+    /// Share of the last epoch.
+    busy: f64,
+    waiting: HashMap<u64, Waiting>,
+    jobs: HashMap<u64, Job>,
+    next_job: u64,
+    is_writing: bool,
+    pub(super) counts: Counts,
+}
+
+impl Machine {
+    pub(super) fn new(spec: &MachineSpec, tier: Box<dyn Tier>) -> Self {
+        let disks = (0..spec.disks.max(1)).map(|_| Station::new(&spec.disk));
+        Self {
+            tier,
+            memory: Memory::new(spec.memory_bytes),
+            disks: disks.collect(),
+            ssd: Station::new(&spec.ssd),
+            now: Instant::ZERO,
+            look: Duration(LOOK.0 / spec.scale.max(1)),
+            next_look: Instant::ZERO,
+            next_epoch: Instant::ZERO + EPOCH,
+            next_arrival: Instant::ZERO,
+            busy_before: Duration::ZERO,
+            busy: 0.0,
+            waiting: HashMap::new(),
+            jobs: HashMap::new(),
+            next_job: 0,
+            is_writing: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// From here on drives take no time, or the time they take.
+    pub(super) fn set_instant(&mut self, is_instant: bool) {
+        self.ssd.is_instant = is_instant;
+        for disk in &mut self.disks {
+            disk.is_instant = is_instant;
+        }
+    }
+
+    pub(super) fn begin_count(&mut self) {
+        self.counts = Counts::default();
+    }
+
+    /// Writes to all of the SSD once, in order, in no time that counts: flash that was never written
+    /// has nothing to move about.
+    pub(super) fn age_ssd(&mut self, bytes: u64) {
+        let part = |index: u64| Part {
+            from: index << 20,
+            bytes: 1 << 20,
+        };
+        let mut now = self.now;
+        for index in 0..bytes >> 20 {
+            self.ssd.submit(now, 0, &[part(index)], Direction::Write);
+            while self.ssd.poll_done().is_none() {
+                let Some(next) = self.ssd.poll_timeout() else {
+                    break;
+                };
+                now = now.max(next);
+                self.ssd.handle_timeout(now);
+            }
+        }
+        self.shift_to(now);
+    }
+
+    fn shift_to(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.next_arrival = self.now;
+        self.next_look = self.now;
+        self.next_epoch = self.now + EPOCH;
+        self.busy_before = self.ssd.used(self.now).busy;
+    }
+
+    /// Requests of a library at a rate, for so long, or until `is_over`. `stretch` sees the SSD sixty
+    /// times.
+    pub(super) fn run(
+        &mut self,
+        requests: &mut super::library::Requests<'_>,
+        length: Duration,
+        mut is_over: impl FnMut(&Self) -> bool,
+        mut stretch: impl FnMut(Stretch),
+    ) {
+        let began = self.now;
+        let end = began + length;
+        self.next_arrival = self.next_arrival.max(self.now);
+        let step = Duration((length.0 / STRETCHES).max(1));
+        let seconds = step.as_secs_f64();
+        let (mut look_at, mut before) = (self.now + step, self.ssd.used(self.now));
+        while self.now < end && !is_over(self) {
+            let mut next = self.next_arrival.min(self.next_look).min(look_at);
+            next = next.min(self.next_epoch);
+            let timeouts = self.disks.iter().map(Station::poll_timeout);
+            for at in timeouts.chain([self.ssd.poll_timeout()]).flatten() {
+                next = next.min(at);
+            }
+            self.now = self.now.max(next);
+            self.pass();
+            if self.now >= self.next_arrival {
+                self.next_arrival = self.next_arrival + requests.gap;
+                let Some(segment) = requests.next() else {
+                    return;
+                };
+                self.ask(segment);
+            }
+            if self.now >= self.next_epoch {
+                self.end_epoch();
+            }
+            if self.now >= self.next_look {
+                self.next_look = self.next_look + self.look;
+                self.tier.tick(self.now, &self.memory, self.busy);
+            }
+            if self.now >= look_at {
+                let used = self.ssd.used(self.now);
+                let mb_s = |now: u64, then: u64| (now - then) as f64 / 1e6 / seconds;
+                stretch(Stretch {
+                    minute: self.now.since(began).as_secs_f64() / 60.0,
+                    read_mb_s: mb_s(used.read_bytes, before.read_bytes),
+                    written_mb_s: mb_s(used.written_bytes, before.written_bytes),
+                    busy: (used.busy - before.busy).as_secs_f64() / seconds,
+                });
+                before = used;
+                look_at = look_at + step;
+            }
+            self.settle();
+        }
+    }
+
+    fn pass(&mut self) {
+        let now = self.now;
+        let drives = self.disks.iter_mut().chain([&mut self.ssd]);
+        for drive in drives {
+            if drive.poll_timeout().is_some_and(|at| at <= now) {
+                drive.handle_timeout(now);
+            }
+        }
+        self.settle();
+    }
+
+    fn end_epoch(&mut self) {
+        self.next_epoch = self.next_epoch + EPOCH;
+        let busy = self.ssd.used(self.now).busy;
+        self.busy = (busy - self.busy_before).as_secs_f64() / EPOCH.as_secs_f64();
+        self.busy_before = busy;
+    }
+
+    fn ask(&mut self, segment: Segment) {
+        self.counts.requests += 1;
+        if self.memory.touch(&segment) {
+            self.counts.from_memory += 1;
+            return;
+        }
+        let name = segment.physical;
+        if let Some(waiting) = self.waiting.get_mut(&name) {
+            waiting.came.push(self.now);
+            return;
+        }
+        let found = self.tier.find(&segment);
+        let from_disk = found.disk_from.is_some();
+        self.counts.from_ssd += u64::from(!from_disk);
+        let waiting = Waiting {
+            segment,
+            came: vec![self.now],
+            windows: VecDeque::new(),
+            jobs: 0,
+            from_disk,
+            is_written: false,
+        };
+        self.waiting.insert(name, waiting);
+        if !found.on_ssd.is_empty() {
+            let job = self.job(Job::Of(name));
+            self.ssd
+                .submit(self.now, job, &found.on_ssd, Direction::Read);
+        }
+        if let Some(from) = found.disk_from {
+            self.read(
+                name,
+                segment.physical + u64::from(from),
+                segment.bytes - from,
+            );
+        }
+    }
+
+    /// Reads from the disk, or from stripes of several, window by window.
+    fn read(&mut self, name: u64, from: u64, bytes: u32) {
+        let count = self.disks.len() as u64;
+        let mut windows = VecDeque::new();
+        let (mut at, end) = (from, from + u64::from(bytes));
+        while at < end {
+            let (stripe, within) = (at / STRIPE_BYTES, at % STRIPE_BYTES);
+            let (disk, place, most) = match count {
+                1 => (0, at, READ_AHEAD_BYTES),
+                _ => (
+                    (stripe % count) as usize,
+                    stripe / count * STRIPE_BYTES + within,
+                    READ_AHEAD_BYTES.min(STRIPE_BYTES - within),
+                ),
+            };
+            let bytes = most.min(end - at);
+            windows.push_back((disk, Part { from: place, bytes }));
+            at += bytes;
+        }
+        if let Some(waiting) = self.waiting.get_mut(&name) {
+            waiting.windows = windows;
+            waiting.jobs += 1;
+        }
+        self.next_window(name);
+    }
+
+    /// The next window of a segment. Answers whether there was one.
+    fn next_window(&mut self, name: u64) -> bool {
+        let waiting = self.waiting.get_mut(&name);
+        let Some((disk, part)) = waiting.and_then(|of| of.windows.pop_front()) else {
+            return false;
+        };
+        let job = self.job(Job::Window(name));
+        self.disks[disk].submit(self.now, job, &[part], Direction::Read);
+        true
+    }
+
+    fn job(&mut self, job: Job) -> u64 {
+        self.next_job += 1;
+        self.jobs.insert(self.next_job, job);
+        if let Job::Of(name) = job
+            && let Some(waiting) = self.waiting.get_mut(&name)
+        {
+            waiting.jobs += 1;
+        }
+        self.next_job
+    }
+
+    fn settle(&mut self) {
+        loop {
+            let drives = self.disks.iter_mut().chain([&mut self.ssd]);
+            let done: Vec<u64> = drives
+                .flat_map(|drive| std::iter::from_fn(|| drive.poll_done()))
+                .collect();
+            for job in &done {
+                match self.jobs.remove(job) {
+                    Some(Job::Of(name)) => self.part_done(name),
+                    // The last one is done; otherwise the next one is under way.
+                    Some(Job::Window(name)) if !self.next_window(name) => self.part_done(name),
+                    Some(Job::Write) => {
+                        self.is_writing = false;
+                        self.tier.handle_written();
+                    }
+                    Some(Job::Window(_)) | None => {}
+                }
+            }
+            let write = match self.is_writing {
+                true => None,
+                false => self.tier.poll_write(),
+            };
+            match write {
+                Some(parts) => {
+                    self.is_writing = true;
+                    let job = self.job(Job::Write);
+                    self.ssd.submit(self.now, job, &parts, Direction::Write);
+                }
+                None if done.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn part_done(&mut self, name: u64) {
+        let Some(waiting) = self.waiting.get_mut(&name) else {
+            return;
+        };
+        waiting.jobs -= 1;
+        if waiting.jobs > 0 {
+            return;
+        }
+        let (segment, from_disk) = (waiting.segment, waiting.from_disk);
+        if from_disk && !std::mem::replace(&mut waiting.is_written, true) {
+            let parts = self.tier.handle_read(&segment);
+            if !parts.is_empty() {
+                let job = self.job(Job::Of(name));
+                self.ssd.submit(self.now, job, &parts, Direction::Write);
+                return;
+            }
+        }
+        if from_disk || self.tier.fills_memory() {
+            self.memory.insert(segment);
+        }
+        let Some(waiting) = self.waiting.remove(&name) else {
+            return;
+        };
+        for came in waiting.came {
+            let took = self.now.since(came);
+            self.counts.longest = self.counts.longest.max(took);
+            let is_missed = took > DEADLINE;
+            self.counts.missed += u64::from(is_missed);
+            self.counts.missed_on_ssd += u64::from(is_missed && !from_disk);
+        }
+    }
+}
+
+impl Counts {
+    /// The share of requests that were answered from the SSD.
+    pub(super) fn ssd_share(&self) -> f64 {
+        self.from_ssd as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// A library and a machine that fit together.
+pub(super) fn library(scale: u64, alpha: f64, spec: &MachineSpec) -> Library {
+    Library::new(scale, alpha, spec.disk.capacity_bytes() * spec.disks as u64)
+}

@@ -1,0 +1,236 @@
+//! FlashStream (ACM Multimedia 2013) again, in virtual time: its SSDs, its systems, its machines, and
+//! this server beside them.
+//!
+//! The one idea: the paper's own system and its peers are small models over the drives of this
+//! repository, each in a file of its own, that answer the same requests; this server is its own
+//! engine in the world of `headlong simulate`. What its disk and processor were is not known, so
+//! ratios are judged and rates are shown.
+//!
+//! Invariant: what is measured depends on the choice alone, not on how many threads there are.
+
+mod flashcache;
+mod l2arc;
+mod library;
+mod machine;
+mod memory;
+mod ours;
+mod page;
+mod results;
+mod ssds;
+mod station;
+mod stream;
+mod systems;
+mod tier;
+mod writes;
+
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::time::Instant as Clock;
+
+use headlong_bench::{BenchError, Ending, Options, in_parallel};
+use headlong_plan::Prices;
+use headlong_units::{Duration, MIB};
+
+use results::{Answer, Filled, Machined, Streamed};
+use systems::{Effort, FIGURE_7, Kind, TABLE_5};
+
+/// A part of the paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlashPart {
+    /// Table 2, Figures 1 to 3: the SSDs, and block sizes.
+    Ssds,
+    /// Figure 7 and the times to fill: the systems.
+    Systems,
+    /// Figure 8: blocks of 4 KB against those of 16 MB.
+    Blocks,
+    /// Table 5: the machines, and their energy.
+    Machines,
+    /// This server in the place of the paper's.
+    Headlong,
+}
+
+impl FlashPart {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("ssds", Self::Ssds),
+        ("systems", Self::Systems),
+        ("blocks", Self::Blocks),
+        ("machines", Self::Machines),
+        ("headlong", Self::Headlong),
+    ];
+}
+
+/// The default scale.
+const SCALE: u64 = 16;
+const SCALE_QUICK: u64 = 40;
+/// The paper says "Zipf with 0.2"; which law that is, see the page.
+const ALPHA: f64 = 0.8;
+
+/// What of it is to be made, and how.
+#[derive(Debug, Clone, Default)]
+pub struct Flashing {
+    /// A smaller scale, shorter times, one seed.
+    pub is_quick: bool,
+    /// Parts to be made; all if empty.
+    pub parts: Vec<FlashPart>,
+    /// So many times fewer titles, less memory and less flash; 16 if `None`, 40 if it is quick.
+    pub scale: Option<NonZeroU64>,
+    /// Exponent of Zipf's law; 0.8 if `None`.
+    pub alpha: Option<f64>,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds a rate has to pass; two if `None`, one if it is quick.
+    pub seeds: Option<NonZeroU32>,
+    /// Measurements made at once; as many as there are processors if `None`.
+    pub threads: Option<NonZeroUsize>,
+}
+
+impl Flashing {
+    fn effort(&self) -> Effort {
+        let usual = match self.is_quick {
+            true => (SCALE_QUICK, 1, 60, 300, 2.0),
+            false => (SCALE, 2, 300, 1_200, 1.0),
+        };
+        let (scale, seeds, ramp, measured, resolution) = usual;
+        Effort {
+            scale: self.scale.map_or(scale, NonZeroU64::get),
+            seed: self.seed,
+            seeds: self.seeds.map_or(seeds, NonZeroU32::get),
+            alpha: self.alpha.unwrap_or(ALPHA),
+            ramp: Duration::from_secs(ramp),
+            measured: Duration::from_secs(measured),
+            resolution,
+        }
+    }
+
+    fn has(&self, part: FlashPart) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+}
+
+/// Makes the figures again, writes the page and prints the tables. `tell` hears how many measurements
+/// are done, and of how many.
+///
+/// # Errors
+/// If a result cannot be written.
+pub fn flashstream(
+    flashing: &Flashing,
+    options: &Options,
+    mut tell: impl FnMut(usize, usize),
+) -> Result<Ending, BenchError> {
+    let started = Clock::now();
+    let effort = flashing.effort();
+    let processors = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = flashing.threads.unwrap_or_else(processors);
+    let mut streamed = Streamed {
+        schema: "headlong-flashstream-1",
+        is_quick: flashing.is_quick,
+        scale: effort.scale,
+        alpha: effort.alpha,
+        seeds: (effort.seed..).take(effort.seeds as usize).collect(),
+        ..Streamed::default()
+    };
+    // What needs nothing that is found elsewhere, then what needs the limit without an SSD.
+    let first = first_tasks(flashing);
+    let later = later_tasks(flashing);
+    let all = first.len() + later.len();
+    let mut done = 0;
+    let mut count = |_: usize, _: &Answer| {
+        done += 1;
+        tell(done, all);
+    };
+    let work = |task: &Task| task.answer(&effort, None);
+    let found = in_parallel(&first, threads, work, &mut count);
+    found.into_iter().for_each(|answer| streamed.take(answer));
+    let bare = streamed.rate_of("no SSD");
+    let work = |task: &Task| {
+        let own = match task {
+            Task::Fill(index) => streamed.rate_of(FIGURE_7[*index].name),
+            _ => None,
+        };
+        // A system that is slower than the disk alone is filled at its own rate.
+        let slowest = own.into_iter().chain(bare).reduce(f64::min);
+        task.answer(&effort, slowest)
+    };
+    let found = in_parallel(&later, threads, work, &mut count);
+    found.into_iter().for_each(|answer| streamed.take(answer));
+    streamed.seconds = started.elapsed().as_secs_f64();
+    page::tell(&streamed, options)
+}
+
+/// Something to be measured.
+#[derive(Debug, Clone, Copy)]
+enum Task {
+    Ssds(bool),
+    Limit(usize),
+    Machine(usize),
+    Fill(usize),
+    Blocks(u64),
+    Ours(usize),
+}
+
+fn first_tasks(flashing: &Flashing) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    let needs_bare = flashing.has(FlashPart::Blocks);
+    if flashing.has(FlashPart::Ssds) {
+        tasks.push(Task::Ssds(flashing.is_quick));
+    }
+    if flashing.has(FlashPart::Headlong) {
+        let count = if flashing.is_quick {
+            3
+        } else {
+            ours::ALL.len()
+        };
+        tasks.extend((0..count).map(Task::Ours));
+    }
+    match flashing.has(FlashPart::Systems) {
+        true => tasks.extend((0..FIGURE_7.len()).map(Task::Limit)),
+        false if needs_bare => tasks.push(Task::Limit(0)),
+        false => {}
+    }
+    if flashing.has(FlashPart::Machines) {
+        tasks.extend((0..TABLE_5.len()).map(Task::Machine));
+    }
+    tasks
+}
+
+fn later_tasks(flashing: &Flashing) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    if flashing.has(FlashPart::Systems) {
+        let with_ssd = (0..FIGURE_7.len()).filter(|index| FIGURE_7[*index].kind != Kind::None);
+        tasks.extend(with_ssd.map(Task::Fill));
+    }
+    if flashing.has(FlashPart::Blocks) {
+        tasks.extend([16 * MIB, 4096].map(Task::Blocks));
+    }
+    tasks
+}
+
+/// A rate if none was found: what the disk of the paper did alone (Table 5, half of B).
+const RATE_UNKNOWN: f64 = 24.0;
+
+impl Task {
+    fn answer(&self, effort: &Effort, rate: Option<f64>) -> Answer {
+        let rate = rate.unwrap_or(RATE_UNKNOWN);
+        match *self {
+            Self::Ssds(is_quick) => Answer::Ssds(Box::new(writes::figures(is_quick))),
+            Self::Limit(index) => Answer::Limit(FIGURE_7[index].limit(effort)),
+            Self::Machine(index) => {
+                let system = &TABLE_5[index];
+                let limit = system.limit(effort);
+                // The file is part of the program, and a test reads it.
+                let prices = Prices::flashstream().expect("prices-2013.toml is right");
+                Answer::Machine(Machined::new(limit, systems::watts(system, &prices)))
+            }
+            Self::Fill(index) => {
+                let system = &FIGURE_7[index];
+                Answer::Fill(Filled {
+                    name: system.name,
+                    requests_per_s: rate,
+                    minutes: system.minutes_to_fill(effort, rate),
+                })
+            }
+            Self::Blocks(bytes) => Answer::Blocks(systems::block_run(effort, bytes, rate)),
+            Self::Ours(index) => Answer::Ours(ours::ALL[index].limit(effort)),
+        }
+    }
+}

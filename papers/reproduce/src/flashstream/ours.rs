@@ -1,0 +1,165 @@
+//! This server in the place of the paper's: the engine with its flash tier, in the world of
+//! `headlong simulate`, with the same workload, disk and SSD.
+//!
+//! It begins with an empty tier, at half the rate until it has been filled several times over, and
+//! is measured then.
+
+use headlong_bench::{Outcome, Probe, Search};
+use headlong_sim::{Experiment, FlashSetup, Placement, Record, Setup, Window, settings};
+use headlong_units::{Duration, Instant, MIB};
+use serde::Serialize;
+
+use super::library::specification;
+use super::ssds::ssd_b;
+use super::systems::{Effort, MEMORY_GIB, SSD_BYTES, rules};
+
+/// A tier is filled so many times over before anything counts, at what a disk brings alone.
+const FILLINGS: u64 = 4;
+const FILLED_BYTES_PER_S: u64 = 20_000_000;
+/// Where a search begins, MiB/s.
+const GUESS_MIB_S: f64 = 80.0;
+
+/// A setting of this server's tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ours {
+    pub(super) name: &'static str,
+    /// Nothing: no tier.
+    policy: Option<&'static str>,
+    /// Whether writes are kept within the default budget, in proportion to the scale.
+    has_budget: bool,
+}
+
+const fn ours(name: &'static str, policy: Option<&'static str>, has_budget: bool) -> Ours {
+    Ours {
+        name,
+        policy,
+        has_budget,
+    }
+}
+
+/// All that are measured; quick ones first.
+pub(super) const ALL: [Ours; 6] = [
+    ours("headlong, no SSD", None, false),
+    ours("headlong, lru", Some("lru"), false),
+    ours("headlong, adaptive (default)", Some("adaptive"), true),
+    ours("headlong, adaptive, no budget", Some("adaptive"), false),
+    ours("headlong, lfu-mean", Some("lfu-mean"), false),
+    ours("headlong, lfu-median", Some("lfu-median"), false),
+];
+
+/// What one of them came to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct OursLimit {
+    pub(super) name: &'static str,
+    /// Highest rate without a missed segment.
+    pub(super) requests_per_s: Option<f64>,
+    /// There: share of bytes from flash, and from memory.
+    pub(super) flash_share: f64,
+    pub(super) memory_share: f64,
+    /// Written, 10^9 bytes a day.
+    pub(super) written_gb_per_day: f64,
+}
+
+impl Ours {
+    fn experiment(&self, effort: &Effort) -> Experiment {
+        let scale = effort.scale.max(1);
+        let bytes = SSD_BYTES / scale;
+        let filling = Duration::from_secs(FILLINGS * bytes / FILLED_BYTES_PER_S);
+        let warmed = filling + effort.ramp;
+        let mut setup = Setup {
+            placement: Placement::Spread,
+            window: Window {
+                from: Instant::ZERO + warmed,
+                to: Instant::ZERO + warmed + effort.measured,
+            },
+            ..Setup::default()
+        };
+        setup.engine.memory_bytes = (MEMORY_GIB * 1024 - 512) * MIB / scale;
+        for (key, value) in [("admission", "accept"), ("prefetch", "auto")] {
+            settings::set(&mut setup.engine, key, value).expect("a setting of the engine");
+        }
+        if let Some(policy) = self.policy {
+            settings::set(&mut setup.engine, "flash_policy", policy).expect("a policy");
+            // The tier is smaller, the time is not: a day's part of the whole tier's budget.
+            setup.engine.flash.write_per_day_bytes = Some(match self.has_budget {
+                true => SSD_BYTES / 10 * 3,
+                false => u64::MAX / 1024,
+            });
+            let drive = ssd_b();
+            setup.flash = Some(FlashSetup {
+                drive: drive.scaled_to(drive.capacity_bytes() / scale),
+                bytes,
+                block_bytes: 16 << 20,
+                is_warm: false,
+                kept: Vec::new(),
+            });
+        }
+        Experiment {
+            workload: specification(scale, effort.alpha),
+            drive: headlong_drive::preset("seagate-st1000dm003").expect("a preset"),
+            setup,
+            steps: vec![(Duration::ZERO, 0.5), (filling, 1.0)],
+        }
+    }
+
+    /// Its highest rate without a missed segment.
+    pub(super) fn limit(&self, effort: &Effort) -> OursLimit {
+        let experiment = self.experiment(effort);
+        let search = Search::new(GUESS_MIB_S * MIB as f64, rules(effort));
+        let search = search.in_steps_of(effort.resolution * MIB as f64);
+        let make = |probes: &[Probe]| {
+            let of = |probe: &Probe| {
+                let mut world = experiment.clone();
+                world.setup.stops_at_failure = true;
+                world.run(
+                    probe.rate / MIB as f64,
+                    effort.seed + u64::from(probe.seed_index),
+                )
+            };
+            probes.iter().map(of).collect::<Result<Vec<Record>, _>>()
+        };
+        let searched = search.run(1, make, |record| match record.failures {
+            0 => Outcome::Passed,
+            _ => Outcome::Failed,
+        });
+        let passed = searched.map(|searched| searched.passed).unwrap_or_default();
+        let mean = |of: &dyn Fn(&Record) -> f64| {
+            let sum: f64 = passed.iter().map(of).sum();
+            sum / passed.len().max(1) as f64
+        };
+        OursLimit {
+            name: self.name,
+            requests_per_s: (!passed.is_empty()).then(|| mean(&|of| of.calls as f64 / of.seconds)),
+            flash_share: mean(&|of| of.flash_ratio),
+            memory_share: mean(&|of| of.ram_ratio),
+            written_gb_per_day: mean(&|of| {
+                let flash = of.flash.as_ref();
+                flash.map_or(0.0, |flash| flash.written_gb_per_day)
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_a_world_that_can_be() {
+        let effort = Effort {
+            scale: 100,
+            seed: 1,
+            seeds: 1,
+            alpha: 0.8,
+            ramp: Duration::from_secs(10),
+            measured: Duration::from_secs(10),
+            resolution: 8.0,
+        };
+        for ours in ALL {
+            let experiment = ours.experiment(&effort);
+            let wrong: Vec<_> = experiment.setup.engine.check().collect();
+            assert!(wrong.is_empty(), "{}: {wrong:?}", ours.name);
+            assert_eq!(experiment.setup.flash.is_some(), ours.policy.is_some());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! A drive with the kernel's part before it: requests are cut, wait, and are done as a whole.
+
+use std::collections::{HashMap, VecDeque};
+
+use headlong_drive::{Direction, Drive, DriveSpec, Request, RequestId, SECTOR_BYTES};
+use headlong_units::{Duration, Instant, KIB};
+
+/// The largest request of Linux 2.6.32 (`max_sectors_kb`).
+const REQUEST_BYTES: u64 = 512 * KIB;
+
+/// Some bytes of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// First byte.
+    pub(super) from: u64,
+    /// How many.
+    pub(super) bytes: u64,
+}
+
+/// What a drive did.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Used {
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    /// Time during which it had something to do.
+    pub(super) busy: Duration,
+}
+
+/// A drive, and what waits for it. With `is_instant` everything is done at once: to bring caches into
+/// the state of after days.
+#[derive(Debug)]
+pub(super) struct Station {
+    drive: Box<dyn Drive>,
+    pub(super) is_instant: bool,
+    waiting: VecDeque<(RequestId, Request)>,
+    in_drive: usize,
+    /// The job that a request is part of.
+    job_of: HashMap<u64, u64>,
+    /// Requests of a job that are not done.
+    left: HashMap<u64, u32>,
+    done: VecDeque<u64>,
+    next_id: u64,
+    busy_since: Option<Instant>,
+    used: Used,
+}
+
+impl Station {
+    pub(super) fn new(spec: &DriveSpec) -> Self {
+        Self {
+            drive: spec.build(),
+            is_instant: false,
+            waiting: VecDeque::new(),
+            in_drive: 0,
+            job_of: HashMap::new(),
+            left: HashMap::new(),
+            done: VecDeque::new(),
+            next_id: 0,
+            busy_since: None,
+            used: Used::default(),
+        }
+    }
+
+    /// A job of some parts: one that has none is done at once.
+    pub(super) fn submit(&mut self, now: Instant, job: u64, parts: &[Part], direction: Direction) {
+        let bytes: u64 = parts.iter().map(|part| part.bytes).sum();
+        match direction {
+            Direction::Read => self.used.read_bytes += bytes,
+            Direction::Write => self.used.written_bytes += bytes,
+        }
+        if self.is_instant || bytes == 0 {
+            self.done.push_back(job);
+            return;
+        }
+        let mut requests = 0;
+        for part in parts {
+            let sector = part.from / SECTOR_BYTES;
+            let end = (part.from + part.bytes).div_ceil(SECTOR_BYTES);
+            for from in (sector..end).step_by((REQUEST_BYTES / SECTOR_BYTES) as usize) {
+                let sectors = (end - from).min(REQUEST_BYTES / SECTOR_BYTES) as u32;
+                let id = self.next_id;
+                self.next_id += 1;
+                self.job_of.insert(id, job);
+                let request = Request {
+                    sector: from,
+                    sectors,
+                    direction,
+                };
+                self.waiting.push_back((RequestId(id), request));
+                requests += 1;
+            }
+        }
+        self.left.insert(job, requests);
+        self.feed(now);
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.drive.poll_timeout()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.drive.handle_timeout(now);
+        self.collect(now);
+        self.feed(now);
+    }
+
+    /// The next job of which everything is done.
+    pub(super) fn poll_done(&mut self) -> Option<u64> {
+        self.done.pop_front()
+    }
+
+    /// What it did until now.
+    pub(super) fn used(&self, now: Instant) -> Used {
+        let open = self.busy_since.map_or(Duration::ZERO, |at| now.since(at));
+        let mut used = self.used;
+        used.busy += open;
+        used
+    }
+
+    fn feed(&mut self, now: Instant) {
+        while let Some((id, request)) = self.waiting.front().copied() {
+            if self.in_drive >= self.drive.queue_depth().max(1) {
+                break;
+            }
+            self.waiting.pop_front();
+            match self.drive.handle_request(now, id, request) {
+                Ok(()) => {
+                    self.in_drive += 1;
+                    self.busy_since.get_or_insert(now);
+                }
+                // Segments and blocks lie on their drives: what would not is no work.
+                Err(_) => self.end(id),
+            }
+            self.collect(now);
+        }
+    }
+
+    fn collect(&mut self, now: Instant) {
+        while let Some(done) = self.drive.poll_completion() {
+            self.in_drive -= 1;
+            self.end(done.id);
+        }
+        if let Some(since) = self.busy_since.filter(|_| self.in_drive == 0) {
+            self.used.busy += now.since(since);
+            self.busy_since = None;
+        }
+    }
+
+    fn end(&mut self, id: RequestId) {
+        let Some(job) = self.job_of.remove(&id.0) else {
+            return;
+        };
+        let left = self.left.entry(job).or_insert(1);
+        *left -= 1;
+        if *left == 0 {
+            self.left.remove(&job);
+            self.done.push_back(job);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The systems of Figure 7 and the machines of Table 5, and how each is measured.
+
+use headlong_bench::{Outcome, Probe, Quality, Search, SearchRules};
+use headlong_drive::DriveSpec;
+use headlong_units::{Duration, GIB, MIB};
+use serde::Serialize;
+
+use super::flashcache::Flashcache;
+use super::l2arc::L2arc;
+use super::library::Library;
+use super::machine::{Machine, MachineSpec, Stretch, library};
+use super::ssds::{ssd_a, ssd_b};
+use super::stream::{Stream, StreamSpec, Victim};
+use super::tier::{NoTier, Tier};
+
+/// What of the SSD is used in Figure 7 (5), and in Table 5.
+pub(super) const SSD_BYTES: u64 = 75_000_000_000;
+const SSD_TABLE_5_BYTES: u64 = 100_000_000_000;
+/// Kept free of segments: the system's own. The paper does not say how much of its memory was.
+const OWN_BYTES: u64 = GIB / 2;
+/// Memory in Figure 7.
+pub(super) const MEMORY_GIB: u64 = 8;
+/// Mean bytes of a segment: what a rate in requests is in bytes, about.
+const SEGMENT_BYTES: u64 = 974_400;
+/// A rate of one request in a second, as the search counts it.
+const ONE_PER_S: f64 = MIB as f64;
+
+/// A system with its machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct System {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) memory_gib: u64,
+    pub(super) ssd_bytes: u64,
+    pub(super) disks: usize,
+    /// Where a search for its limit begins, requests in a second.
+    pub(super) guess: f64,
+}
+
+/// What is between memory and disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    None,
+    Stream(Victim),
+    /// With `l2arc_noprefetch` or without.
+    L2arc(bool),
+    Flashcache,
+}
+
+const fn figure_7(name: &'static str, kind: Kind, guess: f64) -> System {
+    System {
+        name,
+        kind,
+        memory_gib: MEMORY_GIB,
+        ssd_bytes: SSD_BYTES,
+        disks: 1,
+        guess,
+    }
+}
+
+/// The systems of Figure 7, and the same machine without an SSD.
+pub(super) const FIGURE_7: [System; 7] = [
+    figure_7("no SSD", Kind::None, 28.0),
+    figure_7("FlashStream (LRU)", Kind::Stream(Victim::Lru), 48.0),
+    figure_7(
+        "FlashStream (LFU-Mean)",
+        Kind::Stream(Victim::LfuMean),
+        48.0,
+    ),
+    figure_7(
+        "FlashStream (LFU-Median)",
+        Kind::Stream(Victim::LfuMedian),
+        48.0,
+    ),
+    figure_7("ZFS (model), no read-ahead on SSD", Kind::L2arc(true), 32.0),
+    figure_7("ZFS (model), read-ahead on SSD", Kind::L2arc(false), 40.0),
+    figure_7("flashcache (model)", Kind::Flashcache, 2.0),
+];
+
+/// The machines of Table 5.
+pub(super) const TABLE_5: [System; 3] = [
+    System {
+        name: "FlashStream",
+        kind: Kind::Stream(Victim::Lru),
+        memory_gib: 2,
+        ssd_bytes: SSD_TABLE_5_BYTES,
+        disks: 1,
+        guess: 48.0,
+    },
+    System {
+        name: "Traditional A",
+        kind: Kind::None,
+        memory_gib: 12,
+        ssd_bytes: 0,
+        disks: 1,
+        guess: 30.0,
+    },
+    System {
+        name: "Traditional B",
+        kind: Kind::None,
+        memory_gib: 2,
+        ssd_bytes: 0,
+        disks: 2,
+        guess: 48.0,
+    },
+];
+
+/// How exactly, and how small.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// So many times fewer titles, less memory and less flash.
+    pub(super) scale: u64,
+    pub(super) seed: u64,
+    pub(super) seeds: u32,
+    /// Zipf's exponent.
+    pub(super) alpha: f64,
+    pub(super) ramp: Duration,
+    pub(super) measured: Duration,
+    /// Requests in a second.
+    pub(super) resolution: f64,
+}
+
+/// The highest rate of a system, and what was seen there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Limit {
+    pub(super) name: &'static str,
+    /// Highest rate without a missed segment; nothing if none was found.
+    pub(super) requests_per_s: Option<f64>,
+    /// There, mean over the seeds: shares of the requests answered from the SSD, and from memory.
+    pub(super) ssd_share: f64,
+    pub(super) memory_share: f64,
+    /// The longest that anybody waited.
+    pub(super) longest_s: f64,
+}
+
+/// A run at a rate.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    missed: u64,
+    ssd_share: f64,
+    memory_share: f64,
+    longest_s: f64,
+}
+
+impl System {
+    pub(super) fn spec(&self, effort: &Effort) -> MachineSpec {
+        // flashcache was measured with SSD A, with which it was better (5).
+        let ssd = match self.kind {
+            Kind::Flashcache => ssd_a(),
+            _ => ssd_b(),
+        };
+        let scaled = |bytes: u64| bytes / effort.scale.max(1);
+        MachineSpec {
+            scale: effort.scale,
+            memory_bytes: scaled(self.memory_gib * GIB - OWN_BYTES),
+            disk: disk(),
+            disks: self.disks,
+            ssd: ssd.scaled_to(scaled(ssd.capacity_bytes())),
+        }
+    }
+
+    fn ssd_bytes(&self, effort: &Effort) -> u64 {
+        self.ssd_bytes / effort.scale.max(1)
+    }
+
+    fn tier(&self, effort: &Effort) -> Box<dyn Tier> {
+        let bytes = self.ssd_bytes(effort);
+        match self.kind {
+            Kind::None => Box::new(NoTier),
+            Kind::Stream(victim) => Box::new(Stream::new(StreamSpec {
+                victim,
+                bytes,
+                block_bytes: 16 * MIB,
+                takes_any_block: false,
+            })),
+            Kind::L2arc(no_prefetch) => Box::new(L2arc::new(bytes, no_prefetch)),
+            Kind::Flashcache => Box::new(Flashcache::new(bytes)),
+        }
+    }
+
+    /// One run at a rate with a cache that is warm, until a segment is missed.
+    fn run(&self, effort: &Effort, library: &Library, rate: f64, seed: u64) -> Run {
+        let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
+        if self.kind == Kind::Flashcache {
+            machine.age_ssd(self.ssd_bytes(effort));
+        }
+        let mut requests = library.requests(rate, seed);
+        machine.set_instant(true);
+        let turnover = (self.ssd_bytes(effort) + self.spec(effort).memory_bytes) / SEGMENT_BYTES;
+        machine.run(
+            &mut requests,
+            FOREVER,
+            |machine| {
+                let asked = machine.counts.requests;
+                asked >= 12 * turnover || (asked >= 4 * turnover && machine.tier.filled() >= 1.0)
+            },
+            |_| {},
+        );
+        machine.set_instant(false);
+        machine.run(&mut requests, effort.ramp, |_| false, |_| {});
+        machine.begin_count();
+        let is_lost = |machine: &Machine| machine.counts.missed > 0;
+        machine.run(&mut requests, effort.measured, is_lost, |_| {});
+        let counts = machine.counts;
+        Run {
+            missed: counts.missed,
+            ssd_share: counts.ssd_share(),
+            memory_share: counts.from_memory as f64 / counts.requests.max(1) as f64,
+            longest_s: counts.longest.as_secs_f64(),
+        }
+    }
+
+    /// Its highest rate without a missed segment.
+    pub(super) fn limit(&self, effort: &Effort) -> Limit {
+        let library = library(effort.scale, effort.alpha, &self.spec(effort));
+        let search = Search::new(self.guess * ONE_PER_S, rules(effort));
+        let search = search.in_steps_of(effort.resolution.min(self.guess) * ONE_PER_S);
+        let make = |probes: &[Probe]| -> Result<Vec<Run>, std::convert::Infallible> {
+            let of = |probe: &Probe| {
+                let seed = effort.seed + u64::from(probe.seed_index);
+                self.run(effort, &library, probe.rate / ONE_PER_S, seed)
+            };
+            Ok(probes.iter().map(of).collect())
+        };
+        let Ok(searched) = search.run(1, make, |run| match run.missed {
+            0 => Outcome::Passed,
+            _ => Outcome::Failed,
+        });
+        let runs = &searched.passed;
+        let mean = |of: fn(&Run) -> f64| {
+            let sum: f64 = runs.iter().map(of).sum();
+            sum / runs.len().max(1) as f64
+        };
+        Limit {
+            name: self.name,
+            requests_per_s: searched.found.rate.map(|rate| rate / ONE_PER_S),
+            ssd_share: mean(|run| run.ssd_share),
+            memory_share: mean(|run| run.memory_share),
+            longest_s: runs.iter().map(|run| run.longest_s).fold(0.0, f64::max),
+        }
+    }
+
+    /// Minutes until its empty SSD is full, as if it were of its own size; nothing if it is not
+    /// within four days.
+    pub(super) fn minutes_to_fill(&self, effort: &Effort, rate: f64) -> Option<f64> {
+        let library = library(effort.scale, effort.alpha, &self.spec(effort));
+        let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
+        if self.kind == Kind::Flashcache {
+            machine.age_ssd(self.ssd_bytes(effort));
+        }
+        let began = machine.now;
+        let mut requests = library.requests(rate, effort.seed);
+        let most = Duration(FILLING_MAX.0 / effort.scale.max(1));
+        let is_full = |machine: &Machine| machine.tier.filled() >= FULL;
+        machine.run(&mut requests, most, is_full, |_| {});
+        let minutes = machine.now.since(began).as_secs_f64() / 60.0;
+        (machine.tier.filled() >= FULL).then_some(minutes * effort.scale as f64)
+    }
+}
+
+/// Sets and blocks do not come out even: this is full.
+const FULL: f64 = 0.98;
+const FOREVER: Duration = Duration::from_secs(100_000_000);
+const FILLING_MAX: Duration = Duration::from_secs(4 * 86_400);
+
+fn disk() -> DriveSpec {
+    // 7,200 rpm and 1 TB (Table 6).
+    headlong_drive::preset("seagate-st1000dm003").expect("a preset of this repository")
+}
+
+pub(super) fn rules(effort: &Effort) -> SearchRules {
+    SearchRules {
+        failures_max: 0.0,
+        quality: Quality::default(),
+        step: 0.125,
+        resolution: 0.0,
+        confirm: effort.seeds.max(1),
+        probes_max: 40,
+    }
+}
+
+/// What blocks of one size come to (Figure 8).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct BlockRun {
+    pub(super) block_bytes: u64,
+    /// Share of the SSD that was filled.
+    pub(super) filled: f64,
+    /// Of all requests, those answered from it.
+    pub(super) ssd_share: f64,
+    /// Of those, the ones that came too late.
+    pub(super) missed_share: f64,
+    pub(super) busy: f64,
+    pub(super) stretches: Vec<Stretch>,
+}
+
+/// An hour from cold with blocks of a size, free ones taken in no order; at scale, as much less.
+pub(super) fn block_run(effort: &Effort, block_bytes: u64, rate: f64) -> BlockRun {
+    let system = FIGURE_7[1];
+    let spec = system.spec(effort);
+    let stream = Stream::new(StreamSpec {
+        victim: Victim::Lru,
+        bytes: system.ssd_bytes(effort),
+        block_bytes,
+        takes_any_block: true,
+    });
+    let library = library(effort.scale, effort.alpha, &spec);
+    let mut machine = Machine::new(&spec, Box::new(stream));
+    machine.age_ssd(system.ssd_bytes(effort));
+    let mut requests = library.requests(rate, effort.seed);
+    let mut stretches = Vec::new();
+    let length = Duration(Duration::from_secs(3_600).0 / effort.scale.max(1));
+    machine.run(&mut requests, length, |_| false, |of| stretches.push(of));
+    let counts = machine.counts;
+    let busy: f64 = stretches.iter().map(|of| of.busy).sum();
+    BlockRun {
+        block_bytes,
+        filled: machine.tier.filled(),
+        ssd_share: counts.ssd_share(),
+        missed_share: counts.missed_on_ssd as f64 / counts.from_ssd.max(1) as f64,
+        busy: busy / stretches.len().max(1) as f64,
+        stretches,
+    }
+}
+
+/// Of memory, SSD and disks at work (Table 6); watts.
+pub(super) fn watts(system: &System, prices: &headlong_plan::Prices) -> f64 {
+    let modules = (system.memory_gib as f64 / prices.ram.module_gb).ceil();
+    let of = |spec: &DriveSpec| prices.of(spec).map_or(0.0, |priced| priced.watts);
+    let ssd = if system.ssd_bytes > 0 {
+        of(&ssd_b())
+    } else {
+        0.0
+    };
+    modules * prices.ram.module_watts + ssd + of(&disk()) * system.disks as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Effort {
+        Effort {
+            scale: 200,
+            seed: 1,
+            seeds: 1,
+            alpha: 0.8,
+            ramp: Duration::from_secs(20),
+            measured: Duration::from_secs(60),
+            resolution: 8.0,
+        }
+    }
+
+    #[test]
+    fn an_ssd_makes_a_machine_faster() {
+        let [without, with] = [0, 1].map(|index: usize| FIGURE_7[index].limit(&small()));
+        println!("seed 1: {without:?} {with:?}");
+        assert!(with.requests_per_s > without.requests_per_s);
+        assert!(with.ssd_share > 0.1 && without.ssd_share == 0.0);
+    }
+
+    #[test]
+    fn small_blocks_keep_the_ssd_busy_and_fill_nothing() {
+        let [large, small] = [16 * MIB, 4096].map(|bytes| block_run(&small(), bytes, 20.0));
+        println!("seed 1: {large:?} {small:?}");
+        assert!(large.filled > 100.0 * small.filled);
+        assert!(large.ssd_share > small.ssd_share);
+    }
+
+    #[test]
+    fn the_watts_of_table_5_are_those_of_table_6() {
+        let prices = headlong_plan::Prices::flashstream().expect("prices");
+        let watts = TABLE_5.map(|system| watts(&system, &prices));
+        assert_eq!(watts, [22.0, 60.0, 32.0]);
+    }
+}

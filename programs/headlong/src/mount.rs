@@ -1,0 +1,79 @@
+//! `headlong mount`: a tree as a file system that any program can read.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use headlong_mount::{Flags, Settings};
+
+/// What to mount, where, and how it is read. Every flag overrides the key of its name in the file.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Mounting {
+    /// Folder whose tree is mounted
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Empty folder at which it is mounted
+    #[arg(value_name = "MOUNTPOINT")]
+    mount_point: Option<PathBuf>,
+    /// Settings in TOML; docs/operate/mount-settings.md lists the keys
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Memory for what is read, all disks together, such as 4GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Rule for the size of a prefetch, as for serve
+    #[arg(long, value_name = "NAME")]
+    policy: Option<String>,
+    /// The policy's reference size, such as 8MiB, or how it is found: auto, auto-paper
+    #[arg(long, value_name = "SIZE|auto")]
+    prefetch: Option<String>,
+    /// For experiments: how many times faster the engine's clocks run
+    #[arg(long, value_name = "N", hide = true)]
+    time_scale: Option<String>,
+    /// Print how the mount at this mount point is, as JSON, and end
+    #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["directory", "mount_point"])]
+    status: Option<PathBuf>,
+}
+
+/// Which mount.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Keeping {
+    #[arg(value_name = "MOUNTPOINT")]
+    mount_point: PathBuf,
+}
+
+/// Mounts, and answers until it is told to stop; or prints the status of a mount.
+pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
+    if let Some(mount_point) = &mounting.status {
+        println!("{}", headlong_mount::status(mount_point)?);
+        return Ok(());
+    }
+    let flags = Flags {
+        directory: mounting.directory.clone(),
+        mount_point: mounting.mount_point.clone(),
+        memory: mounting.memory.clone(),
+        policy: mounting.policy.clone(),
+        prefetch: mounting.prefetch.clone(),
+        time_scale: mounting.time_scale.clone(),
+    };
+    let settings = Settings::load(mounting.config.as_deref(), &flags)?;
+    Ok(headlong_mount::run(&settings)?)
+}
+
+/// Waits for the end of the daemon that started this process, and takes its mount off.
+pub(crate) fn keep(keeping: &Keeping) -> anyhow::Result<()> {
+    headlong_mount::keep(&keeping.mount_point)
+        .with_context(|| format!("the mount at {} stays", keeping.mount_point.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_keeper_is_started_by_the_verb_that_there_is() {
+        let command = crate::args::command();
+        assert!(
+            command
+                .find_subcommand(headlong_mount::KEEPER_VERB)
+                .is_some()
+        );
+    }
+}

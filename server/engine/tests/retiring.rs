@@ -1,0 +1,73 @@
+//! A shard whose process gives its place to another one: memory goes back, replies do not suffer.
+
+mod rig;
+
+use headlong_engine::{EngineConfig, Retention};
+use headlong_units::{Duration, MIB};
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
+
+/// Viewers have watched for a while, and memory is full of what they read and will read.
+fn busy(retention: Retention) -> Rig {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(2 * MIB),
+        retention,
+        ..config(64 * MIB)
+    });
+    watch(&mut rig, 20, 12, Duration::from_secs(60));
+    rig
+}
+
+fn kept_bytes(rig: &Rig) -> u64 {
+    let memory = rig.shard.memory_use();
+    memory.unread_bytes + memory.read_bytes
+}
+
+#[test]
+fn what_no_running_reply_needs_is_given_back_a_little_at_a_time() {
+    for retention in [Retention::Interval, Retention::PageCache] {
+        let mut rig = busy(retention);
+        let used = kept_bytes(&rig) / rig.shard.config().piece_bytes;
+        assert!(used > 100, "{used} slots in use");
+        rig.shard.handle_retiring(rig.now, true);
+        rig.drain();
+        assert!(rig.shard.is_vacating());
+        assert!((1..=64).contains(&rig.vacated.len()), "one step");
+        rig.run_for(Duration::from_secs(10));
+        assert!(!rig.shard.is_vacating());
+        assert!(rig.vacated.len() as u64 >= used);
+        assert_eq!(kept_bytes(&rig), 0);
+        assert_eq!(rig.shard.chain_count(), 0);
+    }
+}
+
+#[test]
+fn replies_are_sent_whole_and_leave_nothing_behind() {
+    for retention in [Retention::Interval, Retention::PageCache] {
+        let mut rig = busy(retention);
+        let title = rig.title(99, HOUR_BYTES, 2_000);
+        let running = rig.ask(range(99, title, 0, 20 * MIB)).expect("taken on");
+        rig.run_for(Duration::from_millis(200));
+        assert!(!rig.is_over(running), "it is still being sent");
+        rig.shard.handle_retiring(rig.now, true);
+        rig.drain();
+        // A connection that is kept alive may ask once more.
+        let last = rig.ask(range(98, title, 0, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_secs(300));
+        assert!(rig.replies[&running].done && rig.replies[&last].done);
+        assert_eq!(kept_bytes(&rig), 0, "{:?}", rig.shard.memory_use());
+    }
+}
+
+#[test]
+fn what_comes_is_kept_again_once_it_stays_after_all() {
+    let mut rig = busy(Retention::Interval);
+    rig.shard.handle_retiring(rig.now, true);
+    rig.drain();
+    rig.run_for(Duration::from_secs(10));
+    rig.shard.handle_retiring(rig.now, false);
+    rig.drain();
+    rig.vacated.clear();
+    watch(&mut rig, 20, 4, Duration::from_secs(30));
+    assert!(kept_bytes(&rig) > 0);
+    assert_eq!(rig.vacated, []);
+}

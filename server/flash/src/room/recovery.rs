@@ -1,0 +1,127 @@
+//! What was found on SSDs that take part.
+//!
+//! Blocks may come in any order and in many parts, so that nobody waits for all of them; what has
+//! come can be read at once.
+
+use alloc::vec::Vec;
+
+use headlong_units::Instant;
+
+use super::Room;
+use crate::format::padded_bytes;
+use crate::names::{PieceId, RECORD_ALIGN_BYTES};
+use crate::spec::{RecordEntry, RecoveredBlock};
+
+impl Room {
+    /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
+    /// is nobody's, is passed over; so is a record that cannot be; of two of one piece the one in
+    /// the block that was sealed later is right.
+    pub fn recover(&mut self, now: Instant, mut blocks: Vec<RecoveredBlock>) {
+        blocks.sort_unstable_by_key(|block| (block.sequence, block.block));
+        for found in blocks {
+            let number = found.block.0;
+            let turn = self.catalogue.block(number).map(|of| of.turn);
+            let Some(ssd) = self.ssds.iter_mut().find(|ssd| ssd.has(number)) else {
+                continue;
+            };
+            if turn != Some(0) || ssd.is_filling(number) {
+                continue;
+            }
+            ssd.next_sequence = ssd.next_sequence.max(found.sequence.saturating_add(1));
+            ssd.first_left = ssd.first_left.saturating_sub(u64::from(self.block_bytes));
+            self.add_found(number, found.sequence, found.records);
+            self.seal(now, number, found.sequence);
+        }
+        // While blocks are still to come nobody asks which are empty.
+        for index in 0..self.ssds.len() {
+            if !self.ssds[index].is_recovering {
+                self.retain_empty(index);
+            }
+        }
+    }
+
+    fn retain_empty(&mut self, index: usize) {
+        let catalogue = &self.catalogue;
+        let is_empty = |block: &u32| catalogue.block(*block).is_some_and(|of| of.turn == 0);
+        self.ssds[index].empty.retain(is_empty);
+    }
+
+    fn add_found(&mut self, block: u32, sequence: u64, mut records: Vec<RecordEntry>) {
+        records.retain(|record| self.is_possible(record));
+        records.sort_unstable_by_key(|record| record.offset);
+        let follows = |pair: &[RecordEntry]| {
+            u64::from(pair[0].offset) + padded_bytes(pair[0].length) <= u64::from(pair[1].offset)
+        };
+        let is_in_order = records.windows(2).all(follows);
+        if is_in_order && are_different(&records) && self.catalogue.has_none(&records) {
+            self.catalogue.add_all(block, &records);
+            return;
+        }
+        for record in records {
+            if let Some((known, _)) = self.catalogue.find(record.piece) {
+                // What is being filled, or was sealed later, is newer.
+                let of = self.catalogue.block(known.block);
+                let is_older = of.is_some_and(|of| of.turn > 0 && of.sequence < sequence);
+                if !is_older {
+                    continue;
+                }
+                self.catalogue.forget(known);
+            }
+            self.catalogue
+                .add(block, record.piece, record.offset, record.length);
+        }
+    }
+
+    fn is_possible(&self, record: &RecordEntry) -> bool {
+        let end = u64::from(record.offset) + padded_bytes(record.length);
+        record.offset >= self.summary_bytes
+            && record.offset.is_multiple_of(RECORD_ALIGN_BYTES)
+            && (1..=self.piece_bytes).contains(&u64::from(record.length))
+            && end <= u64::from(self.block_bytes)
+    }
+
+    /// All that is on SSDs of which blocks were still to be found has been: they may be written to.
+    /// Of `written_bytes` it is known that they were written within the last day.
+    pub fn end_recovery(&mut self, now: Instant, written_bytes: u64) {
+        for index in 0..self.ssds.len() {
+            if core::mem::take(&mut self.ssds[index].is_recovering) {
+                self.retain_empty(index);
+                self.order_by_age(index);
+            }
+        }
+        self.wear.record(now, written_bytes);
+        self.wear.reserve(now, written_bytes);
+    }
+
+    /// Blocks take their turns as they were sealed, in whatever order they were found.
+    fn order_by_age(&mut self, index: usize) {
+        let ssd = &mut self.ssds[index];
+        let found = core::mem::take(&mut ssd.by_turn);
+        if !found.is_empty() {
+            ssd.first_left = 0;
+        }
+        let mut blocks: Vec<(u64, u32)> = found
+            .into_values()
+            .filter_map(|block| Some((self.catalogue.block(block)?.sequence, block)))
+            .collect();
+        blocks.sort_unstable();
+        let first = self.turn + 1;
+        self.turn += blocks.len() as u64;
+        for (turn, (_, block)) in (first..).zip(&blocks) {
+            if let Some(of) = self.catalogue.block_mut(*block) {
+                of.turn = turn;
+            }
+        }
+        // Made at once, for it is in order.
+        ssd.by_turn = (first..)
+            .zip(blocks.into_iter().map(|(_, block)| block))
+            .collect();
+    }
+}
+
+/// Whether no two records are of one piece.
+fn are_different(records: &[RecordEntry]) -> bool {
+    let mut pieces: Vec<PieceId> = records.iter().map(|record| record.piece).collect();
+    pieces.sort_unstable();
+    pieces.windows(2).all(|pair| pair[0] != pair[1])
+}

@@ -1,0 +1,134 @@
+//! Whether an SSD is relied on, for reads and for writes apart.
+//!
+//! The one idea: an SSD that fails, or takes longer than a disk would, is worse than none. It is
+//! passed over then, and tried by a probe that no viewer waits for, later after each probe that does
+//! not end well. One that takes writes no more, as worn out SSDs do, is still read.
+
+use headlong_units::{Duration, Instant};
+
+/// So many failures in a row, and it is not relied on.
+const FAILURES_MAX: u32 = 3;
+/// How long it is left alone before the first probe, and at most.
+const REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
+/// An SSD that fails again within so many times the rest before is not well: the rests grow on.
+const RELAPSE: u64 = 10;
+
+/// Why it is not relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It answers too late, or not at all.
+    Slow,
+    /// It gives errors.
+    Failed,
+}
+
+/// Whether reads, or writes, are relied on.
+#[derive(Debug, Default)]
+pub(crate) struct Trust {
+    failures: u32,
+    /// Why not, and when a probe is due.
+    out: Option<(Fault, Instant)>,
+    rest: Duration,
+    back_at: Instant,
+}
+
+impl Trust {
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.out.is_none()
+    }
+
+    /// Why it is not relied on.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.out.map(|(fault, _)| fault)
+    }
+
+    /// When a probe is due.
+    pub(crate) fn probe_at(&self) -> Option<Instant> {
+        self.out.map(|(_, at)| at)
+    }
+
+    /// It did what it should.
+    pub(crate) fn succeed(&mut self) {
+        self.failures = 0;
+    }
+
+    /// It failed once. Answers whether it is not relied on by this.
+    pub(crate) fn fail(&mut self, now: Instant, fault: Fault) -> bool {
+        self.failures += 1;
+        self.failures >= FAILURES_MAX && self.distrust(now, fault)
+    }
+
+    /// It is not relied on from now on. Answers whether it was before.
+    pub(crate) fn distrust(&mut self, now: Instant, fault: Fault) -> bool {
+        if self.out.is_some() {
+            return false;
+        }
+        let is_relapse = now < self.back_at + self.rest.times(RELAPSE);
+        self.rest = match is_relapse {
+            true => self.rest.times(2).min(REST.1),
+            false => REST.0,
+        };
+        self.out = Some((fault, now + self.rest));
+        true
+    }
+
+    /// A probe ended: well, or with this fault.
+    pub(crate) fn judge(&mut self, now: Instant, fault: Option<Fault>) {
+        match fault {
+            None if self.out.is_none() => {}
+            None => {
+                self.out = None;
+                self.failures = 0;
+                self.back_at = now;
+            }
+            Some(fault) if self.out.is_some() => {
+                self.rest = self.rest.times(2).min(REST.1);
+                self.out = Some((fault, now + self.rest));
+            }
+            Some(fault) => {
+                self.distrust(now, fault);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn three_failures_in_a_row_count_and_a_success_between_starts_anew() {
+        let mut trust = Trust::default();
+        assert!(!trust.fail(at(0), Fault::Failed) && !trust.fail(at(1), Fault::Failed));
+        trust.succeed();
+        assert!(!trust.fail(at(2), Fault::Failed) && !trust.fail(at(3), Fault::Failed));
+        assert!(trust.fail(at(4), Fault::Slow), "the third in a row");
+        assert_eq!(trust.fault(), Some(Fault::Slow));
+        assert!(!trust.fail(at(5), Fault::Slow), "it is out already");
+    }
+
+    #[test]
+    fn rests_grow_until_a_probe_ends_well_and_on_if_it_fails_again_soon() {
+        let mut trust = Trust::default();
+        trust.distrust(at(0), Fault::Failed);
+        assert_eq!(trust.probe_at(), Some(at(2000)));
+        trust.judge(at(2000), Some(Fault::Failed));
+        assert_eq!(trust.probe_at(), Some(at(6000)));
+        trust.judge(at(6000), None);
+        assert!(trust.is_trusted());
+        trust.distrust(at(10_000), Fault::Slow);
+        assert_eq!(trust.probe_at(), Some(at(18_000)), "a relapse");
+        trust.judge(at(18_000), None);
+        trust.distrust(at(200_000), Fault::Slow);
+        assert_eq!(trust.probe_at(), Some(at(202_000)), "it was well for long");
+        for _ in 0..20 {
+            let now = trust.probe_at().expect("out");
+            trust.judge(now, Some(Fault::Slow));
+            assert!(trust.probe_at().expect("out").since(now) <= REST.1);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The devices of a configuration, started with or without a server around them.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use headlong_engine::EngineConfig;
+use headlong_library::DeviceInfo;
+
+use crate::config::{Config, Io, Mistakes};
+use crate::disk::{Device, DeviceConfig, IoMode, StartError};
+use crate::flash::{FlashShare, Tier};
+use crate::state_folder::{StateFolder, Who};
+
+/// The lasting names of disks, by which parts of the flash tier are theirs.
+pub(crate) fn owners(devices: &[DeviceInfo]) -> Vec<u64> {
+    let names = devices.iter().map(|info| lasting_name(&info.roots));
+    names.collect()
+}
+
+/// A disk's name that lasts: a kernel name may be another's after the next start of the machine.
+fn lasting_name(roots: &[PathBuf]) -> u64 {
+    let mut roots: Vec<_> = roots
+        .iter()
+        .map(|root| root.as_os_str().as_bytes())
+        .collect();
+    roots.sort_unstable();
+    xxhash_rust::xxh3::xxh3_64(&roots.join(&0))
+}
+
+/// Starts the thread of every device, with the settings of [`engines`] in the same order. Each keeps
+/// at most so many files open, besides those being read.
+///
+/// # Errors
+/// What the first one that cannot be started lacks; those before it stop again.
+pub fn start(
+    config: &Config,
+    found: Vec<DeviceInfo>,
+    engines: Vec<EngineConfig>,
+    tier: Option<&Arc<Tier>>,
+    open_files_max: usize,
+) -> Result<Vec<Device>, StartError> {
+    let names = names(&found);
+    for warning in config.warnings(&names) {
+        tracing::warn!("{warning}");
+    }
+    warn_of_kernel(&names);
+    let folder = StateFolder::new(config.state.clone());
+    let mut devices = Vec::new();
+    let owners = owners(&found);
+    let mut parts = tier.map(|tier| tier.deal(&owners).into_iter());
+    for ((info, engine), (name, rotational)) in found.into_iter().zip(engines).zip(names) {
+        let rotational = config.device(&name).rotational.unwrap_or(rotational);
+        tracing::info!(
+            device = %name,
+            rotational,
+            memory = %headlong_units::Bytes(engine.memory_bytes),
+            policy = engine.sizing.policy.name(),
+            control = engine.control.mode.name(),
+            order = engine.order.name(),
+            "starting a device"
+        );
+        let who = Who {
+            name: &name,
+            roots: &info.roots,
+            capacity_bytes: info.capacity_bytes,
+        };
+        let learned = folder.read(who, &engine, config.time_scale());
+        if let Some(told) = &learned {
+            tracing::info!(
+                device = %name,
+                age_s = told.age.as_secs_f64(),
+                chains = told.chains.len(),
+                "what was learned before is taken over"
+            );
+        }
+        let io = io_mode(config.io_for(&name));
+        devices.push(Device::start(DeviceConfig {
+            name,
+            roots: info.roots,
+            rotational,
+            capacity_bytes: info.capacity_bytes,
+            engine,
+            hot_bytes: config.hot_bytes(engine.memory_bytes),
+            io,
+            memory_prefault: config.memory_prefault,
+            open_files_max,
+            time_scale: config.time_scale(),
+            flash: FlashShare::new(parts.as_mut().and_then(Iterator::next)),
+            learned: learned.map(Arc::new),
+        })?);
+    }
+    Ok(devices)
+}
+
+/// Says which devices the kernel has set badly; the start does not wait for it.
+fn warn_of_kernel(devices: &[(String, bool)]) {
+    let names: Vec<String> = devices.iter().map(|(name, _)| name.clone()).collect();
+    std::thread::spawn(move || {
+        for device in names {
+            if let Some(warning) = headlong_survey::kernel_warning(&device) {
+                tracing::warn!(device, "{warning}");
+            }
+        }
+    });
+}
+
+/// Settings of every device's shard: as configured, and as the device is.
+///
+/// # Errors
+/// As [`Config::engines_for`].
+pub fn engines(config: &Config, devices: &[DeviceInfo]) -> Result<Vec<EngineConfig>, Mistakes> {
+    let mut engines = config.engines_for(&names(devices))?;
+    for (engine, device) in engines.iter_mut().zip(devices) {
+        if let Some(bytes) = device.request_bytes_max {
+            engine.request_bytes_max = bytes;
+        }
+    }
+    Ok(engines)
+}
+
+/// The devices as the configuration asks for them: by name, and whether they rotate.
+pub fn names(devices: &[DeviceInfo]) -> Vec<(String, bool)> {
+    let name = |device: &DeviceInfo| (device.name.clone(), device.rotates());
+    devices.iter().map(name).collect()
+}
+
+fn io_mode(io: Io) -> IoMode {
+    match io {
+        Io::Auto => IoMode::Auto,
+        Io::IoUring => IoMode::IoUring,
+        Io::Pread => IoMode::Pread,
+    }
+}

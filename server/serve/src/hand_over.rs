@@ -1,0 +1,83 @@
+//! The server gives its place to a process of the program that is installed by now.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::http::MediaState;
+use crate::start;
+use crate::state_folder::StateFolder;
+use crate::tasks;
+use crate::upgrade::{Program, Successor, UpgradeError};
+
+/// How long giving the cache back is waited for. It goes on after that.
+const SHRINK_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What giving the place away needs.
+pub(crate) struct HandOver {
+    pub(crate) program: Program,
+    /// The listening sockets, by the address that the configuration has for them.
+    pub(crate) listeners: Vec<(SocketAddr, TcpListener)>,
+    pub(crate) state: Arc<MediaState>,
+    pub(crate) folder: StateFolder,
+}
+
+impl HandOver {
+    /// Starts the program and gives it this process's place, if it can take it; whether it has. If
+    /// not, this process serves as before, but for what was in its cache.
+    pub(crate) async fn give_place(&self) -> bool {
+        tracing::info!("another process is to take this one's place");
+        match self.try_to_give().await {
+            Ok(process) => {
+                tracing::info!(process, "another process serves from now on");
+                true
+            }
+            Err(error) => {
+                tracing::error!("this process goes on serving: {error}");
+                false
+            }
+        }
+    }
+
+    async fn try_to_give(&self) -> Result<u32, UpgradeError> {
+        let successor = Successor::start(&self.program, &self.listeners).await?;
+        // It reads this when it starts its devices.
+        tasks::remember(&self.state, &self.folder).await;
+        self.retire_devices(true).await;
+        let process = match self.name_it(successor).await {
+            Ok(process) => process,
+            Err(error) => {
+                self.retire_devices(false).await;
+                return Err(error);
+            }
+        };
+        Ok(process)
+    }
+
+    async fn name_it(&self, successor: Successor) -> Result<u32, UpgradeError> {
+        let process = successor.go().await?;
+        // Before it says anything to the service manager, which hears only the main process.
+        start::notify(&[sd_notify::NotifyState::MainPid(process)]);
+        if let Err(error) = successor.take_over().await {
+            start::notify(&[sd_notify::NotifyState::MainPid(std::process::id())]);
+            return Err(error);
+        }
+        Ok(process)
+    }
+
+    /// The memory of both processes together is to stay within what one may have, so this one gives
+    /// back what it only kept before the other begins to take.
+    async fn retire_devices(&self, retires: bool) {
+        let mut devices = JoinSet::new();
+        for device in self.state.devices.clone() {
+            devices.spawn(async move { device.retire(retires).await });
+        }
+        let all = async { while devices.join_next().await.is_some() {} };
+        if timeout(SHRINK_TIMEOUT, all).await.is_err() {
+            tracing::warn!("a device takes long to give its memory back; it is not waited for");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Signals, by which operators and service managers speak to the server.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::hand_over::HandOver;
+use crate::http::MediaState;
+use crate::reload::Reloader;
+
+/// The signals that the server acts on.
+pub(crate) struct Signals {
+    hangup: Signal,
+    user1: Signal,
+    user2: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+/// Why a server that runs does so no longer.
+pub(crate) enum End {
+    /// It was told to stop.
+    Stop,
+    /// Another process has its place.
+    Replaced,
+}
+
+impl Signals {
+    /// From now on they end the process only by its own decision.
+    pub(crate) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Acts on them until the server is to stop, or another process has its place.
+    pub(crate) async fn serve(&mut self, reloader: &Reloader, heir: &HandOver) -> End {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => reloader.reload().await,
+                _ = self.user1.recv() => reloader.state.log.reopen(),
+                _ = self.user2.recv() => {
+                    // One that asks for a stop meanwhile is heard.
+                    let replaced = tokio::select! {
+                        replaced = heir.give_place() => replaced,
+                        _ = self.terminate.recv() => return End::Stop,
+                        _ = self.interrupt.recv() => return End::Stop,
+                    };
+                    if replaced {
+                        return End::Replaced;
+                    }
+                }
+                _ = self.terminate.recv() => return End::Stop,
+                _ = self.interrupt.recv() => return End::Stop,
+            }
+        }
+    }
+
+    /// What is left of a server whose place another process has: ends with its last connection, when
+    /// it is told to stop, or after `within`.
+    pub(crate) async fn retire(
+        &mut self,
+        state: &MediaState,
+        within: Duration,
+        listeners: &mut JoinSet<()>,
+    ) {
+        let mut late = std::pin::pin!(sleep(within));
+        loop {
+            tokio::select! {
+                // A listener ends with its last connection.
+                ended = listeners.join_next() => {
+                    if ended.is_none() {
+                        return;
+                    }
+                }
+                () = &mut late => return,
+                _ = self.user1.recv() => state.log.reopen(),
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {}
+                _ = self.user2.recv() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What two processes say to each other: a word at a time, some with a listening socket.
+
+use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+use super::error::UpgradeError;
+
+/// No word is as long.
+const WORD_BYTES_MAX: usize = 128;
+
+/// One word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A listening socket comes with it, which the configuration has under this address.
+    Listener(SocketAddr),
+    /// There are no more listening sockets.
+    NoMoreListeners,
+    /// The configuration and what it names are right.
+    Checked,
+    /// The new process may start its devices.
+    Go,
+    /// It could serve; its process id.
+    Ready(u32),
+    /// It serves from now on.
+    Yours,
+    /// It is to end.
+    GiveUp,
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listener(address) => write!(f, "listener {address}"),
+            Self::NoMoreListeners => f.write_str("no more listeners"),
+            Self::Checked => f.write_str("checked"),
+            Self::Go => f.write_str("go"),
+            Self::Ready(process) => write!(f, "ready {process}"),
+            Self::Yours => f.write_str("yours"),
+            Self::GiveUp => f.write_str("give up"),
+        }
+    }
+}
+
+impl Word {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "no more listeners" => Self::NoMoreListeners,
+            "checked" => Self::Checked,
+            "go" => Self::Go,
+            "yours" => Self::Yours,
+            "give up" => Self::GiveUp,
+            _ => match text.split_once(' ')? {
+                ("listener", address) => Self::Listener(address.parse().ok()?),
+                ("ready", process) => Self::Ready(process.parse().ok()?),
+                _ => return None,
+            },
+        })
+    }
+
+    /// As an answer that nobody expected.
+    pub(super) fn unexpected(self) -> UpgradeError {
+        UpgradeError::Unexpected(self.to_string())
+    }
+}
+
+/// One end of the way between two processes. The socket keeps words apart (SOCK_SEQPACKET); it is
+/// wrapped as a stream only to be waited for.
+#[derive(Debug)]
+pub(super) struct Channel(UnixStream);
+
+impl Channel {
+    /// This process's end of a new way, and the other's.
+    pub(super) fn pair() -> Result<(Self, OwnedFd), UpgradeError> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = SocketType::SEQPACKET;
+        let (own, other) =
+            socketpair(AddressFamily::UNIX, kind, flags, None).map_err(std::io::Error::from)?;
+        Ok((Self::of(own)?, other))
+    }
+
+    /// The end that this process was started with.
+    pub(super) fn of(end: OwnedFd) -> Result<Self, UpgradeError> {
+        let end = std::os::unix::net::UnixStream::from(end);
+        end.set_nonblocking(true)?;
+        Ok(Self(UnixStream::from_std(end)?))
+    }
+
+    /// Says a word, with a socket if it needs one.
+    pub(super) async fn say(
+        &self,
+        word: Word,
+        with: Option<BorrowedFd<'_>>,
+    ) -> Result<(), UpgradeError> {
+        loop {
+            self.0.writable().await?;
+            let end = || Ok(say(self.0.as_fd(), word, with)?);
+            match self.0.try_io(Interest::WRITABLE, end) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if is_gone(&error) => return Err(UpgradeError::Ended),
+                said => return Ok(said?),
+            }
+        }
+    }
+
+    /// Says that the other is to end, if there is one; waits for nothing.
+    pub(super) fn say_at_once(&self, word: Word) {
+        // One that is gone needs not be told.
+        let _ = say(self.0.as_fd(), word, None);
+    }
+
+    /// What the other says.
+    pub(super) async fn hear(&self) -> Result<(Word, Option<OwnedFd>), UpgradeError> {
+        loop {
+            self.0.readable().await?;
+            let heard = self
+                .0
+                .try_io(Interest::READABLE, || Ok(hear(self.0.as_fd())?));
+            match heard {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if is_gone(&error) => return Err(UpgradeError::Ended),
+                Err(error) => return Err(error.into()),
+                Ok((text, _)) if text.is_empty() => return Err(UpgradeError::Ended),
+                Ok((text, with)) => {
+                    let word = Word::parse(&text).ok_or(UpgradeError::Unexpected(text))?;
+                    return Ok((word, with));
+                }
+            }
+        }
+    }
+}
+
+fn is_gone(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
+}
+
+fn say(end: BorrowedFd<'_>, word: Word, with: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let text = word.to_string();
+    let passed = with.as_slice();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !passed.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(passed));
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(end, &[IoSlice::new(text.as_bytes())], &mut control, flags).map(|_| ())
+}
+
+/// A word's text, empty if the other end is closed, and what came with it.
+fn hear(end: BorrowedFd<'_>) -> Result<(String, Option<OwnedFd>), Errno> {
+    let mut bytes = [0; WORD_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let mut vector = [IoSliceMut::new(&mut bytes)];
+    let length = recvmsg(end, &mut vector, &mut control, flags)?.bytes;
+    let mut passed = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            passed = descriptors.last().or(passed);
+        }
+    }
+    let text = bytes.get(..length).unwrap_or_default();
+    Ok((String::from_utf8_lossy(text).into_owned(), passed))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv6Addr, TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn words_and_sockets_come_as_they_were_sent_and_an_end_is_heard() {
+        let (one, other) = Channel::pair().expect("a pair");
+        let other = Channel::of(other).expect("an end");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let named = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        one.say(Word::Listener(named), Some(listener.as_fd()))
+            .await
+            .expect("said");
+        let words = [
+            Word::NoMoreListeners,
+            Word::Checked,
+            Word::Go,
+            Word::Ready(7),
+            Word::Yours,
+            Word::GiveUp,
+        ];
+        for word in words {
+            one.say(word, None).await.expect("said");
+        }
+        let (word, with) = other.hear().await.expect("heard");
+        assert_eq!(word, Word::Listener(named));
+        let passed = TcpListener::from(with.expect("a socket"));
+        assert_eq!(passed.local_addr().expect("bound"), address);
+        for word in words {
+            let (heard, with) = other.hear().await.expect("heard");
+            assert_eq!((heard, with.is_some()), (word, false));
+        }
+        drop(one);
+        let ended = other.hear().await;
+        assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
+        let ended = other.say(Word::Checked, None).await;
+        assert!(matches!(ended, Err(UpgradeError::Ended)), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_word_is_an_error() {
+        let (one, other) = Channel::pair().expect("a pair");
+        for said in ["hello", "ready ", "ready -1", "listener 1.2.3.4"] {
+            rustix::net::send(&other, said.as_bytes(), SendFlags::NOSIGNAL).expect("sent");
+            let heard = one.hear().await;
+            assert!(
+                matches!(&heard, Err(UpgradeError::Unexpected(text)) if text == said),
+                "{heard:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The process whose place this one takes, as this one sees it.
+
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::channel::{Channel, Word};
+use super::error::UpgradeError;
+use super::inherited::Inherited;
+use super::program::{SERVE, VARIABLE};
+
+/// The old process has its listeners at hand.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The old process.
+#[derive(Debug)]
+pub(crate) struct Predecessor(Channel);
+
+impl Predecessor {
+    /// Meets the old process, if there is one, and takes the listeners that it lends.
+    pub(crate) async fn meet() -> Result<Option<(Self, Inherited)>, UpgradeError> {
+        if std::env::var_os(VARIABLE).is_none_or(|part| part != SERVE) {
+            return Ok(None);
+        }
+        let channel = Channel::of(std::io::stdin().as_fd().try_clone_to_owned()?)?;
+        let greeted = timeout(GREETING_TIMEOUT, take_listeners(&channel)).await;
+        let inherited = greeted.map_err(|_late| UpgradeError::Late)??;
+        Ok(Some((Self(channel), inherited)))
+    }
+
+    /// Everything that could be looked at is right; returns when this process may start its devices.
+    pub(crate) async fn checked(&self) -> Result<(), UpgradeError> {
+        self.0.say(Word::Checked, None).await?;
+        match self.0.hear().await?.0 {
+            Word::Go => Ok(()),
+            Word::GiveUp => Err(UpgradeError::GivenUp),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// This process could serve; returns when it is to.
+    pub(crate) async fn take_over(self) -> Result<(), UpgradeError> {
+        let ready = Word::Ready(std::process::id());
+        let answer = match self.0.say(ready, None).await {
+            Ok(()) => self.0.hear().await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok((Word::Yours, _)) => Ok(()),
+            Ok((Word::GiveUp, _)) => Err(UpgradeError::GivenUp),
+            Ok((other, _)) => Err(other.unexpected()),
+            Err(UpgradeError::Ended) => {
+                tracing::warn!("the old process ended before it gave its place; this one serves");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+async fn take_listeners(channel: &Channel) -> Result<Inherited, UpgradeError> {
+    let mut inherited = Inherited::default();
+    loop {
+        match channel.hear().await? {
+            (Word::Listener(address), Some(socket)) => {
+                inherited.add(address, TcpListener::from(socket));
+            }
+            (Word::NoMoreListeners, _) => return Ok(inherited),
+            (Word::GiveUp, _) => return Err(UpgradeError::GivenUp),
+            (other, _) => return Err(other.unexpected()),
+        }
+    }
+}

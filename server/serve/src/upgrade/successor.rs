@@ -1,0 +1,102 @@
+//! The process that takes this one's place, as this one sees it.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd as _;
+use std::process::Child;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::channel::{Channel, Word};
+use super::error::UpgradeError;
+use super::program::Program;
+
+/// How long the new process may look at its configuration, roots and files.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long it may take until it could serve: some search roots and take memory for minutes.
+const READY_TIMEOUT: Duration = Duration::from_secs(900);
+/// Between two looks whether it has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The new process. Dropped before it has this one's place, it is told to end.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    channel: Channel,
+    has_place: bool,
+}
+
+impl Successor {
+    /// Starts the program, lends it the listeners, and waits until it finds everything right.
+    pub(crate) async fn start(
+        program: &Program,
+        listeners: &[(SocketAddr, TcpListener)],
+    ) -> Result<Self, UpgradeError> {
+        if std::process::id() == 1 {
+            return Err(UpgradeError::FirstProcess);
+        }
+        let (channel, other) = Channel::pair()?;
+        ended_well(program.start(other)?).await?;
+        let successor = Self {
+            channel,
+            has_place: false,
+        };
+        let checked = timeout(CHECK_TIMEOUT, successor.lend(listeners)).await;
+        checked.map_err(|_late| UpgradeError::Late)??;
+        Ok(successor)
+    }
+
+    async fn lend(&self, listeners: &[(SocketAddr, TcpListener)]) -> Result<(), UpgradeError> {
+        for (address, listener) in listeners {
+            let word = Word::Listener(*address);
+            self.channel.say(word, Some(listener.as_fd())).await?;
+        }
+        self.channel.say(Word::NoMoreListeners, None).await?;
+        match self.channel.hear().await?.0 {
+            Word::Checked => Ok(()),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// It may start its devices; its process id, once it could serve.
+    pub(crate) async fn go(&self) -> Result<u32, UpgradeError> {
+        self.channel.say(Word::Go, None).await?;
+        let answer = timeout(READY_TIMEOUT, self.channel.hear()).await;
+        match answer.map_err(|_late| UpgradeError::Late)??.0 {
+            Word::Ready(process) => Ok(process),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// It serves from now on.
+    pub(crate) async fn take_over(mut self) -> Result<(), UpgradeError> {
+        self.channel.say(Word::Yours, None).await?;
+        self.has_place = true;
+        Ok(())
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if !self.has_place {
+            self.channel.say_at_once(Word::GiveUp);
+        }
+    }
+}
+
+/// Waits for the process that only looks at the configuration.
+async fn ended_well(mut child: Child) -> Result<(), UpgradeError> {
+    let until = Instant::now() + CHECK_TIMEOUT;
+    loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(UpgradeError::Refused(status)),
+            None if Instant::now() >= until => {
+                // It may have ended by now.
+                let _ = child.kill();
+                let _ = child.try_wait();
+                return Err(UpgradeError::Late);
+            }
+            None => sleep(LOOK_INTERVAL).await,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! SSDs of the flash tier that go wrong under a server: viewers get every byte, from the disk if need
+//! be, and the SSD is used again once it is well.
+
+use std::time::Duration;
+
+use headlong_e2e_tests::{eventually, tier};
+use headlong_testkit::server::Server;
+use headlong_testkit::slow_disk::{DriveModel, Rotation};
+use headlong_testkit::{Scratch, Seed, SlowDisk};
+
+const SSD_BYTES: u64 = 128 << 20;
+/// A small SSD: a fifth of a millisecond to begin, then 200 MB/s.
+const SSD: DriveModel = DriveModel {
+    capacity_bytes: SSD_BYTES,
+    bytes_per_second: 200_000_000,
+    settle: Duration::ZERO,
+    full_stroke: Duration::ZERO,
+    turn: Duration::from_micros(400),
+    rotation: Rotation::HalfTurn,
+};
+
+/// A server that has served from its SSD.
+struct Rig {
+    seed: Seed,
+    server: Server,
+    ssd: SlowDisk,
+    _scratch: Scratch,
+}
+
+impl Rig {
+    /// `None` where there can be no emulated SSD.
+    fn new(test: &str) -> Option<Self> {
+        if !SlowDisk::available_or_skip(test) {
+            return None;
+        }
+        let scratch = Scratch::new("flash-faults").expect("a folder");
+        let root = tier::library(&scratch, "root");
+        let ssd = SlowDisk::new(SSD_BYTES, SSD, 1.0).expect("an SSD");
+        tier::format(&ssd.path(), &["--block", "1MiB"]);
+        ssd.switch_timing(true);
+        let server = tier::start(&root, &[&ssd.path()]);
+        let mut rig = Self {
+            seed: Seed::announced(test, 22),
+            server,
+            ssd,
+            _scratch: scratch,
+        };
+        rig.play_until("it serves from the SSD", |server| {
+            tier::told(server, "read_bytes") > Some(2 << 20)
+        });
+        Some(rig)
+    }
+
+    fn play_until(&mut self, what: &str, is_so: impl Fn(&Server) -> bool) {
+        tier::play_until(&self.server, &mut self.seed, what, is_so);
+    }
+
+    fn play_until_state(&mut self, state: &str) {
+        self.play_until(state, |server| tier::states(server) == [state]);
+        let metric = format!("ssd=\"0\",state=\"{state}\"}} 1");
+        let metrics = self.server.metrics().expect("metrics");
+        assert!(metrics.contains(&metric), "{metric}: {metrics}");
+    }
+
+    /// The SSD comes back by itself, without anybody's asking for anything, and serves again.
+    fn heal_and_serve(&mut self) {
+        self.ssd.heal();
+        let states = || tier::states(&self.server);
+        eventually("online again", states, |states| states == &["online"]);
+        assert!(self.server.output().contains("the SSD is online again"));
+        let before = tier::told(&self.server, "read_bytes");
+        self.play_until("it serves from the SSD again", |server| {
+            tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
+        });
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // What hangs would keep the server from ending.
+        self.ssd.heal();
+    }
+}
+
+#[test]
+fn bytes_that_cannot_be_read_come_from_the_disk_and_the_rest_of_the_ssd_serves_on() {
+    let Some(mut rig) = Rig::new("bytes_that_cannot_be_read") else {
+        return;
+    };
+    for start in (16 << 20..SSD_BYTES).step_by(8 << 20) {
+        rig.ssd.fail_reads(start..start + (2 << 20));
+    }
+    rig.play_until("reads fail", |server| {
+        tier::told(server, "reads_failed") > Some(3)
+    });
+    let before = tier::told(&rig.server, "reads");
+    rig.play_until("the rest serves", |server| {
+        tier::told(server, "reads") > before.map(|reads| reads + 20)
+    });
+    assert_eq!(tier::told(&rig.server, "reads_wrong"), Some(0));
+}
+
+#[test]
+fn an_ssd_that_hangs_keeps_no_viewer_waiting_and_comes_back() {
+    let Some(mut rig) = Rig::new("an_ssd_that_hangs") else {
+        return;
+    };
+    rig.ssd.hang(None);
+    rig.play_until_state("slow");
+    rig.heal_and_serve();
+}
+
+#[test]
+fn an_ssd_a_hundred_times_as_slow_is_passed_over_and_comes_back() {
+    let Some(mut rig) = Rig::new("an_ssd_a_hundred_times_as_slow") else {
+        return;
+    };
+    rig.ssd.slow_down(100.0);
+    rig.play_until_state("slow");
+    rig.heal_and_serve();
+}
+
+#[test]
+fn an_ssd_that_vanishes_is_passed_over_and_comes_back() {
+    let Some(mut rig) = Rig::new("an_ssd_that_vanishes") else {
+        return;
+    };
+    rig.ssd.vanish();
+    rig.play_until_state("offline");
+    rig.heal_and_serve();
+}
+
+#[test]
+fn an_ssd_that_comes_back_with_something_else_on_it_is_left_alone() {
+    let Some(mut rig) = Rig::new("an_ssd_that_comes_back_with_something_else") else {
+        return;
+    };
+    rig.ssd.vanish();
+    rig.play_until_state("offline");
+    rig.ssd.blank().expect("blank");
+    let before = rig.ssd.counters().written_bytes;
+    rig.ssd.heal();
+    eventually(
+        "it says so",
+        || rig.server.output(),
+        |output| output.contains("something else is on the SSD"),
+    );
+    let titles = tier::told(&rig.server, "reads");
+    let mut left = 4;
+    let left = std::cell::Cell::from_mut(&mut left);
+    let seed = &mut rig.seed;
+    tier::play_until(&rig.server, seed, "viewers play on", |_| {
+        left.set(left.get() - 1);
+        left.get() == 0
+    });
+    assert_eq!(tier::states(&rig.server), ["offline"]);
+    assert_eq!(tier::told(&rig.server, "reads"), titles);
+    assert_eq!(
+        rig.ssd.counters().written_bytes,
+        before,
+        "nothing is written"
+    );
+}
+
+#[test]
+fn flipped_bits_are_misses_and_no_viewer_sees_them() {
+    let Some(mut rig) = Rig::new("flipped_bits") else {
+        return;
+    };
+    rig.ssd.flip_bits(1 << 20..SSD_BYTES);
+    rig.play_until("damage is found", |server| {
+        tier::told(server, "reads_wrong") > Some(8)
+    });
+    rig.ssd.heal();
+    let before = tier::told(&rig.server, "read_bytes");
+    rig.play_until("it serves from the SSD again", |server| {
+        tier::told(server, "read_bytes") > before.map(|bytes| bytes + (1 << 20))
+    });
+}
+
+#[test]
+fn an_ssd_that_takes_no_more_writes_is_still_read() {
+    let Some(mut rig) = Rig::new("an_ssd_that_takes_no_more_writes") else {
+        return;
+    };
+    rig.ssd.refuse_writes();
+    rig.play_until_state("read-only");
+    let before = tier::told(&rig.server, "reads");
+    rig.play_until("it is still read", |server| {
+        tier::told(server, "reads") > before.map(|reads| reads + 8)
+    });
+    rig.ssd.heal();
+    let states = || tier::states(&rig.server);
+    eventually("written again", states, |states| states == &["online"]);
+}
+
+#[test]
+fn a_server_stops_while_its_ssd_hangs() {
+    let Some(mut rig) = Rig::new("a_server_stops_while_its_ssd_hangs") else {
+        return;
+    };
+    rig.ssd.hang(None);
+    rig.play_until_state("slow");
+    rig.server
+        .signal(rustix::process::Signal::TERM)
+        .expect("asked to stop");
+    let output = || rig.server.output();
+    eventually("it does not wait", output, |output| {
+        output.contains("an SSD does not answer")
+    });
+    // A process cannot end before the kernel has given its last request back.
+    rig.ssd.heal();
+    let ended = rig.server.wait(Duration::from_secs(60));
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}

@@ -1,0 +1,367 @@
+//! What is written in the tree while programs read it on a mount: they get what a plain read would
+//! give, or an error, and never bytes of two versions; and nothing is written on the mount.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use headlong_e2e_tests::{Mount, eventually, have_or_skip};
+use headlong_testkit::{Scratch, pattern};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::io::Errno;
+
+const SIZE: u64 = 3_000_017;
+
+struct Case {
+    scratch: Scratch,
+    mount: Mount,
+}
+
+impl Case {
+    /// A tree with `file`, which is pattern 1 and was written long ago; `None` if it cannot be
+    /// mounted here.
+    fn new(test: &str) -> Option<Self> {
+        if !Mount::available_or_skip(test) {
+            return None;
+        }
+        let scratch = Scratch::new("mount-changes").expect("a folder");
+        let tree = scratch.directory("tree").expect("a folder");
+        pattern::write_file(&tree.join("file"), 1, SIZE).expect("written");
+        make_old(&tree.join("file"));
+        let mount = Mount::start(&tree, &scratch.path().join("point"));
+        Some(Self { scratch, mount })
+    }
+
+    fn tree(&self, name: &str) -> PathBuf {
+        self.scratch.path().join("tree").join(name)
+    }
+
+    fn seen(&self, name: &str) -> PathBuf {
+        self.mount.path(name)
+    }
+}
+
+fn make_old(path: &std::path::Path) {
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    let file = File::options().write(true).open(path).expect("there");
+    file.set_modified(long_ago).expect("set");
+}
+
+/// Of which pattern all these bytes are.
+fn number_of(bytes: &[u8], offset: u64) -> Option<u64> {
+    (1..=3).find(|number| pattern::verify(*number, offset, bytes).is_ok())
+}
+
+#[test]
+fn a_file_that_is_written_anew_in_its_place_is_seen_as_its_new_version() {
+    let Some(case) = Case::new("a mount: a file is written anew") else {
+        return;
+    };
+    let open = File::open(case.seen("file")).expect("there");
+    let read = |file: &File| {
+        let mut bytes = vec![0; SIZE as usize];
+        file.read_exact_at(&mut bytes, 0)
+            .map(|()| number_of(&bytes, 0))
+    };
+    assert_eq!(read(&open).expect("read"), Some(1));
+    for number in [2, 3] {
+        pattern::write_file(&case.tree("file"), number, SIZE).expect("written");
+        // Settled at once, and so read by the engine again.
+        if number == 3 {
+            make_old(&case.tree("file"));
+        }
+        let now = || read(&open).ok().flatten();
+        eventually("the new version, where it is open", now, |now| {
+            *now == Some(number)
+        });
+        let anew = File::open(case.seen("file")).expect("there");
+        assert_eq!(read(&anew).expect("read"), Some(number));
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_and_grows_ends_where_it_ends() {
+    let Some(case) = Case::new("a mount: a file shrinks") else {
+        return;
+    };
+    let mut open = File::open(case.seen("file")).expect("there");
+    let mut bytes = Vec::new();
+    open.read_to_end(&mut bytes).expect("read");
+    assert_eq!(bytes.len() as u64, SIZE);
+    let tree = File::options()
+        .write(true)
+        .open(case.tree("file"))
+        .expect("there");
+    for size in [1_000_003, 0, 2_000_000] {
+        tree.set_len(size).expect("set");
+        let read = || {
+            let mut bytes = Vec::new();
+            open.seek(SeekFrom::Start(0)).expect("sought");
+            open.read_to_end(&mut bytes).map(|_| bytes)
+        };
+        let now = eventually("its end", read, |bytes| {
+            bytes.as_ref().is_ok_and(|bytes| bytes.len() as u64 == size)
+        });
+        let expected = fs::read(case.tree("file")).expect("read");
+        assert!(now.expect("read") == expected);
+        assert_eq!(fs::metadata(case.seen("file")).expect("there").len(), size);
+    }
+    let mut tree = tree;
+    tree.seek(SeekFrom::End(0)).expect("sought");
+    tree.write_all(b"more").expect("written");
+    let size = || {
+        fs::metadata(case.seen("file"))
+            .map(|found| found.len())
+            .ok()
+    };
+    eventually("its growth", size, |size| *size == Some(2_000_004));
+    let mut tail = [0; 4];
+    open.read_exact_at(&mut tail, 2_000_000).expect("read");
+    assert_eq!(&tail, b"more");
+}
+
+#[test]
+fn an_unlinked_or_replaced_file_stays_what_it_is_for_who_has_it_open() {
+    let Some(case) = Case::new("a mount: a file is replaced") else {
+        return;
+    };
+    let first = File::open(case.seen("file")).expect("there");
+    let number = first.metadata().expect("asked").ino();
+    pattern::write_file(&case.tree("new"), 2, SIZE).expect("written");
+    make_old(&case.tree("new"));
+    fs::rename(case.tree("new"), case.tree("file")).expect("moved");
+    let numbers = || {
+        fs::metadata(case.seen("file"))
+            .map(|found| found.ino())
+            .ok()
+    };
+    eventually("the new file", numbers, |now| *now != Some(number));
+    let second = File::open(case.seen("file")).expect("there");
+    fs::remove_file(case.tree("file")).expect("removed");
+    let look = || fs::metadata(case.seen("file")).map_err(|error| error.kind());
+    let is_gone = |found: &Result<_, _>| matches!(found, Err(std::io::ErrorKind::NotFound));
+    let found = eventually("nothing", look, is_gone);
+    assert!(found.is_err());
+    for (file, number) in [(&first, 1), (&second, 2)] {
+        let mut bytes = vec![0; 2_000_000];
+        file.read_exact_at(&mut bytes, 1_000_001).expect("read");
+        assert_eq!(number_of(&bytes, 1_000_001), Some(number));
+        let found = file.metadata().expect("asked");
+        assert_eq!((found.len(), found.nlink()), (SIZE, 0));
+    }
+}
+
+#[test]
+fn no_read_mixes_versions_while_a_file_is_replaced_again_and_again() {
+    let Some(case) = Case::new("a mount: versions do not mix") else {
+        return;
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut number = 1;
+            while !is_over.load(Ordering::Relaxed) {
+                number = number % 3 + 1;
+                pattern::write_file(&case.tree("new"), number, SIZE).expect("written");
+                make_old(&case.tree("new"));
+                fs::rename(case.tree("new"), case.tree("file")).expect("moved");
+                std::thread::sleep(Duration::from_millis(30));
+            }
+        });
+        let read = || {
+            let mut seen = [0; 4];
+            for _ in 0..150 {
+                let file = match File::open(case.seen("file")) {
+                    Ok(file) => file,
+                    // Replaced twice between its name and its opening: nothing was read.
+                    Err(error) if Errno::from_io_error(&error) == Some(Errno::STALE) => continue,
+                    Err(error) => return Err(format!("opened: {error}")),
+                };
+                let mut bytes = vec![0; SIZE as usize];
+                file.read_exact_at(&mut bytes, 0)
+                    .map_err(|error| error.to_string())?;
+                let number = number_of(&bytes, 0).ok_or("mixed")?;
+                seen[number as usize] += 1;
+            }
+            Ok(seen)
+        };
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        let ends = readers.map(|reader| reader.join().expect("no panic"));
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().expect("it writes");
+        for seen in ends {
+            let seen = seen.expect("every read is of one version");
+            assert!(seen.iter().sum::<i32>() > 75, "{seen:?}");
+            assert!(
+                seen[1..].iter().filter(|count| **count > 0).count() > 1,
+                "{seen:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_map_beyond_the_end_of_a_shrunken_file_ends_the_program_as_in_the_tree_and_the_mount_goes_on() {
+    let test = "a mount: a mapped file shrinks";
+    if !have_or_skip(test, "python3") {
+        return;
+    }
+    let Some(case) = Case::new(test) else {
+        return;
+    };
+    let script = "
+import mmap, os, sys, time
+file = open(sys.argv[1], 'rb')
+view = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+print(view[2_500_000], flush=True)
+os.truncate(sys.argv[2], 1000)
+while os.stat(sys.argv[1]).st_size != 1000:
+    time.sleep(0.01)
+time.sleep(0.2)
+print(view[0], view[2_500_000])
+";
+    let ended = |seen: PathBuf| {
+        pattern::write_file(&case.tree("file"), 1, SIZE).expect("written");
+        let size = || fs::metadata(&seen).map(|found| found.len()).ok();
+        eventually("the file", size, |size| *size == Some(SIZE));
+        let mut command = Command::new("python3");
+        command
+            .args(["-c", script])
+            .arg(&seen)
+            .arg(case.tree("file"));
+        command.output().expect("started").status
+    };
+    let plain = ended(case.tree("file"));
+    assert_eq!(ended(case.seen("file")), plain);
+    assert_eq!(fs::read(case.seen("file")).expect("read").len(), 1000);
+}
+
+#[test]
+fn every_write_is_refused_with_erofs() {
+    let Some(case) = Case::new("a mount: writes") else {
+        return;
+    };
+    let seen = |name: &str| case.seen(name);
+    let file = seen("file");
+    let errno = |result: std::io::Result<()>| {
+        let error = result.expect_err("refused");
+        Errno::from_io_error(&error)
+    };
+    let options = || {
+        let mut options = File::options();
+        options.write(true);
+        options
+    };
+    let tries: Vec<(&str, std::io::Result<()>)> = vec![
+        ("open for writing", options().open(&file).map(drop)),
+        (
+            "open to append",
+            File::options().append(true).open(&file).map(drop),
+        ),
+        ("truncate", options().truncate(true).open(&file).map(drop)),
+        ("create", File::create(seen("new")).map(drop)),
+        ("mkdir", fs::create_dir(seen("new"))),
+        ("unlink", fs::remove_file(&file)),
+        ("rename", fs::rename(&file, seen("new"))),
+        ("link", fs::hard_link(&file, seen("new"))),
+        ("symlink", symlink("file", seen("new"))),
+        (
+            "chmod",
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o600)),
+        ),
+        ("chown", std::os::unix::fs::chown(&file, Some(1), None)),
+        (
+            "utimens",
+            File::open(&file).and_then(|file| file.set_modified(SystemTime::now())),
+        ),
+        (
+            "setxattr",
+            setxattr(&file, "user.a", b"1", XattrFlags::empty()).map_err(Into::into),
+        ),
+    ];
+    for (what, result) in tries {
+        assert_eq!(errno(result), Some(Errno::ROFS), "{what}");
+    }
+    assert_eq!(fs::read_dir(case.tree("")).expect("listed").count(), 1);
+}
+
+/// A list of access rights as the kernel has it (`acl_ea_header`): one user may read, others not.
+fn acl(user: u32) -> Vec<u8> {
+    let entries: [(u16, u16, u32); 5] = [
+        (0x01, 6, u32::MAX),
+        (0x02, 4, user),
+        (0x04, 0, u32::MAX),
+        (0x10, 4, u32::MAX),
+        (0x20, 0, u32::MAX),
+    ];
+    let mut bytes = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(rights.to_le_bytes());
+        bytes.extend(id.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn rights_attributes_and_lists_of_access_rights_hold_on_the_mount() {
+    let test = "a mount: rights";
+    if !have_or_skip(test, "setpriv") {
+        return;
+    }
+    let Some(case) = Case::new(test) else {
+        return;
+    };
+    for folder in [case.scratch.path().to_owned(), case.tree("")] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    setxattr(case.tree("file"), "user.note", b"seen", XattrFlags::empty()).expect("set");
+    fs::write(case.tree("mine"), "x").expect("written");
+    fs::set_permissions(case.tree("mine"), fs::Permissions::from_mode(0o600)).expect("set");
+    fs::write(case.tree("shared"), "x").expect("written");
+    let name = "system.posix_acl_access";
+    setxattr(case.tree("shared"), name, &acl(4711), XattrFlags::empty()).expect("set");
+
+    let value = |path: PathBuf, name: &str| {
+        let mut value = vec![0; 1000];
+        getxattr(path, name, &mut value[..]).map(|length| value[..length].to_vec())
+    };
+    assert_eq!(
+        value(case.seen("file"), "user.note").expect("there"),
+        b"seen"
+    );
+    assert_eq!(value(case.seen("file"), "user.none"), Err(Errno::NODATA));
+    assert_eq!(
+        value(case.seen("shared"), name),
+        value(case.tree("shared"), name)
+    );
+    let may_read = |user: u32, path: PathBuf| {
+        let mut command = Command::new("setpriv");
+        let user = user.to_string();
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "cat"]);
+        command
+            .arg(path)
+            .output()
+            .expect("started")
+            .status
+            .success()
+    };
+    for (user, name, may) in [
+        (4711, "file", true),
+        (4711, "mine", false),
+        (4711, "shared", true),
+        (4712, "shared", false),
+        (0, "mine", true),
+    ] {
+        assert_eq!(
+            may_read(user, case.tree(name)),
+            may,
+            "{user} {name} in the tree"
+        );
+        assert_eq!(may_read(user, case.seen(name)), may, "{user} {name}");
+    }
+}

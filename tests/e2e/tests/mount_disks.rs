@@ -1,0 +1,211 @@
+//! What a mount does with its disks: it reads them in long runs, a bad place is an error for who
+//! reads it, and a disk that hangs is waited for by nobody but its own readers, and by them not for
+//! ever.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headlong_e2e_tests::library::fill_root;
+use headlong_e2e_tests::{Mount, Title, eventually};
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, Scratch, SlowDisk, pattern};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+
+const MIB: u64 = 1 << 20;
+
+fn available_or_skip(test: &str) -> bool {
+    Mount::available_or_skip(test) && SlowDisk::available_or_skip(test)
+}
+
+/// A mount with these settings.
+fn mounted(scratch: &Scratch, tree: &Path, settings: &str) -> Mount {
+    let config = scratch.path().join("mount.toml");
+    fs::write(&config, settings).expect("written");
+    let config = config.to_str().expect("a text");
+    Mount::start_with(tree, &scratch.path().join("point"), &["--config", config])
+}
+
+#[test]
+fn readers_at_their_pace_have_the_disk_read_in_long_runs() {
+    if !available_or_skip("a mount on a slow disk") {
+        return;
+    }
+    let device = BlockDevice::new(512 * MIB, DriveModel::WD_RED, 4.0).expect("a device");
+    let titles: Vec<Title> = fill_root(device.root(), 6, 32 * MIB).expect("titles");
+    device.start().expect("start");
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let settings = "memory = \"128MiB\"\npolicy = \"fixed\"\nprefetch = \"4MiB\"\n";
+    let mount = mounted(&scratch, device.root(), settings);
+    device.disk().forget_trace();
+    std::thread::scope(|scope| {
+        for title in &titles {
+            let path = mount.path(title.target.trim_start_matches('/'));
+            scope.spawn(move || {
+                let mut file = File::open(path).expect("opened");
+                let (mut bytes, mut at) = (vec![0; 100_000], 0);
+                while at < 16 * MIB {
+                    file.read_exact(&mut bytes).expect("read");
+                    pattern::verify(title.number, at, &bytes).expect("its own bytes");
+                    at += bytes.len() as u64;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+    });
+    let trace = device.disk().trace();
+    let bytes = |trace: &headlong_testkit::slow_disk::Trace| -> u64 {
+        trace.records().iter().map(|record| record.length).sum()
+    };
+    // The kernel divides a read of ours into requests, which follow one another; by itself it reads
+    // 128 KiB ahead.
+    let reads = trace.reads(200 << 10);
+    let (long, all) = (bytes(&reads), bytes(&trace.reads(0)));
+    assert!(long >= 90 * MIB, "{long} of {all} bytes in long reads");
+    assert!(long * 10 > all * 9, "{long} of {all} bytes in long reads");
+    let jobs = mount.counter("jobs");
+    assert!(jobs < 80, "{jobs} jobs for 96 MiB");
+}
+
+#[test]
+fn a_bad_place_is_an_error_for_who_reads_it_and_for_nobody_else() {
+    if !available_or_skip("a mount on a disk with a bad place") {
+        return;
+    }
+    let device = BlockDevice::new(256 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
+    let titles = fill_root(device.root(), 2, 8 * MIB).expect("titles");
+    device.start().expect("start");
+    let extents = device.extents(&titles[0].path).expect("extents");
+    let bad = extents
+        .iter()
+        .find(|extent| (extent.offset..extent.offset + extent.length).contains(&(4 * MIB)));
+    let bad = bad
+        .map(|extent| extent.physical + 4 * MIB - extent.offset)
+        .expect("a place");
+    device.disk().fail_reads(bad..bad + 64 * 1024);
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let mount = mounted(
+        &scratch,
+        device.root(),
+        "memory = \"64MiB\"\nread_ahead = \"0B\"\n",
+    );
+    let file = File::open(mount.path("title-0.bin")).expect("opened");
+    let read = |file: &File, offset: u64| {
+        let mut bytes = vec![0; 32 * 1024];
+        file.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    for offset in [0, 4 * MIB - 64 * 1024, 4 * MIB + 128 * 1024, 7 * MIB] {
+        let bytes = read(&file, offset).expect("it is beside the bad place");
+        pattern::verify(0, offset, &bytes).expect("its own bytes");
+    }
+    let error = read(&file, 4 * MIB + 16 * 1024).expect_err("it is the bad place");
+    assert_eq!(Errno::from_io_error(&error), Some(Errno::IO));
+    let other = fs::read(mount.path("title-1.bin")).expect("another file");
+    pattern::verify(1, 0, &other).expect("its own bytes");
+    device.disk().heal();
+    let again = || read(&file, 4 * MIB + 16 * 1024).ok();
+    let bytes = eventually("the healed place", again, Option::is_some).expect("read");
+    pattern::verify(0, 4 * MIB + 16 * 1024, &bytes).expect("its own bytes");
+}
+
+/// A folder shown in another place; no longer when dropped.
+struct Bound(PathBuf);
+
+impl Bound {
+    fn new(from: &Path, to: PathBuf) -> Self {
+        fs::create_dir(&to).expect("made");
+        mount_bind(from, &to).expect("bound");
+        Self(to)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_fails_its_own_readers_in_time_and_nobody_else_waits() {
+    if !available_or_skip("a mount on a disk that hangs") {
+        return;
+    }
+    let device = BlockDevice::new(256 * MIB, DriveModel::WD_RED, 20.0).expect("a device");
+    fill_root(device.root(), 2, 8 * MIB).expect("titles");
+    device.start().expect("start");
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let tree = scratch.directory("tree").expect("a folder");
+    let good = Title::create(&tree, "good.bin", 7, 4 * MIB).expect("written");
+    let _bound = Bound::new(device.root(), tree.join("slow"));
+    let settings = "memory = \"64MiB\"\nread_timeout = \"1s\"\nwait_timeout = \"2s\"\n\
+                    offline_retry = \"200ms\"\npage_cache = false\n";
+    let mount = mounted(&scratch, &tree, settings);
+    let slow = |number: u64| mount.path(&format!("slow/title-{number}.bin"));
+    pattern::verify(0, 0, &fs::read(slow(0)).expect("read")).expect("its own bytes");
+
+    let file = File::open(slow(1)).expect("opened");
+    device.disk().hang(None);
+    let failed = std::thread::scope(|scope| {
+        let read = || {
+            let mut bytes = vec![0; 4096];
+            file.read_exact_at(&mut bytes, 5 * MIB)
+        };
+        let readers: Vec<_> = (0..4).map(|_| scope.spawn(read)).collect();
+        // Meanwhile, more often than there are threads that hear questions.
+        for _ in 0..50 {
+            let bytes = fs::read(mount.path("good.bin")).expect("the other disk is well");
+            pattern::verify(good.number, 0, &bytes).expect("its own bytes");
+        }
+        let ends = readers
+            .into_iter()
+            .map(|reader| reader.join().expect("no panic"));
+        ends.collect::<Vec<_>>()
+    });
+    for end in failed {
+        let error = end.expect_err("the disk hangs");
+        assert_eq!(
+            Errno::from_io_error(&error),
+            Some(Errno::IO),
+            "{}",
+            mount.log()
+        );
+    }
+    device.disk().release();
+    let again = || {
+        let mut bytes = vec![0; 4096];
+        file.read_exact_at(&mut bytes, 5 * MIB).map(|()| bytes).ok()
+    };
+    let bytes = eventually("the disk is back", again, Option::is_some).expect("read");
+    pattern::verify(1, 5 * MIB, &bytes).expect("its own bytes");
+}
+
+#[test]
+fn a_program_that_opens_a_file_anew_for_each_part_is_one_chain_and_two_are_two() {
+    if !Mount::available_or_skip("chains of a mount") {
+        return;
+    }
+    let library = headlong_e2e_tests::Library::new(1, 16 * MIB).expect("titles");
+    let scratch = Scratch::new("mount-disks").expect("a folder");
+    let settings = "memory = \"64MiB\"\nread_ahead = \"0B\"\n";
+    let mount = mounted(&scratch, library.root(), settings);
+    let part = |offset: u64| {
+        let file = File::open(mount.path("title-0.bin")).expect("opened");
+        let mut bytes = vec![0; 256 * 1024];
+        file.read_exact_at(&mut bytes, offset).expect("read");
+        pattern::verify(0, offset, &bytes).expect("its own bytes");
+    };
+    let places = (0..24).map(|number| number * 256 * 1024);
+    for place in places.clone() {
+        part(place);
+    }
+    assert_eq!(mount.counter("chains"), 1, "{}", mount.status());
+    for place in places.skip(1) {
+        part(place + 7 * MIB);
+        part(place + 7 * MIB / 2);
+    }
+    assert!(mount.counter("chains") <= 3, "{}", mount.status());
+    assert_eq!(mount.counter("requests_failed"), 0);
+}

@@ -1,0 +1,270 @@
+//! However a mount ends, it is gone, and nobody waits; and one that cannot be made says why.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use headlong_e2e_tests::{Library, Mount, eventually, have_or_skip};
+use headlong_testkit::leftovers::mounts_below;
+use headlong_testkit::{Scratch, pattern, server};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Signal;
+
+/// Reads the file over and over, until it fails.
+const READER: &str = "
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+print('reads', flush=True)
+at = 0
+while True:
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    at = (at + 700_001) % 19_000_000
+    os.pread(file, 300_000, at)
+";
+
+struct Readers(Vec<Child>);
+
+impl Readers {
+    fn start(path: &Path) -> Self {
+        let start = |_| {
+            let mut command = Command::new("python3");
+            command.args(["-c", READER]).arg(path);
+            command.stdin(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.stdout(Stdio::piped()).spawn().expect("started");
+            let mut word = [0; 6];
+            let stdout = child.stdout.as_mut().expect("a pipe");
+            stdout.read_exact(&mut word).expect("it begins");
+            child
+        };
+        Self((0..4).map(start).collect())
+    }
+
+    /// Waits until all have ended, each with an error of its read.
+    fn have_failed(&mut self) {
+        for child in &mut self.0 {
+            let ended = || child.try_wait().ok().flatten();
+            let ended = eventually("the end of a reader", ended, Option::is_some);
+            assert_eq!(ended.expect("ended").code(), Some(1));
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Processes whose command line has all these words.
+fn processes(words: &[&str]) -> Vec<String> {
+    let lines = fs::read_dir("/proc")
+        .expect("there")
+        .flatten()
+        .filter_map(|entry| {
+            let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+            let line = line.replace('\0', " ");
+            words.iter().all(|word| line.contains(word)).then_some(line)
+        });
+    lines.collect()
+}
+
+fn available_or_skip(test: &str) -> bool {
+    have_or_skip(test, "python3") && Mount::available_or_skip(test)
+}
+
+#[test]
+fn a_mount_that_is_told_to_end_or_killed_is_gone_and_its_readers_get_errors() {
+    if !available_or_skip("a mount ends") {
+        return;
+    }
+    let library = Library::new(1, 20_000_000).expect("titles");
+    let scratch = Scratch::new("mount-ends").expect("a folder");
+    let point = scratch.path().join("point");
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+        let mut mount = Mount::start(library.root(), &point);
+        let mut readers = Readers::start(&mount.path("title-0.bin"));
+        mount.signal(signal);
+        let ended = mount.wait();
+        assert_eq!(
+            ended.success(),
+            signal != Signal::KILL,
+            "{signal:?}: {ended:?}"
+        );
+        readers.have_failed();
+        mount.is_gone();
+        let words = ["mount-keeper", point.to_str().expect("a text")];
+        eventually("no keeper", || processes(&words), Vec::is_empty);
+        assert_eq!(fs::read_dir(&point).expect("a plain folder").count(), 0);
+    }
+}
+
+#[test]
+fn a_mount_ends_when_somebody_unmounts_it() {
+    if !Mount::available_or_skip("a mount is unmounted") {
+        return;
+    }
+    let library = Library::new(1, 1_000_000).expect("titles");
+    let scratch = Scratch::new("mount-ends").expect("a folder");
+    let mut mount = Mount::start(library.root(), &scratch.path().join("point"));
+    assert_eq!(
+        fs::read(mount.path("title-0.bin")).expect("read").len(),
+        1_000_000
+    );
+    unmount(mount.point(), UnmountFlags::empty()).expect("nobody uses it");
+    assert!(mount.wait().success());
+    mount.is_gone();
+}
+
+#[test]
+fn a_dead_mount_is_taken_off_by_the_next_one() {
+    if !Mount::available_or_skip("a dead mount") {
+        return;
+    }
+    let library = Library::new(1, 1_000_000).expect("titles");
+    let scratch = Scratch::new("mount-ends").expect("a folder");
+    let point = scratch.path().join("point");
+    let words = ["mount-keeper", point.to_str().expect("a text")];
+    let first = Mount::start(library.root(), &point);
+    // The keeper first, so that nobody is left to take it off.
+    let keeper = Command::new("pgrep")
+        .args(["-f", &words.join(" ")])
+        .output();
+    let keepers = String::from_utf8_lossy(&keeper.expect("started").stdout).into_owned();
+    let ids = keepers.lines().map(|id| id.parse().expect("a number"));
+    for id in ids {
+        let id = rustix::process::Pid::from_raw(id).expect("an id");
+        rustix::process::kill_process(id, Signal::KILL).expect("sent");
+    }
+    first.signal(Signal::KILL);
+    let looked = || {
+        fs::metadata(&point)
+            .map(drop)
+            .map_err(|error| error.raw_os_error())
+    };
+    let not_connected = Some(rustix::io::Errno::NOTCONN.raw_os_error());
+    let found = eventually("a dead mount", looked, |now| *now == Err(not_connected));
+    assert!(found.is_err());
+    let second = Mount::start(library.root(), &point);
+    assert_eq!(
+        fs::read(second.path("title-0.bin")).expect("read").len(),
+        1_000_000
+    );
+    assert_eq!(mounts_below(&point).len(), 1);
+}
+
+#[test]
+fn two_thousand_files_are_open_at_a_time_and_each_gives_its_own_bytes() {
+    if !Mount::available_or_skip("many files on a mount") {
+        return;
+    }
+    let scratch = Scratch::new("mount-many").expect("a folder");
+    let tree = scratch.directory("tree").expect("a folder");
+    for number in 0..2000u64 {
+        pattern::write_file(&tree.join(number.to_string()), number, 5000 + number)
+            .expect("written");
+    }
+    let old = Command::new("find")
+        .arg(&tree)
+        .args(["-exec", "touch", "-d", "2020-01-01", "{}", "+"])
+        .status();
+    assert!(old.expect("started").success());
+    raise_limit();
+    let mount = Mount::start(&tree, &scratch.path().join("point"));
+    let open = |number: u64| File::open(mount.path(&number.to_string())).expect("opened");
+    let files: Vec<File> = (0..2000).map(open).collect();
+    assert_eq!(mount.status()["files_open"], 2000);
+    for round in 0..2 {
+        for (number, file) in files.iter().enumerate().rev() {
+            let mut bytes = vec![0; 5000 + number];
+            file.read_exact_at(&mut bytes, 0).expect("read");
+            pattern::verify(number as u64, 0, &bytes).expect("its own bytes");
+        }
+        assert!(
+            mount.counter("requests") > 1000,
+            "round {round}: {}",
+            mount.log()
+        );
+    }
+    drop(files);
+    let open = || mount.status()["files_open"].as_u64();
+    eventually("closed files", open, |open| *open == Some(0));
+}
+
+/// As many descriptors for this process, and those that it starts, as may be.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("set");
+}
+
+/// What `headlong mount` says, and how it ends, with these arguments in that folder.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(server::binary());
+    command.arg("mount").args(arguments).current_dir(folder);
+    let Output { status, stderr, .. } = command.output().expect("started");
+    let text = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(64), "{arguments:?}: {text}");
+    text
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_with_its_name_and_what_to_do() {
+    if !Mount::available_or_skip("mounts that are refused") {
+        return;
+    }
+    let scratch = Scratch::new("mount-refused").expect("a folder");
+    let folder = scratch.path();
+    for name in ["tree/inside", "around/tree", "full", "empty", "busy"] {
+        fs::create_dir_all(folder.join(name)).expect("made");
+    }
+    fs::write(folder.join("full/file"), "x").expect("written");
+    fs::write(folder.join("tree/file"), "x").expect("written");
+    std::os::unix::fs::symlink("tree/inside", folder.join("link")).expect("made");
+    for (arguments, words) in [
+        (&["tree", "none"][..], &["none", "mkdir"][..]),
+        (&["none", "empty"], &["none", "no such folder"]),
+        (&["tree/file", "empty"], &["tree/file", "not a folder"]),
+        (&["tree", "tree/file"], &["tree/file", "not a folder"]),
+        (&["tree", "full"], &["full", "not empty"]),
+        (&["tree", "tree"], &["the tree itself", "outside"]),
+        (&["tree", "tree/inside"], &["tree/inside", "in itself"]),
+        (&["tree", "link"], &["tree/inside", "in itself"]),
+        (&["around/tree", "around"], &["around", "hide it"]),
+        (&["tree"], &["mount point", "MOUNTPOINT"]),
+        (&[], &["DIR", "MOUNTPOINT"]),
+        (
+            &["tree", "empty", "--memory", "64KiB"],
+            &["memory", "pieces"],
+        ),
+        (
+            &["none", "full", "--policy", "x"],
+            &["none", "full", "policy"],
+        ),
+    ] {
+        let text = refused(folder, arguments);
+        assert!(
+            words.iter().all(|word| text.contains(word)),
+            "{arguments:?}: {text}"
+        );
+    }
+    let mount = Mount::start(&folder.join("tree"), &folder.join("busy"));
+    let text = refused(folder, &["around", "busy"]);
+    assert!(
+        text.contains("busy") && text.contains("mounted there already"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::read(mount.path("file")).expect("the first is well"),
+        b"x"
+    );
+    assert_eq!(mounts_below(folder).len(), 1);
+}

@@ -1,0 +1,387 @@
+//! Another process takes the server's place while viewers watch: nobody notices, and what goes wrong
+//! with the new one leaves the old one serving.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use headlong_e2e_tests::{Library, eventually};
+use headlong_testkit::client::{Connection, fetch, request_text};
+use headlong_testkit::server::{ProcessMemory, ServerBuilder, binary};
+use headlong_testkit::{Scratch, is_alive, pattern};
+use rustix::process::Signal;
+
+const MIB: u64 = 1 << 20;
+const TITLES: u64 = 6;
+const TITLE_BYTES: u64 = 8 * MIB;
+const CHUNK_BYTES: u64 = 64 << 10;
+/// Viewers who keep their connection as long as the server does.
+const STEADY: u64 = 350;
+/// Viewers who open one for each request.
+const FRESH: u64 = 120;
+/// Viewers of whole titles, each in one reply that lasts for several upgrades.
+const SLOW: u64 = 30;
+
+fn range_field(start: u64) -> String {
+    format!("bytes={start}-{}", start + CHUNK_BYTES - 1)
+}
+
+/// One chunk, of which every byte is right; whether the connection stays.
+fn take_chunk(connection: &mut Connection, turn: u64) -> Result<bool, String> {
+    let (title, chunk) = (turn % TITLES, turn / TITLES % (TITLE_BYTES / CHUNK_BYTES));
+    let start = chunk * CHUNK_BYTES;
+    let target = format!("/title-{title}.bin");
+    let response = connection
+        .request("GET", &target, &[("Range", &range_field(start))])
+        .map_err(|error| error.to_string())?;
+    if response.status() != 206 || response.body.len() as u64 != CHUNK_BYTES {
+        return Err(format!(
+            "{} and {} bytes",
+            response.status(),
+            response.body.len()
+        ));
+    }
+    let verified = pattern::verify(title, start, &response.body);
+    verified.map_err(|error| error.to_string())?;
+    let closes = response.head.field("connection");
+    Ok(!closes.is_some_and(|value| value.eq_ignore_ascii_case("close")))
+}
+
+/// Watches until `is_over`; the requests that were answered.
+fn watch(
+    address: SocketAddr,
+    viewer: u64,
+    is_steady: bool,
+    is_over: &AtomicBool,
+) -> Result<u64, String> {
+    let mut kept = None;
+    let mut requests = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => Connection::open(address).map_err(|error| error.to_string())?,
+        };
+        let stays = take_chunk(&mut connection, viewer * 31 + requests)
+            .map_err(|error| format!("viewer {viewer}, request {requests}: {error}"))?;
+        requests += 1;
+        kept = (stays && is_steady).then_some(connection);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(requests)
+}
+
+/// One whole title in one reply, slowly; every byte is right.
+fn watch_whole(address: SocketAddr, title: u64, is_over: &AtomicBool) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("slow viewer of {title}: {error}");
+    let mut connection = Connection::open(address).map_err(|error| failed(&error))?;
+    let target = format!("/title-{title}.bin");
+    let asked = connection.send(request_text("GET", &target, &[]).as_bytes());
+    asked.map_err(|error| failed(&error))?;
+    connection.receive_head().map_err(|error| failed(&error))?;
+    let mut at = 0;
+    while at < TITLE_BYTES {
+        let bytes = connection.receive_body(CHUNK_BYTES);
+        let bytes = bytes.map_err(|error| failed(&error))?;
+        pattern::verify(title, at, &bytes).map_err(|error| failed(&error))?;
+        at += CHUNK_BYTES;
+        // Once the upgrades are over there is nothing to wait for.
+        if !is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn ten_upgrades_under_hundreds_of_viewers_fail_no_request() {
+    let library = Library::new(TITLES, TITLE_BYTES).expect("a library");
+    let state = Scratch::new("state").expect("a folder");
+    let mut server = ServerBuilder::new([library.root()])
+        .config(&format!(
+            "state = {:?}\n[log]\naccess = \"off\"",
+            state.path()
+        ))
+        .replaceable()
+        .start()
+        .expect("a server");
+    let address = server.address();
+    let (is_over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut processes = vec![server.pid()];
+    std::thread::scope(|scope| {
+        let (is_over, answered) = (&is_over, &answered);
+        let mut viewers = Vec::new();
+        for viewer in 0..STEADY + FRESH {
+            viewers.push(scope.spawn(move || {
+                let requests = watch(address, viewer, viewer < STEADY, is_over)?;
+                answered.fetch_add(requests, Ordering::Relaxed);
+                Ok(())
+            }));
+        }
+        for viewer in 0..SLOW {
+            viewers.push(scope.spawn(move || watch_whole(address, viewer % TITLES, is_over)));
+        }
+        let mut replaced = Ok(());
+        for _ in 0..10 {
+            std::thread::sleep(Duration::from_millis(500));
+            match server.replace() {
+                Ok(process) => processes.push(process),
+                Err(error) => replaced = Err(error),
+            }
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        is_over.store(true, Ordering::Relaxed);
+        let failures: Vec<String> = viewers
+            .into_iter()
+            .filter_map(|viewer| viewer.join().expect("no panic").err())
+            .collect();
+        assert_eq!(failures, [] as [String; 0]);
+        replaced.expect("every process took the place of the one before");
+    });
+    let answered = answered.load(Ordering::Relaxed);
+    assert!(answered > 1_000, "{answered} requests");
+    let unique: std::collections::BTreeSet<_> = processes.iter().collect();
+    assert_eq!(unique.len(), 11, "{processes:?}");
+    // All viewers have gone, so all processes go but the last.
+    let alive = || {
+        processes[..10]
+            .iter()
+            .filter(|process| is_alive(**process))
+            .count()
+    };
+    eventually("the end of those that were replaced", alive, |count| {
+        *count == 0
+    });
+    let output = server.output();
+    assert!(!output.contains("panicked"), "{output}");
+    assert!(
+        output.contains("what was learned before is taken over"),
+        "{output}"
+    );
+}
+
+#[test]
+fn the_old_process_gives_its_memory_up_before_its_last_reply_ends() {
+    let library = Library::new(1, 100 * MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .memory("128MiB")
+        .replaceable()
+        .start()
+        .expect("a server");
+    let whole = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+    assert_eq!(whole.body.len() as u64, 100 * MIB);
+    drop(whole);
+    let mut connection = Connection::open(server.address()).expect("connects");
+    let text = request_text("GET", "/title-0.bin", &[]);
+    connection.send(text.as_bytes()).expect("sent");
+    assert_eq!(connection.receive_head().expect("a head").status, 200);
+    let old = server.pid();
+    let resident = || ProcessMemory::of(old).expect("it lives").resident_bytes;
+    let full = resident();
+    assert!(full > 90 * MIB, "{full}");
+    server.replace().expect("replaced");
+    eventually("the memory to go back", resident, |bytes| {
+        *bytes + 50 * MIB < full
+    });
+    assert!(is_alive(old), "its reply is not over");
+    let body = connection.receive_body(100 * MIB).expect("the whole reply");
+    pattern::verify(0, 0, &body).expect("right bytes");
+    drop(connection);
+    eventually("its end", || is_alive(old), |alive| !alive);
+}
+
+#[test]
+fn a_wrong_configuration_leaves_the_old_process_serving_and_a_right_one_is_taken_later() {
+    let library = Library::new(1, MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .config("cache_control = \"no-cache\"")
+        .replaceable()
+        .start()
+        .expect("a server");
+    let (first, path) = (server.pid(), server.config_path().to_owned());
+    let cache_control = |address| {
+        let response = fetch(address, "HEAD", "/title-0.bin", &[]).expect("served");
+        response
+            .head
+            .field("cache-control")
+            .unwrap_or_default()
+            .to_owned()
+    };
+    // Wrong as text, and wrong as this machine is.
+    for wrong in [
+        "prefetchh = \"1MiB\"",
+        "[tls]\ncertificate = \"/none\"\nkey = \"/none\"",
+    ] {
+        let refusals = server
+            .output()
+            .matches("this process goes on serving")
+            .count();
+        fs::write(&path, wrong).expect("written");
+        server.signal(Signal::USR2).expect("signal");
+        let count = || {
+            server
+                .output()
+                .matches("this process goes on serving")
+                .count()
+        };
+        eventually("a refusal", count, |count| *count > refusals);
+        assert_eq!(cache_control(server.address()), "no-cache", "{wrong}");
+    }
+    fs::write(&path, "cache_control = \"no-store\"").expect("written");
+    assert_ne!(server.replace().expect("replaced"), first);
+    assert_eq!(cache_control(server.address()), "no-store");
+    eventually("the end of the old one", || is_alive(first), |alive| !alive);
+    // The new one is the one that signals go to.
+    fs::write(&path, "cache_control = \"public\"").expect("written");
+    server.signal(Signal::HUP).expect("signal");
+    let now = || cache_control(server.address());
+    eventually("the reload", now, |value| value == "public");
+}
+
+/// A copy of the program, to be replaced by another file.
+fn install(folder: &Path) -> std::path::PathBuf {
+    let path = folder.join("headlong");
+    if fs::hard_link(binary(), &path).is_err() {
+        fs::copy(binary(), &path).expect("copied");
+    }
+    path
+}
+
+#[test]
+fn a_program_that_does_not_start_leaves_the_old_process_serving() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("program").expect("a folder");
+    let program = install(folder.path());
+    let mut server = ServerBuilder::new([library.root()])
+        .program(&program)
+        .replaceable()
+        .start()
+        .expect("a server");
+    let texts = [
+        ("#!/bin/sh\nexit 3\n", 0o755, "exit status: 3"),
+        ("no program at all", 0o755, "goes on serving"),
+        ("#!/bin/sh\nexit 0\n", 0o644, "Permission denied"),
+        // It says that all is well, and there is nothing.
+        ("#!/bin/sh\nexit 0\n", 0o755, "ended before it could serve"),
+    ];
+    for (text, mode, said) in texts {
+        let new = folder.path().join("new");
+        fs::write(&new, text).expect("written");
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode)).expect("set");
+        fs::rename(&new, &program).expect("installed");
+        let before = server.output().len();
+        server.signal(Signal::USR2).expect("signal");
+        let after = || server.output()[before..].to_owned();
+        let output = eventually("a refusal", after, |text| text.contains("goes on serving"));
+        assert!(output.contains(said), "{said}: {output}");
+        let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+        pattern::verify(0, 0, &response.body).expect("right bytes");
+    }
+    fs::remove_file(&program).expect("removed");
+    install(folder.path());
+    server.replace().expect("replaced");
+    let response = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+    pattern::verify(0, 0, &response.body).expect("right bytes");
+}
+
+#[test]
+fn a_stop_after_an_upgrade_ends_the_old_process_too() {
+    let library = Library::new(1, 24 * MIB).expect("a library");
+    let mut server = ServerBuilder::new([library.root()])
+        .config("[limits]\ndrain_timeout = \"1s\"")
+        .replaceable()
+        .start()
+        .expect("a server");
+    let mut connection = Connection::open(server.address()).expect("connects");
+    let text = request_text("GET", "/title-0.bin", &[]);
+    connection.send(text.as_bytes()).expect("sent");
+    connection.receive_head().expect("a head");
+    let old = rustix::process::Pid::from_raw(server.pid() as i32).expect("an id");
+    server.replace().expect("replaced");
+    // As systemd stops a unit: every process of it.
+    rustix::process::kill_process(old, Signal::TERM).expect("signal");
+    assert!(server.wait(Duration::from_secs(60)).is_some(), "it ends");
+}
+
+#[test]
+fn the_flash_tier_goes_with_the_place() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tier").expect("a folder");
+    let tier = folder.path().join("tier");
+    let formatted = std::process::Command::new(binary())
+        .args(["flash", "format"])
+        .arg(&tier)
+        .args(["--size", "64MiB"])
+        .output()
+        .expect("it runs");
+    assert!(formatted.status.success(), "{formatted:?}");
+    let mut server = ServerBuilder::new([library.root()])
+        .config(&format!("flash = [{tier:?}]"))
+        .replaceable()
+        .start()
+        .expect("a server");
+    let attached = |server: &headlong_testkit::Server| {
+        let status = server.status().expect("status");
+        status.devices()[0]
+            .get("flash")
+            .is_some_and(|flash| !flash.is_null())
+    };
+    eventually("the tier", || attached(&server), |has| *has);
+    for _ in 0..3 {
+        server.replace().expect("replaced");
+        eventually(
+            "the tier of the new process",
+            || attached(&server),
+            |has| *has,
+        );
+    }
+}
+
+#[test]
+fn listeners_of_a_service_manager_are_served_and_given_on() {
+    let library = Library::new(1, MIB).expect("a library");
+    let scratch = Scratch::new("activated").expect("a folder");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("bound");
+    let start = |listen: SocketAddr, listener: OwnedFd| {
+        let mut shell = scratch.command("/bin/sh");
+        // Descriptor 3 is where a service manager passes the first.
+        let text = "exec 3<&0 0</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
+        shell
+            .args(["-c", text])
+            .arg(binary())
+            .arg("serve")
+            .arg(library.root())
+            .args(["--admin", "off", "--memory", "32MiB"])
+            .args(["--listen", &listen.to_string()])
+            .stdin(Stdio::from(listener))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        shell.spawn().expect("it starts")
+    };
+    let passed = listener.try_clone().expect("cloned");
+    // Who connects before it is there waits.
+    let mut early = Connection::open(address).expect("connects");
+    early
+        .send(request_text("GET", "/title-0.bin", &[]).as_bytes())
+        .expect("sent");
+    let mut child = start(address, passed.into());
+    let response = early.receive("GET").expect("served");
+    pattern::verify(0, 0, &response.body).expect("right bytes");
+    child.kill().expect("killed");
+    child.wait().expect("waited for");
+    // One that the configuration does not have is a mistake.
+    let other = headlong_testkit::server::free_address();
+    let child = start(other, listener.into());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{text}");
+    assert!(
+        text.contains(&address.to_string()) && text.contains("listen"),
+        "{text}"
+    );
+}
