@@ -20,6 +20,7 @@ pub(crate) struct Checkpoints {
 struct Open {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
+    is_known: bool,
     is_void: bool,
 }
 
@@ -30,7 +31,8 @@ impl Open {
         let summaries = found.summaries.into_iter();
         Self {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
-            is_void: !found.void.is_empty() || plant == Some(Plant::CheckpointNotVoided),
+            is_known: found.unreadable == 0,
+            is_void: plant == Some(Plant::CheckpointNotVoided),
             filling: BTreeSet::new(),
         }
     }
@@ -91,7 +93,9 @@ impl Checkpoints {
             if !open.filling.is_empty() || Some(*group) == except {
                 return true;
             }
-            let _ = save(drive, *group, open.summaries.values());
+            if open.is_known {
+                let _ = save(drive, *group, open.summaries.values());
+            }
             false
         });
     }

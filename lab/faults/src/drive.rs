@@ -178,9 +178,10 @@ impl Drive {
             SsdFault::WriteErrors(share) => Some(share),
             _ => None,
         };
-        if self.strikes(fails) {
+        let is_last = self.writes_left == Some(0) && self.chance.percent(60);
+        if is_last || self.strikes(fails) {
             // Some of it may have been written.
-            if self.chance.percent(50) {
+            if is_last || self.chance.percent(50) {
                 self.medium.write_torn(&mut self.chance, at, bytes);
             }
             return Err(Failed);
@@ -196,7 +197,7 @@ impl Drive {
         let is_torn = self.strikes(|fault| match fault {
             SsdFault::Torn(share) => Some(share),
             _ => None,
-        }) || self.writes_left == Some(0) && self.chance.percent(30);
+        });
         if is_misdirected {
             let block = self.chance.0.below(12) * BLOCK_BYTES + at % BLOCK_BYTES;
             let page = self.chance.0.below(3) * 8192;

@@ -77,6 +77,9 @@ impl Ledger {
             .given
             .iter()
             .all(|of| of.head.filling != summary.head.filling);
+        // What a search found may be sealed as it was before.
+        block.erased.remove(&sealed(summary));
+        block.gone.remove(&sealed(summary));
         block.given.push(summary.clone());
         block.wanted = Some(sealed(summary));
         is_new

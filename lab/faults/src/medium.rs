@@ -109,7 +109,7 @@ impl Medium {
             if draw.percent(kept) {
                 let before = self.durable.get(&number).cloned();
                 let before = before.unwrap_or_else(|| Rc::new([self.blank; PAGE]));
-                let page = match draw.percent(20) {
+                let page = match draw.percent(40) {
                     true => Rc::new(torn(draw, &before, &page)),
                     false => page,
                 };

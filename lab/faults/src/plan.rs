@@ -36,7 +36,7 @@ impl Plan {
         let piece_bytes = match ssd_count {
             0 => draw.pick(&[4096, 4096, 8192]),
             // With large pieces the blocks of a tier go round soon.
-            _ => draw.pick(&[4096, 16_384, 32_768]),
+            _ => draw.pick(&[4096, 4096, 8192, 32_768]),
         };
         let disk_count = draw.pick(&[1, 1, 2, 2, 3]);
         let disks: Vec<DiskPlan> = (0..disk_count)
@@ -60,7 +60,7 @@ impl Plan {
         let length = draw.millis(4000, 60_000);
         let mut steps = Vec::new();
         let mut coming = Draw(chance.fork("viewers"));
-        let viewers_max = if ssd_count > 0 { 24 } else { 14 };
+        let viewers_max = if ssd_count > 0 { 60 } else { 14 };
         for number in 0..coming.between(3, viewers_max) {
             let at = Instant(coming.0.below(length.0));
             let drawing = Draw(chance.fork("viewer").fork_at(number));

@@ -173,6 +173,11 @@ impl Ssd {
         Some((job, ok))
     }
 
+    /// Whether something is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.writing_until.is_some()
+    }
+
     fn carry_out_job(&mut self, job: &Job, plant: Option<Plant>) -> Result<(), Failed> {
         let is_seal = matches!(job.told, Told::Sealed { .. });
         if is_seal && job.is_broken.get() {
@@ -268,7 +273,7 @@ impl Ssd {
         let is_writing = self.writing_until.take().is_some();
         // An order to stop may be followed by an end that does not wait.
         if !is_clean || self.drive.chance.percent(10) {
-            self.drive.writes_left = Some(self.drive.chance.0.below(6));
+            self.drive.writes_left = Some(self.drive.chance.0.below(5));
         }
         if is_clean {
             for job in &jobs {

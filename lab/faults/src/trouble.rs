@@ -26,7 +26,12 @@ pub(crate) fn faults(
     let is_on: Vec<bool> = (0..KINDS).map(|_| draw.percent(45)).collect();
     let files = [draw.pick(&FILE_CHANGES), draw.pick(&FILE_CHANGES)];
     let ssd_faults: Vec<SsdFault> = (0..2).map(|_| ssd_fault(&mut draw)).collect();
-    let mut add = |draw: &mut Draw, step| steps.push((Instant(draw.0.below(length.0)), step));
+    let mut add = |draw: &mut Draw, step| {
+        let at = Instant(draw.0.below(length.0));
+        steps.push((at, step));
+        at
+    };
+    let mut again = Vec::new();
     let count = |draw: &mut Draw, most| draw.between(1, most);
     if is_on[0] {
         for _ in 0..count(&mut draw, 3) {
@@ -52,11 +57,17 @@ pub(crate) fn faults(
             add(&mut draw, Step::File(disk, title, part, change));
         }
     }
-    if is_on[3] {
+    // Ends are what a tier is most easily broken by.
+    if is_on[3] || ssds > 0 && draw.percent(50) {
         let kinds = [Restart::Clean, Restart::Kill, Restart::PowerCut];
-        for _ in 0..count(&mut draw, 3) {
+        for _ in 0..count(&mut draw, if ssds > 0 { 6 } else { 3 }) {
             let restart = draw.pick(&kinds);
-            add(&mut draw, Step::Restart(restart));
+            let at = add(&mut draw, Step::Restart(restart));
+            // Some come while what is on SSDs is looked at.
+            if draw.percent(20) {
+                let restart = draw.pick(&kinds);
+                again.push((at + draw.millis(1, 300), Step::Restart(restart)));
+            }
         }
     }
     if is_on[4] && draw.percent(40) {
@@ -71,6 +82,7 @@ pub(crate) fn faults(
             add(&mut draw, Step::Settings(disk, change));
         }
     }
+    steps.extend(again);
 }
 
 fn disk_fault(draw: &mut Draw) -> DiskFault {

@@ -104,6 +104,8 @@ pub(crate) struct World<'a> {
     pub(crate) last_status: u16,
     chance: Draw,
     process: u32,
+    /// How the server ends in the middle of a write to an SSD, or then at the latest.
+    ends: Option<(Restart, Instant)>,
 }
 
 impl<'a> World<'a> {
@@ -158,6 +160,7 @@ impl<'a> World<'a> {
             last_status: 0,
             chance: Draw(chance.fork("restarts")),
             process: 0,
+            ends: None,
         };
         for (number, (at, _)) in plan.steps.iter().enumerate() {
             world.queue.plan(*at, Happening::Step(number));
@@ -221,6 +224,7 @@ impl<'a> World<'a> {
     }
 
     fn restart(&mut self, how: Restart) {
+        self.ends = None;
         self.trace
             .add(self.now, None, "restart", [how as u64, 0, 0]);
         for number in self.exchanges.keys().copied().collect::<Vec<_>>() {
@@ -291,11 +295,15 @@ impl<'a> World<'a> {
         let dues = self.devices.iter().zip(&self.disks);
         let dues = dues.filter_map(|(device, disk)| device.due(self.plant, disk.outstanding()));
         let queue = self.queue.next_at();
-        disks.chain(ssds).chain(dues).chain(queue).min()
+        let ends = self.ends.map(|(_, at)| at);
+        disks.chain(ssds).chain(dues).chain(queue).chain(ends).min()
     }
 
     /// One thing that is due.
     fn step(&mut self) {
+        if let Some((how, _)) = self.ends.filter(|(_, at)| *at <= self.now) {
+            return self.restart(how);
+        }
         if let Some(what) = self.queue.pop(self.now) {
             return self.happen(what);
         }
@@ -341,6 +349,9 @@ impl<'a> World<'a> {
             let told = FlashTold::Probed(id, self.ssds[ssd].drive.probe());
             self.with_device(disk, |device, around| device.flash_told(around, told));
             return self.pass_on(disk);
+        }
+        if let Some((how, _)) = self.ends.filter(|_| self.ssds[ssd].is_writing()) {
+            return self.restart(how);
         }
         let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
             return;
@@ -452,7 +463,11 @@ impl<'a> World<'a> {
             Step::File(disk, title, part, change) => {
                 self.change_file(*disk, &path(*disk, *title, *part), *change);
             }
-            Step::Restart(how) => self.restart(*how),
+            Step::Restart(Restart::Clean) => self.restart(Restart::Clean),
+            Step::Restart(how) => {
+                let lag = self.chance.pick(&[0, 2000, 10_000, 30_000]);
+                self.ends = Some((*how, self.now + Duration::from_millis(lag)));
+            }
             Step::Clock(milliseconds) => {
                 self.has_jumped = true;
                 self.wall_offset_ns += milliseconds * 1_000_000;
