@@ -36,7 +36,7 @@ impl Plan {
         let piece_bytes = match ssd_count {
             0 => draw.pick(&[4096, 4096, 8192]),
             // With large pieces the blocks of a tier go round soon.
-            _ => draw.pick(&[4096, 4096, 8192, 32_768]),
+            _ => draw.pick(&[4096, 4096, 8192, 32_768, 32_768]),
         };
         let disk_count = draw.pick(&[1, 1, 2, 2, 3]);
         let disks: Vec<DiskPlan> = (0..disk_count)
@@ -53,7 +53,7 @@ impl Plan {
                 read_us: draw.scaled(50, 3000),
                 write_us: draw.scaled(100, 20_000),
                 // Of two groups most times; all of a group now and then.
-                disk_blocks: draw.pick(&[2, 2, 3, 4, 4, 20]),
+                disk_blocks: draw.pick(&[2, 2, 2, 3, 4, 20]),
                 first_block: draw.pick(&[0, 13, 14, 15, 15]),
             })
             .collect();
