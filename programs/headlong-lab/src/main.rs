@@ -24,6 +24,7 @@ mod reproduce;
 mod request_logs;
 mod simulate;
 mod simulate_chains;
+mod simulate_faults;
 mod simulate_plan;
 mod simulated;
 mod spec_args;

@@ -14,6 +14,7 @@ use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::records::Records;
 use crate::simulate_chains::{self, SimulatingChains};
+use crate::simulate_faults::{self, Faults};
 use crate::simulate_plan::{self, Planning};
 use crate::simulated::{Simulated, simulate_experiment};
 use crate::sweep::{BOUND_EXAMPLES, Bounding, SWEEP_EXAMPLES, Sweeping};
@@ -61,6 +62,7 @@ enum What {
     Bound(Bounding),
     Chains(SimulatingChains),
     Plan(Planning),
+    Faults(Faults),
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -133,6 +135,7 @@ pub(crate) fn simulate(simulating: &Simulating) -> anyhow::Result<()> {
         Some(What::Bound(bounding)) => crate::sweep::bound(bounding),
         Some(What::Chains(simulating)) => simulate_chains::simulate(simulating),
         Some(What::Plan(planning)) => simulate_plan::simulate(planning),
+        Some(What::Faults(faults)) => simulate_faults::simulate(faults),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Checkpoints {
 struct Open {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
+    /// Whether all summaries could be read: a checkpoint without one would lose its block.
+    is_known: bool,
     /// Whether the checkpoint on the SSD is void for sure.
     is_void: bool,
 }
@@ -68,7 +70,9 @@ impl Open {
         let summaries = found.summaries.into_iter();
         Self {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
-            is_void: !found.void.is_empty(),
+            is_known: found.unreadable == 0,
+            // One that could not be read may be there and say what was.
+            is_void: false,
             filling: BTreeSet::new(),
         }
     }
@@ -122,7 +126,9 @@ impl Checkpoints {
                 return true;
             }
             // One that is not there costs a look at its blocks at the next start.
-            let _ = place.save(*group, open.summaries.values());
+            if open.is_known {
+                let _ = place.save(*group, open.summaries.values());
+            }
             false
         });
     }

@@ -1,0 +1,255 @@
+//! What an SSD does with what it is told: its bytes, and the faults that it has now.
+
+use headlong_flash::format::{Layout, PROBE_PLACE, ReadFailed, SUPER_BYTES, SUPER_COPIES, Super};
+use headlong_flash::{Probed, RECORD_ALIGN_BYTES};
+use headlong_random::Generator;
+use headlong_units::{Duration, Instant};
+
+use crate::draw::Draw;
+use crate::fault::SsdFault;
+use crate::ledger::Ledger;
+use crate::medium::Medium;
+
+pub(crate) const TIER_BYTES: u64 = 30 << 20;
+const BLOCK_BYTES: u64 = 256 << 10;
+const PAGE: usize = RECORD_ALIGN_BYTES as usize;
+
+/// The bytes of an SSD, what they must be, and what is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Drive {
+    pub(crate) medium: Medium,
+    pub(crate) tier: Super,
+    pub(crate) ledger: Ledger,
+    pub(crate) chance: Draw,
+    ills: Vec<(SsdFault, Instant)>,
+    older: Option<Medium>,
+    /// The process ends after so many writes and flushes, in the middle of the last.
+    pub(crate) writes_left: Option<u64>,
+}
+
+/// It failed.
+#[derive(Debug)]
+pub(crate) struct Failed;
+
+impl Drive {
+    /// One that was formatted.
+    pub(crate) fn formatted(piece_bytes: u64, chance: Generator) -> Self {
+        let mut chance = Draw(chance);
+        let layout = Layout::new(TIER_BYTES, BLOCK_BYTES, piece_bytes);
+        let Ok(layout) = layout else {
+            unreachable!("the sizes fit")
+        };
+        let device = u128::from(chance.0.bits()) << 64 | u128::from(chance.0.bits());
+        let tier = Super { device, layout };
+        let mut medium = Medium::default();
+        for at in SUPER_COPIES {
+            medium.write(at, &tier.encode());
+        }
+        medium.flush();
+        Self {
+            medium,
+            tier,
+            ledger: Ledger::default(),
+            chance,
+            ills: Vec::new(),
+            older: None,
+            writes_left: None,
+        }
+    }
+
+    pub(crate) fn fall_ill(&mut self, fault: SsdFault, until: Instant) {
+        self.ledger.is_dishonest |= fault.is_dishonest();
+        match fault {
+            SsdFault::FlipsAtRest(count) => {
+                (0..count).for_each(|_| self.medium.flip(&mut self.chance));
+            }
+            SsdFault::Wiped(byte) => self.medium.wipe(byte),
+            SsdFault::OlderImage => self.older = Some(self.medium.clone()),
+            _ => self.ills.push((fault, until)),
+        }
+    }
+
+    /// Forgets the illnesses that are over.
+    pub(crate) fn recover(&mut self, now: Instant) {
+        self.ills.retain(|(_, until)| *until > now);
+    }
+
+    pub(crate) fn hangs(&self) -> bool {
+        self.ills.iter().any(|(fault, _)| *fault == SsdFault::Hang)
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        self.ills
+            .iter()
+            .any(|(fault, _)| *fault == SsdFault::Vanish)
+    }
+
+    fn strikes(&mut self, share_of: impl Fn(SsdFault) -> Option<u64>) -> bool {
+        let shares = self.ills.iter().filter_map(|(fault, _)| share_of(*fault));
+        let share = shares.max().unwrap_or(0);
+        share > 0 && self.chance.percent(share)
+    }
+
+    pub(crate) fn time(&mut self, micros: u64) -> Duration {
+        let slow = |(fault, _): &(SsdFault, Instant)| match fault {
+            SsdFault::Slow(times) => *times,
+            _ => 1,
+        };
+        let times = self.ills.iter().map(slow).max().unwrap_or(1);
+        Duration::from_micros(micros + self.chance.0.below(micros + 1)).times(times)
+    }
+
+    /// Whether a read fails now.
+    pub(crate) fn fails_reads(&mut self) -> bool {
+        let fails = |fault| match fault {
+            SsdFault::ReadErrors(share) => Some(share),
+            _ => None,
+        };
+        self.is_away() || self.strikes(fails)
+    }
+
+    /// Reads as the format asks for it.
+    pub(crate) fn read(&mut self, at: u64, into: &mut [u8]) -> Result<(), ReadFailed> {
+        if self.fails_reads() {
+            return Err(ReadFailed);
+        }
+        self.medium.read(at, into);
+        Ok(())
+    }
+
+    /// Reads a record, which may be another than was written.
+    pub(crate) fn read_record(&mut self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let is_stale = self.strikes(|fault| match fault {
+            SsdFault::StaleReads(share) => Some(share),
+            _ => None,
+        });
+        match is_stale {
+            true => self.medium.read_before(at, &mut bytes),
+            false => self.medium.read(at, &mut bytes),
+        }
+        let flips = self.strikes(|fault| match fault {
+            SsdFault::FlipsRead(share) => Some(share),
+            _ => None,
+        });
+        if flips {
+            let bit = self.chance.0.below(length as u64 * 8) as usize;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        bytes
+    }
+
+    /// Makes durable what was written.
+    pub(crate) fn flush(&mut self) -> Result<(), Failed> {
+        if self.is_away() || self.is_end() {
+            return Err(Failed);
+        }
+        let fails = |fault| match fault {
+            SsdFault::FlushErrors(share) => Some(share),
+            _ => None,
+        };
+        if self.strikes(fails) {
+            self.medium.fail_flush();
+            return Err(Failed);
+        }
+        self.medium.flush();
+        self.ledger.flush();
+        Ok(())
+    }
+
+    /// Whether the process has ended before this write.
+    fn is_end(&mut self) -> bool {
+        match &mut self.writes_left {
+            None => false,
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        }
+    }
+
+    /// Writes.
+    pub(crate) fn put(&mut self, at: u64, bytes: &[u8]) -> Result<(), Failed> {
+        if self.is_away() || self.is_end() {
+            return Err(Failed);
+        }
+        let fails = |fault| match fault {
+            SsdFault::WriteErrors(share) => Some(share),
+            _ => None,
+        };
+        let is_last = self.writes_left == Some(0) && self.chance.percent(60);
+        if is_last || self.strikes(fails) {
+            // Some of it may have been written.
+            if is_last || self.chance.percent(50) {
+                self.medium.write_torn(&mut self.chance, at, bytes);
+            }
+            return Err(Failed);
+        }
+        let is_lost = self.strikes(|fault| match fault {
+            SsdFault::LostWrites(share) => Some(share),
+            _ => None,
+        });
+        let is_misdirected = self.strikes(|fault| match fault {
+            SsdFault::Misdirected(share) => Some(share),
+            _ => None,
+        });
+        let is_torn = self.strikes(|fault| match fault {
+            SsdFault::Torn(share) => Some(share),
+            _ => None,
+        });
+        if is_misdirected {
+            let block = self.chance.0.below(12) * BLOCK_BYTES + at % BLOCK_BYTES;
+            let page = self.chance.0.below(3) * 8192;
+            let elsewhere = self.tier.layout.block_start(0).unwrap_or(0) + block + page;
+            self.medium.write(elsewhere, bytes);
+        } else if is_torn {
+            self.medium.write_torn(&mut self.chance, at, bytes);
+        } else if !is_lost {
+            self.medium.write(at, bytes);
+        }
+        Ok(())
+    }
+
+    /// The super record that lies there; `None` if none does.
+    pub(crate) fn super_copies(&self) -> [[u8; SUPER_BYTES]; 2] {
+        let mut copies = [[0; SUPER_BYTES]; 2];
+        for (copy, at) in copies.iter_mut().zip(SUPER_COPIES) {
+            self.medium.read(at, copy);
+        }
+        copies
+    }
+
+    /// As `serve::flash::probe`.
+    pub(crate) fn probe(&mut self) -> Probed {
+        let [one, other] = self.super_copies();
+        let tier = Super::of_copies([&one, &other], TIER_BYTES);
+        let is_ours = !self.is_away() && tier.as_ref() == Ok(&self.tier);
+        let reads = is_ours && !self.fails_reads();
+        let writes = reads && self.keeps_writes();
+        Probed { reads, writes }
+    }
+
+    fn keeps_writes(&mut self) -> bool {
+        let written = self.chance.0.bits().to_le_bytes().repeat(PAGE / 8);
+        let put = self.put(PROBE_PLACE, &written);
+        if put.and_then(|()| self.flush()).is_err() {
+            return false;
+        }
+        let mut found = vec![0; PAGE];
+        self.read(PROBE_PLACE, &mut found).is_ok() && found == written
+    }
+
+    /// The machine's power goes.
+    pub(crate) fn cut_power(&mut self) {
+        self.medium.cut_power(&mut self.chance);
+        self.ledger.cut_power();
+    }
+
+    /// What a next start finds may be an older image.
+    pub(crate) fn restore_older(&mut self) {
+        if let Some(older) = self.older.take() {
+            self.medium.restore(&older);
+        }
+    }
+}

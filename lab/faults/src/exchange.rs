@@ -1,0 +1,242 @@
+//! One request and its reply, as `serve::http` has them: what was asked, what the head says, and what
+//! came so far.
+
+use std::collections::VecDeque;
+
+use headlong_engine::ConnectionId;
+use headlong_engine::{Hints, Identity as Who, Request, RequestId, Slot, ViewerId};
+use headlong_http::{
+    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, Part, RangeLimits, RelativePath,
+    ReplyPlan, Representation, RequestHead, SessionRule, Status, Validators, entity_tag,
+    error_reply, media_type, plan,
+};
+use headlong_units::Instant;
+
+use crate::content::ContentKey;
+use crate::library::Entry;
+use crate::plant::Plant;
+use crate::session::{Ask, Condition, Session};
+
+/// A piece that a socket has not taken yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    pub(crate) request: RequestId,
+    pub(crate) slot: Slot,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Where its first byte is in the file.
+    pub(crate) offset: u64,
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    LookUp,
+    Description,
+    Reply,
+}
+
+/// What is known of a request before any file is looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: Result<RelativePath, Status>,
+    who: Who,
+    hints: Hints,
+    fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+/// One request and its reply.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) session: usize,
+    pub(crate) disk: usize,
+    pub(crate) ask: Ask,
+    pub(crate) asked: Asked,
+    pub(crate) at: Instant,
+    pub(crate) stage: Stage,
+    pub(crate) since: Instant,
+    pub(crate) tried: u32,
+    pub(crate) entry: Option<Entry>,
+    /// Whether the disk was out of service when the file was looked up.
+    pub(crate) was_offline: bool,
+    pub(crate) plan: Option<ReplyPlan>,
+    pub(crate) is_head_sent: bool,
+    /// Which part of the plan comes now, and the request for it.
+    pub(crate) part: usize,
+    pub(crate) request: Option<RequestId>,
+    /// Bytes of the part that came, and bytes of the file that the socket took.
+    pub(crate) came: u64,
+    pub(crate) taken: u64,
+    pub(crate) chunks: VecDeque<Chunk>,
+    pub(crate) is_taking: bool,
+    /// The versions that the bytes may be of.
+    pub(crate) keys: Vec<ContentKey>,
+    /// With which tag a condition was sent, and its versions.
+    pub(crate) known: Option<(String, Vec<ContentKey>)>,
+}
+
+impl Asked {
+    /// Reads a request as the server does, with the tag of the viewer's last reply.
+    pub(crate) fn read(
+        session: &Session,
+        ask: &Ask,
+        known: Option<&str>,
+        taken: u64,
+        plant: Option<Plant>,
+    ) -> Self {
+        let (path, query) = match ask.target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (ask.target.as_str(), None),
+        };
+        let mut fields = ask.fields.clone();
+        if let (Some(condition), Some(tag)) = (ask.condition, known) {
+            let name = match condition {
+                Condition::Resume => {
+                    fields.retain(|(name, _)| !name.eq_ignore_ascii_case("range"));
+                    fields.push(("Range", format!("bytes={taken}-").into_bytes()));
+                    "If-Range"
+                }
+                Condition::NoneMatch => "If-None-Match",
+                Condition::Match => "If-Match",
+            };
+            if !(plant == Some(Plant::IfRangeIgnored) && condition == Condition::Resume) {
+                fields.push((name, tag.as_bytes().to_vec()));
+            }
+        }
+        let plain = || fields.iter().map(|(name, value)| (*name, value.as_slice()));
+        let cmcd = Cmcd::read(plain(), query);
+        let viewer = SessionRule::default().viewer(&cmcd, plain(), query, &session.address);
+        let who = match viewer.found_by {
+            FoundBy::Address => Who::Unnamed {
+                origin: ViewerId(viewer.id),
+                connection: (session.connection > 0).then_some(ConnectionId(session.connection)),
+            },
+            _ => Who::Named(ViewerId(viewer.id)),
+        };
+        let hints = Hints {
+            buffer: cmcd.buffer,
+            deadline: cmcd.deadline,
+            startup: cmcd.startup || cmcd.starved,
+            bit_rate: cmcd.bit_rate,
+            throughput: [cmcd.throughput, cmcd.throughput_max]
+                .into_iter()
+                .flatten()
+                .min(),
+        };
+        Self {
+            method: Method::parse(ask.method),
+            path: RelativePath::parse(path).map_err(|error| error.status()),
+            who,
+            hints,
+            fields,
+        }
+    }
+
+    /// The reply for a file.
+    pub(crate) fn plan(&self, entry: &Entry, wall_ns: i64) -> ReplyPlan {
+        let tag = tag_of(entry);
+        let seconds = entry.identity.mtime_ns.div_euclid(1_000_000_000);
+        let representation = Representation {
+            size: entry.identity.size,
+            validators: Validators {
+                entity_tag: &tag,
+                modified: HttpDate::from_unix_seconds(seconds),
+            },
+            media_type: media_type(&entry.path),
+            cache_control: None,
+        };
+        let received = HttpDate::from_unix_seconds(wall_ns.div_euclid(1_000_000_000));
+        let fields = self
+            .fields
+            .iter()
+            .map(|(name, value)| (*name, value.as_slice()));
+        let seed = entry.stream.0;
+        let head = RequestHead::read(
+            self.method,
+            received.unwrap_or(HttpDate::EPOCH),
+            Boundary { seed },
+            fields,
+        );
+        plan(&head, &representation, &RangeLimits::default())
+    }
+
+    /// The engine's request for a part of a plan.
+    pub(crate) fn request(
+        &self,
+        entry: &Entry,
+        part: &Part,
+        is_whole: bool,
+        plant: Option<Plant>,
+    ) -> Request {
+        let cut =
+            u64::from(plant == Some(Plant::RangeOffByOne) && part.range.len() > 1 && !is_whole);
+        Request {
+            viewer: self.who,
+            stream: entry.stream,
+            part: entry.part,
+            offset: part.range.start,
+            length: part.range.len() - cut,
+            open_ended: part.open_ended || is_whole,
+            hints: self.hints,
+        }
+    }
+}
+
+/// The entity tag of a version.
+pub(crate) fn tag_of(entry: &Entry) -> String {
+    entity_tag(&FileIdentity {
+        size: entry.identity.size,
+        mtime_ns: entry.identity.mtime_ns,
+        unsettled: (!entry.is_settled).then_some(entry.stream.0),
+    })
+}
+
+impl Exchange {
+    /// The reply that says that there is nothing else.
+    pub(crate) fn refuse(&mut self, status: Status) {
+        let plan = error_reply(status, self.asked.method, None);
+        self.plan = Some(plan);
+    }
+
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.plan.as_ref().map(|plan| plan.status.code())
+    }
+
+    /// The part of the plan that comes now.
+    pub(crate) fn current(&self) -> Option<&Part> {
+        self.plan.as_ref()?.body.parts.get(self.part)
+    }
+
+    /// What is wrong with the head as such, if anything is.
+    pub(crate) fn wrong_head(&self) -> Option<String> {
+        let plan = self.plan.as_ref()?;
+        let status = plan.status.code();
+        let known = [200, 206, 304, 400, 404, 405, 412, 416, 500, 503, 504];
+        if !known.contains(&status) {
+            return Some(format!("the status is {status}"));
+        }
+        let size = self.entry.as_ref().map_or(0, |entry| entry.identity.size);
+        let told = plan
+            .field("content-length")
+            .and_then(|value| value.parse::<u64>().ok());
+        let length = plan.body.length();
+        let is_head = self.asked.method == Method::Head;
+        if status != 304 && told.is_none_or(|told| told != length && !is_head) {
+            return Some(format!("{status}: content-length is {told:?} of {length}"));
+        }
+        if status == 200 && told != Some(size) {
+            return Some(format!("200 with {told:?} bytes of {size}"));
+        }
+        if let ([part], 206) = (&plan.body.parts[..], status) {
+            let range = format!("bytes {}-{}/{size}", part.range.start, part.range.end - 1);
+            let told = plan.field("content-range");
+            if told != Some(&range) {
+                return Some(format!("content-range is {told:?}, not {range}"));
+            }
+        }
+        let is_outside = |part: &Part| part.range.is_empty() || part.range.end > size;
+        let outside = plan.body.parts.iter().find(|part| is_outside(part));
+        outside.map(|part| format!("{:?} is no part of {size} bytes", part.range))
+    }
+}

@@ -1,0 +1,91 @@
+//! Running one plan, or many: what panics is a failed check as well.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use headlong_units::Instant;
+
+use crate::check::{Check, Violation};
+use crate::plan::Plan;
+use crate::plant::Plant;
+use crate::world::{Counts, Outcome, World};
+
+thread_local! {
+    /// What the last panic of this thread said; `None` outside of a run.
+    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// How a plan is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct How {
+    /// A bug to plant.
+    pub plant: Option<Plant>,
+    /// Whether everything that happens is told in lines.
+    pub with_lines: bool,
+}
+
+/// Runs a plan, and judges every step of it; now and then also whether disks are islands.
+pub fn run(plan: &Plan, how: How) -> Outcome {
+    let mut outcome = run_once(plan, how);
+    let is_for_islands = plan.ssds.is_empty() && plan.disks.len() > 1;
+    if outcome.violation.is_none() && is_for_islands {
+        outcome.violation = (0..plan.disks.len()).find_map(|disk| {
+            let alone = run_once(
+                &plan.with_trouble_of(disk),
+                How {
+                    with_lines: false,
+                    ..how
+                },
+            );
+            let is_same = alone.of_disks.get(disk) == outcome.of_disks.get(disk);
+            let failed = || Violation {
+                check: Check::Island,
+                at: Instant::ZERO,
+                text: format!("disk {disk} does not do the same without the faults of the others"),
+            };
+            alone.violation.or_else(|| (!is_same).then(failed))
+        });
+    }
+    outcome
+}
+
+fn run_once(plan: &Plan, how: How) -> Outcome {
+    silence_panics();
+    SAID.with_borrow_mut(|said| *said = Some(String::new()));
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        World::new(plan, how.plant, how.with_lines).run()
+    }));
+    let said = SAID.with_borrow_mut(Option::take).unwrap_or_default();
+    ran.unwrap_or_else(|_| Outcome {
+        violation: Some(Violation {
+            check: Check::Panic,
+            at: Instant::ZERO,
+            text: said,
+        }),
+        trace: 0,
+        lines: Vec::new(),
+        counts: Counts::default(),
+        of_disks: Vec::new(),
+    })
+}
+
+/// A panic within a run is kept, and one outside of a run is told as ever.
+fn silence_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let is_run = SAID.with_borrow_mut(|said| {
+                let is_run = said.is_some();
+                if let Some(said) = said {
+                    *said = info.to_string().replace('\n', " ");
+                }
+                is_run
+            });
+            if !is_run {
+                before(info);
+            }
+        }));
+    });
+}

@@ -1,0 +1,213 @@
+//! Look-ups, as `headlong-library` answers them: which version of which file a path leads to, and how
+//! long that is believed.
+
+use std::collections::BTreeMap;
+
+use headlong_engine::{Extent, PartSpec, StreamId, StreamSpec};
+use headlong_flash::FileKey;
+use headlong_random::Generator;
+use headlong_units::{Duration, Instant};
+
+use crate::device::Source;
+use crate::files::{Files, Identity};
+use crate::machine::{DiskPlan, TitlePlan};
+use crate::plant::Plant;
+use crate::session::path;
+
+/// How long after it was written a file may be written again under the same time
+/// (`LibraryOptions::settle_file`).
+const SETTLE_NS: u64 = 2_000_000_000;
+
+/// One file in one version.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) path: String,
+    pub(crate) title: usize,
+    pub(crate) identity: Identity,
+    pub(crate) is_settled: bool,
+    pub(crate) stream: StreamId,
+    pub(crate) part: u32,
+    checked: Option<Instant>,
+}
+
+/// What is known of the files of one disk.
+#[derive(Debug, Default)]
+pub(crate) struct Library {
+    entries: BTreeMap<String, Entry>,
+    streams: BTreeMap<StreamId, (Source, Vec<bool>)>,
+    next: u64,
+}
+
+impl Library {
+    /// The file, if the disk was asked lately.
+    pub(crate) fn recall(
+        &self,
+        now: Instant,
+        path: &str,
+        revalidate: Duration,
+        plant: Option<Plant>,
+    ) -> Option<Entry> {
+        let entry = self.entries.get(path)?;
+        if plant == Some(Plant::LookUpBelieved) {
+            return Some(entry.clone());
+        }
+        let is_fresh = entry.checked.is_some_and(|at| now.since(at) < revalidate);
+        is_fresh.then(|| entry.clone())
+    }
+
+    /// The file as somebody last saw it.
+    pub(crate) fn remember(&self, path: &str) -> Option<Entry> {
+        self.entries.get(path).cloned()
+    }
+
+    pub(crate) fn distrust(&mut self, path: &str) {
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.checked = None;
+        }
+    }
+
+    /// Asks the disk. Answers the file if there is one, and the stream that it was part of before, if
+    /// that is another.
+    pub(crate) fn look(
+        &mut self,
+        (now, wall_ns): (Instant, i64),
+        (disk, plan): (usize, &DiskPlan),
+        files: &Files,
+        name: &str,
+    ) -> (Option<Entry>, Option<StreamId>) {
+        let found = files.lookup(name).and_then(|inode| files.identity(inode));
+        let before = self.entries.get(name).cloned();
+        let Some(identity) = found else {
+            self.entries.remove(name);
+            return (None, before.map(|of| of.stream));
+        };
+        let is_settled = settled(identity, wall_ns);
+        if let Some(entry) = self.entries.get_mut(name)
+            && (entry.identity, entry.is_settled) == (identity, is_settled)
+        {
+            entry.checked = Some(now);
+            return (Some(entry.clone()), None);
+        }
+        let Some((title, part)) = place(disk, plan, name) else {
+            return (None, None);
+        };
+        self.take_in(
+            (now, wall_ns),
+            (disk, title, &plan.titles[title]),
+            files,
+            part,
+        );
+        let gone = before.map(|of| of.stream);
+        (self.entries.get(name).cloned(), gone)
+    }
+
+    /// All files of a title are looked at; together they are a stream, if none is missing.
+    fn take_in(
+        &mut self,
+        (now, wall_ns): (Instant, i64),
+        (disk, title, plan): (usize, usize, &TitlePlan),
+        files: &Files,
+        part: usize,
+    ) {
+        let look = |part: usize| {
+            let name = path(disk, title, part);
+            let identity = files
+                .lookup(&name)
+                .and_then(|inode| files.identity(inode))?;
+            Some((name, identity))
+        };
+        let all: Option<Vec<_>> = (0..plan.sizes.len()).map(look).collect();
+        let parts = all.or_else(|| Some(vec![look(part)?])).unwrap_or_default();
+        let is_settled: Vec<bool> = parts.iter().map(|(_, of)| settled(*of, wall_ns)).collect();
+        let of = (Source { parts }, is_settled);
+        let known = self
+            .streams
+            .iter()
+            .find(|(_, known)| **known == of)
+            .map(|(id, _)| *id);
+        let stream = known.unwrap_or_else(|| {
+            self.next += 1;
+            StreamId((disk as u64 + 1) << 32 | self.next)
+        });
+        for (index, ((path, identity), is_settled)) in of.0.parts.iter().zip(&of.1).enumerate() {
+            let entry = Entry {
+                path: path.clone(),
+                title,
+                identity: *identity,
+                is_settled: *is_settled,
+                stream,
+                part: index as u32,
+                checked: Some(now),
+            };
+            self.entries.insert(path.clone(), entry);
+        }
+        self.streams.insert(stream, of);
+    }
+
+    /// What the engine is told of a stream.
+    pub(crate) fn spec(
+        &self,
+        stream: StreamId,
+        plan: &TitlePlan,
+        disk: usize,
+        plant: Option<Plant>,
+    ) -> Option<(StreamSpec, Source)> {
+        let (source, is_settled) = self.streams.get(&stream)?;
+        let parts = source
+            .parts
+            .iter()
+            .zip(is_settled)
+            .map(|((path, identity), is_settled)| {
+                let extent = Extent {
+                    offset: 0,
+                    physical: identity.inode.0 << 24,
+                    length: identity.size,
+                };
+                PartSpec {
+                    size_bytes: identity.size,
+                    extents: if plan.is_placed {
+                        vec![extent]
+                    } else {
+                        Vec::new()
+                    },
+                    flash_key: is_settled.then(|| key(disk, path, *identity, plant)),
+                }
+            });
+        let spec = StreamSpec {
+            id: stream,
+            parts: parts.collect(),
+            bit_rate: plan.bit_rate,
+        };
+        Some((spec, source.clone()))
+    }
+}
+
+fn settled(identity: Identity, wall_ns: i64) -> bool {
+    wall_ns.abs_diff(identity.mtime_ns) >= SETTLE_NS
+}
+
+/// Which file of which title a path names.
+fn place(disk: usize, plan: &DiskPlan, name: &str) -> Option<(usize, usize)> {
+    let titles = plan.titles.iter().enumerate();
+    let mut all = titles.flat_map(|(title, of)| (0..of.sizes.len()).map(move |part| (title, part)));
+    all.find(|(title, part)| path(disk, *title, *part) == name)
+}
+
+/// A name of a version of a file that outlives the process.
+fn key(disk: usize, path: &str, identity: Identity, plant: Option<Plant>) -> FileKey {
+    let named = Generator::new(disk as u64).fork(path);
+    let Identity {
+        inode,
+        size,
+        mtime_ns,
+    } = identity;
+    let mut versioned = named
+        .fork_at(inode.0)
+        .fork_at(size)
+        .fork_at(mtime_ns as u64);
+    let mut named = named;
+    match plant {
+        Some(Plant::KeyWithoutVersion) => FileKey(u128::from(named.bits())),
+        _ => FileKey(u128::from(versioned.bits()) << 64 | u128::from(versioned.bits())),
+    }
+}

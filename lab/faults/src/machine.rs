@@ -1,0 +1,69 @@
+//! What the world is made of: disks with their titles and settings, and SSDs.
+
+use headlong_engine::EngineConfig;
+use headlong_units::{BitRate, Duration};
+
+use crate::draw::Draw;
+use crate::settings;
+
+/// One disk.
+#[derive(Debug, Clone)]
+pub(crate) struct DiskPlan {
+    pub(crate) engine: EngineConfig,
+    pub(crate) position_time: Duration,
+    pub(crate) rate: BitRate,
+    pub(crate) titles: Vec<TitlePlan>,
+    /// A step of its file system's clock, nanoseconds.
+    pub(crate) tick_ns: u64,
+}
+
+/// One title.
+#[derive(Debug, Clone)]
+pub(crate) struct TitlePlan {
+    /// Bytes of its files, in playing order.
+    pub(crate) sizes: Vec<u64>,
+    pub(crate) bit_rate: Option<BitRate>,
+    /// Whether the disk says where its files lie.
+    pub(crate) is_placed: bool,
+}
+
+/// One SSD.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SsdPlan {
+    /// Microseconds that a read and a write take, at least.
+    pub(crate) read_us: u64,
+    pub(crate) write_us: u64,
+    /// Blocks of it that each disk has, and the first of those of the first disk.
+    pub(crate) disk_blocks: u32,
+    pub(crate) first_block: u32,
+}
+
+/// A disk at random.
+pub(crate) fn disk_plan(mut draw: Draw, piece_bytes: u64, has_tier: bool) -> DiskPlan {
+    let titles = (0..draw.between(1, 4)).map(|_| title_plan(&mut draw, piece_bytes));
+    let titles = titles.collect();
+    DiskPlan {
+        titles,
+        position_time: Duration::from_micros(draw.scaled(100, 20_000)),
+        rate: BitRate(8 * draw.scaled(10_000_000, 200_000_000)),
+        tick_ns: draw.pick(&[1, 1, 10_000_000, 1_000_000_000]),
+        engine: settings::engine(&mut draw, piece_bytes, if has_tier { 16 } else { 64 }),
+    }
+}
+
+fn title_plan(draw: &mut Draw, piece_bytes: u64) -> TitlePlan {
+    let size = |draw: &mut Draw| match draw.between(0, 9) {
+        0 => draw.between(0, 2),
+        1 => piece_bytes * draw.between(1, 4),
+        2 | 3 => draw.between(1, 3 * piece_bytes),
+        _ => draw.scaled(piece_bytes, 24 * piece_bytes),
+    };
+    let parts = draw.pick(&[1, 1, 1, 3, 4]);
+    TitlePlan {
+        sizes: (0..parts).map(|_| size(draw)).collect(),
+        bit_rate: draw
+            .percent(60)
+            .then(|| BitRate::from_kbps(draw.scaled(100, 8000))),
+        is_placed: draw.percent(80),
+    }
+}

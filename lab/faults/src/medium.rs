@@ -1,0 +1,207 @@
+//! The bytes of an SSD, with what it was given and has not made durable, and ways to lose them.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use headlong_flash::format::ReadFailed;
+
+use crate::draw::Draw;
+
+/// Bytes of a page.
+pub(crate) const PAGE: usize = 4096;
+/// Bytes that an SSD writes whole or not at all.
+const SECTOR: usize = 512;
+
+type Page = Rc<[u8; PAGE]>;
+type Pages = BTreeMap<u64, Page>;
+
+/// Pages that are not there hold this byte.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Medium {
+    visible: Pages,
+    durable: Pages,
+    /// Written since the last flush, in order.
+    pending: Vec<(u64, Page)>,
+    /// What was where before its last write.
+    before: Pages,
+    blank: u8,
+}
+
+impl Medium {
+    fn page(&self, number: u64) -> Page {
+        let page = self.visible.get(&number).cloned();
+        page.unwrap_or_else(|| Rc::new([self.blank; PAGE]))
+    }
+
+    /// Reads; both at multiples of a page.
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) {
+        for (index, part) in into.chunks_mut(PAGE).enumerate() {
+            let number = at / PAGE as u64 + index as u64;
+            match self.visible.get(&number) {
+                Some(page) => part.copy_from_slice(&page[..part.len()]),
+                None => part.fill(self.blank),
+            }
+        }
+    }
+
+    /// The same as the format asks for it.
+    pub(crate) fn reader(&self) -> impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed> + '_ {
+        |at, into| {
+            self.read(at, into);
+            Ok(())
+        }
+    }
+
+    /// What lay at a page before.
+    pub(crate) fn read_before(&self, at: u64, into: &mut [u8]) {
+        for (index, part) in into.chunks_mut(PAGE).enumerate() {
+            let number = at / PAGE as u64 + index as u64;
+            match self.before.get(&number) {
+                Some(page) => part.copy_from_slice(&page[..part.len()]),
+                None => part.fill(self.blank),
+            }
+        }
+    }
+
+    /// Writes whole pages; of the last what is missing is zeros.
+    pub(crate) fn write(&mut self, at: u64, bytes: &[u8]) {
+        for (index, part) in bytes.chunks(PAGE).enumerate() {
+            let mut page = [0; PAGE];
+            page[..part.len()].copy_from_slice(part);
+            self.put(at / PAGE as u64 + index as u64, Rc::new(page));
+        }
+    }
+
+    fn put(&mut self, number: u64, page: Page) {
+        let before = self.page(number);
+        self.before.insert(number, before);
+        self.visible.insert(number, Rc::clone(&page));
+        self.pending.push((number, page));
+    }
+
+    /// Writes only some sectors.
+    pub(crate) fn write_torn(&mut self, draw: &mut Draw, at: u64, bytes: &[u8]) {
+        for (index, part) in bytes.chunks(PAGE).enumerate() {
+            let number = at / PAGE as u64 + index as u64;
+            let mut whole = [0; PAGE];
+            whole[..part.len()].copy_from_slice(part);
+            let torn = torn(draw, &self.page(number), &whole);
+            self.put(number, Rc::new(torn));
+        }
+    }
+
+    /// All that was written is durable.
+    pub(crate) fn flush(&mut self) {
+        for (number, page) in std::mem::take(&mut self.pending) {
+            self.durable.insert(number, page);
+        }
+    }
+
+    /// What was to be flushed can be read, and will never be durable.
+    pub(crate) fn fail_flush(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Of what is not durable any part stays, down to sectors.
+    pub(crate) fn cut_power(&mut self, draw: &mut Draw) {
+        let kept = draw.pick(&[0, 30, 50, 80, 100]);
+        for (number, page) in std::mem::take(&mut self.pending) {
+            if draw.percent(kept) {
+                let before = self.durable.get(&number).cloned();
+                let before = before.unwrap_or_else(|| Rc::new([self.blank; PAGE]));
+                let page = match draw.percent(40) {
+                    true => Rc::new(torn(draw, &before, &page)),
+                    false => page,
+                };
+                self.durable.insert(number, page);
+            }
+        }
+        self.visible = self.durable.clone();
+    }
+
+    /// Changes a bit of something that lies there.
+    pub(crate) fn flip(&mut self, draw: &mut Draw) {
+        let count = self.visible.len() as u64;
+        let Some((&number, page)) = self.visible.iter().nth(draw.0.below(count) as usize) else {
+            return;
+        };
+        let mut bytes = **page;
+        // The beginning of a page is a header often.
+        let bytes_of = if draw.percent(50) { 128 } else { PAGE as u64 };
+        let bit = draw.0.below(bytes_of * 8) as usize;
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let page = Rc::new(bytes);
+        self.visible.insert(number, Rc::clone(&page));
+        self.durable.insert(number, page);
+    }
+
+    /// Everything reads as this byte.
+    pub(crate) fn wipe(&mut self, byte: u8) {
+        *self = Self {
+            blank: byte,
+            ..Self::default()
+        };
+    }
+
+    /// Takes over what another image holds.
+    pub(crate) fn restore(&mut self, image: &Self) {
+        *self = Self {
+            visible: image.visible.clone(),
+            durable: image.visible.clone(),
+            blank: image.blank,
+            ..Self::default()
+        };
+    }
+}
+
+fn torn(draw: &mut Draw, before: &[u8; PAGE], after: &[u8; PAGE]) -> [u8; PAGE] {
+    let mut page = *before;
+    for from in (0..PAGE).step_by(SECTOR) {
+        if draw.percent(50) {
+            page[from..from + SECTOR].copy_from_slice(&after[from..from + SECTOR]);
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_random::Generator;
+
+    fn read(medium: &Medium, page: u64) -> u8 {
+        let mut bytes = [0; PAGE];
+        medium.read(page * PAGE as u64, &mut bytes);
+        bytes[0]
+    }
+
+    #[test]
+    fn what_was_flushed_outlives_a_power_cut_and_what_was_not_may() {
+        let (mut kept, mut lost) = (0, 0);
+        for seed in 0..200 {
+            let mut medium = Medium::default();
+            medium.write(0, &[1; PAGE]);
+            medium.flush();
+            medium.write(PAGE as u64, &[2; PAGE]);
+            medium.cut_power(&mut Draw(Generator::new(seed)));
+            assert_eq!(read(&medium, 0), 1);
+            match read(&medium, 1) {
+                2 => kept += 1,
+                0 => lost += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert!(kept > 20 && lost > 20, "{kept} {lost}");
+    }
+
+    #[test]
+    fn what_a_failed_flush_had_to_write_is_read_until_the_power_goes() {
+        let mut medium = Medium::default();
+        medium.write(0, &[1; PAGE]);
+        medium.fail_flush();
+        medium.flush();
+        assert_eq!(read(&medium, 0), 1);
+        medium.cut_power(&mut Draw(Generator::new(1)));
+        assert_eq!(read(&medium, 0), 0);
+    }
+}

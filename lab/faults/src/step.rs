@@ -1,0 +1,60 @@
+//! One thing that happens in a plan.
+
+use headlong_units::{Duration, Instant};
+
+use crate::fault::{DiskFault, FileChange, Restart, SsdFault};
+use crate::session::Session;
+use crate::settings::SettingChange;
+
+/// Something, and when.
+pub(crate) type Timed = (Instant, Step);
+
+/// One thing that happens.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// A viewer comes.
+    Session(Session),
+    /// A disk becomes ill for a time.
+    Disk(usize, DiskFault, Duration),
+    /// An SSD does.
+    Ssd(usize, SsdFault, Duration),
+    /// A file changes: disk, title and part.
+    File(usize, usize, usize, FileChange),
+    /// The server ends and starts again.
+    Restart(Restart),
+    /// The wall clock jumps by so many milliseconds.
+    Clock(i64),
+    /// New settings for a disk.
+    Settings(usize, SettingChange),
+}
+
+impl Step {
+    /// The disk that it is all about, if it is about one.
+    pub(crate) fn disk(&self) -> Option<usize> {
+        match self {
+            Self::Session(session) => Some(session.disk),
+            Self::Disk(disk, ..) | Self::File(disk, ..) | Self::Settings(disk, _) => Some(*disk),
+            Self::Ssd(..) | Self::Restart(_) | Self::Clock(_) => None,
+        }
+    }
+
+    /// The kinds of faults that it is of, by their numbers in docs/develop/faults.md.
+    pub(crate) fn faults(&self) -> &'static [u8] {
+        match self {
+            Self::Disk(_, fault, _) => fault.numbers(),
+            Self::Ssd(_, fault, _) => fault.numbers(),
+            Self::File(.., FileChange::Truncate(_) | FileChange::Extend(_)) => &[13, 19],
+            Self::File(..) => &[19],
+            Self::Restart(Restart::Clean) => &[20],
+            Self::Restart(Restart::Kill) => &[1],
+            Self::Restart(Restart::PowerCut) => &[2, 3, 4],
+            Self::Clock(_) => &[17],
+            Self::Session(_) | Self::Settings(..) => &[],
+        }
+    }
+
+    /// Whether it is more than a viewer who comes.
+    pub(crate) fn is_trouble(&self) -> bool {
+        !matches!(self, Self::Session(_))
+    }
+}

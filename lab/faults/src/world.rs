@@ -1,0 +1,546 @@
+//! The world of one seed: disks, SSDs and viewers around a server that may end and start again.
+
+use std::collections::BTreeMap;
+
+use headlong_engine::{EngineConfig, RequestId};
+use headlong_random::Generator;
+use headlong_units::{Duration, Instant};
+
+use crate::around::Around;
+use crate::check::{Check, Violation};
+use crate::content::ContentKey;
+use crate::device::Device;
+use crate::disk::Disk;
+use crate::draw::Draw;
+use crate::exchange::Exchange;
+use crate::fault::{FileChange, Restart};
+use crate::files::Files;
+use crate::library::Library;
+use crate::oracle::Oracle;
+use crate::plan::Plan;
+use crate::plant::Plant;
+use crate::port::Port;
+use crate::queue::{Happening, Queue};
+use crate::session::{Session, path};
+use crate::ssd::Ssd;
+use crate::step::Step;
+use crate::trace::Trace;
+
+/// More steps than this do not come to rest; the largest plans take a hundredth.
+const STEPS_MAX: u64 = 3_000_000;
+/// The wall clock at the beginning, nanoseconds since 1970.
+const WALL_NS: i64 = 1_700_000_000_123_456_789;
+/// Longer than all time-outs of the engine together.
+const SETTLING: Duration = Duration::from_secs(200);
+
+/// What viewers know of their last reply.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Viewer {
+    pub(crate) next: usize,
+    pub(crate) tag: Option<(String, Vec<ContentKey>)>,
+    pub(crate) taken: u64,
+    pub(crate) target: Option<String>,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The check that failed, if one did.
+    pub violation: Option<Violation>,
+    /// A hash of everything that happened.
+    pub trace: u64,
+    /// The same as lines, if they were asked for.
+    pub lines: Vec<String>,
+    /// What was done.
+    pub counts: Counts,
+    pub(crate) of_disks: Vec<u64>,
+}
+
+/// How much was done in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Steps of the world.
+    pub steps: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Requests whose reply came whole.
+    pub whole: u64,
+    /// Bytes of files that viewers got, each compared.
+    pub bytes: u64,
+    /// Records read from flash and right.
+    pub flash_reads: u64,
+    /// Records found by recoveries.
+    pub found_records: u64,
+    /// Starts of the server.
+    pub starts: u64,
+}
+
+/// The world.
+pub(crate) struct World<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) plant: Option<Plant>,
+    pub(crate) now: Instant,
+    pub(crate) wall_offset_ns: i64,
+    pub(crate) disks: Vec<Disk>,
+    pub(crate) ssds: Vec<Ssd>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) libraries: Vec<Library>,
+    /// Settings in force, which a restart keeps, and the longest time that a reply may wait.
+    configs: Vec<EngineConfig>,
+    pub(crate) waits_max: Vec<Duration>,
+    pub(crate) next_request: Vec<u64>,
+    pub(crate) exchanges: BTreeMap<u64, Exchange>,
+    pub(crate) of_request: BTreeMap<(usize, RequestId), u64>,
+    pub(crate) next_exchange: u64,
+    pub(crate) sessions: Vec<&'a Session>,
+    pub(crate) viewers: Vec<Viewer>,
+    pub(crate) queue: Queue,
+    pub(crate) oracle: Oracle,
+    pub(crate) trace: Trace,
+    pub(crate) counts: Counts,
+    /// Whether the wall clock said the same time twice: two files may have one tag then.
+    pub(crate) has_jumped: bool,
+    /// Of the last reply that came whole.
+    pub(crate) last_status: u16,
+    chance: Draw,
+    process: u32,
+    /// How the server ends in the middle of a write to an SSD, or then at the latest.
+    ends: Option<(Restart, Instant)>,
+}
+
+impl<'a> World<'a> {
+    pub(crate) fn new(plan: &'a Plan, plant: Option<Plant>, with_lines: bool) -> Self {
+        let chance = Generator::new(plan.seed).fork("world");
+        let disks = plan.disks.iter().enumerate().map(|(number, of)| {
+            let generator = chance.fork("disk").fork_at(number as u64);
+            let mut files = Files::new(generator.fork("files").bits(), of.tick_ns);
+            for (title, sizes) in of.titles.iter().enumerate() {
+                for (part, size) in sizes.sizes.iter().enumerate() {
+                    // Some were written a moment ago.
+                    let ago = 1_000_000_000 * (1 + 7 * (title as i64 % 2) * (part as i64 + 1));
+                    files.create(
+                        Instant::ZERO,
+                        WALL_NS - ago,
+                        &path(number, title, part),
+                        *size,
+                    );
+                }
+            }
+            Disk::new(of, files, Draw(generator))
+        });
+        let piece_bytes = plan.disks[0].engine.piece_bytes;
+        let ssds = plan.ssds.iter().enumerate().map(|(number, of)| {
+            let chance = chance.fork("ssd").fork_at(number as u64);
+            Ssd::formatted(*of, piece_bytes, chance)
+        });
+        let disks: Vec<Disk> = disks.collect();
+        let count = disks.len();
+        let mut world = Self {
+            plan,
+            plant,
+            now: Instant::ZERO,
+            wall_offset_ns: WALL_NS,
+            disks,
+            ssds: ssds.collect(),
+            devices: Vec::new(),
+            libraries: Vec::new(),
+            configs: plan.disks.iter().map(|of| of.engine).collect(),
+            waits_max: plan.disks.iter().map(|of| of.engine.wait_timeout).collect(),
+            next_request: vec![0; count],
+            exchanges: BTreeMap::new(),
+            of_request: BTreeMap::new(),
+            next_exchange: 0,
+            sessions: Vec::new(),
+            viewers: Vec::new(),
+            queue: Queue::default(),
+            oracle: Oracle::default(),
+            trace: Trace::new(count, with_lines),
+            counts: Counts::default(),
+            has_jumped: false,
+            last_status: 0,
+            chance: Draw(chance.fork("restarts")),
+            process: 0,
+            ends: None,
+        };
+        for (number, (at, _)) in plan.steps.iter().enumerate() {
+            world.queue.plan(*at, Happening::Step(number));
+        }
+        world.start();
+        world
+    }
+
+    pub(crate) fn wall_ns(&self) -> i64 {
+        self.wall_offset_ns + self.now.0 as i64
+    }
+
+    /// Calls a device with the world around it, and gives replies what came of it.
+    pub(crate) fn with_device<R>(
+        &mut self,
+        disk: usize,
+        call: impl FnOnce(&mut Device, &mut Around<'_>) -> R,
+    ) -> R {
+        let wall_ns = self.wall_ns();
+        let mut around = Around {
+            now: self.now,
+            wall_ns,
+            number: disk,
+            disk: &mut self.disks[disk],
+            ssds: &mut self.ssds,
+            oracle: &mut self.oracle,
+            trace: &mut self.trace,
+            plant: self.plant,
+            told: Vec::new(),
+        };
+        call(&mut self.devices[disk], &mut around)
+    }
+
+    /// A process begins: nothing is known but what lies on disks and SSDs.
+    fn start(&mut self) {
+        self.process += 1;
+        self.counts.starts += 1;
+        let piece_bytes = self.plan.disks[0].engine.piece_bytes;
+        let mut order: Vec<usize> = (0..self.ssds.len()).collect();
+        if self.chance.percent(20) {
+            order.reverse();
+        }
+        order.retain(|ssd| self.ssds[*ssd].open(piece_bytes).is_ok());
+        self.devices.clear();
+        self.libraries.clear();
+        for disk in 0..self.disks.len() {
+            // No filling has the number of one in another process.
+            let filling =
+                (self.plan.seed << 32) | u64::from(self.process) << 20 | (disk as u64) << 16;
+            let port = || Port::new(disk, disk as u64 + 77, &order, &self.ssds, filling);
+            let port = (!order.is_empty()).then(port);
+            if port.is_some() {
+                let lag = Duration::from_micros(self.chance.scaled(1, 1_000_000));
+                self.queue
+                    .plan(self.now + lag, Happening::Recovered(disk, self.process));
+            }
+            self.devices.push(Device::new(self.configs[disk], port));
+            self.libraries.push(Library::default());
+            self.next_request[disk] = 0;
+        }
+    }
+
+    fn restart(&mut self, how: Restart) {
+        self.ends = None;
+        self.trace
+            .add(self.now, None, "restart", [how as u64, 0, 0]);
+        for number in self.exchanges.keys().copied().collect::<Vec<_>>() {
+            self.end_exchange(number);
+        }
+        self.of_request.clear();
+        for disk in &mut self.disks {
+            disk.forget_reads();
+        }
+        for device in &self.devices {
+            self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
+        }
+        for ssd in &mut self.ssds {
+            ssd.end(how, self.plant);
+        }
+        self.start();
+    }
+
+    /// Runs until nothing happens any more, and judges what is left.
+    pub(crate) fn run(mut self) -> Outcome {
+        self.go_on_until(None);
+        let end = self.now + SETTLING;
+        self.go_on_until(Some(end));
+        self.judge_rest();
+        // When the rest begins depends on all disks.
+        let of_disks = (0..self.disks.len())
+            .map(|disk| self.trace.of_disk(disk))
+            .collect();
+        self.serve_again();
+        for device in &self.devices {
+            self.counts.flash_reads += device.shard.flash_view().map_or(0, |view| view.reads);
+        }
+        Outcome {
+            violation: self.oracle.violation.take(),
+            trace: self.trace.hash(),
+            of_disks,
+            lines: self.trace.take_lines(),
+            counts: self.counts,
+        }
+    }
+
+    /// Goes on until a time, or until nothing is planned and every viewer has gone.
+    pub(crate) fn go_on_until(&mut self, end: Option<Instant>) {
+        while self.oracle.violation.is_none() {
+            self.counts.steps += 1;
+            if self.counts.steps > STEPS_MAX {
+                return self.oracle.fail(Check::Rest, self.now, || {
+                    "the world does not come to rest".to_owned()
+                });
+            }
+            let is_over = self.queue.next_at().is_none() && self.exchanges.is_empty();
+            if is_over && end.is_none() {
+                return;
+            }
+            let Some(next) = self.next_at().filter(|at| end.is_none_or(|end| *at <= end)) else {
+                self.now = self.now.max(end.unwrap_or(self.now));
+                return;
+            };
+            self.now = self.now.max(next);
+            self.step();
+            self.check_waits();
+        }
+    }
+
+    fn next_at(&self) -> Option<Instant> {
+        let disks = self.disks.iter().filter_map(Disk::next_at);
+        let ssds = self.ssds.iter().filter_map(Ssd::next_at);
+        let dues = self.devices.iter().zip(&self.disks);
+        let dues = dues.filter_map(|(device, disk)| device.due(self.plant, disk.outstanding()));
+        let queue = self.queue.next_at();
+        let ends = self.ends.map(|(_, at)| at);
+        disks.chain(ssds).chain(dues).chain(queue).chain(ends).min()
+    }
+
+    /// One thing that is due.
+    fn step(&mut self) {
+        if let Some((how, _)) = self.ends.filter(|(_, at)| *at <= self.now) {
+            return self.restart(how);
+        }
+        if let Some(what) = self.queue.pop(self.now) {
+            return self.happen(what);
+        }
+        for disk in 0..self.disks.len() {
+            if self.disks[disk].next_at().is_some_and(|at| at <= self.now)
+                && let Some(reading) = self.disks[disk].pop(self.now)
+            {
+                self.with_device(disk, |device, around| device.read_done(around, &reading));
+                return self.pass_on(disk);
+            }
+        }
+        for ssd in 0..self.ssds.len() {
+            if self.ssds[ssd].next_at().is_some_and(|at| at <= self.now) {
+                return self.step_ssd(ssd);
+            }
+        }
+        for disk in 0..self.devices.len() {
+            let outstanding = self.disks[disk].outstanding();
+            if self.devices[disk]
+                .due(self.plant, outstanding)
+                .is_some_and(|at| at <= self.now)
+            {
+                self.with_device(disk, |device, around| device.tick(around));
+                self.pass_on(disk);
+            }
+        }
+    }
+
+    fn step_ssd(&mut self, ssd: usize) {
+        use crate::around::FlashTold;
+        use crate::ssd::Told;
+        if let Some(job) = self.ssds[ssd].pop_read(self.now) {
+            let disk = job.disk;
+            let pool = &mut self.devices[disk].pool;
+            let outcomes = self.ssds[ssd].carry_out_read(&job, pool, self.plant);
+            let slots: Vec<_> = job.wanted.iter().map(|(record, _)| record.slot).collect();
+            pool.release(&slots);
+            let told = FlashTold::Read(job.id, outcomes);
+            self.with_device(disk, |device, around| device.flash_told(around, told));
+            return self.pass_on(disk);
+        }
+        if let Some((disk, id)) = self.ssds[ssd].pop_probe(self.now) {
+            let told = FlashTold::Probed(id, self.ssds[ssd].drive.probe());
+            self.with_device(disk, |device, around| device.flash_told(around, told));
+            return self.pass_on(disk);
+        }
+        if let Some((how, _)) = self.ends.filter(|_| self.ssds[ssd].is_writing()) {
+            return self.restart(how);
+        }
+        let Some((job, ok)) = self.ssds[ssd].pop_write(self.now, self.plant) else {
+            return;
+        };
+        let told = match job.told {
+            Told::Nothing => return,
+            Told::Written { block, to } => FlashTold::Written(block, to, ok),
+            Told::Sealed {
+                block,
+                local,
+                filling,
+            } => {
+                if ok {
+                    self.ssds[ssd].drive.ledger.seal(local, filling);
+                }
+                FlashTold::Sealed(block, ok)
+            }
+        };
+        self.with_device(job.disk, |device, around| device.flash_told(around, told));
+        self.pass_on(job.disk);
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Step(number) => self.take_step(number),
+            Happening::Ask(session) => self.begin_exchange(session),
+            Happening::GoOn(exchange) => self.go_on(exchange),
+            Happening::Taken(exchange) => self.taken(exchange),
+            Happening::Leave(exchange) => self.leave(exchange),
+            Happening::CutOff(exchange) => self.leave(exchange),
+            Happening::Recovered(disk, process) => self.recovered(disk, process),
+            Happening::Gone(disk, stream, process) => {
+                if process == self.process {
+                    let stream = headlong_engine::StreamId(stream);
+                    self.with_device(disk, |device, around| device.stream_gone(around, stream));
+                    self.pass_on(disk);
+                }
+            }
+            Happening::Heal => self.heal(),
+        }
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    fn recovered(&mut self, disk: usize, process: u32) {
+        let hangs = |port: &Port| !port.uses(&self.ssds);
+        if process != self.process {
+            return;
+        }
+        if self.devices[disk].port.as_ref().is_some_and(hangs) {
+            let later = self.now + Duration::from_millis(100);
+            return self.queue.plan(later, Happening::Recovered(disk, process));
+        }
+        if self.with_device(disk, |device, around| device.attach(around)) {
+            let lag = Duration::from_micros(self.chance.scaled(1, 100_000));
+            let next = Happening::Recovered(disk, process);
+            self.queue.plan(self.now + lag, next);
+        } else {
+            let view = self.devices[disk].shard.flash_view();
+            self.counts.found_records += view.map_or(0, |view| view.records);
+        }
+        self.pass_on(disk);
+    }
+
+    fn heal(&mut self) {
+        let wall_ns = self.wall_ns();
+        for disk in &mut self.disks {
+            if disk.recover(self.now) {
+                disk.files.change_all(self.now, wall_ns);
+            }
+        }
+        self.ssds
+            .iter_mut()
+            .for_each(|ssd| ssd.drive.recover(self.now));
+        self.share_hangs();
+    }
+
+    fn share_hangs(&mut self) {
+        if self.plant == Some(Plant::HangShared) {
+            let hangs = self.disks.iter().any(Disk::hangs);
+            self.disks
+                .iter_mut()
+                .for_each(|disk| disk.is_held_up = hangs);
+        }
+    }
+
+    fn take_step(&mut self, number: usize) {
+        let plan = self.plan;
+        let Some((_, step)) = plan.steps.get(number) else {
+            return;
+        };
+        match step {
+            Step::Session(session) => {
+                self.sessions.push(session);
+                self.viewers.push(Viewer::default());
+                self.begin_exchange(self.sessions.len() - 1);
+            }
+            Step::Disk(disk, fault, lasts) => {
+                self.disks[*disk].fall_ill(*fault, self.now + *lasts);
+                self.queue.plan(self.now + *lasts, Happening::Heal);
+                self.share_hangs();
+            }
+            Step::Ssd(ssd, fault, lasts) => {
+                self.ssds[*ssd].fall_ill(*fault, self.now + *lasts);
+                self.queue.plan(self.now + *lasts, Happening::Heal);
+            }
+            Step::File(disk, title, part, change) => {
+                self.change_file(*disk, &path(*disk, *title, *part), *change);
+            }
+            Step::Restart(Restart::Clean) => self.restart(Restart::Clean),
+            Step::Restart(how) => {
+                let lag = self.chance.pick(&[0, 2000, 10_000, 30_000]);
+                self.ends = Some((*how, self.now + Duration::from_millis(lag)));
+            }
+            Step::Clock(milliseconds) => {
+                self.has_jumped = true;
+                self.wall_offset_ns += milliseconds * 1_000_000;
+            }
+            Step::Settings(disk, change) => {
+                let mut config = self.configs[*disk];
+                change.apply(&mut config);
+                if config.check().next().is_none() {
+                    self.configs[*disk] = config;
+                    let wait = &mut self.waits_max[*disk];
+                    *wait = config.wait_timeout.max(*wait);
+                }
+                self.with_device(*disk, |device, around| device.configure(around, config));
+                self.pass_on(*disk);
+            }
+        }
+    }
+
+    fn change_file(&mut self, disk: usize, path: &str, change: FileChange) {
+        let (now, wall_ns) = (self.now, self.wall_ns());
+        let files = &mut self.disks[disk].files;
+        let size = files
+            .lookup(path)
+            .and_then(|inode| files.current(inode))
+            .map(|of| of.size);
+        match (change, size) {
+            (FileChange::InPlace, Some(_)) => files.write(now, wall_ns, path, None),
+            (FileChange::Truncate(to), Some(size)) => {
+                files.write(now, wall_ns, path, Some(size * u64::from(to) / 256));
+            }
+            (FileChange::Extend(by), Some(size)) => {
+                files.write(now, wall_ns, path, Some(size + by))
+            }
+            (FileChange::Replace(of), _) => {
+                let size = size.unwrap_or(50_000) * u64::from(of) / 128;
+                files.create(now, wall_ns, path, size);
+            }
+            (FileChange::Remove, Some(_)) => files.remove(now, path),
+            (FileChange::Restore, None) => files.create(now, wall_ns, path, 60_000),
+            _ => {}
+        }
+    }
+
+    /// Nobody waits for the engine longer than the setting says.
+    fn check_waits(&mut self) {
+        for exchange in self.exchanges.values() {
+            let most = self.waits_max[exchange.disk] + Duration::from_millis(1);
+            let waited = self.now.since(exchange.since);
+            let waits =
+                exchange.stage == crate::exchange::Stage::Reply && exchange.chunks.is_empty();
+            self.oracle
+                .expect(!waits || waited <= most, Check::Waited, self.now, || {
+                    format!(
+                        "{:?} waits for {waited} of at most {most}",
+                        exchange.request
+                    )
+                });
+        }
+    }
+
+    /// All faults and viewers are over: nothing may be left.
+    fn judge_rest(&mut self) {
+        for (disk, device) in self.devices.iter().enumerate() {
+            if let Some(left) = device.left_over() {
+                self.oracle
+                    .fail(Check::Drain, self.now, || format!("disk {disk}: {left}"));
+            }
+        }
+        for (number, ssd) in self.ssds.iter().enumerate() {
+            self.oracle
+                .expect(ssd.is_idle(), Check::Drain, self.now, || {
+                    format!("SSD {number} has jobs")
+                });
+        }
+    }
+}

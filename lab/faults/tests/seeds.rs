@@ -1,0 +1,104 @@
+//! Seeds: new ones each time, and those that found something once.
+
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use headlong_faults::{Campaign, How, Plan, Plant, run, shrink};
+
+/// Long enough for about a thousand seeds on a slow machine, and no longer than anybody waits.
+const FRESH: Duration = Duration::from_secs(20);
+
+/// Seeds that found something in the code under test, with what was mended; each failed before.
+const FOUND: &[(u64, &str)] = &[(
+    528,
+    "a reply broke off because another file of its title had changed, each time anew",
+)];
+
+fn campaign(first_seed: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
+    Campaign {
+        first_seed,
+        seeds,
+        threads: NonZeroUsize::new(2).expect("not zero"),
+        how: How {
+            plant,
+            with_lines: false,
+        },
+    }
+}
+
+#[test]
+fn new_seeds_hold() {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
+    // Any number will do that was not tried yesterday.
+    let first = now.as_secs() << 20;
+    println!("seeds from {first}");
+    let began = Instant::now();
+    let report = campaign(first, u64::MAX, None).run(&|| began.elapsed() >= FRESH, &|_| ());
+    assert!(report.seeds > 0);
+    let replay = |(seed, violation): &(u64, headlong_faults::Violation)| {
+        format!("{violation}\n  headlong simulate faults --seed {seed} --shrink --trace\n")
+    };
+    let failed: String = report.failed.iter().map(replay).collect();
+    assert!(
+        failed.is_empty(),
+        "of {} seeds from {first}:\n{failed}",
+        report.seeds
+    );
+}
+
+#[test]
+fn seeds_that_found_something_hold_now() {
+    for (seed, what) in FOUND {
+        let violation = run(&Plan::of(*seed), How::default()).violation;
+        assert_eq!(violation, None, "seed {seed}: {what}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 0..60 {
+        let plan = Plan::of(seed);
+        let (once, again) = (run(&plan, How::default()), run(&plan, How::default()));
+        assert_eq!(once, again, "seed {seed}");
+        let other = run(&Plan::of(seed + 1), How::default());
+        assert_ne!(once.trace, other.trace, "seed {seed} and the next");
+    }
+}
+
+#[test]
+fn the_count_of_threads_changes_nothing() {
+    let of = |threads| {
+        let threads = NonZeroUsize::new(threads).expect("not zero");
+        let campaign = Campaign {
+            threads,
+            ..campaign(100, 40, None)
+        };
+        campaign.run(&|| false, &|_| ())
+    };
+    assert_eq!(of(1), of(3));
+}
+
+#[test]
+fn a_failing_seed_is_shrunk_and_fails_by_the_same_check() {
+    let how = How {
+        plant: Some(Plant::SlotKept),
+        with_lines: false,
+    };
+    let found = (0..100).find_map(|seed| {
+        let plan = Plan::of(seed);
+        let violation = run(&plan, how).violation?;
+        (plan.len() > 12).then_some((plan, violation))
+    });
+    let (plan, violation) = found.expect("one that fails");
+    let shrunk = shrink(&plan, how).expect("it fails");
+    assert_eq!(shrunk.violation.check, violation.check);
+    assert!(
+        shrunk.plan.len() * 2 < plan.len(),
+        "{} of {}",
+        shrunk.plan.len(),
+        plan.len()
+    );
+    assert_eq!(run(&shrunk.plan, how).violation, Some(shrunk.violation));
+}
