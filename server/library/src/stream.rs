@@ -202,13 +202,24 @@ impl StreamFiles {
         Some(FileKey(hash.digest128()))
     }
 
-    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file.
+    /// Average bit rate: the manifest's, else that of the headers of a single MP4 file. May wait for
+    /// the disk.
     pub fn bit_rate(&self) -> Option<BitRate> {
         self.manifest_bit_rate.or_else(|| {
             let [only] = &self.parts[..] else {
                 return None;
             };
             self.header()?.bit_rate(only.size())
+        })
+    }
+
+    /// The same without waiting: of a file whose headers nobody has read, `None`.
+    pub fn bit_rate_if_read(&self) -> Option<BitRate> {
+        self.manifest_bit_rate.or_else(|| {
+            let [only] = &self.parts[..] else {
+                return None;
+            };
+            self.header_if_read()?.bit_rate(only.size())
         })
     }
 

@@ -418,25 +418,26 @@ async fn fetch(
     });
     // Who names neither a range nor an end may stop reading anywhere.
     let whole = plan.status == Status::Ok;
-    let bit_rate = file.stream.bit_rate().or(asked.cmcd.bit_rate);
-    let asking = Asking {
+    let mut asking = Asking {
         device: device.clone(),
         source,
         request,
         whole,
-        pacer: asked
-            .settings
-            .access
-            .pace(&file.path)
-            .pacer(headlong_units::Instant::ZERO, bit_rate),
+        pacer: None,
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
     match reply.next().await {
-        Some(Ok(piece)) => Ok(Answer {
-            plan,
-            first: Some((reply, piece, asking)),
-        }),
+        Some(Ok(piece)) => {
+            // By now the headers were read, on a thread that may wait for the disk.
+            let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
+            let pace = asked.settings.access.pace(&file.path);
+            asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
+            Ok(Answer {
+                plan,
+                first: Some((reply, piece, asking)),
+            })
+        }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
         None => Err(NoAnswer::Failed(Failure::Device)),
     }
