@@ -9,10 +9,16 @@ use headlong_faults::{Campaign, How, Plan, Plant, run, shrink};
 const FRESH: Duration = Duration::from_secs(20);
 
 /// Seeds that found something in the code under test, with what was mended; each failed before.
-const FOUND: &[(u64, &str)] = &[(
-    528,
-    "a reply broke off because another file of its title had changed, each time anew",
-)];
+const FOUND: &[(u64, &str)] = &[
+    (
+        528,
+        "a reply broke off because another file of its title had changed, each time anew",
+    ),
+    (
+        3761,
+        "a group of blocks that could not be read was taken for one without a checkpoint",
+    ),
+];
 
 fn campaign(first_seed: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
     Campaign {
