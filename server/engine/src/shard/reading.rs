@@ -359,7 +359,8 @@ impl Shard {
     /// Jobs of other chains that overlap this one, or go on where it ends, become part of it.
     fn merge_jobs(&mut self, mut job: Job, claims: &mut Vec<Claim>) -> Job {
         let pieces_max = (self.config.read_bytes_max / self.config.piece_bytes) as u32;
-        loop {
+        // What others give up for a job is not within it: of one that is wider it may be nothing.
+        while self.memory.available() > 0 {
             let before = job.from.checked_sub(1);
             let before = before.and_then(|piece| self.queue.covering(job.stream, piece));
             let other = before.or_else(|| self.queue.touching(job.stream, job.from, job.to));
@@ -389,6 +390,7 @@ impl Shard {
                 ..job
             };
         }
+        job
     }
 
     /// Issues the first read of what is left of a job. Answers whether it did.
