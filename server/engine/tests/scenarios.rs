@@ -507,6 +507,35 @@ fn a_read_that_the_drive_passes_over_is_done_before_the_drive_gets_more() {
     );
 }
 
+/// Those who are held back for a read that the drive passes over must not fail with it, however late
+/// it is noticed that it never comes.
+#[test]
+fn a_read_that_never_comes_takes_nobody_with_it_who_was_held_back_for_it() {
+    let mut rig = Rig::new(EngineConfig {
+        sizing: fixed(MIB),
+        outstanding_reads_max: 4,
+        ..config(256 * MIB)
+    });
+    let titles: Vec<_> = (1..31).map(|id| rig.title(id, HOUR_BYTES, 2_000)).collect();
+    rig.device.passes_over = Some(titles[0]);
+    let mut ids = Vec::new();
+    for (viewer, title) in (1..).zip(titles) {
+        ids.push(rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on"));
+    }
+    while rig.shard.queue_use().outstanding_reads > 1 {
+        rig.run_for(Duration::from_millis(1));
+    }
+    assert!(rig.shard.queue_use().jobs > 0, "others are held back");
+    rig.device.hangs = true;
+    rig.now = rig.now + rig.shard.config().read_timeout + Duration::from_secs(1);
+    rig.shard.handle_timeout(rig.now);
+    rig.drain();
+    rig.device.hangs = false;
+    rig.run_for(Duration::from_secs(60));
+    assert_eq!(rig.replies[&ids[0]].failure, Some(Failure::TimedOut));
+    assert!(ids[1..].iter().all(|id| rig.replies[id].done));
+}
+
 /// Found by `simulate faults --seed 528`: the reply broke off each time that it was asked for, for as
 /// long as nobody asked for the other file.
 #[test]

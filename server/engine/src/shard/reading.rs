@@ -599,9 +599,12 @@ impl Shard {
     }
 
     /// Whether every outstanding read takes too long, and none has ended for as long as one may take.
+    /// Not if others were held back until now for the one that it passed over: what they do is to be
+    /// seen first.
     pub(super) fn is_hung(&self) -> bool {
         let hung_at = self.runs.hung_at(self.config.read_timeout);
-        hung_at.is_some_and(|at| at <= self.now)
+        let is_silent = hung_at.is_some_and(|at| at <= self.now);
+        is_silent && (self.queue.is_empty() || !self.has_room_for_a_run())
     }
 
     /// Whether a piece is being brought by a read that nobody should wait for.
