@@ -92,6 +92,18 @@ pub(crate) struct HoldAgain {
     again: Again,
 }
 
+/// Does what tells how much of how much is done, under a bar; draws nothing where standard error is no
+/// terminal.
+fn with_bar<T>(work: impl FnOnce(&dyn Fn(usize, usize)) -> T) -> T {
+    let bar = indicatif::ProgressBar::new(0);
+    let done = work(&|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    done
+}
+
 impl HoldAgain {
     fn run(&self) -> anyhow::Result<()> {
         let options = self.again.output.options("hold", self.again.quick)?;
@@ -101,14 +113,7 @@ impl HoldAgain {
             seeds: self.seeds,
             threads: self.threads,
         };
-        // Draws nothing where standard error is no terminal.
-        let bar = indicatif::ProgressBar::new(0);
-        let ending = hold(&holding, &options, |done, all| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        });
-        bar.finish_and_clear();
-        judge(ending?)
+        judge(with_bar(|told| hold(&holding, &options, told))?)
     }
 }
 
@@ -173,14 +178,7 @@ impl FlashstreamAgain {
             seeds: self.seeds,
             threads: self.threads,
         };
-        // Draws nothing where standard error is no terminal.
-        let bar = indicatif::ProgressBar::new(0);
-        let ending = flashstream(&flashing, &options, |done, all| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-        });
-        bar.finish_and_clear();
-        judge(ending?)
+        judge(with_bar(|told| flashstream(&flashing, &options, told))?)
     }
 }
 
