@@ -7,7 +7,7 @@ use headlong_protocol::environment;
 /// Smaller files are left alone unless told otherwise: one read of the kernel's brings them.
 const FILE_BYTES_MIN_DEFAULT: u64 = 256 << 10;
 /// How long a call waits for the reception unless told otherwise, milliseconds.
-const WAIT_MS_DEFAULT: u64 = 2000;
+const WAIT_MS_DEFAULT: u64 = 10_000;
 /// What mode `prefetch` reads at a time unless told otherwise (libception 4).
 const PREFETCH_BYTES_DEFAULT: u64 = 2 << 20;
 

@@ -1,9 +1,12 @@
 //! The thread of one device: it drives the engine's shard, as the server's does.
 //!
 //! The one idea: a slot of the engine's memory is a piece of a file in the page cache. It is held
-//! (mapped, and locked where that is allowed) from its read until the program has read it; when the
-//! engine gives the slot to something else, the kernel is told to drop its pages. So the engine's
-//! budget is what prefetched pages take, and the kernel does not evict them before they are used.
+//! (mapped, and locked where that is allowed) until the engine gives the slot to something else, and
+//! then the kernel is told to drop its pages. So the engine's budget is what the pages take, and what
+//! the engine takes to be in memory is there. Giving pages up as soon as a program has asked for
+//! them would be too early: a server that sends a range as its client takes it comes back to the rest
+//! of it for many seconds, in which the kernel, whose list of active pages is full of what was read,
+//! would have evicted them.
 //!
 //! What a program reads without waiting is told by notes: a request that nobody waits for, so that
 //! the engine knows how far the program is.
@@ -461,25 +464,12 @@ impl DeviceThread {
                 end,
                 ..
             } => {
-                self.hand_over(slot, (start, end));
                 let now = self.now();
                 self.start.shard.handle_sent(now, request, slot);
                 let bytes = u64::from(end.saturating_sub(start));
                 self.waiting.brought(request.0, bytes, &self.start.counters);
             }
             Event::Failed { request, .. } => self.waiting.fail(request.0, &self.start.counters),
-        }
-    }
-
-    /// Bytes of a piece are the program's to read: from now on the kernel may drop them.
-    fn hand_over(&mut self, slot: Slot, (start, end): (u32, u32)) {
-        let place = self.pieces.get_mut(slot.0 as usize);
-        let Some(piece) = place.and_then(Option::as_mut) else {
-            return;
-        };
-        let is_used = start < end && u64::from(end) >= piece.run.length;
-        if is_used {
-            piece.held = None;
         }
     }
 

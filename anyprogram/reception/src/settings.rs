@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use headlong_engine::{Admission, EngineConfig, Policy, knobs};
+use headlong_engine::{Admission, Control, EngineConfig, knobs};
 use headlong_protocol::SOCKET_DEFAULT;
 use headlong_settings::{Document, Mistakes, Place, Rows, Value, named, text, time, whole};
-use headlong_units::{Duration, MIB};
+use headlong_units::Duration;
 
 /// The page that lists all settings.
 const MANUAL: &str = "docs/operate/reception.md";
@@ -50,18 +50,17 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// As the paper's Reception: prefetches of 2 MB, and one read at a time of a disk with an arm,
-    /// for a drive that is given several by the kernel goes to and fro between them (6.4, 6.5).
+    /// As the server's, but that everybody is let in. The paper's Reception, which reads 2 MB at a
+    /// time, one after another (6.4, 6.5), is `policy = "fixed"`, `prefetch = "2MiB"` and
+    /// `outstanding_reads_rotating = 1`.
     fn default() -> Self {
         let mut engine = EngineConfig {
-            outstanding_reads_max: 1,
             admission: Admission::Accept,
             // As many files are open at most, besides the programs' own.
             streams_max: 4096,
             ..EngineConfig::default()
         };
-        engine.sizing.policy = Policy::Fixed;
-        engine.sizing.reference_bytes = 2 * MIB;
+        engine.control.mode = Control::Auto;
         Self {
             socket: SOCKET_DEFAULT.to_owned(),
             mode: Mode::Full,

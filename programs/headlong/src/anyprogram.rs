@@ -51,8 +51,9 @@ pub(crate) struct Running {
     /// With --mode prefetch, how much is read at a time
     #[arg(long, value_name = "SIZE", default_value = "2MiB")]
     prefetch: Bytes,
-    /// How long a call waits for the reception before it goes on by itself
-    #[arg(long, value_name = "TIME", default_value = "2s")]
+    /// How long a call waits for the reception before it goes on by itself: a disk that is behind is
+    /// not helped by reads past its queue
+    #[arg(long, value_name = "TIME", default_value = "10s")]
     wait: UnitsDuration,
     /// Smaller files are left alone
     #[arg(long, value_name = "SIZE", default_value = "256KiB")]

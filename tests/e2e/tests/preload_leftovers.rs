@@ -57,9 +57,10 @@ impl Case {
         cool(&self.path("file"));
     }
 
-    /// A program that is being helped.
+    /// A program that is being helped, with none of its file in memory when it begins.
     fn reader(&self) -> Reader {
-        self.cool();
+        // The reception holds what was read until it closes the file.
+        eventually("cold", || self.kept_pages(), |pages| *pages == 0);
         let words = under(&self.path("socket"));
         let mut command = Command::new(&words[0]);
         command

@@ -15,7 +15,9 @@ fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_kill
     let expected = tools.plain();
     same("again", &expected, &tools.plain());
     same("without a reception", &expected, &tools.preloaded());
-    let reception = Reception::start(&tools.socket());
+    // So little that the next program finds nothing of what the last one read.
+    let little = ["--memory", "2MiB", "--prefetch", "256KiB"];
+    let reception = Reception::start_with(&tools.socket(), &little);
     same("with a reception", &expected, &tools.preloaded());
     let (asked, ready) = (reception.calls("asked"), reception.calls("ready"));
     assert!(ready > 100, "{ready} of {asked} were helped");

@@ -23,7 +23,9 @@ fn with_every_reception(start: impl Fn(&Path, &[String]) -> std::io::Result<Peer
     let titles = &library.titles;
     all_right(&peer, titles, || false);
     // The library looks for one once a second.
-    let reception = Reception::start(&socket);
+    // It has memory for a part of them, so that some are read again and again.
+    let little = ["--memory", "4MiB", "--prefetch", "512KiB"];
+    let reception = Reception::start_with(&socket, &little);
     std::thread::sleep(Duration::from_millis(1100));
     all_right(&peer, titles, || false);
     let status = reception.status();

@@ -7,7 +7,7 @@ use headlong_units::{Bytes, MIB};
 use super::launch::{Launch, Listens, Place, Status, scaled_ms, text};
 
 /// As `headlong run` has it: how long a call waits for the reception, seconds of the model.
-const WAIT_SECONDS: f64 = 2.0;
+const WAIT_SECONDS: f64 = 10.0;
 /// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the
 /// server: what is held cannot be evicted, and what programs read by themselves needs room.
 const LEFT_PART: u64 = 4;
