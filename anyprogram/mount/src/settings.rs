@@ -127,6 +127,15 @@ impl Settings {
         (settings.directory, settings.mount_point) = (ends.directory, ends.mount_point);
         document.finish(settings)
     }
+
+    /// Reads the keys of a text, and looks at nothing of this machine.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn from_text(name: &str, text: &str) -> Result<Self, Mistakes> {
+        let (document, settings) = read(Path::new(name), text, &Flags::default());
+        document.finish(settings)
+    }
 }
 
 fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {

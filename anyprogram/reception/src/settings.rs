@@ -122,7 +122,15 @@ impl Settings {
             }
         };
         let name = file.unwrap_or(Path::new("")).display().to_string();
-        let mut document = Document::new(&name, MANUAL, &text);
+        Self::from_text(&name, &text, flags)
+    }
+
+    /// Reads the text of a file of that name, and the flags.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn from_text(name: &str, text: &str, flags: &Flags) -> Result<Self, Mistakes> {
+        let mut document = Document::new(name, MANUAL, text);
         for (flag, key, word) in [
             ("--socket", "socket", &flags.socket),
             ("--mode", "mode", &flags.mode),

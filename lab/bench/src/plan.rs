@@ -100,6 +100,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         front: cell.server.front,
         preload: cell.server.preload,
         mount: cell.server.mount,
+        reader: cell.server.reader.clone(),
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {

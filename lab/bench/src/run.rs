@@ -325,6 +325,9 @@ pub(crate) fn settings(experiment: &Experiment, cell: &Cell) -> Value {
     if cell.server.mount {
         settings["mount"] = json!(true);
     }
+    if !cell.server.reader.is_empty() {
+        settings["reader"] = json!(cell.server.reader);
+    }
     settings
 }
 
@@ -455,6 +458,7 @@ impl Attempt<'_> {
             front: cell.server.front,
             preload: cell.server.preload,
             mount: cell.server.mount,
+            reader: cell.server.reader.clone(),
         };
         let launches = servers::launches(&cell.server.kind, &place);
         let mut status = launches.server.status.clone();

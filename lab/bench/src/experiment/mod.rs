@@ -212,6 +212,9 @@ pub struct Server {
     pub has_flash: bool,
     /// Whether it reads the titles on a mount, by `headlong mount`.
     pub mount: bool,
+    /// Keys of the reception or of the mount that reads for it, in TOML; `memory` is added if it is
+    /// not there.
+    pub reader: String,
     /// Kernel settings of its own.
     pub kernel: KernelChange,
     /// First guess at its limit, in bytes of a second, by workload.

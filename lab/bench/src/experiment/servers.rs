@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use headlong_serve::config::{Config, Flags};
-use headlong_settings::{Document, Rows, choice, flag, key_part, rate, size, text};
+use headlong_settings::{
+    Document, Mistakes, Rows, Value, choice, flag, key_part, rate, size, text,
+};
 
 use super::parts::{by_name, kernel_rows, known, some};
 use super::{Apache, Front, KernelChange, Nginx, Server, ServerKind, Workload};
@@ -68,6 +70,7 @@ pub(super) fn servers(
         let preload = document.get(&format!("{table}.preload"), &flag());
         let has_flash = document.get(&format!("{table}.flash"), &flag());
         let mount = document.get(&format!("{table}.mount"), &flag());
+        let reader = keys_below(document, &format!("{table}.reader"));
         let Some(kind) = server_kind(document, &table) else {
             // What goes with which kind is unknown.
             document.below(&table);
@@ -94,12 +97,19 @@ pub(super) fn servers(
             let text = "has preload beside it; one of them reads for the server";
             document.wrong(&format!("{table}.mount"), text);
         }
+        check_reader(
+            document,
+            &format!("{table}.reader"),
+            &reader,
+            (preload, mount),
+        );
         let server = Server {
             has_flash: has_flash.unwrap_or(can_have_flash),
             kind,
             front,
             preload,
             mount,
+            reader,
             kernel,
             rate_start,
             about: about.unwrap_or_default(),
@@ -136,13 +146,36 @@ fn server_kind(document: &mut Document, table: &str) -> Option<ServerKind> {
     })
 }
 
+/// The text of a table.
+fn keys_below(document: &mut Document, table: &str) -> String {
+    let line = |(key, value): (String, Value)| {
+        let parts: Vec<String> = key.split('.').map(key_part).collect();
+        format!("{} = {}\n", parts.join("."), value.to_toml())
+    };
+    document.below(table).into_iter().map(line).collect()
+}
+
+/// The check of what reads for a server, before anything is started.
+fn check_reader(document: &mut Document, table: &str, keys: &str, who: (bool, bool)) {
+    let checked = match who {
+        _ if keys.is_empty() => return,
+        (true, _) => {
+            headlong_reception::Settings::from_text("reader", keys, &Default::default()).map(|_| ())
+        }
+        (_, true) => headlong_mount::Settings::from_text("reader", keys).map(|_| ()),
+        _ => {
+            let text = "is for servers with preload or mount: what reads for them";
+            return document.wrong_too(table, text);
+        }
+    };
+    for mistake in checked.err().iter().flat_map(Mistakes::iter) {
+        document.wrong(&format!("{table}.{}", mistake.key), &mistake.text);
+    }
+}
+
 /// The server's own check, before anything is started.
 fn headlong(document: &mut Document, table: &str) -> ServerKind {
-    let mut config = String::new();
-    for (key, value) in document.below(table) {
-        let parts: Vec<String> = key.split('.').map(key_part).collect();
-        config += &format!("{} = {}\n", parts.join("."), value.to_toml());
-    }
+    let config = keys_below(document, table);
     let flags = Flags {
         roots: vec!["/".into()],
         ..Flags::default()

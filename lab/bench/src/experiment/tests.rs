@@ -100,6 +100,22 @@ fn a_server_of_others_may_be_preloaded_or_read_on_a_mount_and_headlong_may_not()
     assert!(mistakes.contains("server.nginx.preload"), "{mistakes}");
     let mounted = cell(&format!("{SMALL}mount = true\n")).expect("right");
     assert!(mounted.server.mount);
+    let reader = format!("{SMALL}mount = true\nreader = {{ page_cache = false }}\n");
+    let reader = cell(&reader).expect("right").server.reader;
+    assert_eq!(reader, "page_cache = false\n");
+    for (by, key) in [("preload", "page_cache"), ("mount", "keep_open")] {
+        let text = format!("{SMALL}{by} = true\nreader.{key} = \"1s\"\n");
+        let mistakes = cell(&text).expect_err("the other's key").to_string();
+        assert!(
+            mistakes.contains(&format!("server.nginx.reader.{key}")),
+            "{mistakes}"
+        );
+    }
+    let mistakes = cell(&format!("{SMALL}reader.memory = \"1GiB\"\n")).expect_err("wrong");
+    assert!(
+        mistakes.to_string().contains("preload or mount"),
+        "{mistakes}"
+    );
     for wrong in [
         SMALL.replace("kind = \"nginx\"", "kind = \"headlong\"\nmount = true"),
         format!("{SMALL}mount = true\npreload = true\n"),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use headlong_units::{Bytes, MIB};
+
 use crate::experiment::Front;
 
 /// Where a server is to run.
@@ -27,6 +29,27 @@ pub(crate) struct Place {
     pub(crate) preload: bool,
     /// Whether the server reads the titles on a mount.
     pub(crate) mount: bool,
+    /// Keys of what reads for the server: the reception or the mount.
+    pub(crate) reader: String,
+}
+
+/// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the
+/// server that is read for: what programs read by themselves, or on a mount, is in the page cache.
+const LEFT_PART: u64 = 4;
+
+impl Place {
+    /// The file of what reads for the server, with its memory if the keys do not say it.
+    pub(crate) fn reader_file(&self) -> (PathBuf, String) {
+        let mut keys: toml::Table = self.reader.parse().unwrap_or_default();
+        if let Some(limit) = self.memory {
+            let memory = Bytes((limit - limit / LEFT_PART).max(MIB) / MIB * MIB);
+            let memory = toml::Value::from(memory.to_string());
+            keys.entry("memory").or_insert(memory);
+        }
+        // What was parsed can be printed.
+        let text = toml::to_string(&keys).unwrap_or_default();
+        (self.folder.join("reader.toml"), text)
+    }
 }
 
 /// How to start a server.

@@ -125,6 +125,7 @@ mod tests {
             front: None,
             preload: false,
             mount: false,
+            reader: String::new(),
         }
     }
 
@@ -196,6 +197,7 @@ mod tests {
                 nginx,
                 Place {
                     mount: true,
+                    reader: "page_cache = false".into(),
                     ..place()
                 },
             ),

@@ -2,13 +2,7 @@
 
 use std::path::PathBuf;
 
-use headlong_units::{Bytes, MIB};
-
 use super::launch::{Launch, Listens, Place, Status, text};
-
-/// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the
-/// server: what programs read on a mount is in the page cache, too.
-const LEFT_PART: u64 = 4;
 
 /// Where the server finds the titles.
 pub(super) fn point(place: &Place) -> PathBuf {
@@ -18,22 +12,21 @@ pub(super) fn point(place: &Place) -> PathBuf {
 /// The daemon, within the server's limit on memory.
 pub(super) fn launch(place: &Place) -> Launch {
     let point = point(place);
-    let mut command = vec![
+    let (file, keys) = place.reader_file();
+    let command = vec![
         text(&place.headlong),
         "mount".into(),
         text(&place.root),
         text(&point),
         "--time-scale".into(),
         place.time_scale.to_string(),
+        "--config".into(),
+        text(&file),
     ];
-    if let Some(limit) = place.memory {
-        let memory = Bytes((limit - limit / LEFT_PART).max(MIB) / MIB * MIB);
-        command.extend(["--memory".into(), memory.to_string()]);
-    }
     Launch {
         under: Vec::new(),
         command,
-        files: Vec::new(),
+        files: vec![(file, keys)],
         status: Status::Mount(point.clone()),
         listens: Listens::Mount(point),
     }
