@@ -176,6 +176,7 @@ mod tests {
         Asker {
             path,
             query,
+            path_token: None,
             address: "127.0.0.1",
             now,
             skew: 0,

@@ -1,4 +1,5 @@
-//! The same signed URLs are accepted and refused by nginx's `secure_link` and by the server.
+//! Who may watch: the same signed URLs are accepted and refused by nginx's `secure_link` and by the
+//! server, and a token in a path opens a title and nothing else.
 
 use std::path::Path;
 
@@ -21,9 +22,16 @@ secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
 
 /// As nginx's manual says to sign: by openssl, base64 and tr.
 fn sign(text: &str) -> String {
-    let script = "printf %s \"$1\" | openssl md5 -binary | openssl base64 | tr +/ -_ | tr -d =";
+    by_openssl("md5", text)
+}
+
+/// A digest of openssl, as our manual and nginx's write it.
+fn by_openssl(digest: &str, text: &str) -> String {
+    let script = format!(
+        "printf %s \"$1\" | openssl {digest} -binary | openssl base64 | tr +/ -_ | tr -d ="
+    );
     let mut command = std::process::Command::new("sh");
-    let output = command.args(["-c", script, "sh", text]).output();
+    let output = command.args(["-c", &script, "sh", text]).output();
     let text = String::from_utf8(output.expect("a shell").stdout).expect("text");
     text.trim().to_owned()
 }
@@ -92,4 +100,69 @@ fn nginx_and_the_server_accept_and_refuse_the_same_links() {
     let log = server.output();
     assert!(log.contains("md5=-"), "{log}");
     assert!(!log.contains(&good) && !log.contains(&old), "{log}");
+}
+
+#[test]
+fn a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log() {
+    let test = "a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log";
+    if !have_or_skip(test, "openssl") {
+        return;
+    }
+    let root = Scratch::new("access").expect("a folder");
+    for name in [
+        "films/a/index.m3u8",
+        "films/a/hd/1.ts",
+        "films/b/1.ts",
+        "free.mp4",
+    ] {
+        write(root.path(), name);
+    }
+    let key = "0123456789abcdef0123456789abcdef";
+    let rule = format!("[path.\"/films/\"]\naccess = \"signed\"\nkeys = [{key:?}]\n");
+    let server = ServerBuilder::new([root.path()]).config(&rule);
+    let server = server.start().expect("a server");
+    let token = by_openssl(
+        &format!("dgst -sha256 -hmac {key}"),
+        "4000000000\n-\nprefix /films/a/",
+    );
+    let name = format!("4000000000.2.{token}");
+    let changed = match name.ends_with('A') {
+        true => format!("{}E", &name[..name.len() - 1]),
+        false => format!("{}A", &name[..name.len() - 1]),
+    };
+    for (status, target) in [
+        (200, format!("/t/{name}/films/a/index.m3u8")),
+        (200, format!("/t/{name}/films/a/hd/1.ts")),
+        (200, format!("/t/{name}/films/%61/hd/1.ts?x=1")),
+        (200, format!("/t/{name}/free.mp4")),
+        (403, "/films/a/index.m3u8".to_owned()),
+        (403, format!("/t/{name}/films/b/1.ts")),
+        (403, format!("/t/{changed}/films/a/index.m3u8")),
+        (
+            403,
+            format!("/t/{}/films/a/index.m3u8", name.replacen('4', "5", 1)),
+        ),
+        (
+            403,
+            format!("/t/{}/films/a/index.m3u8", name.replace(".2.", ".1.")),
+        ),
+        (400, format!("/t/{name}/films/a/../b/1.ts")),
+        (400, format!("/t/{name}/films/a/%2e%2e/b/1.ts")),
+        (404, format!("/t/{name}/films/a/%252e%252e/b/1.ts")),
+        (400, format!("/t/{name}%2Ffilms/a/index.m3u8")),
+        (404, format!("/%74/{name}/films/a/index.m3u8")),
+        (
+            404,
+            format!("/t/{}/films/a/index.m3u8", name.replace('.', "%252E")),
+        ),
+        (404, format!("/t/{name}")),
+    ] {
+        let page = format!("http://tv.example/t/{name}/films/a/index.m3u8");
+        let fields = [("Referer", page.as_str())];
+        let reply = fetch(server.address(), "GET", &target, &fields).expect("a reply");
+        assert_eq!(reply.status(), status, "{target}");
+    }
+    let log = server.output();
+    assert!(log.contains("/t/-/films/a/hd/1.ts"), "{log}");
+    assert!(!log.contains(&token[..20]), "{log}");
 }

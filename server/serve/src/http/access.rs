@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use headlong_http::{
-    Asker, CorsPolicy, Gate, HttpDate, Pace, RefererRule, RelativePath, Status, mask,
+    Asker, CorsPolicy, Gate, HttpDate, Pace, PathToken, RefererRule, RelativePath, Status, mask,
 };
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -29,6 +29,21 @@ struct Rule {
     expires: Option<u64>,
     referers: RefererRule,
     cors: Option<CorsPolicy>,
+}
+
+/// Who asks for which file.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks<'a> {
+    /// The file, by the path behind the token.
+    pub path: &'a RelativePath,
+    /// What stood before it.
+    pub path_token: Option<PathToken<'a>>,
+    /// Empty for none.
+    pub query: &'a str,
+    /// The client's.
+    pub address: IpAddr,
+    /// Seconds since 1970.
+    pub now: u64,
 }
 
 /// All rules, the longest prefix first.
@@ -134,28 +149,23 @@ impl AccessRules {
         self.rules.iter().find(is_of)
     }
 
-    /// Whether the file may be had with this query, from this address, now.
+    /// Whether the file may be had.
     ///
     /// # Errors
     /// The status that says why not.
-    pub fn ask(
-        &self,
-        path: &RelativePath,
-        query: Option<&str>,
-        address: IpAddr,
-        now: u64,
-    ) -> Result<(), Status> {
-        let Some(rule) = self.rule(path.as_str()) else {
+    pub fn ask(&self, asks: &Asks<'_>) -> Result<(), Status> {
+        let Some(rule) = self.rule(asks.path.as_str()) else {
             return Ok(());
         };
         if rule.gate == Gate::Open {
             return Ok(());
         }
         let asker = Asker {
-            path: &format!("/{path}"),
-            query: query.unwrap_or_default(),
-            address: &address.to_canonical().to_string(),
-            now,
+            path: &format!("/{}", asks.path),
+            query: asks.query,
+            path_token: asks.path_token,
+            address: &asks.address.to_canonical().to_string(),
+            now: asks.now,
             skew: rule.skew_seconds,
         };
         rule.gate.verify(&asker).map_err(|refused| refused.status())
@@ -222,12 +232,22 @@ cache_control = ""
         AccessRules::new(&config.path, config.pacing, &config.cors)
     }
 
+    fn asks<'a>(path: &'a RelativePath, query: &'a str) -> Asks<'a> {
+        Asks {
+            path,
+            path_token: None,
+            query,
+            address: Ipv4Addr::LOCALHOST.into(),
+            now: 1,
+        }
+    }
+
     #[test]
     fn the_longest_prefix_decides_however_the_path_is_spelt() {
         let rules = rules();
         let ask = |target| {
             let path = RelativePath::parse(target).expect("a path");
-            rules.ask(&path, None, Ipv4Addr::LOCALHOST.into(), 1)
+            rules.ask(&asks(&path, ""))
         };
         assert_eq!(ask("/trailers/a.mp4"), Ok(()));
         for target in ["/films/a.mp4", "//films//a.mp4", "/f%69lms/a.mp4"] {
@@ -244,10 +264,16 @@ cache_control = ""
     fn a_link_of_nginx_is_good_until_its_end_and_the_skew_beyond() {
         let rules = rules();
         // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
-        let query = Some("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
+        let query = "st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000";
         let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
-        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
-        let ask = |now| rules.ask(&path, query, mapped.into(), now);
+        let address = Ipv4Addr::LOCALHOST.to_ipv6_mapped().into();
+        let ask = |now| {
+            rules.ask(&Asks {
+                address,
+                now,
+                ..asks(&path, query)
+            })
+        };
         assert_eq!(ask(2_000_000_005), Ok(()));
         assert_eq!(ask(2_000_000_006), Err(Status::Gone));
         let masked = rules.masked("/x?ST=abc&a=1");

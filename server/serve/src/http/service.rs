@@ -11,7 +11,7 @@ use headlong_engine::{
     ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
 };
 use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, RelativePath, ReplyPlan,
+    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, PathToken, RelativePath, ReplyPlan,
     Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
     plan,
 };
@@ -21,6 +21,7 @@ use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
+use super::access::Asks;
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
@@ -91,8 +92,9 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         .get(header::ORIGIN)
         .and_then(|value| value.to_str().ok());
     let settings = Arc::clone(&asked.settings);
-    let path = RelativePath::parse(head.uri.path()).ok();
-    let path = path.as_ref().map_or("", RelativePath::as_str);
+    let (path_token, parsed) = PathToken::split(head.uri.path());
+    let parsed = RelativePath::parse(parsed);
+    let path = parsed.as_ref().map_or("", RelativePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
@@ -113,7 +115,10 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
                 Some(detail.to_owned()),
             ))
         }
-        Method::Get | Method::Head => answer_read(&state, &head, &mut asked).await,
+        Method::Get | Method::Head => match &parsed {
+            Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
+            Err(error) => Err(NoAnswer::Status(error.status(), None)),
+        },
     };
     let is_file = answer.is_ok() && asked.method != Method::Options;
     let now = asked.account.record.start_unix_ms / 1000;
@@ -302,10 +307,10 @@ fn record(
 async fn answer_read(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
+    path: &RelativePath,
+    path_token: Option<PathToken<'_>>,
     asked: &mut Asked,
 ) -> Result<Answer, NoAnswer> {
-    let path = RelativePath::parse(head.uri.path())
-        .map_err(|error| NoAnswer::Status(error.status(), None))?;
     let record = &asked.account.record;
     let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
     let access = &asked.settings.access;
@@ -313,10 +318,16 @@ async fn answer_read(
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
     let may_use = access.ask_referer(path.as_str(), referer);
     may_use.map_err(refused)?;
-    let allowed = access.ask(&path, head.uri.query(), address, now);
-    allowed.map_err(refused)?;
+    let asks = Asks {
+        path,
+        path_token,
+        query: head.uri.query().unwrap_or_default(),
+        address,
+        now,
+    };
+    access.ask(&asks).map_err(refused)?;
     for tried in 1.. {
-        let file = resolve(state, &path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
+        let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
             Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
                 if tried < VERSIONS_TRIED_MAX =>
