@@ -95,5 +95,5 @@ pub use referer::RefererRule;
 pub use reply::{Body, Part, ReplyPlan};
 pub use secure_link::{ExpressionError, SecureLink};
 pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
-pub use signed::{Gate, SignedUrl, fingerprint, mask};
+pub use signed::{Gate, SignedUrl, fingerprint, is_same_argument, mask, only_value};
 pub use status::{Method, Status};

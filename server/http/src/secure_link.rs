@@ -151,8 +151,8 @@ impl SecureLink {
         }
     }
 
-    pub(crate) fn arguments(&self) -> [&str; 1] {
-        [&self.md5]
+    pub(crate) fn token_argument(&self) -> &str {
+        &self.md5
     }
 }
 

@@ -137,13 +137,12 @@ impl Gate {
         }
     }
 
-    /// Whether what an argument of this name holds must not be written anywhere.
-    pub fn is_secret(&self, name: &str) -> bool {
-        let is = |secret: &str| is_same(name, secret);
+    /// The argument whose value must not be written anywhere, if there is one.
+    pub fn secret_argument(&self) -> Option<&str> {
         match self {
-            Self::Open | Self::Closed => false,
-            Self::SecureLink(link) => link.arguments().into_iter().any(is),
-            Self::SignedUrl(_) => is(TOKEN),
+            Self::Open | Self::Closed => None,
+            Self::SecureLink(link) => Some(link.token_argument()),
+            Self::SignedUrl(_) => Some(TOKEN),
         }
     }
 }
@@ -164,15 +163,18 @@ pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
 }
 
 /// Names of arguments are equal in any case, as nginx has it, and however they are encoded.
-fn is_same(written: &str, name: &str) -> bool {
+pub fn is_same_argument(written: &str, name: &str) -> bool {
     let decoded = percent_decode_str(written).map(|b| b.to_ascii_lowercase());
     decoded.eq(name.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The value of this name, undecoded; two are refused, in whatever spelling.
-fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
+/// The value of the argument of this name, undecoded.
+///
+/// # Errors
+/// If there are two, in whatever spelling.
+pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let mut values = pairs.filter(|(written, _)| is_same(written, name));
+    let mut values = pairs.filter(|(written, _)| is_same_argument(written, name));
     match (values.next(), values.next()) {
         (first, None) => Ok(first.map(|(_, value)| value)),
         _ => Err(Refused::Forbidden),

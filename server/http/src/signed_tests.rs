@@ -90,7 +90,9 @@ fn anything_else_is_forbidden() {
 #[test]
 fn logs_are_spared_tokens_in_every_spelling() {
     let gate = Gate::SignedUrl(signed(&["k1"], false));
-    let masked = |target: &'static str| mask(target, |name| gate.is_secret(name)).into_owned();
+    let secret = gate.secret_argument().unwrap();
+    let is_secret = |name: &str| is_same_argument(name, secret);
+    let masked = |target: &'static str| mask(target, is_secret).into_owned();
     assert_eq!(masked("/a?x=1&token=abc&e=2"), "/a?x=1&token=-&e=2");
     assert_eq!(masked("/a?T%6Fken=abc"), "/a?T%6Fken=-");
     assert_eq!(masked("/token=abc"), "/token=abc");

@@ -10,6 +10,7 @@
 
 mod access;
 mod body;
+mod door;
 mod lookup;
 mod service;
 mod source;

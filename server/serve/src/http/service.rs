@@ -23,6 +23,7 @@ use rustix::io::Errno;
 
 use super::access::Asks;
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
+use super::door::Denied;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
@@ -74,6 +75,8 @@ enum NoAnswer {
     Status(Status, Option<String>),
     Refused(Refusal),
     Failed(Failure),
+    /// A rule asks for something else, or could not ask.
+    Denied(Denied),
     /// Its address has as many requests as one may.
     TooMany,
 }
@@ -314,18 +317,31 @@ async fn answer_read(
     let record = &asked.account.record;
     let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
     let access = &asked.settings.access;
-    let refused = |status| NoAnswer::Status(status, None);
+    let denied = |status| NoAnswer::Denied(Denied::Status(status));
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
     let may_use = access.ask_referer(path.as_str(), referer);
-    may_use.map_err(refused)?;
+    may_use.map_err(denied)?;
     let asks = Asks {
         path,
         path_token,
-        query: head.uri.query().unwrap_or_default(),
+        head,
         address,
         now,
     };
-    access.ask(&asks).map_err(refused)?;
+    access.ask(&asks).await.map_err(|why| {
+        if let Denied::Unanswered(_, what) = &why {
+            let remedy = "look at the server of auth_url";
+            state.warn(|| {
+                tracing::warn!(
+                    path = path.as_str(),
+                    what,
+                    remedy,
+                    "cannot ask who may watch"
+                )
+            });
+        }
+        NoAnswer::Denied(why)
+    })?;
     for tried in 1.. {
         let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
@@ -338,6 +354,12 @@ async fn answer_read(
         }
     }
     Err(NoAnswer::Failed(Failure::Changed))
+}
+
+/// To who may not have a file that may well be there.
+fn denied_detail(status: Status) -> Option<String> {
+    let forbidden = "this request may not have the file; ask the site for another URL";
+    (status == Status::Forbidden).then(|| forbidden.to_owned())
 }
 
 /// A look-up that takes longer than the patience of any client.
@@ -532,6 +554,24 @@ fn explain(
                 error_reply(Status::Unavailable, method, Some(detail)),
                 Some(soon),
             )
+        }
+        NoAnswer::Denied(Denied::Status(status)) => {
+            let detail = denied_detail(status);
+            (error_reply(status, method, detail.as_deref()), None)
+        }
+        NoAnswer::Denied(Denied::Challenge(challenge)) => {
+            let mut reply = error_reply(Status::Unauthorized, method, None);
+            if let Some(text) = challenge.as_ref().and_then(|text| text.to_str().ok()) {
+                let text = text.to_owned().into();
+                reply.fields.push(("www-authenticate", text));
+            }
+            (reply, None)
+        }
+        NoAnswer::Denied(Denied::Unanswered(status, _)) => {
+            record.failure = Some("auth");
+            let detail = "it could not be found out whether you may have the file; try again later";
+            let after = (status == Status::Unavailable).then_some(soon);
+            (error_reply(status, method, Some(detail)), after)
         }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));
