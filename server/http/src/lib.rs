@@ -41,7 +41,7 @@
 //! `content-length` is exactly the length of what the plan lists; a path never leaves its root.
 //!
 //! On purpose absent: HTTP syntax (hyper's), file access, the clock (time comes in), redirects,
-//! content coding (video is compressed already) and directory listings.
+//! compression itself and directory listings.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,6 +51,7 @@ extern crate std;
 
 mod asker;
 mod cmcd;
+mod coding;
 mod conditional;
 mod cors;
 mod date;
@@ -76,6 +77,7 @@ mod status;
 
 pub use asker::{Asker, Refused};
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
+pub use coding::{accepts_gzip, gzip_tag, is_text};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
 pub use cors::{CorsError, CorsPolicy};
 pub use date::HttpDate;

@@ -48,6 +48,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         },
         cache_control,
         access: AccessRules::new(&config.path, config.pacing, &config.cors),
+        gzip_max: config.gzip_max,
         server_timing: config.server_timing,
         cache_status: config.cache_status,
         direct: config.direct,

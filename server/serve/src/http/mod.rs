@@ -11,6 +11,7 @@
 mod access;
 mod body;
 mod door;
+mod gzip;
 mod lookup;
 mod service;
 mod source;

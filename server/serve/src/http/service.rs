@@ -12,8 +12,8 @@ use headlong_engine::{
 };
 use headlong_http::{
     Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, PathToken, RelativePath, ReplyPlan,
-    Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
-    plan,
+    Representation, RequestHead, Status, Validators, Viewer, accepts_gzip, combined, entity_tag,
+    error_reply, gzip_tag, is_text, media_type, plan,
 };
 use headlong_library::{FileEntry, ResolveError};
 use headlong_units::Duration;
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use super::access::Asks;
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
 use super::door::Denied;
+use super::gzip::{Gzipped, Slot, gzip};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
@@ -68,6 +69,19 @@ struct Asked {
 struct Answer {
     plan: ReplyPlan,
     first: Option<(Reply, Piece, Asking)>,
+    /// All of its body, if that is by gzip.
+    gzipped: Option<Gzipped>,
+}
+
+impl Answer {
+    /// One that needs no bytes of a file.
+    fn without_file(plan: ReplyPlan) -> Self {
+        Self {
+            plan,
+            first: None,
+            gzipped: None,
+        }
+    }
 }
 
 /// Why there is no file to send.
@@ -108,7 +122,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
             let plan = cors.options_reply(origin, wanted);
-            Ok(Answer { plan, first: None })
+            Ok(Answer::without_file(plan))
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
         _ if !has_host(&head) => {
@@ -139,7 +153,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
-        Answer { plan, first: None }
+        Answer::without_file(plan)
     });
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
@@ -211,6 +225,7 @@ impl Asked {
             record,
             connection,
             held: None,
+            gzip_slot: None,
             started: Instant::now(),
             time_scale: settings.time_scale,
         };
@@ -417,7 +432,8 @@ async fn fetch(
     asked: &mut Asked,
     file: &Arc<FileEntry>,
 ) -> Result<Answer, NoAnswer> {
-    let plan = plan_for(head, asked, file);
+    let gzip_slot = gzip_slot(state, head, asked, file);
+    let mut plan = plan_for(head, asked, file, gzip_slot.is_some());
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(
@@ -427,7 +443,7 @@ async fn fetch(
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
-        return Ok(Answer { plan, first: None });
+        return Ok(Answer::without_file(plan));
     };
     let address = asked.account.record.remote.ip();
     // A file that is looked at again is one request still.
@@ -460,6 +476,16 @@ async fn fetch(
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
+    if let Some(slot) = gzip_slot {
+        let gzipped = gzip(reply, slot, &mut asked.account).await;
+        let gzipped = gzipped.map_err(NoAnswer::Failed)?;
+        plan.code("gzip", gzipped.bytes.len());
+        return Ok(Answer {
+            plan,
+            first: None,
+            gzipped: Some(gzipped),
+        });
+    }
     match reply.next().await {
         Some(Ok(piece)) => {
             // By now the headers were read, on a thread that may wait for the disk.
@@ -469,6 +495,7 @@ async fn fetch(
             Ok(Answer {
                 plan,
                 first: Some((reply, piece, asking)),
+                gzipped: None,
             })
         }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
@@ -476,7 +503,33 @@ async fn fetch(
     }
 }
 
-fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
+/// Whether files of this type and size may be sent by gzip.
+fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
+    (1..=settings.gzip_max).contains(&file.size) && is_text(media_type(&file.path))
+}
+
+/// A slot if the reply is to be by gzip: all of a small text, to who takes it.
+fn gzip_slot(
+    state: &MediaState,
+    head: &http::request::Parts,
+    asked: &Asked,
+    file: &FileEntry,
+) -> Option<Slot> {
+    let is_whole = asked.method == Method::Get && !head.headers.contains_key(header::RANGE);
+    if !is_whole || !may_be_gzipped(&asked.settings, file) {
+        return None;
+    }
+    let fields = fields_of(head);
+    let accepted = combined(fields.iter().copied(), "accept-encoding")?;
+    accepts_gzip(&accepted).then(|| state.gzip_slots.take())?
+}
+
+fn plan_for(
+    head: &http::request::Parts,
+    asked: &Asked,
+    file: &FileEntry,
+    is_gzipped: bool,
+) -> ReplyPlan {
     let identity = &file.identity;
     let tag = entity_tag(&FileIdentity {
         size: identity.size,
@@ -484,6 +537,10 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
         // Until its time has settled, other bytes may come under it.
         unsettled: (!identity.is_settled).then_some(file.stream.id),
     });
+    let tag = match is_gzipped {
+        true => gzip_tag(&tag),
+        false => tag,
+    };
     let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
     let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
     let relative: &str = &file.path;
@@ -508,7 +565,11 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
         Boundary { seed },
         fields.iter().copied(),
     );
-    plan(&request, &representation, &asked.settings.ranges)
+    let mut plan = plan(&request, &representation, &asked.settings.ranges);
+    if may_be_gzipped(&asked.settings, file) {
+        plan.fields.push(("vary", "accept-encoding".into()));
+    }
+    plan
 }
 
 /// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
@@ -606,18 +667,23 @@ fn build(
         body,
     } = answer.plan;
     account.record.status = status.code();
-    let timing = timing_field(
-        settings,
-        head,
-        answer.first.as_ref().map(|(_, piece, _)| piece.info()),
-    );
-    let came_from = answer.first.as_ref().map(|(_, piece, _)| piece.info());
+    let came_from = match (&answer.first, &answer.gzipped) {
+        (Some((_, piece, _)), _) => Some(piece.info()),
+        (None, gzipped) => gzipped.as_ref().map(|gzipped| gzipped.came_from),
+    };
+    let timing = timing_field(settings, head, came_from);
     let cache_status = came_from
         .filter(|_| settings.cache_status)
         .map(cache_status);
-    let body = match answer.first {
-        Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
-        None => ReplyBody::text(body.closing, account),
+    let body = match (answer.first, answer.gzipped) {
+        (Some((reply, piece, asking)), _) => {
+            ReplyBody::parts(body, (reply, piece), asking, account)
+        }
+        (None, Some(gzipped)) => {
+            account.gzip_slot = Some(gzipped.slot);
+            ReplyBody::made(gzipped.bytes, account)
+        }
+        (None, None) => ReplyBody::made(body.closing.into(), account),
     };
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status.code())
