@@ -51,6 +51,7 @@ extern crate std;
 
 mod asker;
 mod cmcd;
+mod cmsd;
 mod coding;
 mod conditional;
 mod cors;
@@ -77,6 +78,7 @@ mod status;
 
 pub use asker::{Asker, Refused};
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
+pub use cmsd::{Object, cmsd_dynamic};
 pub use coding::{accepts_gzip, gzip_tag, is_text};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
 pub use cors::{CorsError, CorsPolicy};

@@ -51,6 +51,7 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         gzip_max: config.gzip_max,
         server_timing: config.server_timing,
         cache_status: config.cache_status,
+        cmsd: config.cmsd,
         direct: config.direct,
         requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),

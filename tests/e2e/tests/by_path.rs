@@ -224,3 +224,35 @@ fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
     assert_eq!((part.status(), part.body.as_slice()), (206, &text[10..20]));
     assert_eq!(part.field("etag"), plain.field("etag"));
 }
+
+#[test]
+fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
+    let library = library(&["bounded"]);
+    for name in ["a.m3u8", "bounded/b.m4a"] {
+        std::fs::write(library.root().join(name), vec![b'#'; 5000]).expect("written");
+    }
+    let server = |config: &str| {
+        let server = ServerBuilder::new([library.root()]).config(config);
+        server.start().expect("a server")
+    };
+    let told = |address, target: &str| {
+        let reply = fetch(address, "GET", target, &[]).expect("answered");
+        let field = |name| reply.field(name).map(str::to_owned);
+        (field("cmsd-static"), field("cmsd-dynamic"))
+    };
+    let silent = server("");
+    assert_eq!(told(silent.address(), "/a.m3u8"), (None, None));
+    let telling = server("cmsd = true\n[path.\"/bounded/\"]\nbytes_per_second_max = \"1MiB\"\n");
+    let (of_object, of_reply) = told(telling.address(), "/a.m3u8");
+    assert_eq!(of_object.as_deref(), Some("ot=m,sf=h"));
+    assert!(of_reply.is_some_and(|text| text.starts_with("\"headlong\";rd=")));
+    let fields = [("Accept-Encoding", "gzip")];
+    let packed = fetch(telling.address(), "GET", "/a.m3u8", &fields).expect("answered");
+    assert_eq!(packed.field("content-encoding"), Some("gzip"));
+    assert_eq!(packed.field("cmsd-static"), Some("ot=m,sf=h"));
+    let (of_object, of_reply) = told(telling.address(), "/bounded/b.m4a");
+    assert_eq!(of_object.as_deref(), Some("ot=a"));
+    let bounded = "\"headlong\";mb=8388;rd=";
+    assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
+    assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
+}

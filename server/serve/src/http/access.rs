@@ -6,17 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use headlong_http::{
-    CorsPolicy, HttpDate, Pace, PathToken, RefererRule, RelativePath, Status, is_same_argument,
-    mask,
-};
+use headlong_http::{CorsPolicy, HttpDate, Pace, RefererRule, Status, is_same_argument, mask};
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::door::{Denied, Door};
+use super::door::{Asks, Denied, Door};
 use crate::config::{Cors, Pacing, PathRule};
 use crate::log::RequestRecord;
 
@@ -34,21 +29,6 @@ struct Rule {
     expires: Option<u64>,
     referers: RefererRule,
     cors: Option<CorsPolicy>,
-}
-
-/// Who asks for which file.
-#[derive(Debug, Clone, Copy)]
-pub struct Asks<'a> {
-    /// The file, by the path behind the token.
-    pub path: &'a RelativePath,
-    /// What stood before it.
-    pub path_token: Option<PathToken<'a>>,
-    /// All of the request.
-    pub head: &'a Parts,
-    /// The client's.
-    pub address: IpAddr,
-    /// Seconds since 1970.
-    pub now: u64,
 }
 
 /// All rules, the longest prefix first.
@@ -202,6 +182,9 @@ impl AccessRules {
 mod tests {
     use std::net::Ipv4Addr;
     use std::path::Path;
+
+    use headlong_http::RelativePath;
+    use http::request::Parts;
 
     use super::*;
     use crate::config::{Config, Flags};

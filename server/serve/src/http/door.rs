@@ -2,16 +2,34 @@
 //!
 //! Here a request is taken apart into what gates and tokens are judged by.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use headlong_http::{Asker, Gate, Refused, Status, cookie_value, only_value, query_without};
+use headlong_http::{
+    Asker, Gate, PathToken, Refused, RelativePath, Status, cookie_value, only_value, query_without,
+};
 use http::header::{COOKIE, HOST};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::access::Asks;
 use crate::ask_server::{self, Answer, AskedServer, ServerUrl};
 use crate::config::{self, AuthBy, PathRule};
-use crate::tokens::{self, PublicKey, Secret, Trust, Uri};
+use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
+
+/// Who asks for which file.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks<'a> {
+    /// The file, by the path behind the token.
+    pub path: &'a RelativePath,
+    /// What stood before it.
+    pub path_token: Option<PathToken<'a>>,
+    /// All of the request.
+    pub head: &'a Parts,
+    /// The client's.
+    pub address: IpAddr,
+    /// Seconds since 1970.
+    pub now: u64,
+}
 
 /// A rule's door.
 #[derive(Debug, Clone)]
@@ -119,8 +137,10 @@ impl JwtDoor {
             trust: Trust {
                 secrets: rule.keys.iter().map(|key| Secret::new(key)).collect(),
                 public: public.collect::<Result<_, _>>()?,
-                issuers: rule.jwt_issuers.clone(),
-                audience: rule.jwt_audience.clone(),
+                expected: Expected {
+                    issuers: rule.jwt_issuers.clone(),
+                    audience: rule.jwt_audience.clone(),
+                },
             },
             query: rule.jwt_query.clone(),
             header: rule.jwt_header.clone(),

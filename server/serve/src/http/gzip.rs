@@ -13,8 +13,7 @@ use flate2::write::GzEncoder;
 use headlong_engine::Failure;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::body::Account;
-use crate::disk::{PieceInfo, Reply};
+use crate::disk::{Piece, PieceInfo, Reply};
 
 /// Replies by gzip at a time.
 const SLOTS: usize = 64;
@@ -51,13 +50,13 @@ impl Slots {
 pub(super) async fn gzip(
     mut reply: Reply,
     slot: Slot,
-    account: &mut Account,
+    mut note: impl FnMut(&Piece),
 ) -> Result<Gzipped, Failure> {
     let mut text = Vec::new();
     let mut came_from = None;
     while let Some(piece) = reply.next().await {
         let piece = piece?;
-        account.note_piece(&piece);
+        note(&piece);
         came_from.get_or_insert(piece.info());
         text.extend_from_slice(piece.as_ref());
     }

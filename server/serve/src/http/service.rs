@@ -11,9 +11,9 @@ use headlong_engine::{
     ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
 };
 use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, PathToken, RelativePath, ReplyPlan,
-    Representation, RequestHead, Status, Validators, Viewer, accepts_gzip, combined, entity_tag,
-    error_reply, gzip_tag, is_text, media_type, plan,
+    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, Object, PathToken, RelativePath,
+    ReplyPlan, Representation, RequestHead, Status, Validators, Viewer, accepts_gzip, cmsd_dynamic,
+    combined, entity_tag, error_reply, gzip_tag, is_text, media_type, plan,
 };
 use headlong_library::{FileEntry, ResolveError};
 use headlong_units::Duration;
@@ -21,9 +21,8 @@ use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::access::Asks;
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
-use super::door::Denied;
+use super::door::{Asks, Denied};
 use super::gzip::{Gzipped, Slot, gzip};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
@@ -477,9 +476,10 @@ async fn fetch(
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
     if let Some(slot) = gzip_slot {
-        let gzipped = gzip(reply, slot, &mut asked.account).await;
+        let gzipped = gzip(reply, slot, |piece| asked.account.note_piece(piece)).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
         plan.code("gzip", gzipped.bytes.len());
+        add_cmsd(&mut plan, asked, file);
         return Ok(Answer {
             plan,
             first: None,
@@ -492,6 +492,7 @@ async fn fetch(
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(&file.path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
+            add_cmsd(&mut plan, asked, file);
             Ok(Answer {
                 plan,
                 first: Some((reply, piece, asking)),
@@ -501,6 +502,23 @@ async fn fetch(
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
         None => Err(NoAnswer::Failed(Failure::Device)),
     }
+}
+
+/// What a player is told of a file and its reply, if it is; no disk is asked for it.
+fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, file: &FileEntry) {
+    if !asked.settings.cmsd {
+        return;
+    }
+    let object = Object {
+        file_name: &file.path,
+        bit_rate: file.stream.bit_rate_if_read(),
+    };
+    if let Some(said) = object.cmsd_static() {
+        plan.fields.push(("cmsd-static", said.into()));
+    }
+    let pace = asked.settings.access.pace(&file.path);
+    let said = cmsd_dynamic(pace.bytes_per_second_max, asked.account.elapsed());
+    plan.fields.push(("cmsd-dynamic", said.into()));
 }
 
 /// Whether files of this type and size may be sent by gzip.

@@ -43,6 +43,8 @@ pub struct HttpSettings {
     pub server_timing: ServerTiming,
     /// Whether replies say by Cache-Status where they come from.
     pub cache_status: bool,
+    /// Whether replies tell players what is known of them, by CMSD.
+    pub cmsd: bool,
     /// Requests in progress that an address may have on one device.
     pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.

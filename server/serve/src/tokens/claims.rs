@@ -8,12 +8,34 @@ use headlong_http::Refused;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{Asker, Trust, uri};
+use super::uri::{self, Uri};
 
 /// Claims that a token may call critical (`cdnicrit`): those that are looked at.
 const UNDERSTOOD: [&str; 8] = [
     "iss", "aud", "exp", "nbf", "cdniv", "cdnicrit", "cdniip", "cdniuc",
 ];
+
+/// Who asks for what, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    /// What is asked for.
+    pub(crate) uri: &'a Uri,
+    /// The client's, canonical.
+    pub(crate) address: IpAddr,
+    /// Seconds since 1970.
+    pub(crate) now: u64,
+    /// Seconds by which clocks may differ.
+    pub(crate) skew: u64,
+}
+
+/// Who must have issued a token, and for whom.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expected {
+    /// Issuers (`iss`) of which one must be named; empty for any, or none.
+    pub(crate) issuers: Vec<String>,
+    /// What a token that has an audience (`aud`) must name.
+    pub(crate) audience: Option<String>,
+}
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -43,10 +65,10 @@ pub(super) struct Claims {
 
 impl Claims {
     /// What is wrong comes before what is too old.
-    pub(super) fn judge(&self, trust: &Trust, asker: &Asker<'_>) -> Result<(), Refused> {
+    pub(super) fn judge(&self, expected: &Expected, asker: &Asker<'_>) -> Result<(), Refused> {
         let is_for_this = self.is_understood()
-            && self.is_by_one_of(&trust.issuers)
-            && self.is_for(trust.audience.as_deref())
+            && self.is_by_one_of(&expected.issuers)
+            && self.is_for(expected.audience.as_deref())
             && self.is_of(asker.address)
             && self.has_begun(asker)
             && self

@@ -13,14 +13,13 @@ mod claims;
 mod key;
 mod uri;
 
-use std::net::IpAddr;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use headlong_http::Refused;
 use serde::Deserialize;
 
 use claims::Claims;
+pub(crate) use claims::{Asker, Expected};
 pub(crate) use key::{PublicKey, Secret};
 pub(crate) use uri::Uri;
 
@@ -34,23 +33,8 @@ pub(crate) struct Trust {
     pub(crate) secrets: Vec<Secret>,
     /// Keys of RS256, ES256 and EdDSA.
     pub(crate) public: Vec<PublicKey>,
-    /// Issuers (`iss`) of which one must be named; empty for any, or none.
-    pub(crate) issuers: Vec<String>,
-    /// What a token that has an audience (`aud`) must name.
-    pub(crate) audience: Option<String>,
-}
-
-/// Who asks for what, and when.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asker<'a> {
-    /// What is asked for.
-    pub(crate) uri: &'a Uri,
-    /// The client's, canonical.
-    pub(crate) address: IpAddr,
-    /// Seconds since 1970.
-    pub(crate) now: u64,
-    /// Seconds by which clocks may differ.
-    pub(crate) skew: u64,
+    /// What tokens must say.
+    pub(crate) expected: Expected,
 }
 
 /// The header of a token. One that says more than it may is refused by its `crit`.
@@ -67,7 +51,7 @@ impl Trust {
     /// Forbidden for a wrong one, expired for a right one that is too old.
     pub(crate) fn verify(&self, token: &str, asker: &Asker<'_>) -> Result<(), Refused> {
         let claims = self.claims(token).ok_or(Refused::Forbidden)?;
-        claims.judge(self, asker)
+        claims.judge(&self.expected, asker)
     }
 
     /// What a token says, if one of the keys signed it.

@@ -177,8 +177,10 @@ fn no_other_algorithm_and_no_changed_bit_gets_in() {
 #[test]
 fn claims_that_are_for_another_or_not_understood_are_refused() {
     let trust = Trust {
-        issuers: vec!["tv".into()],
-        audience: Some("headlong".into()),
+        expected: Expected {
+            issuers: vec!["tv".into()],
+            audience: Some("headlong".into()),
+        },
         ..trust()
     };
     let said = |more: &str| {
@@ -223,8 +225,7 @@ fn claims_that_are_for_another_or_not_understood_are_refused() {
     }
     let for_others = hs256(r#"{"aud":"headlong","cdniuc":"regex:.*"}"#);
     let nameless = Trust {
-        issuers: vec![],
-        audience: None,
+        expected: Expected::default(),
         ..trust.clone()
     };
     assert_eq!(verdict(&nameless, &for_others), Err(Refused::Forbidden));
