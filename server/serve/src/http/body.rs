@@ -17,7 +17,7 @@ use headlong_units::{Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::gzip::Slot;
+use super::gzip::Turn;
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
@@ -177,7 +177,7 @@ pub(super) struct Account {
     /// Counts as one of its address's, for as long as it lives.
     pub(super) held: Option<Held>,
     /// That of a reply by gzip.
-    pub(super) gzip_slot: Option<Slot>,
+    pub(super) gzip_turn: Option<Turn>,
     pub(super) started: Clock,
     pub(super) time_scale: TimeScale,
 }

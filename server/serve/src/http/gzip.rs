@@ -1,8 +1,9 @@
 //! Playlists and other small texts by gzip.
 //!
-//! Invariants: a reply has a slot from before its file is read until it was sent, and there are
+//! Invariants: a reply has a turn from before its file is read until it was sent, and there are
 //! only so many; who finds none is sent the file as it is. So what all of them hold is bounded. No
-//! connection's thread compresses.
+//! connection's thread compresses, and no more than two do, so that replies are not kept waiting
+//! for processors.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -16,40 +17,55 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::disk::{Piece, PieceInfo, Reply};
 
 /// Replies by gzip at a time.
-const SLOTS: usize = 64;
+const TURNS: usize = 64;
+/// Of those, being compressed.
+const COMPRESSING_MAX: usize = 2;
 /// Most of the time that the best level takes is for the last per cent.
 const LEVEL: u32 = 5;
 
-/// Slots for replies by gzip.
+/// Turns of replies by gzip.
 #[derive(Debug)]
-pub(super) struct Slots(Arc<Semaphore>);
+pub(super) struct Turns {
+    all: Arc<Semaphore>,
+    compressing: Arc<Semaphore>,
+}
 
-/// A reply's slot.
-pub(super) type Slot = OwnedSemaphorePermit;
+/// A reply's turn.
+pub(super) struct Turn {
+    _of_all: OwnedSemaphorePermit,
+    compressing: Arc<Semaphore>,
+}
 
 /// A body by gzip, and where the first bytes of its file came from.
 pub(super) struct Gzipped {
     pub(super) bytes: Bytes,
     pub(super) came_from: PieceInfo,
-    pub(super) slot: Slot,
+    pub(super) turn: Turn,
 }
 
-impl Default for Slots {
+impl Default for Turns {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(SLOTS)))
+        Self {
+            all: Arc::new(Semaphore::new(TURNS)),
+            compressing: Arc::new(Semaphore::new(COMPRESSING_MAX)),
+        }
     }
 }
 
-impl Slots {
-    pub(super) fn take(&self) -> Option<Slot> {
-        Arc::clone(&self.0).try_acquire_owned().ok()
+impl Turns {
+    pub(super) fn take(&self) -> Option<Turn> {
+        let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        Some(Turn {
+            _of_all: of_all,
+            compressing: Arc::clone(&self.compressing),
+        })
     }
 }
 
 /// Reads the whole of a reply, which is small, and compresses it.
 pub(super) async fn gzip(
     mut reply: Reply,
-    slot: Slot,
+    turn: Turn,
     mut note: impl FnMut(&Piece),
 ) -> Result<Gzipped, Failure> {
     let mut text = Vec::new();
@@ -61,12 +77,19 @@ pub(super) async fn gzip(
         text.extend_from_slice(piece.as_ref());
     }
     let came_from = came_from.ok_or(Failure::Device)?;
-    let compressed = tokio::task::spawn_blocking(move || compress(&text)).await;
+    // Held by the thread, which goes on if whoever asked leaves.
+    let compressing = Arc::clone(&turn.compressing).acquire_owned().await;
+    let compressing = compressing.map_err(|_| Failure::NoResources)?;
+    let compressed = tokio::task::spawn_blocking(move || {
+        let _compressing = compressing;
+        compress(&text)
+    });
+    let compressed = compressed.await;
     let bytes = compressed.map_err(|_| Failure::NoResources)?;
     Ok(Gzipped {
         bytes: bytes.into(),
         came_from,
-        slot,
+        turn,
     })
 }
 

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
 use super::door::{Asks, Denied};
-use super::gzip::{Gzipped, Slot, gzip};
+use super::gzip::{Gzipped, Turn, gzip};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
@@ -224,7 +224,7 @@ impl Asked {
             record,
             connection,
             held: None,
-            gzip_slot: None,
+            gzip_turn: None,
             started: Instant::now(),
             time_scale: settings.time_scale,
         };
@@ -431,8 +431,8 @@ async fn fetch(
     asked: &mut Asked,
     file: &Arc<FileEntry>,
 ) -> Result<Answer, NoAnswer> {
-    let gzip_slot = gzip_slot(state, head, asked, file);
-    let mut plan = plan_for(head, asked, file, gzip_slot.is_some());
+    let gzip_turn = gzip_turn(state, head, asked, file);
+    let mut plan = plan_for(head, asked, file, gzip_turn.is_some());
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(
@@ -475,8 +475,8 @@ async fn fetch(
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
-    if let Some(slot) = gzip_slot {
-        let gzipped = gzip(reply, slot, |piece| asked.account.note_piece(piece)).await;
+    if let Some(turn) = gzip_turn {
+        let gzipped = gzip(reply, turn, |piece| asked.account.note_piece(piece)).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
         plan.code("gzip", gzipped.bytes.len());
         add_cmsd(&mut plan, asked, file);
@@ -526,20 +526,20 @@ fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
     (1..=settings.gzip_max).contains(&file.size) && is_text(media_type(&file.path))
 }
 
-/// A slot if the reply is to be by gzip: all of a small text, to who takes it.
-fn gzip_slot(
+/// A turn if the reply is to be by gzip: all of a small text, to who takes it.
+fn gzip_turn(
     state: &MediaState,
     head: &http::request::Parts,
     asked: &Asked,
     file: &FileEntry,
-) -> Option<Slot> {
+) -> Option<Turn> {
     let is_whole = asked.method == Method::Get && !head.headers.contains_key(header::RANGE);
     if !is_whole || !may_be_gzipped(&asked.settings, file) {
         return None;
     }
     let fields = fields_of(head);
     let accepted = combined(fields.iter().copied(), "accept-encoding")?;
-    accepts_gzip(&accepted).then(|| state.gzip_slots.take())?
+    accepts_gzip(&accepted).then(|| state.gzip_turns.take())?
 }
 
 fn plan_for(
@@ -698,7 +698,7 @@ fn build(
             ReplyBody::parts(body, (reply, piece), asking, account)
         }
         (None, Some(gzipped)) => {
-            account.gzip_slot = Some(gzipped.slot);
+            account.gzip_turn = Some(gzipped.turn);
             ReplyBody::made(gzipped.bytes, account)
         }
         (None, None) => ReplyBody::made(body.closing.into(), account),

@@ -70,7 +70,7 @@ pub struct MediaState {
     pub metrics: Arc<RequestMetrics>,
     /// For each device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
-    pub(super) gzip_slots: gzip::Slots,
+    pub(super) gzip_turns: gzip::Turns,
     settings: RwLock<Arc<HttpSettings>>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
@@ -95,7 +95,7 @@ impl MediaState {
             log,
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
-            gzip_slots: gzip::Slots::default(),
+            gzip_turns: gzip::Turns::default(),
             settings,
             warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),
