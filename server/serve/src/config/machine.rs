@@ -62,7 +62,7 @@ impl Config {
                 .map(|path| PublicKey::read(path))
             {
                 if let Err(error) = error {
-                    document.wrong_too(&format!("path.{prefix}.jwt_public_keys"), error);
+                    document.wrong(&format!("path.{prefix}.jwt_public_keys"), error);
                 }
             }
         }

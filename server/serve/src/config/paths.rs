@@ -219,6 +219,32 @@ mod tests {
     }
 
     #[test]
+    fn each_key_that_cannot_be_used_is_named_before_anything_is_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("other.pem"), "x").expect("a file");
+        let text = "[path.\"/a/\"]\naccess = \"jwt\"\njwt_public_keys = [\"missing.pem\", \"other.pem\"]\n";
+        std::fs::write(path("h.toml"), text).expect("a file");
+        let flags = Flags {
+            roots: vec![folder.path().into()],
+            memory: Some("8MiB".into()),
+            ..Flags::default()
+        };
+        let wrong = Config::load(Some(&path("h.toml")), &flags).expect_err("two mistakes");
+        let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 2, "{wrong}");
+        assert!(
+            lines[0].contains("h.toml:3: path./a/.jwt_public_keys: "),
+            "{wrong}"
+        );
+        assert!(lines[0].contains("missing.pem cannot be read"), "{wrong}");
+        assert!(
+            lines[1].contains("other.pem holds no public key in PEM"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
     fn what_is_printed_of_settings_tells_secrets_apart_and_not_what_they_are() {
         let shown = |secret: &str| {
             let text = format!(

@@ -75,7 +75,10 @@ impl PublicKey {
             format!("{name} cannot be read: {error}; name a public key in PEM, readable")
         })?;
         Self::from_pem(&text).map_err(|wrong| {
-            format!("{name} {wrong}; make one with `openssl pkey -pubout` from a private key")
+            format!(
+                "{name} {wrong}; name a public key of RSA, P-256 or Ed25519, as `openssl pkey -pubout` \
+                 writes it"
+            )
         })
     }
 
