@@ -1,5 +1,6 @@
 //! Who asks for a file, and why it is not to be had: what every rule of access reads and answers.
 
+use crate::path_token::PathToken;
 use crate::status::Status;
 
 /// Who asks for what, and when.
@@ -9,6 +10,8 @@ pub struct Asker<'a> {
     pub path: &'a str,
     /// The query as it came; empty for none.
     pub query: &'a str,
+    /// The token that stood before the path, if there was one.
+    pub path_token: Option<PathToken<'a>>,
     /// The client's address as text.
     pub address: &'a str,
     /// Now, in seconds since 1970.

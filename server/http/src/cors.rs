@@ -21,8 +21,7 @@ const ALLOW_HEADERS: &str = "Range, If-Range, If-None-Match, If-Modified-Since, 
      CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status, X-Playback-Session-Id";
 
 /// Reply fields that a script may read beyond those that every script may.
-const EXPOSE_HEADERS: &str =
-    "Content-Length, Content-Range, Accept-Ranges, ETag, Date, Server-Timing";
+const EXPOSE_HEADERS: &str = "Content-Length, Content-Range, Accept-Ranges, ETag, Date, Server-Timing, CMSD-Static, CMSD-Dynamic";
 
 /// Whose pages may read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,7 +43,9 @@ pub fn error_reply(status: Status, method: Method, detail: Option<&str>) -> Repl
 const fn usual_detail(status: Status) -> &'static str {
     match status {
         Status::BadRequest => "the request cannot be understood",
+        Status::Unauthorized => "say who you are, as the site asks for it",
         Status::Forbidden => "the server may not read this file; its log says what to change",
+        Status::Gone => "this URL has ended; ask the site for a new one",
         Status::NotFound => "there is no such file",
         Status::MethodNotAllowed => "files can be read with GET and HEAD only",
         Status::RequestTimeout => "the request did not arrive in time; send it again",
@@ -66,8 +68,10 @@ mod tests {
     fn the_length_is_that_of_the_text_and_head_has_the_same_fields() {
         for status in [
             Status::BadRequest,
+            Status::Unauthorized,
             Status::Forbidden,
             Status::NotFound,
+            Status::Gone,
             Status::RequestTimeout,
             Status::PreconditionFailed,
             Status::RangeNotSatisfiable,

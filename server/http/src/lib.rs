@@ -41,7 +41,7 @@
 //! `content-length` is exactly the length of what the plan lists; a path never leaves its root.
 //!
 //! On purpose absent: HTTP syntax (hyper's), file access, the clock (time comes in), redirects,
-//! content coding (video is compressed already) and directory listings.
+//! compression itself and directory listings.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,6 +51,8 @@ extern crate std;
 
 mod asker;
 mod cmcd;
+mod cmsd;
+mod coding;
 mod conditional;
 mod cors;
 mod date;
@@ -63,6 +65,7 @@ mod media_type;
 mod multipart;
 mod pace;
 mod path;
+mod path_token;
 mod plan;
 mod query;
 mod range;
@@ -75,6 +78,8 @@ mod status;
 
 pub use asker::{Asker, Refused};
 pub use cmcd::{Cmcd, ObjectType, StreamType, StreamingFormat};
+pub use cmsd::{Object, cmsd_dynamic};
+pub use coding::{accepts_gzip, gzip_tag, is_text};
 pub use conditional::{Preconditions, Validators, Verdict, evaluate};
 pub use cors::{CorsError, CorsPolicy};
 pub use date::HttpDate;
@@ -86,6 +91,7 @@ pub use media_type::media_type;
 pub use multipart::Boundary;
 pub use pace::{Pace, Pacer};
 pub use path::{PathError, RelativePath};
+pub use path_token::PathToken;
 pub use plan::{Representation, RequestHead, plan};
 pub use query::{query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
@@ -93,5 +99,5 @@ pub use referer::RefererRule;
 pub use reply::{Body, Part, ReplyPlan};
 pub use secure_link::{ExpressionError, SecureLink};
 pub use session::{FoundBy, SessionRule, Viewer, cookie_value};
-pub use signed::{Gate, SignedUrl, fingerprint, mask};
+pub use signed::{Gate, SignedUrl, fingerprint, is_same_argument, mask, only_value};
 pub use status::{Method, Status};

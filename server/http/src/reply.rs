@@ -4,7 +4,8 @@
 //! file) and a closing text. A whole file is one part without text, a multipart reply has framing
 //! in its texts, an error is only a closing text; so the server has one loop and no cases.
 
-use alloc::string::String;
+use alloc::borrow::Cow;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -80,6 +81,16 @@ impl ReplyPlan {
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         fields.find(|(n, _)| *n == name).map(|(_, value)| &**value)
+    }
+
+    /// Has the body sent by a content coding, as so many bytes.
+    pub fn code(&mut self, coding: &'static str, length: usize) {
+        let is_kept = |(name, _): &(&str, _)| !matches!(*name, "content-length" | "accept-ranges");
+        self.fields.retain(is_kept);
+        let length = Cow::Owned(length.to_string());
+        self.fields.push(("content-length", length));
+        self.fields
+            .push(("content-encoding", Cow::Borrowed(coding)));
     }
 
     /// The bytes of the file that the body holds, all parts together.

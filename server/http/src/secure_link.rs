@@ -151,8 +151,8 @@ impl SecureLink {
         }
     }
 
-    pub(crate) fn arguments(&self) -> [&str; 1] {
-        [&self.md5]
+    pub(crate) fn token_argument(&self) -> &str {
+        &self.md5
     }
 }
 
@@ -176,6 +176,7 @@ mod tests {
         Asker {
             path,
             query,
+            path_token: None,
             address: "127.0.0.1",
             now,
             skew: 0,

@@ -18,9 +18,11 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
 use crate::asker::{Asker, Refused};
+use crate::path_token::{PathToken, without_tokens};
 use crate::secure_link::SecureLink;
 
-/// The keys of HMAC tokens: `expires`, `token`, and `prefix` if one token opens a folder.
+/// The keys of HMAC tokens: `expires`, `token`, and `prefix` if one token opens a folder; or all of
+/// it in the path ([`PathToken`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignedUrl {
     /// Any of these may have signed: during a rotation the new one and the old.
@@ -41,11 +43,25 @@ impl SignedUrl {
         format!("{expires}\n{address}\n{scope} {path}")
     }
 
-    /// Whether the asker may have the path. An argument that is there twice is refused.
+    /// Whether the asker may have the path. A token in the path is the one that counts; of
+    /// arguments, one that is there twice is refused.
     ///
     /// # Errors
     /// Forbidden for a wrong token, expired for a right one that is too old.
     pub fn verify(&self, asker: &Asker<'_>) -> Result<(), Refused> {
+        match asker.path_token {
+            Some(token) => self.verify_in_path(asker, token),
+            None => self.verify_in_query(asker),
+        }
+    }
+
+    fn verify_in_path(&self, asker: &Asker<'_>, token: PathToken<'_>) -> Result<(), Refused> {
+        let folder = token.folder(asker.path).ok_or(Refused::Forbidden)?;
+        let message = self.message(token.expires, asker.address, "prefix", folder);
+        self.verify_message(asker, &message, token.token, token.expires)
+    }
+
+    fn verify_in_query(&self, asker: &Asker<'_>) -> Result<(), Refused> {
         let one = |name| only_value(asker.query, name);
         let token = one(TOKEN)?.ok_or(Refused::Forbidden)?;
         let expires = one(EXPIRES)?.ok_or(Refused::Forbidden)?;
@@ -61,12 +77,22 @@ impl SignedUrl {
                 self.message(expires, asker.address, "prefix", &prefix)
             }
         };
+        self.verify_message(asker, &message, token, expires)
+    }
+
+    fn verify_message(
+        &self,
+        asker: &Asker<'_>,
+        message: &str,
+        token: &str,
+        expires: &str,
+    ) -> Result<(), Refused> {
         let token = URL_SAFE_NO_PAD.decode(token);
         let token = token.map_err(|_| Refused::Forbidden)?;
         // The library compares in constant time.
         let is_by = |key: &String| {
             Hmac::<Sha256>::new_from_slice(key.as_bytes())
-                .is_ok_and(|mac| mac.chain_update(&message).verify_slice(&token).is_ok())
+                .is_ok_and(|mac| mac.chain_update(message).verify_slice(&token).is_ok())
         };
         match self.keys.iter().any(is_by) {
             true => asker.in_time(expires),
@@ -111,22 +137,23 @@ impl Gate {
         }
     }
 
-    /// Whether what an argument of this name holds must not be written anywhere.
-    pub fn is_secret(&self, name: &str) -> bool {
-        let is = |secret: &str| is_same(name, secret);
+    /// The argument whose value must not be written anywhere, if there is one.
+    pub fn secret_argument(&self) -> Option<&str> {
         match self {
-            Self::Open | Self::Closed => false,
-            Self::SecureLink(link) => link.arguments().into_iter().any(is),
-            Self::SignedUrl(_) => is(TOKEN),
+            Self::Open | Self::Closed => None,
+            Self::SecureLink(link) => Some(link.token_argument()),
+            Self::SignedUrl(_) => Some(TOKEN),
         }
     }
 }
 
-/// The target with `-` for the value of every argument that `is_secret`, for logs.
+/// The target with `-` for tokens in its path, and for the value of every argument that
+/// `is_secret`: for logs.
 pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
     let Some((path, query)) = target.split_once('?') else {
-        return Cow::Borrowed(target);
+        return without_tokens(target);
     };
+    let path = without_tokens(path);
     let masked = |pair| match str::split_once(pair, '=') {
         Some((name, _)) if is_secret(name) => format!("{name}=-"),
         _ => String::from(pair),
@@ -136,15 +163,18 @@ pub fn mask(target: &str, is_secret: impl Fn(&str) -> bool) -> Cow<'_, str> {
 }
 
 /// Names of arguments are equal in any case, as nginx has it, and however they are encoded.
-fn is_same(written: &str, name: &str) -> bool {
+pub fn is_same_argument(written: &str, name: &str) -> bool {
     let decoded = percent_decode_str(written).map(|b| b.to_ascii_lowercase());
     decoded.eq(name.bytes().map(|b| b.to_ascii_lowercase()))
 }
 
-/// The value of this name, undecoded; two are refused, in whatever spelling.
-fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
+/// The value of the argument of this name, undecoded.
+///
+/// # Errors
+/// If there are two, in whatever spelling.
+pub fn only_value<'a>(query: &'a str, name: &str) -> Result<Option<&'a str>, Refused> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let mut values = pairs.filter(|(written, _)| is_same(written, name));
+    let mut values = pairs.filter(|(written, _)| is_same_argument(written, name));
     match (values.next(), values.next()) {
         (first, None) => Ok(first.map(|(_, value)| value)),
         _ => Err(Refused::Forbidden),

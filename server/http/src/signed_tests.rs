@@ -24,6 +24,7 @@ fn asks<'a>(path: &'a str, query: &'a str) -> Asker<'a> {
     Asker {
         path,
         query,
+        path_token: None,
         address: "192.0.2.7",
         now: 1_900_000_000,
         skew: 0,
@@ -89,11 +90,60 @@ fn anything_else_is_forbidden() {
 #[test]
 fn logs_are_spared_tokens_in_every_spelling() {
     let gate = Gate::SignedUrl(signed(&["k1"], false));
-    let masked = |target: &'static str| mask(target, |name| gate.is_secret(name)).into_owned();
+    let secret = gate.secret_argument().unwrap();
+    let is_secret = |name: &str| is_same_argument(name, secret);
+    let masked = |target: &'static str| mask(target, is_secret).into_owned();
     assert_eq!(masked("/a?x=1&token=abc&e=2"), "/a?x=1&token=-&e=2");
     assert_eq!(masked("/a?T%6Fken=abc"), "/a?T%6Fken=-");
     assert_eq!(masked("/token=abc"), "/token=abc");
     assert!(!std::format!("{gate:?}").contains("k1"));
+}
+
+/// Asks with a token of `/a/` in the path, at `now`.
+fn in_path<'a>(path: &'a str, token: &'a str, now: u64) -> Asker<'a> {
+    let (path_token, _) = PathToken::split(token);
+    let path_token = Some(path_token.expect("it looks like one"));
+    Asker {
+        path_token,
+        now,
+        ..asks(path, "")
+    }
+}
+
+#[test]
+fn a_token_in_the_path_opens_its_folder_until_its_end_and_nothing_else() {
+    let token = "/t/2000000000.1.hLvF2guY_7Sha_O1CJayqPjt8Mko2piMe_4unJTiBuk/";
+    let gate = signed(&["k2", "k1"], false);
+    let verdict = |path, token: &str, now| gate.verify(&in_path(path, token, now));
+    assert_eq!(verdict("/a/c/d.ts", token, 2_000_000_000), Ok(()));
+    assert_eq!(
+        verdict("/a/d.ts", token, 2_000_000_001),
+        Err(Refused::Expired)
+    );
+    let changed = token.replace("hLv", "hLw");
+    let later = token.replace("2000000000", "2000000001");
+    let higher = token.replace(".1.", ".0.");
+    let deeper = token.replace(".1.", ".2.");
+    for (path, token) in [
+        ("/b/c/d.ts", token),
+        ("/ab/d.ts", token),
+        ("/d.ts", token),
+        ("/a/d.ts", &changed),
+        ("/a/d.ts", &later),
+        ("/a/d.ts", &higher),
+        ("/a/c/d.ts", &deeper),
+    ] {
+        let verdict = verdict(path, token, 1_900_000_000);
+        assert_eq!(verdict, Err(Refused::Forbidden), "{token}{path}");
+    }
+    // A right one in the query does not help a wrong one in the path.
+    let both = Asker {
+        query: OF_FOLDER,
+        ..in_path("/a/d.ts", &changed, 1)
+    };
+    assert_eq!(gate.verify(&both), Err(Refused::Forbidden));
+    let elsewhere = signed(&["k1"], true).verify(&in_path("/a/d.ts", token, 1));
+    assert_eq!(elsewhere, Err(Refused::Forbidden));
 }
 
 /// As an operator signs.

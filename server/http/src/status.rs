@@ -46,6 +46,8 @@ pub enum Status {
     NotModified,
     /// 400.
     BadRequest,
+    /// 401.
+    Unauthorized,
     /// 403.
     Forbidden,
     /// 404.
@@ -79,6 +81,7 @@ impl Status {
             Self::PartialContent => 206,
             Self::NotModified => 304,
             Self::BadRequest => 400,
+            Self::Unauthorized => 401,
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
@@ -101,6 +104,7 @@ impl Status {
             Self::PartialContent => "Partial Content",
             Self::NotModified => "Not Modified",
             Self::BadRequest => "Bad Request",
+            Self::Unauthorized => "Unauthorized",
             Self::Forbidden => "Forbidden",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",

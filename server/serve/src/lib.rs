@@ -1,6 +1,7 @@
 //! The server's shell: it does what the cores decide. Sockets, disks, configuration, logs.
 
 pub mod admin;
+mod ask_server;
 pub mod config;
 pub mod descriptors;
 pub mod devices;
@@ -23,5 +24,6 @@ mod state_record;
 mod tasks;
 pub mod thread_pool;
 pub mod time_scale;
+mod tokens;
 pub mod upgrade;
 mod view;

@@ -1,5 +1,8 @@
-//! The same signed URLs are accepted and refused by nginx's `secure_link` and by the server.
+//! Who may watch: the same signed URLs are accepted and refused by nginx's `secure_link` and by the
+//! server, a token in a path opens a title and nothing else, and so does a JSON Web
+//! Token; and another server is asked, as nginx asks it.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use headlong_e2e_tests::{Nginx, have_or_skip};
@@ -21,7 +24,19 @@ secure_link_md5 = "$secure_link_expires$uri$remote_addr secret"
 
 /// As nginx's manual says to sign: by openssl, base64 and tr.
 fn sign(text: &str) -> String {
-    let script = "printf %s \"$1\" | openssl md5 -binary | openssl base64 | tr +/ -_ | tr -d =";
+    by_openssl("md5", text)
+}
+
+/// A digest of openssl, as our manual and nginx's write it.
+fn by_openssl(digest: &str, text: &str) -> String {
+    let encoded = format!("openssl {digest} -binary | {ENCODED}");
+    by_shell(&format!("printf %s \"$1\" | {encoded}"), text)
+}
+
+/// Base64 for URLs, without padding.
+const ENCODED: &str = "openssl base64 -A | tr +/ -_ | tr -d =";
+
+fn by_shell(script: &str, text: &str) -> String {
     let mut command = std::process::Command::new("sh");
     let output = command.args(["-c", script, "sh", text]).output();
     let text = String::from_utf8(output.expect("a shell").stdout).expect("text");
@@ -92,4 +107,206 @@ fn nginx_and_the_server_accept_and_refuse_the_same_links() {
     let log = server.output();
     assert!(log.contains("md5=-"), "{log}");
     assert!(!log.contains(&good) && !log.contains(&old), "{log}");
+}
+
+#[test]
+fn a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log() {
+    let test = "a_token_in_the_path_opens_a_playlist_and_what_it_names_and_is_in_no_log";
+    if !have_or_skip(test, "openssl") {
+        return;
+    }
+    let root = Scratch::new("access").expect("a folder");
+    for name in [
+        "films/a/index.m3u8",
+        "films/a/hd/1.ts",
+        "films/b/1.ts",
+        "free.mp4",
+    ] {
+        write(root.path(), name);
+    }
+    let key = "0123456789abcdef0123456789abcdef";
+    let rule = format!("[path.\"/films/\"]\naccess = \"signed\"\nkeys = [{key:?}]\n");
+    let server = ServerBuilder::new([root.path()]).config(&rule);
+    let server = server.start().expect("a server");
+    let token = by_openssl(
+        &format!("dgst -sha256 -hmac {key}"),
+        "4000000000\n-\nprefix /films/a/",
+    );
+    let name = format!("4000000000.2.{token}");
+    let changed = match name.ends_with('A') {
+        true => format!("{}E", &name[..name.len() - 1]),
+        false => format!("{}A", &name[..name.len() - 1]),
+    };
+    for (status, target) in [
+        (200, format!("/t/{name}/films/a/index.m3u8")),
+        (200, format!("/t/{name}/films/a/hd/1.ts")),
+        (200, format!("/t/{name}/films/%61/hd/1.ts?x=1")),
+        (200, format!("/t/{name}/free.mp4")),
+        (403, "/films/a/index.m3u8".to_owned()),
+        (403, format!("/t/{name}/films/b/1.ts")),
+        (403, format!("/t/{changed}/films/a/index.m3u8")),
+        (
+            403,
+            format!("/t/{}/films/a/index.m3u8", name.replacen('4', "5", 1)),
+        ),
+        (
+            403,
+            format!("/t/{}/films/a/index.m3u8", name.replace(".2.", ".1.")),
+        ),
+        (400, format!("/t/{name}/films/a/../b/1.ts")),
+        (400, format!("/t/{name}/films/a/%2e%2e/b/1.ts")),
+        (404, format!("/t/{name}/films/a/%252e%252e/b/1.ts")),
+        (400, format!("/t/{name}%2Ffilms/a/index.m3u8")),
+        (404, format!("/%74/{name}/films/a/index.m3u8")),
+        (
+            404,
+            format!("/t/{}/films/a/index.m3u8", name.replace('.', "%252E")),
+        ),
+        (404, format!("/t/{name}")),
+    ] {
+        let page = format!("http://tv.example/t/{name}/films/a/index.m3u8");
+        let fields = [("Referer", page.as_str())];
+        let reply = fetch(server.address(), "GET", &target, &fields).expect("a reply");
+        assert_eq!(reply.status(), status, "{target}");
+    }
+    let log = server.output();
+    assert!(log.contains("/t/-/films/a/hd/1.ts"), "{log}");
+    assert!(!log.contains(&token[..20]), "{log}");
+}
+
+#[test]
+fn a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie() {
+    let test = "a_web_token_that_openssl_signed_opens_its_uris_from_query_header_and_cookie";
+    if !have_or_skip(test, "openssl") {
+        return;
+    }
+    let root = Scratch::new("access").expect("a folder");
+    let keys = Scratch::new("access-keys").expect("a folder");
+    for name in ["films/a/1.ts", "films/b/1.ts"] {
+        write(root.path(), name);
+    }
+    let file = |name: &str| keys.path().join(name).display().to_string();
+    let (private, public) = (file("private.pem"), file("public.pem"));
+    by_shell(
+        "openssl genrsa -out \"$1\" 2048 && openssl pkey -in \"$1\" -pubout -out \"${1%/*}/public.pem\"",
+        &private,
+    );
+    let rule = format!(
+        "[path.\"/films/\"]\naccess = \"jwt\"\njwt_public_keys = [{public:?}]\njwt_query = \"jwt\"\n\
+         jwt_header = \"Authorization\"\njwt_cookie = \"ticket\"\n"
+    );
+    let server = ServerBuilder::new([root.path()]).config(&rule);
+    let server = server.start().expect("a server");
+    let encoded = |text: &str| by_shell(&format!("printf %s \"$1\" | {ENCODED}"), text);
+    let token = |claims: &str| {
+        let signed = format!("{}.{}", encoded(r#"{"alg":"RS256"}"#), encoded(claims));
+        let signature = by_openssl(&format!("dgst -sha256 -sign {private}"), &signed);
+        format!("{signed}.{signature}")
+    };
+    let of = |times: &str| {
+        token(&format!(
+            r#"{{{times},"cdniuc":"regex:https?://[^/]*/films/a/[^/?]*"}}"#
+        ))
+    };
+    let good = of(r#""exp":4000000000"#);
+    let old = of(r#""exp":1000000000"#);
+    let of_tomorrow = of(r#""nbf":4000000000"#);
+    let unsigned = format!(
+        "{}.{}.",
+        encoded(r#"{"alg":"none"}"#),
+        good.split('.').nth(1).expect("claims")
+    );
+    let bearer = format!("Bearer {good}");
+    let cookie = format!("a=b; ticket={good}");
+    let ask = |target: &str, fields: &[(&str, &str)]| {
+        let reply = fetch(server.address(), "GET", target, fields);
+        reply.expect("a reply").status()
+    };
+    let in_query = |path: &str, token: &str| ask(&format!("{path}?jwt={token}"), &[]);
+    assert_eq!(in_query("/films/a/1.ts", &good), 200);
+    assert_eq!(in_query("//films/%61/1.ts", &good), 200);
+    assert_eq!(ask("/films/a/1.ts", &[("Authorization", &bearer)]), 200);
+    assert_eq!(ask("/films/a/1.ts", &[("Cookie", &cookie)]), 200);
+    assert_eq!(ask("/films/b/1.ts", &[("Cookie", &cookie)]), 403);
+    assert_eq!(ask("/films/a/1.ts?x=1", &[("Cookie", &cookie)]), 403);
+    assert_eq!(ask("/films/a/1.ts", &[]), 403);
+    assert_eq!(in_query("/films/b/1.ts", &good), 403);
+    assert_eq!(in_query("/films/a/1.ts", &old), 410);
+    assert_eq!(in_query("/films/a/1.ts", &of_tomorrow), 403);
+    assert_eq!(in_query("/films/a/1.ts", &unsigned), 403);
+    assert_eq!(
+        in_query("/films/a/1.ts", &format!("{good}&j%77t={good}")),
+        403
+    );
+    let log = server.output();
+    assert!(log.contains("/films/a/1.ts?jwt=-"), "{log}");
+    assert!(!log.contains(&good[..40]), "{log}");
+}
+
+#[test]
+fn nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only() {
+    let test = "nginx_is_asked_who_may_watch_and_one_that_hangs_holds_up_its_own_path_only";
+    if !have_or_skip(test, "nginx") {
+        return;
+    }
+    let root = Scratch::new("access").expect("a folder");
+    for name in ["films/a b.mp4", "hung/a.mp4", "free.mp4"] {
+        write(root.path(), name);
+    }
+    let asked = r#"location = /auth {
+            add_header WWW-Authenticate 'Basic realm="tv"' always;
+            if ($http_x_original_uri !~ "^/films/a%20b.mp4") { return 500; }
+            if ($http_x_real_ip != "127.0.0.1") { return 500; }
+            if ($cookie_ticket = "") { return 401; }
+            if ($cookie_ticket = "moved") { return 302 /login; }
+            if ($cookie_ticket != "good") { return 403; }
+            return 204;
+        }"#;
+    let nginx = Nginx::start_with(root.path(), asked).expect("nginx");
+    let hung = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let rule = format!(
+        "[path.\"/films/\"]\naccess = \"auth-request\"\nauth_url = \"http://{}/auth\"\n\
+         secret_arguments = [\"ticket\"]\n\
+         [path.\"/hung/\"]\naccess = \"auth-request\"\nauth_url = \"http://{}/\"\n\
+         auth_timeout = \"500ms\"\n",
+        nginx.address(),
+        hung.local_addr().expect("bound"),
+    );
+    let server = ServerBuilder::new([root.path()]).config(&rule);
+    let server = server.start().expect("a server");
+    let address = server.address();
+    let film = |cookie: &str| {
+        let fields = [("Cookie", cookie)];
+        fetch(address, "GET", "/films/a%20b.mp4?ticket=hush", &fields).expect("a reply")
+    };
+    for _ in 0..2 {
+        assert_eq!(film("ticket=good").status(), 200);
+        assert_eq!(film("ticket=bad").status(), 403);
+        assert_eq!(film("ticket=moved").status(), 500);
+        let unknown = film("x=y");
+        let challenge = unknown.field("www-authenticate");
+        assert_eq!(
+            (unknown.status(), challenge),
+            (401, Some("Basic realm=\"tv\""))
+        );
+    }
+    let waiters: Vec<_> = (0..200)
+        .map(|n| {
+            let ask = move || fetch(address, "GET", &format!("/hung/a.mp4?{n}"), &[]);
+            std::thread::spawn(ask)
+        })
+        .collect();
+    for _ in 0..20 {
+        let free = fetch(address, "GET", "/free.mp4", &[]).expect("a reply");
+        assert_eq!(free.status(), 200);
+        assert_eq!(film("ticket=good").status(), 200);
+    }
+    for waiter in waiters {
+        let reply = waiter.join().expect("ended").expect("a reply");
+        assert_eq!(reply.status(), 503);
+        assert!(reply.field("retry-after").is_some());
+    }
+    let log = server.output();
+    assert!(log.contains("ticket=-") && !log.contains("hush"), "{log}");
+    assert!(log.contains("cannot ask who may watch"), "{log}");
 }

@@ -1,8 +1,10 @@
 //! What is different below a path: fields for caches and pages, who may use it, and how fast it goes.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use headlong_e2e_tests::{Library, Title, eventually};
+use headlong_e2e_tests::{Library, Title, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, fetch, request_text};
 use headlong_testkit::pattern;
 use headlong_testkit::server::ServerBuilder;
@@ -144,4 +146,113 @@ pace_burst = "1500s"
         paced.set_patience(Duration::from_millis(300)).expect("set");
         assert!(paced.receive_body(1).is_err(), "nothing more for now");
     }
+}
+
+/// What gzip makes of it.
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new("gzip")
+        .arg("-dc")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("gzip");
+    let mut input = child.stdin.take().expect("a pipe");
+    let bytes = bytes.to_vec();
+    let writer = std::thread::spawn(move || input.write_all(&bytes));
+    let output = child.wait_with_output().expect("ended");
+    writer.join().expect("ended").expect("written");
+    output.stdout
+}
+
+#[test]
+fn playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never() {
+    let test = "playlists_are_compressed_for_who_takes_it_and_ranges_and_video_never";
+    if !have_or_skip(test, "gzip") {
+        return;
+    }
+    let library = library(&["films"]);
+    let playlist: String = (0..9000).map(|n| format!("#EXTINF:4,\n{n}.ts\n")).collect();
+    let text = playlist.as_bytes();
+    for name in ["a.m3u8", "a.ts"] {
+        std::fs::write(library.root().join(name), text).expect("written");
+    }
+    let large = playlist.repeat(4);
+    std::fs::write(library.root().join("large.m3u8"), &large).expect("written");
+    let server = ServerBuilder::new([library.root()])
+        .start()
+        .expect("a server");
+    let ask = |method: &str, target: &str, fields: &[(&str, &str)]| {
+        fetch(server.address(), method, target, fields).expect("answered")
+    };
+    const TAKES: (&str, &str) = ("Accept-Encoding", "br, gzip;q=0.8");
+    let plain = ask("GET", "/a.m3u8", &[]);
+    assert_eq!(
+        (plain.body.as_slice(), plain.field("content-encoding")),
+        (text, None)
+    );
+    for _ in 0..2 {
+        let packed = ask("GET", "/a.m3u8", &[TAKES]);
+        assert_eq!(packed.field("content-encoding"), Some("gzip"));
+        assert!(packed.body.len() < text.len() / 3, "{}", packed.body.len());
+        assert_eq!(unpacked(&packed.body), text);
+        let length = packed.body.len().to_string();
+        assert_eq!(packed.field("content-length"), Some(length.as_str()));
+        let tags = (packed.field("etag"), plain.field("etag"));
+        assert!(tags.0.is_some() && tags.0 != tags.1, "{tags:?}");
+        let seen = ("If-None-Match", tags.0.expect("a tag"));
+        assert_eq!(ask("GET", "/a.m3u8", &[TAKES, seen]).status(), 304);
+        assert_eq!(ask("GET", "/a.m3u8", &[seen]).status(), 200);
+    }
+    for (method, target, fields) in [
+        ("GET", "/a.m3u8", &[TAKES, ("Range", "bytes=10-19")][..]),
+        ("HEAD", "/a.m3u8", &[TAKES]),
+        ("GET", "/a.m3u8", &[("Accept-Encoding", "gzip;q=0")]),
+        ("GET", "/a.ts", &[TAKES]),
+        ("GET", "/large.m3u8", &[TAKES]),
+    ] {
+        let reply = ask(method, target, fields);
+        assert_eq!(reply.field("content-encoding"), None, "{method} {target}");
+        let varies = target == "/a.m3u8";
+        let vary = reply.field("vary");
+        assert_eq!(
+            vary,
+            varies.then_some("accept-encoding"),
+            "{method} {target}"
+        );
+    }
+    let part = ask("GET", "/a.m3u8", &[TAKES, ("Range", "bytes=10-19")]);
+    assert_eq!((part.status(), part.body.as_slice()), (206, &text[10..20]));
+    assert_eq!(part.field("etag"), plain.field("etag"));
+}
+
+#[test]
+fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
+    let library = library(&["bounded"]);
+    for name in ["a.m3u8", "bounded/b.m4a"] {
+        std::fs::write(library.root().join(name), vec![b'#'; 5000]).expect("written");
+    }
+    let server = |config: &str| {
+        let server = ServerBuilder::new([library.root()]).config(config);
+        server.start().expect("a server")
+    };
+    let told = |address, target: &str| {
+        let reply = fetch(address, "GET", target, &[]).expect("answered");
+        let field = |name| reply.field(name).map(str::to_owned);
+        (field("cmsd-static"), field("cmsd-dynamic"))
+    };
+    let silent = server("");
+    assert_eq!(told(silent.address(), "/a.m3u8"), (None, None));
+    let telling = server("cmsd = true\n[path.\"/bounded/\"]\nbytes_per_second_max = \"1MiB\"\n");
+    let (of_object, of_reply) = told(telling.address(), "/a.m3u8");
+    assert_eq!(of_object.as_deref(), Some("ot=m,sf=h"));
+    assert!(of_reply.is_some_and(|text| text.starts_with("\"headlong\";rd=")));
+    let fields = [("Accept-Encoding", "gzip")];
+    let packed = fetch(telling.address(), "GET", "/a.m3u8", &fields).expect("answered");
+    assert_eq!(packed.field("content-encoding"), Some("gzip"));
+    assert_eq!(packed.field("cmsd-static"), Some("ot=m,sf=h"));
+    let (of_object, of_reply) = told(telling.address(), "/bounded/b.m4a");
+    assert_eq!(of_object.as_deref(), Some("ot=a"));
+    let bounded = "\"headlong\";mb=8388;rd=";
+    assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
+    assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
 }

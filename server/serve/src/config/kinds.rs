@@ -113,6 +113,32 @@ pub(super) fn token() -> Kind<String> {
     )
 }
 
+/// Fields of a request that are of its connection, and not of who asks.
+const OF_CONNECTION: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A field of a request that another server may be sent.
+pub(super) fn asked_field() -> Kind<String> {
+    text_that(
+        |text| {
+            let is_own = OF_CONNECTION
+                .iter()
+                .any(|own| text.eq_ignore_ascii_case(own));
+            is_token(text) && !is_own
+        },
+        "cannot be sent on; name a header that says who asks, like \"Cookie\"",
+    )
+}
+
 pub(super) fn of_query() -> Kind<String> {
     text_that(
         |text| !text.is_empty(),

@@ -82,7 +82,9 @@ impl Config {
             &mut self.state,
         ];
         let lists = self.roots.iter_mut().chain(&mut self.flash);
-        for path in lists.chain(files.into_iter().flatten()) {
+        let keys = self.path.values_mut();
+        let keys = keys.flat_map(|rule| rule.jwt_public_keys.iter_mut());
+        for path in lists.chain(keys).chain(files.into_iter().flatten()) {
             *path = folder.join(&path);
         }
         for sink in [&mut self.log.access, &mut self.log.sessions] {

@@ -15,6 +15,7 @@ use super::memory;
 use super::settings::{Config, LogSink};
 use crate::devices;
 use crate::flash;
+use crate::tokens::PublicKey;
 
 impl Config {
     /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
@@ -52,6 +53,17 @@ impl Config {
                     key,
                     format!("{path} cannot be read: {error}; name a PEM file"),
                 );
+            }
+        }
+        for (prefix, rule) in &self.path {
+            for error in rule
+                .jwt_public_keys
+                .iter()
+                .map(|path| PublicKey::read(path))
+            {
+                if let Err(error) = error {
+                    document.wrong(&format!("path.{prefix}.jwt_public_keys"), error);
+                }
             }
         }
         if let Some(folder) = self.state.as_ref().filter(|folder| !folder.is_dir()) {

@@ -29,7 +29,7 @@ pub use headlong_settings::Mistakes;
 pub use keys::{device_rows, disk_rows};
 pub use load::Flags;
 pub use manual::manual;
-pub use path_rule::{Access, PathRule};
+pub use path_rule::{Access, AuthBy, Door, PathRule};
 pub use settings::{
     AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Pacing,
     Proxies, ServerTiming, SessionKeys, Tcp, Tls,

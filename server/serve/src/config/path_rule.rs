@@ -1,7 +1,11 @@
-//! One rule of a path, as it is written, and the gate that it makes.
+//! One rule of a path, as it is written, and the door that it makes.
 
-use headlong_http::{Gate, SecureLink, SignedUrl};
+use std::path::PathBuf;
+
+use headlong_http::{Gate, SecureLink, SignedUrl, is_same_argument};
 use headlong_units::Duration;
+
+use crate::ask_server::ServerUrl;
 
 /// Who may watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +18,55 @@ pub enum Access {
     SecureLink,
     /// Who has a token by HMAC-SHA256.
     Signed,
+    /// Who has a JSON Web Token for the URI.
+    Jwt,
+    /// Whom another server lets in.
+    AuthRequest,
+}
+
+/// What an answer of a server that is asked may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuthBy {
+    /// What is asked for.
+    Uri,
+    /// Who asks.
+    Address,
+}
+
+impl AuthBy {
+    /// Every value, in the order of the manual.
+    pub const ALL: &[Self] = &[Self::Uri, Self::Address];
+
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uri => "uri",
+            Self::Address => "address",
+        }
+    }
+}
+
+/// What a rule is, once it is found right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Door {
+    /// What opens is in the request, and is judged by itself.
+    Gate(Gate),
+    /// A token opens that one of the rule's keys signed.
+    Jwt,
+    /// This server is asked.
+    Server(ServerUrl),
 }
 
 impl Access {
     /// Every value, in the order of the manual.
-    pub const ALL: &[Self] = &[Self::Open, Self::Closed, Self::SecureLink, Self::Signed];
+    pub const ALL: &[Self] = &[
+        Self::Open,
+        Self::Closed,
+        Self::SecureLink,
+        Self::Signed,
+        Self::Jwt,
+        Self::AuthRequest,
+    ];
 
     /// Its name in the configuration.
     pub const fn name(self) -> &'static str {
@@ -27,6 +75,8 @@ impl Access {
             Self::Closed => "closed",
             Self::SecureLink => "secure-link",
             Self::Signed => "signed",
+            Self::Jwt => "jwt",
+            Self::AuthRequest => "auth-request",
         }
     }
 }
@@ -42,8 +92,32 @@ pub struct PathRule {
     pub md5_argument: String,
     /// The argument with the end.
     pub expires_argument: String,
-    /// Keys of HMAC tokens.
+    /// Keys of HMAC tokens, and of HS256.
     pub keys: Vec<String>,
+    /// Files with public keys of JSON Web Tokens.
+    pub jwt_public_keys: Vec<PathBuf>,
+    /// Issuers of which a token must name one; empty for any.
+    pub jwt_issuers: Vec<String>,
+    /// What a token's audience must name, if it has one.
+    pub jwt_audience: Option<String>,
+    /// The argument with the token.
+    pub jwt_query: String,
+    /// The header with the token.
+    pub jwt_header: Option<String>,
+    /// The cookie with the token.
+    pub jwt_cookie: Option<String>,
+    /// Where the server is that is asked.
+    pub auth_url: Option<String>,
+    /// Fields of a request that are sent to it.
+    pub auth_headers: Vec<String>,
+    /// What its answers depend on, besides those fields.
+    pub auth_by: Vec<AuthBy>,
+    /// How long its answers are believed.
+    pub auth_cache: Duration,
+    /// How long they are waited for.
+    pub auth_timeout: Duration,
+    /// Arguments that are in no log.
+    pub secret_arguments: Vec<String>,
     /// Whether HMAC tokens are good from one address only.
     pub bind_address: bool,
     /// How much longer a token is good than it says.
@@ -74,6 +148,18 @@ impl Default for PathRule {
             md5_argument: "md5".to_owned(),
             expires_argument: "expires".to_owned(),
             keys: Vec::new(),
+            jwt_public_keys: Vec::new(),
+            jwt_issuers: Vec::new(),
+            jwt_audience: None,
+            jwt_query: "URISigningPackage".to_owned(),
+            jwt_header: None,
+            jwt_cookie: None,
+            auth_url: None,
+            auth_headers: vec!["Authorization".to_owned(), "Cookie".to_owned()],
+            auth_by: vec![AuthBy::Uri, AuthBy::Address],
+            auth_cache: Duration::from_secs(5),
+            auth_timeout: Duration::from_secs(5),
+            secret_arguments: Vec::new(),
             bind_address: false,
             clock_skew: Duration::ZERO,
             cache_control: None,
@@ -100,16 +186,73 @@ impl std::fmt::Debug for PathRule {
 
 /// The shortest key: as many bytes as are safe from guessing, in letters and digits.
 const KEY_BYTES_MIN: usize = 16;
+/// The shortest key of HS256 (RFC 7518 3.2).
+const HS256_KEY_BYTES_MIN: usize = 32;
+/// Most keys of tokens: each is tried.
+const KEYS_MAX: usize = 4;
 
 impl PathRule {
-    /// The rule as it is asked.
+    /// What the rule is.
     ///
     /// # Errors
     /// The setting that is wrong, and how.
-    pub fn gate(&self) -> Result<Gate, (&'static str, String)> {
+    pub fn door(&self) -> Result<Door, (&'static str, String)> {
+        match self.access {
+            Access::Jwt => self.check_jwt().map(|()| Door::Jwt),
+            Access::AuthRequest => self.auth_server().map(Door::Server),
+            _ => self.gate().map(Door::Gate),
+        }
+    }
+
+    /// Arguments whose values must be in no log.
+    pub fn all_secret_arguments(&self) -> Vec<String> {
+        let of_door = match self.door() {
+            Ok(Door::Gate(gate)) => gate.secret_argument().map(str::to_owned),
+            Ok(Door::Jwt) => Some(self.jwt_query.clone()),
+            Ok(Door::Server(_)) | Err(_) => None,
+        };
+        let all = self.secret_arguments.iter().cloned().chain(of_door);
+        all.collect()
+    }
+
+    /// Whether an argument is one of these.
+    pub fn is_secret(&self, argument: &str) -> bool {
+        let secrets = self.all_secret_arguments();
+        secrets.iter().any(|name| is_same_argument(argument, name))
+    }
+
+    fn auth_server(&self) -> Result<ServerUrl, (&'static str, String)> {
+        let missing =
+            "must be set with access = \"auth-request\", like \"http://127.0.0.1:9000/auth\"";
+        let url = self.auth_url.as_ref();
+        let url = url.ok_or_else(|| ("auth_url", missing.to_owned()))?;
+        ServerUrl::parse(url)
+            .map_err(|form| ("auth_url", format!("`{url}` cannot be asked; {form}")))
+    }
+
+    fn check_jwt(&self) -> Result<(), (&'static str, String)> {
+        let wrong = |setting, text: &str| Err((setting, text.to_owned()));
+        if self.keys.is_empty() && self.jwt_public_keys.is_empty() {
+            let text = "must name a key with access = \"jwt\", or keys must hold one; write the file \
+                        of the issuer's public key";
+            return wrong("jwt_public_keys", text);
+        }
+        if self.keys.len() + self.jwt_public_keys.len() > KEYS_MAX {
+            let text = "makes more than four keys; keep the new ones and the old";
+            return wrong("jwt_public_keys", text);
+        }
+        if self.keys.iter().any(|key| key.len() < HS256_KEY_BYTES_MIN) {
+            let text = "holds a key of fewer than 32 characters, too short for HS256; make one with \
+                        `openssl rand -hex 32`";
+            return wrong("keys", text);
+        }
+        Ok(())
+    }
+
+    fn gate(&self) -> Result<Gate, (&'static str, String)> {
         match self.access {
             Access::Open => Ok(Gate::Open),
-            Access::Closed => Ok(Gate::Closed),
+            Access::Closed | Access::Jwt | Access::AuthRequest => Ok(Gate::Closed),
             Access::SecureLink => {
                 let missing = || {
                     let text = "must be set with access = \"secure-link\"; copy nginx's expression";

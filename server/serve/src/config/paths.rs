@@ -7,16 +7,17 @@
 
 use headlong_http::fingerprint;
 use headlong_settings::{Document, Rows, flag, named, size, text, time, whole};
+use headlong_units::Duration;
 
-use super::kinds::{field, field_value, of_query, origin, site};
-use super::path_rule::{Access, PathRule};
-use super::settings::Config;
+use super::kinds::{asked_field, field, field_value, of_query, origin, path, site, token};
+use super::path_rule::{Access, AuthBy, PathRule};
+use super::settings::{Config, SessionKeys};
 
 /// What may be said for one path.
 pub(super) fn path_rows() -> Rows<PathRule> {
     let mut rows = Rows::<PathRule>::default();
     rows.add("access", named(Access::ALL, Access::name), |p| &mut p.access,
-        "Who may watch: everybody, nobody, who has a link signed as nginx's `secure_link` does it, or who has a token by HMAC-SHA256. A wrong token is answered 403, one that is too old 410. See access.md.");
+        "Who may watch: everybody, nobody, who has a link signed as nginx's `secure_link` does it, who has a token by HMAC-SHA256 (`signed`), who has a JSON Web Token for the URI (`jwt`, RFC 9246), or whom another server lets in (`auth-request`, as nginx's). A wrong token is answered 403, one that is too old 410. See access.md.");
     rows.add("secure_link_md5", text().optional(), |p| &mut p.secure_link_md5,
         "The expression of nginx's `secure_link_md5` with its secret; `$secure_link_expires`, `$uri` and `$remote_addr` are known. Without the first, links do not expire. A secret: let only the server's user read this file.").secret(hidden);
     rows.add(
@@ -32,7 +33,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
         "The argument of `secure_link` that holds the end, in seconds since 1970.",
     );
     rows.add("keys", text().list(), |p| &mut p.keys,
-        "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. Secrets, too.").secret(hidden);
+        "One or two keys of tokens by HMAC-SHA256; either may have signed, so that a new one can be taken up while URLs of the old one are about. With `jwt`, keys of HS256. Secrets, too.").secret(hidden);
     rows.add(
         "bind_address",
         flag(),
@@ -41,6 +42,46 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     );
     rows.add("clock_skew", time(), |p| &mut p.clock_skew,
         "How much longer a token is good than it says, where the clocks of who signs and of the server differ.");
+    rows.add("jwt_public_keys", path().list(), |p| &mut p.jwt_public_keys,
+        "Files with public keys in PEM of who issues JSON Web Tokens: RSA (for RS256), P-256 (ES256) or Ed25519 (EdDSA). With `keys`, four at most. Read at start and on SIGHUP.");
+    rows.add(
+        "jwt_issuers",
+        text().list(),
+        |p| &mut p.jwt_issuers,
+        "Issuers (`iss`) of which such a token must name one; an empty list for any or none.",
+    );
+    rows.add("jwt_audience", text().optional(), |p| &mut p.jwt_audience,
+        "What the audience (`aud`) of such a token must name, if it has one; without this setting, tokens that have one are refused.");
+    rows.add("jwt_query", of_query(), |p| &mut p.jwt_query,
+        "The argument of the query that holds such a token. It is looked for there, then in the header, then in the cookie.");
+    rows.add(
+        "jwt_header",
+        token().optional(),
+        |p| &mut p.jwt_header,
+        "A request header that may hold it, with or without `Bearer` before it, like `Authorization`.",
+    );
+    rows.add(
+        "jwt_cookie",
+        token().optional(),
+        |p| &mut p.jwt_cookie,
+        "A cookie that may hold it.",
+    );
+    rows.add("auth_url", text().optional(), |p| &mut p.auth_url,
+        "The server that `auth-request` asks, by an address in numbers and without TLS, like `http://127.0.0.1:9000/auth`. It gets a GET with X-Original-URI, X-Original-Method and X-Real-IP. 2xx lets in, 401 (with its WWW-Authenticate) and 403 are passed on, any other status is answered 500, and none within `auth_timeout` 503.");
+    rows.add("auth_headers", asked_field().list(), |p| &mut p.auth_headers,
+        "Headers of a request that are sent to it. Its answers are believed for requests in which these are the same.");
+    rows.add("auth_by", named(AuthBy::ALL, AuthBy::name).list(), |p| &mut p.auth_by,
+        "What its answers depend on besides `auth_headers`: `uri`, with its query, and the client's `address`. Without `uri`, one answer opens all that is below this path.");
+    rows.add("auth_cache", time(), |p| &mut p.auth_cache,
+        "How long an answer is believed; \"0s\" for requests at the same time only. Of one path, 4096 are kept.");
+    rows.add(
+        "auth_timeout",
+        time().at_least(Duration::from_millis(1)),
+        |p| &mut p.auth_timeout,
+        "How long an answer is waited for.",
+    );
+    rows.add("secret_arguments", of_query().list(), |p| &mut p.secret_arguments,
+        "Further arguments of the query whose values are written as `-` in logs. Those that hold tokens of `access` are in any case.");
     rows.add("cache_control", field_value().optional(), |p| &mut p.cache_control,
         "The Cache-Control sent with files below this path, instead of that at the top; empty for none.");
     rows.add(
@@ -85,6 +126,38 @@ fn hidden(written: &str) -> String {
     format!("not shown; SHA-256 {}", fingerprint(written))
 }
 
+/// Where a session's id, which logs show, is looked for where a token is.
+fn sessions_that_are_secrets(
+    rule: &PathRule,
+    session: &SessionKeys,
+) -> Vec<(&'static str, &'static str)> {
+    let is_jwt = rule.access == Access::Jwt;
+    let same = |one: &Option<String>, other: &Option<String>| match (one, other) {
+        (Some(one), Some(other)) => is_jwt && one.eq_ignore_ascii_case(other),
+        _ => false,
+    };
+    let query = session.query.as_deref();
+    let found = [
+        (
+            query.is_some_and(|name| rule.is_secret(name)),
+            "argument",
+            "session.query",
+        ),
+        (
+            same(&rule.jwt_header, &session.header),
+            "header",
+            "session.header",
+        ),
+        (
+            same(&rule.jwt_cookie, &session.cookie),
+            "cookie",
+            "session.cookie",
+        ),
+    ];
+    let found = found.into_iter().filter(|(is_same, _, _)| *is_same);
+    found.map(|(_, place, setting)| (place, setting)).collect()
+}
+
 /// Reads every `[path."PREFIX"]` and notes what is wrong with it.
 pub(super) fn read(document: &mut Document, config: &mut Config) {
     for prefix in document.children("path") {
@@ -95,14 +168,12 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
             let text = "is not a path; write it decoded and from the root, like \"/films/\"";
             document.wrong(&table, text);
         }
-        if let Err((setting, text)) = rule.gate() {
+        if let Err((setting, text)) = rule.door() {
             document.wrong_too(&format!("{table}.{setting}"), text);
         }
-        if let (Ok(gate), Some(query)) = (rule.gate(), &config.session.query)
-            && gate.is_secret(query)
-        {
-            let text = format!("is the argument of tokens of [{table}]; logs would show them");
-            document.wrong_too("session.query", text);
+        for (place, setting) in sessions_that_are_secrets(&rule, &config.session) {
+            let text = format!("is the {place} of tokens of [{table}]; logs would show them");
+            document.wrong_too(setting, text);
         }
         config.path.insert(prefix, rule);
     }
@@ -117,22 +188,58 @@ mod tests {
 
     #[test]
     fn every_mistake_in_rules_is_reported_at_once_and_no_secret_with_it() {
-        let text = "roots = [\"/srv\"]\n[session]\nquery = \"Token\"\n\
+        let text = "roots = [\"/srv\"]\n[session]\nquery = \"Token\"\ncookie = \"sid\"\n\
             [path.films]\n[path.\"/a/\"]\naccess = \"signed\"\nkeys = [\"tooshort\"]\n\
             [path.\"/b/\"]\naccess = \"secure-link\"\nsecure_link_md5 = \"$arg_x$uri hush\"\n\
-            [path.\"/c/\"]\naccess = \"signed\"\nkeys = [\"0123456789abcdef\"]\n";
+            [path.\"/c/\"]\naccess = \"signed\"\nkeys = [\"0123456789abcdef\"]\n\
+            [path.\"/d/\"]\naccess = \"jwt\"\nkeys = [\"0123456789abcdef\"]\njwt_cookie = \"sid\"\n\
+            [path.\"/e/\"]\naccess = \"jwt\"\n\
+            [path.\"/f/\"]\naccess = \"auth-request\"\nauth_headers = [\"Host\"]\n\
+            [path.\"/g/\"]\naccess = \"auth-request\"\nauth_url = \"https://auth.example/\"\n";
         let wrong = Config::from_text(Path::new("x.toml"), text, &Flags::default());
-        let wrong = wrong.expect_err("four mistakes").to_string();
+        let wrong = wrong.expect_err("ten mistakes").to_string();
         for said in [
             "path.films",
             "path./a/.keys",
             "path./b/.secure_link_md5",
+            "path./d/.keys",
+            "path./e/.jwt_public_keys",
+            "path./f/.auth_headers",
+            "path./f/.auth_url",
+            "path./g/.auth_url",
             "session.query",
+            "session.cookie",
         ] {
             assert!(wrong.contains(said), "{said} in {wrong}");
         }
         assert!(
             !wrong.contains("tooshort") && !wrong.contains("hush"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn each_key_that_cannot_be_used_is_named_before_anything_is_started() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("other.pem"), "x").expect("a file");
+        let text = "[path.\"/a/\"]\naccess = \"jwt\"\njwt_public_keys = [\"missing.pem\", \"other.pem\"]\n";
+        std::fs::write(path("h.toml"), text).expect("a file");
+        let flags = Flags {
+            roots: vec![folder.path().into()],
+            memory: Some("8MiB".into()),
+            ..Flags::default()
+        };
+        let wrong = Config::load(Some(&path("h.toml")), &flags).expect_err("two mistakes");
+        let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert_eq!(lines.len(), 2, "{wrong}");
+        assert!(
+            lines[0].contains("h.toml:3: path./a/.jwt_public_keys: "),
+            "{wrong}"
+        );
+        assert!(lines[0].contains("missing.pem cannot be read"), "{wrong}");
+        assert!(
+            lines[1].contains("other.pem holds no public key in PEM"),
             "{wrong}"
         );
     }

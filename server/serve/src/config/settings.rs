@@ -45,6 +45,10 @@ pub struct Config {
     pub server_timing: ServerTiming,
     /// Whether replies say by `Cache-Status` where they come from.
     pub cache_status: bool,
+    /// Whether replies tell players what is known of them, by CMSD.
+    pub cmsd: bool,
+    /// Most bytes of a text that is sent by gzip; zero for none.
+    pub gzip_max: u64,
     /// The `Cache-Control` sent with files; empty for none.
     pub cache_control: String,
     /// How fast replies go; no setting of the engine.
@@ -349,6 +353,8 @@ impl Default for Config {
             flash: Vec::new(),
             server_timing: ServerTiming::OnRequest,
             cache_status: false,
+            cmsd: false,
+            gzip_max: 512 * KIB,
             cache_control: String::new(),
             pacing: Pacing::default(),
             limits: Limits::default(),

@@ -6,14 +6,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use headlong_http::{
-    Asker, CorsPolicy, Gate, HttpDate, Pace, RefererRule, RelativePath, Status, mask,
-};
+use headlong_http::{CorsPolicy, HttpDate, Pace, RefererRule, Status, is_same_argument, mask};
 use http::header::{CACHE_CONTROL, EXPIRES, Entry};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::door::{Asks, Denied, Door};
 use crate::config::{Cors, Pacing, PathRule};
 use crate::log::RequestRecord;
 
@@ -21,7 +19,9 @@ use crate::log::RequestRecord;
 #[derive(Debug, Clone)]
 struct Rule {
     prefix: String,
-    gate: Gate,
+    door: Door,
+    /// Arguments whose values are in no log.
+    secret_arguments: Vec<String>,
     skew_seconds: u64,
     cache_control: Option<String>,
     pace: Pace,
@@ -59,8 +59,8 @@ impl AccessRules {
     pub fn new(paths: &BTreeMap<String, PathRule>, pacing: Pacing, cors: &Cors) -> Self {
         let rule = |(prefix, rule): (&String, &PathRule)| Rule {
             prefix: prefix.clone(),
-            // A configuration with a wrong rule is refused; should one come here, it is closed.
-            gate: rule.gate().unwrap_or(Gate::Closed),
+            door: Door::new(prefix, rule),
+            secret_arguments: rule.all_secret_arguments(),
             skew_seconds: rule.clock_skew.0 / 1_000_000_000,
             cache_control: rule.cache_control.clone(),
             fields: rule.headers.iter().filter_map(|text| field(text)).collect(),
@@ -134,31 +134,15 @@ impl AccessRules {
         self.rules.iter().find(is_of)
     }
 
-    /// Whether the file may be had with this query, from this address, now.
+    /// Whether the file may be had.
     ///
     /// # Errors
-    /// The status that says why not.
-    pub fn ask(
-        &self,
-        path: &RelativePath,
-        query: Option<&str>,
-        address: IpAddr,
-        now: u64,
-    ) -> Result<(), Status> {
-        let Some(rule) = self.rule(path.as_str()) else {
-            return Ok(());
-        };
-        if rule.gate == Gate::Open {
-            return Ok(());
+    /// Why not.
+    pub async fn ask(&self, asks: &Asks<'_>) -> Result<(), Denied> {
+        match self.rule(asks.path.as_str()) {
+            None => Ok(()),
+            Some(rule) => rule.door.ask(asks, rule.skew_seconds).await,
         }
-        let asker = Asker {
-            path: &format!("/{path}"),
-            query: query.unwrap_or_default(),
-            address: &address.to_canonical().to_string(),
-            now,
-            skew: rule.skew_seconds,
-        };
-        rule.gate.verify(&asker).map_err(|refused| refused.status())
     }
 
     /// The `Cache-Control` of a file, if a rule has one, in the place of `of_all`.
@@ -188,7 +172,8 @@ impl AccessRules {
     /// A target or an address of a page without tokens, for logs.
     fn masked<'a>(&self, target: &'a str) -> Cow<'a, str> {
         mask(target, |name| {
-            self.rules.iter().any(|rule| rule.gate.is_secret(name))
+            let mut secrets = self.rules.iter().flat_map(|rule| &rule.secret_arguments);
+            secrets.any(|secret| is_same_argument(name, secret))
         })
     }
 }
@@ -197,6 +182,9 @@ impl AccessRules {
 mod tests {
     use std::net::Ipv4Addr;
     use std::path::Path;
+
+    use headlong_http::RelativePath;
+    use http::request::Parts;
 
     use super::*;
     use crate::config::{Config, Flags};
@@ -222,16 +210,32 @@ cache_control = ""
         AccessRules::new(&config.path, config.pacing, &config.cors)
     }
 
-    #[test]
-    fn the_longest_prefix_decides_however_the_path_is_spelt() {
+    fn head(query: &str) -> Parts {
+        let request = http::Request::get(format!("/x?{query}")).body(());
+        request.expect("a request").into_parts().0
+    }
+
+    fn asks<'a>(path: &'a RelativePath, head: &'a Parts) -> Asks<'a> {
+        Asks {
+            path,
+            path_token: None,
+            head,
+            address: Ipv4Addr::LOCALHOST.into(),
+            now: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_longest_prefix_decides_however_the_path_is_spelt() {
         let rules = rules();
-        let ask = |target| {
+        let ask = async |target| {
             let path = RelativePath::parse(target).expect("a path");
-            rules.ask(&path, None, Ipv4Addr::LOCALHOST.into(), 1)
+            rules.ask(&asks(&path, &head(""))).await
         };
-        assert_eq!(ask("/trailers/a.mp4"), Ok(()));
+        assert_eq!(ask("/trailers/a.mp4").await, Ok(()));
         for target in ["/films/a.mp4", "//films//a.mp4", "/f%69lms/a.mp4"] {
-            assert_eq!(ask(target), Err(Status::Forbidden), "{target}");
+            let forbidden = Err(Denied::Status(Status::Forbidden));
+            assert_eq!(ask(target).await, forbidden, "{target}");
         }
         assert_eq!(rules.cache_control("a.mp4", None), Some("no-store"));
         assert_eq!(rules.cache_control("films/v1.0/a", Some("x")), None);
@@ -240,16 +244,24 @@ cache_control = ""
         assert_eq!(rules.pace("films/a").percent, 0);
     }
 
-    #[test]
-    fn a_link_of_nginx_is_good_until_its_end_and_the_skew_beyond() {
+    #[tokio::test]
+    async fn a_link_of_nginx_is_good_until_its_end_and_the_skew_beyond() {
         let rules = rules();
         // printf '2000000000/films/a b.mp4127.0.0.1 secret' | openssl md5 -binary | ...
-        let query = Some("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
+        let head = head("st=MBOeFJ0i-v6ENsNql4ADNQ&expires=2000000000");
         let path = RelativePath::parse("/films/a%20b.mp4").expect("a path");
-        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
-        let ask = |now| rules.ask(&path, query, mapped.into(), now);
-        assert_eq!(ask(2_000_000_005), Ok(()));
-        assert_eq!(ask(2_000_000_006), Err(Status::Gone));
+        let address = Ipv4Addr::LOCALHOST.to_ipv6_mapped().into();
+        let ask = async |now| {
+            let asks = Asks {
+                address,
+                now,
+                ..asks(&path, &head)
+            };
+            rules.ask(&asks).await
+        };
+        assert_eq!(ask(2_000_000_005).await, Ok(()));
+        let gone = Err(Denied::Status(Status::Gone));
+        assert_eq!(ask(2_000_000_006).await, gone);
         let masked = rules.masked("/x?ST=abc&a=1");
         assert_eq!(masked, "/x?ST=-&a=1");
     }

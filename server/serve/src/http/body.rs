@@ -17,6 +17,7 @@ use headlong_units::{Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
+use super::gzip::Turn;
 use super::state::MediaState;
 use crate::disk::{Device, Piece, Reply, StreamSource};
 use crate::log::RequestRecord;
@@ -175,6 +176,8 @@ pub(super) struct Account {
     pub(super) connection: Option<Arc<ConnectionInfo>>,
     /// Counts as one of its address's, for as long as it lives.
     pub(super) held: Option<Held>,
+    /// That of a reply by gzip.
+    pub(super) gzip_turn: Option<Turn>,
     pub(super) started: Clock,
     pub(super) time_scale: TimeScale,
 }
@@ -184,7 +187,7 @@ impl Account {
         self.time_scale.model(self.started.elapsed())
     }
 
-    fn note_piece(&mut self, piece: &Piece) {
+    pub(super) fn note_piece(&mut self, piece: &Piece) {
         let (info, bytes) = (piece.info(), piece.as_ref().len() as u64);
         self.record.queue_time += info.queue_time;
         self.record.disk_time += info.disk_time;
@@ -207,12 +210,12 @@ impl Account {
 }
 
 impl ReplyBody {
-    /// A body that is a text, perhaps an empty one.
-    pub(super) fn text(text: String, account: Account) -> Self {
-        let left_bytes = text.len() as u64;
+    /// A body that was made here, perhaps an empty one.
+    pub(super) fn made(bytes: Bytes, account: Account) -> Self {
+        let left_bytes = bytes.len() as u64;
         let mut steps = VecDeque::new();
         if left_bytes > 0 {
-            steps.push_back(Next::Text(Bytes::from(text)));
+            steps.push_back(Next::Text(bytes));
         }
         Self {
             steps,

@@ -10,6 +10,8 @@
 
 mod access;
 mod body;
+mod door;
+mod gzip;
 mod lookup;
 mod service;
 mod source;

@@ -11,9 +11,9 @@ use headlong_engine::{
     ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
 };
 use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, RelativePath, ReplyPlan,
-    Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
-    plan,
+    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, Object, PathToken, RelativePath,
+    ReplyPlan, Representation, RequestHead, Status, Validators, Viewer, accepts_gzip, cmsd_dynamic,
+    combined, entity_tag, error_reply, gzip_tag, is_text, media_type, plan,
 };
 use headlong_library::{FileEntry, ResolveError};
 use headlong_units::Duration;
@@ -22,6 +22,8 @@ use hyper::service::Service;
 use rustix::io::Errno;
 
 use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
+use super::door::{Asks, Denied};
+use super::gzip::{Gzipped, Turn, gzip};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
@@ -66,6 +68,19 @@ struct Asked {
 struct Answer {
     plan: ReplyPlan,
     first: Option<(Reply, Piece, Asking)>,
+    /// All of its body, if that is by gzip.
+    gzipped: Option<Gzipped>,
+}
+
+impl Answer {
+    /// One that needs no bytes of a file.
+    fn without_file(plan: ReplyPlan) -> Self {
+        Self {
+            plan,
+            first: None,
+            gzipped: None,
+        }
+    }
 }
 
 /// Why there is no file to send.
@@ -73,6 +88,8 @@ enum NoAnswer {
     Status(Status, Option<String>),
     Refused(Refusal),
     Failed(Failure),
+    /// A rule asks for something else, or could not ask.
+    Denied(Denied),
     /// Its address has as many requests as one may.
     TooMany,
 }
@@ -91,8 +108,9 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         .get(header::ORIGIN)
         .and_then(|value| value.to_str().ok());
     let settings = Arc::clone(&asked.settings);
-    let path = RelativePath::parse(head.uri.path()).ok();
-    let path = path.as_ref().map_or("", RelativePath::as_str);
+    let (path_token, parsed) = PathToken::split(head.uri.path());
+    let parsed = RelativePath::parse(parsed);
+    let path = parsed.as_ref().map_or("", RelativePath::as_str);
     let cors = settings.access.cors(path, &settings.cors);
     let cors_fields = match asked.method {
         Method::Options => Vec::new(),
@@ -103,7 +121,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
             let plan = cors.options_reply(origin, wanted);
-            Ok(Answer { plan, first: None })
+            Ok(Answer::without_file(plan))
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
         _ if !has_host(&head) => {
@@ -113,7 +131,10 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
                 Some(detail.to_owned()),
             ))
         }
-        Method::Get | Method::Head => answer_read(&state, &head, &mut asked).await,
+        Method::Get | Method::Head => match &parsed {
+            Ok(path) => answer_read(&state, &head, path, path_token, &mut asked).await,
+            Err(error) => Err(NoAnswer::Status(error.status(), None)),
+        },
     };
     let is_file = answer.is_ok() && asked.method != Method::Options;
     let now = asked.account.record.start_unix_ms / 1000;
@@ -131,7 +152,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
-        Answer { plan, first: None }
+        Answer::without_file(plan)
     });
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
@@ -203,6 +224,7 @@ impl Asked {
             record,
             connection,
             held: None,
+            gzip_turn: None,
             started: Instant::now(),
             time_scale: settings.time_scale,
         };
@@ -302,21 +324,40 @@ fn record(
 async fn answer_read(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
+    path: &RelativePath,
+    path_token: Option<PathToken<'_>>,
     asked: &mut Asked,
 ) -> Result<Answer, NoAnswer> {
-    let path = RelativePath::parse(head.uri.path())
-        .map_err(|error| NoAnswer::Status(error.status(), None))?;
     let record = &asked.account.record;
     let (address, now) = (record.remote.ip(), record.start_unix_ms / 1000);
     let access = &asked.settings.access;
-    let refused = |status| NoAnswer::Status(status, None);
+    let denied = |status| NoAnswer::Denied(Denied::Status(status));
     let referer = head.headers.get(header::REFERER).map(HeaderValue::as_bytes);
     let may_use = access.ask_referer(path.as_str(), referer);
-    may_use.map_err(refused)?;
-    let allowed = access.ask(&path, head.uri.query(), address, now);
-    allowed.map_err(refused)?;
+    may_use.map_err(denied)?;
+    let asks = Asks {
+        path,
+        path_token,
+        head,
+        address,
+        now,
+    };
+    access.ask(&asks).await.map_err(|why| {
+        if let Denied::Unanswered(_, what) = &why {
+            let remedy = "look at the server of auth_url";
+            state.warn(|| {
+                tracing::warn!(
+                    path = path.as_str(),
+                    what,
+                    remedy,
+                    "cannot ask who may watch"
+                )
+            });
+        }
+        NoAnswer::Denied(why)
+    })?;
     for tried in 1.. {
-        let file = resolve(state, &path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
+        let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
             Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
                 if tried < VERSIONS_TRIED_MAX =>
@@ -327,6 +368,12 @@ async fn answer_read(
         }
     }
     Err(NoAnswer::Failed(Failure::Changed))
+}
+
+/// To who may not have a file that may well be there.
+fn denied_detail(status: Status) -> Option<String> {
+    let forbidden = "this request may not have the file; ask the site for another URL";
+    (status == Status::Forbidden).then(|| forbidden.to_owned())
 }
 
 /// A look-up that takes longer than the patience of any client.
@@ -384,7 +431,8 @@ async fn fetch(
     asked: &mut Asked,
     file: &Arc<FileEntry>,
 ) -> Result<Answer, NoAnswer> {
-    let plan = plan_for(head, asked, file);
+    let gzip_turn = gzip_turn(state, head, asked, file);
+    let mut plan = plan_for(head, asked, file, gzip_turn.is_some());
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(
@@ -394,7 +442,7 @@ async fn fetch(
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
-        return Ok(Answer { plan, first: None });
+        return Ok(Answer::without_file(plan));
     };
     let address = asked.account.record.remote.ip();
     // A file that is looked at again is one request still.
@@ -427,15 +475,28 @@ async fn fetch(
     };
     let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
     asked.account.record.chain = reply.chain().map(|chain| chain.0);
+    if let Some(turn) = gzip_turn {
+        let gzipped = gzip(reply, turn, |piece| asked.account.note_piece(piece)).await;
+        let gzipped = gzipped.map_err(NoAnswer::Failed)?;
+        plan.code("gzip", gzipped.bytes.len());
+        add_cmsd(&mut plan, asked, file);
+        return Ok(Answer {
+            plan,
+            first: None,
+            gzipped: Some(gzipped),
+        });
+    }
     match reply.next().await {
         Some(Ok(piece)) => {
             // By now the headers were read, on a thread that may wait for the disk.
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
             let pace = asked.settings.access.pace(&file.path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
+            add_cmsd(&mut plan, asked, file);
             Ok(Answer {
                 plan,
                 first: Some((reply, piece, asking)),
+                gzipped: None,
             })
         }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
@@ -443,7 +504,50 @@ async fn fetch(
     }
 }
 
-fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
+/// What a player is told of a file and its reply, if it is; no disk is asked for it.
+fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, file: &FileEntry) {
+    if !asked.settings.cmsd {
+        return;
+    }
+    let object = Object {
+        file_name: &file.path,
+        bit_rate: file.stream.bit_rate_if_read(),
+    };
+    if let Some(said) = object.cmsd_static() {
+        plan.fields.push(("cmsd-static", said.into()));
+    }
+    let pace = asked.settings.access.pace(&file.path);
+    let said = cmsd_dynamic(pace.bytes_per_second_max, asked.account.elapsed());
+    plan.fields.push(("cmsd-dynamic", said.into()));
+}
+
+/// Whether files of this type and size may be sent by gzip.
+fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
+    (1..=settings.gzip_max).contains(&file.size) && is_text(media_type(&file.path))
+}
+
+/// A turn if the reply is to be by gzip: all of a small text, to who takes it.
+fn gzip_turn(
+    state: &MediaState,
+    head: &http::request::Parts,
+    asked: &Asked,
+    file: &FileEntry,
+) -> Option<Turn> {
+    let is_whole = asked.method == Method::Get && !head.headers.contains_key(header::RANGE);
+    if !is_whole || !may_be_gzipped(&asked.settings, file) {
+        return None;
+    }
+    let fields = fields_of(head);
+    let accepted = combined(fields.iter().copied(), "accept-encoding")?;
+    accepts_gzip(&accepted).then(|| state.gzip_turns.take())?
+}
+
+fn plan_for(
+    head: &http::request::Parts,
+    asked: &Asked,
+    file: &FileEntry,
+    is_gzipped: bool,
+) -> ReplyPlan {
     let identity = &file.identity;
     let tag = entity_tag(&FileIdentity {
         size: identity.size,
@@ -451,6 +555,10 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
         // Until its time has settled, other bytes may come under it.
         unsettled: (!identity.is_settled).then_some(file.stream.id),
     });
+    let tag = match is_gzipped {
+        true => gzip_tag(&tag),
+        false => tag,
+    };
     let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
     let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
     let relative: &str = &file.path;
@@ -475,7 +583,11 @@ fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> Rep
         Boundary { seed },
         fields.iter().copied(),
     );
-    plan(&request, &representation, &asked.settings.ranges)
+    let mut plan = plan(&request, &representation, &asked.settings.ranges);
+    if may_be_gzipped(&asked.settings, file) {
+        plan.fields.push(("vary", "accept-encoding".into()));
+    }
+    plan
 }
 
 /// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
@@ -522,6 +634,24 @@ fn explain(
                 Some(soon),
             )
         }
+        NoAnswer::Denied(Denied::Status(status)) => {
+            let detail = denied_detail(status);
+            (error_reply(status, method, detail.as_deref()), None)
+        }
+        NoAnswer::Denied(Denied::Challenge(challenge)) => {
+            let mut reply = error_reply(Status::Unauthorized, method, None);
+            if let Some(text) = challenge.as_ref().and_then(|text| text.to_str().ok()) {
+                let text = text.to_owned().into();
+                reply.fields.push(("www-authenticate", text));
+            }
+            (reply, None)
+        }
+        NoAnswer::Denied(Denied::Unanswered(status, _)) => {
+            record.failure = Some("auth");
+            let detail = "it could not be found out whether you may have the file; try again later";
+            let after = (status == Status::Unavailable).then_some(soon);
+            (error_reply(status, method, Some(detail)), after)
+        }
         NoAnswer::Failed(failure) => {
             record.failure = Some(failure_name(failure));
             let (status, detail, after) = match failure {
@@ -555,18 +685,23 @@ fn build(
         body,
     } = answer.plan;
     account.record.status = status.code();
-    let timing = timing_field(
-        settings,
-        head,
-        answer.first.as_ref().map(|(_, piece, _)| piece.info()),
-    );
-    let came_from = answer.first.as_ref().map(|(_, piece, _)| piece.info());
+    let came_from = match (&answer.first, &answer.gzipped) {
+        (Some((_, piece, _)), _) => Some(piece.info()),
+        (None, gzipped) => gzipped.as_ref().map(|gzipped| gzipped.came_from),
+    };
+    let timing = timing_field(settings, head, came_from);
     let cache_status = came_from
         .filter(|_| settings.cache_status)
         .map(cache_status);
-    let body = match answer.first {
-        Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
-        None => ReplyBody::text(body.closing, account),
+    let body = match (answer.first, answer.gzipped) {
+        (Some((reply, piece, asking)), _) => {
+            ReplyBody::parts(body, (reply, piece), asking, account)
+        }
+        (None, Some(gzipped)) => {
+            account.gzip_turn = Some(gzipped.turn);
+            ReplyBody::made(gzipped.bytes, account)
+        }
+        (None, None) => ReplyBody::made(body.closing.into(), account),
     };
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status.code())

@@ -10,6 +10,7 @@ use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, StreamFiles};
 
 use super::access::AccessRules;
+use super::gzip;
 use super::lookup::Lookups;
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
@@ -36,10 +37,14 @@ pub struct HttpSettings {
     pub cache_control: Option<String>,
     /// Who may have what, and what caches are told of it.
     pub access: AccessRules,
+    /// Texts up to so many bytes are sent by gzip to who takes it.
+    pub gzip_max: u64,
     /// When replies say where their time went.
     pub server_timing: ServerTiming,
     /// Whether replies say by Cache-Status where they come from.
     pub cache_status: bool,
+    /// Whether replies tell players what is known of them, by CMSD.
+    pub cmsd: bool,
     /// Requests in progress that an address may have on one device.
     pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.
@@ -65,6 +70,7 @@ pub struct MediaState {
     pub metrics: Arc<RequestMetrics>,
     /// For each device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
+    pub(super) gzip_turns: gzip::Turns,
     settings: RwLock<Arc<HttpSettings>>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
@@ -89,6 +95,7 @@ impl MediaState {
             log,
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
+            gzip_turns: gzip::Turns::default(),
             settings,
             warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),

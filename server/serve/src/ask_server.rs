@@ -1,0 +1,282 @@
+//! Asking another server whether a request may have its file, as nginx's `auth_request` does.
+//!
+//! The one idea: an answer is for a key, made of what the operator says that it depends on; who
+//! asks with the same key at the same time shares one sub-request, and who asks soon after, its
+//! answer.
+//!
+//! Invariants: an answer is waited for at most as long as the configuration says; sub-requests at
+//! a time and answers kept are bounded, and a key is kept as its SHA-256; failures are not kept.
+//! Nothing is looked up in the DNS, since that may hang and cannot be given up.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use ring::digest::{Context, SHA256};
+use tokio::net::TcpStream;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::{Instant, timeout};
+
+/// Sub-requests at a time to one server.
+const AT_ONCE_MAX: usize = 64;
+/// Answers kept of one server.
+const ANSWERS_MAX: usize = 4096;
+/// The most bytes that the head of an answer may have.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// Where a server is, and what is asked of it there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerUrl {
+    address: SocketAddr,
+    uri: Uri,
+}
+
+impl ServerUrl {
+    /// Reads `http://ADDRESS:PORT/PATH`.
+    ///
+    /// # Errors
+    /// What to write.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let form = "write an address like http://127.0.0.1:9000/auth; names and https are for a proxy \
+                    on this machine";
+        let uri: Uri = text.parse().map_err(|_| form)?;
+        let authority = uri.authority().ok_or(form)?;
+        let host = match authority.host() {
+            "localhost" => "127.0.0.1",
+            host => host.trim_matches(['[', ']']),
+        };
+        let ip: IpAddr = host.parse().map_err(|_| form)?;
+        if uri.scheme_str() != Some("http") || authority.as_str().contains('@') {
+            return Err(form);
+        }
+        let address = SocketAddr::new(ip, authority.port_u16().unwrap_or(80));
+        Ok(Self { address, uri })
+    }
+}
+
+/// What is asked of whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    pub(crate) url: ServerUrl,
+    /// Fields of the client's request that are sent, and are part of the key.
+    pub(crate) fields: Vec<HeaderName>,
+    /// Whether answers depend on the URI.
+    pub(crate) by_uri: bool,
+    /// Whether answers depend on the client's address.
+    pub(crate) by_address: bool,
+    /// How long an answer is believed.
+    pub(crate) keep: Duration,
+    /// How long it is waited for.
+    pub(crate) patience: Duration,
+}
+
+/// What a server said, or did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Allowed,
+    /// 401, with what a client is to do.
+    Unauthorized(Option<HeaderValue>),
+    Forbidden,
+    /// A status that is no answer.
+    Unfit(StatusCode),
+    /// Nothing within the time, or no HTTP.
+    None(&'static str),
+}
+
+impl Answer {
+    fn of(response: &Response<hyper::body::Incoming>) -> Self {
+        match response.status() {
+            status if status.is_success() => Self::Allowed,
+            StatusCode::UNAUTHORIZED => {
+                Self::Unauthorized(response.headers().get(WWW_AUTHENTICATE).cloned())
+            }
+            StatusCode::FORBIDDEN => Self::Forbidden,
+            status => Self::Unfit(status),
+        }
+    }
+
+    fn is_failure(&self) -> bool {
+        matches!(self, Self::Unfit(_) | Self::None(_))
+    }
+}
+
+type Key = [u8; 32];
+/// An answer, or the place of one that is waited for.
+type Place = Arc<OnceCell<(Answer, Instant)>>;
+
+/// A server that is asked. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct AskedServer(Arc<Shared>);
+
+struct Shared {
+    asking: Asking,
+    at_once: Semaphore,
+    answers: Mutex<HashMap<Key, Place>>,
+}
+
+impl fmt::Debug for AskedServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AskedServer")
+            .field(&self.0.asking.url)
+            .finish()
+    }
+}
+
+impl AskedServer {
+    pub(crate) fn new(asking: Asking) -> Self {
+        Self(Arc::new(Shared {
+            asking,
+            at_once: Semaphore::new(AT_ONCE_MAX),
+            answers: Mutex::default(),
+        }))
+    }
+
+    /// Whether a request from this address may have what it asks for.
+    pub(crate) async fn ask(&self, head: &Parts, address: IpAddr) -> Answer {
+        let shared = &self.0;
+        let key = shared.asking.key(head, address);
+        let place = shared.place(key);
+        let ask = async || {
+            let answer = shared.ask_within_time(head, address).await;
+            (answer, Instant::now())
+        };
+        // If whoever asks leaves, the next of those who wait asks.
+        let (answer, _) = place.get_or_init(ask).await.clone();
+        if answer.is_failure() {
+            shared.forget(key, &place);
+        }
+        answer
+    }
+}
+
+impl Asking {
+    fn key(&self, head: &Parts, address: IpAddr) -> Key {
+        let mut hash = Context::new(&SHA256);
+        let mut add = |text: &[u8]| {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        if self.by_uri {
+            add(head.method.as_str().as_bytes());
+            add(target(head).as_bytes());
+        }
+        if self.by_address {
+            add(address.to_canonical().to_string().as_bytes());
+        }
+        for name in &self.fields {
+            add(&head.headers.get_all(name).iter().count().to_le_bytes());
+            for value in head.headers.get_all(name) {
+                add(value.as_bytes());
+            }
+        }
+        let mut key = Key::default();
+        key.copy_from_slice(hash.finish().as_ref());
+        key
+    }
+
+    /// The sub-request for a request.
+    fn request(&self, head: &Parts, address: IpAddr) -> Result<Request<Empty<Bytes>>, http::Error> {
+        let path = self
+            .url
+            .uri
+            .path_and_query()
+            .map_or("/", |path| path.as_str());
+        let mut request = Request::get(path)
+            .header(HOST, self.url.address.to_string())
+            .header("x-original-uri", target(head))
+            .header("x-original-method", head.method.as_str())
+            .header("x-real-ip", address.to_canonical().to_string());
+        for name in &self.fields {
+            for value in head.headers.get_all(name) {
+                request = request.header(name, value);
+            }
+        }
+        request.body(Empty::new())
+    }
+}
+
+/// What was asked for, as it was written.
+fn target(head: &Parts) -> &str {
+    head.uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str())
+}
+
+impl Shared {
+    /// Where the answer for a key is, or will be.
+    fn place(&self, key: Key) -> Place {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_of_use = |place: &Place| match place.get() {
+            Some((_, since)) => since.elapsed() < self.asking.keep,
+            // Somebody waits for it.
+            None => Arc::strong_count(place) > 1,
+        };
+        if let Some(place) = answers.get(&key).filter(|place| is_of_use(place)) {
+            return Arc::clone(place);
+        }
+        if answers.len() >= ANSWERS_MAX {
+            answers.retain(|_, place| is_of_use(place));
+        }
+        let place = Place::default();
+        if answers.len() < ANSWERS_MAX {
+            answers.insert(key, Arc::clone(&place));
+        }
+        place
+    }
+
+    fn forget(&self, key: Key, place: &Place) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers
+            .get(&key)
+            .is_some_and(|kept| Arc::ptr_eq(kept, place))
+        {
+            answers.remove(&key);
+        }
+    }
+
+    async fn ask_within_time(&self, head: &Parts, address: IpAddr) -> Answer {
+        let asked = timeout(self.asking.patience, self.ask_now(head, address)).await;
+        asked.unwrap_or(Answer::None("it did not answer in time"))
+    }
+
+    async fn ask_now(&self, head: &Parts, address: IpAddr) -> Answer {
+        let Ok(_one_of_all) = self.at_once.acquire().await else {
+            return Answer::None("it is not asked any more");
+        };
+        let Ok(request) = self.asking.request(head, address) else {
+            return Answer::None("the request cannot be written");
+        };
+        let Ok(socket) = TcpStream::connect(self.asking.url.address).await else {
+            return Answer::None("it takes no connection");
+        };
+        let mut settings = http1::Builder::new();
+        settings.max_buf_size(ANSWER_BYTES_MAX);
+        let Ok((mut sender, connection)) = settings.handshake(TokioIo::new(socket)).await else {
+            return Answer::None("it takes no connection");
+        };
+        // Both end with this: a body is not read, and the connection is closed. That the connection
+        // ends does not mean that there was no answer.
+        let mut answered = pin!(sender.send_request(request));
+        let answered = tokio::select! {
+            answered = &mut answered => answered,
+            _ = connection => answered.await,
+        };
+        match answered {
+            Ok(response) => Answer::of(&response),
+            Err(_) => Answer::None("it did not answer in HTTP"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

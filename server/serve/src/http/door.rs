@@ -1,0 +1,182 @@
+//! What a rule asks of a request before it lets it in.
+//!
+//! Here a request is taken apart into what gates and tokens are judged by.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use headlong_http::{
+    Asker, Gate, PathToken, Refused, RelativePath, Status, cookie_value, only_value, query_without,
+};
+use http::header::{COOKIE, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::ask_server::{self, Answer, AskedServer, ServerUrl};
+use crate::config::{self, AuthBy, PathRule};
+use crate::tokens::{self, Expected, PublicKey, Secret, Trust, Uri};
+
+/// Who asks for which file.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks<'a> {
+    /// The file, by the path behind the token.
+    pub path: &'a RelativePath,
+    /// What stood before it.
+    pub path_token: Option<PathToken<'a>>,
+    /// All of the request.
+    pub head: &'a Parts,
+    /// The client's.
+    pub address: IpAddr,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+/// A rule's door.
+#[derive(Debug, Clone)]
+pub(super) enum Door {
+    Gate(Gate),
+    Jwt(Box<JwtDoor>),
+    Server(AskedServer),
+}
+
+/// Why a request gets no file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Denied {
+    /// The client has what is not good enough.
+    Status(Status),
+    /// It is to say who it is.
+    Challenge(Option<HeaderValue>),
+    /// A server that would know was asked in vain: what it did instead.
+    Unanswered(Status, String),
+}
+
+/// Whose tokens open, and where a request may hold one.
+#[derive(Debug, Clone)]
+pub(super) struct JwtDoor {
+    trust: Trust,
+    query: String,
+    header: Option<String>,
+    cookie: Option<String>,
+}
+
+impl Door {
+    /// The configuration was checked; what has become wrong since is closed, and said.
+    pub(super) fn new(prefix: &str, rule: &PathRule) -> Self {
+        match rule.door() {
+            Ok(config::Door::Gate(gate)) => Self::Gate(gate),
+            Ok(config::Door::Server(url)) => Self::Server(AskedServer::new(asking(url, rule))),
+            Ok(config::Door::Jwt) => match JwtDoor::new(rule) {
+                Ok(door) => Self::Jwt(Box::new(door)),
+                Err(error) => {
+                    tracing::error!(
+                        "path.{prefix}.jwt_public_keys: {error}; closed until a reload"
+                    );
+                    Self::Gate(Gate::Closed)
+                }
+            },
+            Err(_) => Self::Gate(Gate::Closed),
+        }
+    }
+
+    /// Whether it lets in who asks; `skew` is seconds by which clocks may differ.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) async fn ask(&self, asks: &Asks<'_>, skew: u64) -> Result<(), Denied> {
+        let answer = match self {
+            Self::Gate(Gate::Open) => Ok(()),
+            Self::Gate(gate) => gate.verify(&Asker {
+                path: &format!("/{}", asks.path),
+                query: asks.head.uri.query().unwrap_or_default(),
+                path_token: asks.path_token,
+                address: &asks.address.to_canonical().to_string(),
+                now: asks.now,
+                skew,
+            }),
+            Self::Jwt(door) => door.ask(asks, skew),
+            Self::Server(server) => return judge(server.ask(asks.head, asks.address).await),
+        };
+        answer.map_err(|refused| Denied::Status(refused.status()))
+    }
+}
+
+fn asking(url: ServerUrl, rule: &PathRule) -> ask_server::Asking {
+    let fields = rule.auth_headers.iter();
+    ask_server::Asking {
+        url,
+        fields: fields
+            .filter_map(|name| HeaderName::try_from(name).ok())
+            .collect(),
+        by_uri: rule.auth_by.contains(&AuthBy::Uri),
+        by_address: rule.auth_by.contains(&AuthBy::Address),
+        keep: Duration::from_nanos(rule.auth_cache.0),
+        patience: Duration::from_nanos(rule.auth_timeout.0),
+    }
+}
+
+fn judge(answer: Answer) -> Result<(), Denied> {
+    match answer {
+        Answer::Allowed => Ok(()),
+        Answer::Forbidden => Err(Denied::Status(Status::Forbidden)),
+        Answer::Unauthorized(challenge) => Err(Denied::Challenge(challenge)),
+        Answer::Unfit(status) => {
+            let what = format!("it answered {}", status.as_u16());
+            Err(Denied::Unanswered(Status::InternalError, what))
+        }
+        Answer::None(what) => Err(Denied::Unanswered(Status::Unavailable, what.to_owned())),
+    }
+}
+
+impl JwtDoor {
+    fn new(rule: &PathRule) -> Result<Self, String> {
+        let public = rule
+            .jwt_public_keys
+            .iter()
+            .map(|path| PublicKey::read(path));
+        Ok(Self {
+            trust: Trust {
+                secrets: rule.keys.iter().map(|key| Secret::new(key)).collect(),
+                public: public.collect::<Result<_, _>>()?,
+                expected: Expected {
+                    issuers: rule.jwt_issuers.clone(),
+                    audience: rule.jwt_audience.clone(),
+                },
+            },
+            query: rule.jwt_query.clone(),
+            header: rule.jwt_header.clone(),
+            cookie: rule.jwt_cookie.clone(),
+        })
+    }
+
+    fn ask(&self, asks: &Asks<'_>, skew: u64) -> Result<(), Refused> {
+        let head = asks.head;
+        let query = head.uri.query().unwrap_or_default();
+        let in_query = only_value(query, &self.query)?;
+        let token = in_query.or_else(|| self.in_fields(&head.headers));
+        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| head.uri.authority().map(|authority| authority.as_str()));
+        let uri = Uri::new(
+            host.unwrap_or_default(),
+            &format!("/{}", asks.path),
+            &query_without(query, &self.query),
+        );
+        let asker = tokens::Asker {
+            uri: &uri,
+            address: asks.address.to_canonical(),
+            now: asks.now,
+            skew,
+        };
+        self.trust.verify(token.ok_or(Refused::Forbidden)?, &asker)
+    }
+
+    fn in_fields<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let field = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let in_header = self.header.as_deref().and_then(field);
+        let in_header = in_header.map(|value| match value.split_once(' ') {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+            _ => value,
+        });
+        let in_cookie = || cookie_value(field(COOKIE.as_str())?, self.cookie.as_deref()?);
+        in_header.or_else(in_cookie)
+    }
+}
