@@ -180,7 +180,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
         ssds: vec![SsdSpec {
             ssd: SsdId(0),
             blocks: BlockId(blocks.start)..BlockId(blocks.end),
-            is_fresh: true,
+            is_fresh: false,
         }],
     };
     let now = Instant::ZERO;
@@ -228,7 +228,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
         }
     });
     let begun = Clock::now();
-    room.end_recovery(now, 0);
+    room.end_recovery(now, 0, &[]);
     let times = [attached, longest, begun.elapsed()];
     (
         room.view(now).records,

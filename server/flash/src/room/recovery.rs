@@ -10,7 +10,7 @@ use headlong_units::Instant;
 use super::Room;
 use crate::format::padded_bytes;
 use crate::names::{PieceId, RECORD_ALIGN_BYTES};
-use crate::spec::{RecordEntry, RecoveredBlock};
+use crate::spec::{RecordEntry, RecoveredBlock, SsdId};
 
 impl Room {
     /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
@@ -81,12 +81,17 @@ impl Room {
     }
 
     /// All that is on SSDs of which blocks were still to be found has been: they may be written to.
-    /// Of `written_bytes` it is known that they were written within the last day.
-    pub fn end_recovery(&mut self, now: Instant, written_bytes: u64) {
+    /// Of `written_bytes` it is known that they were written within the last day. SSDs of `fresh` were
+    /// never filled: all of them could be looked at, and nothing was there.
+    pub fn end_recovery(&mut self, now: Instant, written_bytes: u64, fresh: &[SsdId]) {
         for index in 0..self.ssds.len() {
             if core::mem::take(&mut self.ssds[index].is_recovering) {
                 self.retain_empty(index);
                 self.order_by_age(index);
+                let ssd = &mut self.ssds[index];
+                if ssd.by_turn.is_empty() && fresh.contains(&ssd.id) {
+                    ssd.first_left = ssd.empty.len() as u64 * u64::from(self.block_bytes);
+                }
             }
         }
         self.wear.record(now, written_bytes);
@@ -97,9 +102,6 @@ impl Room {
     fn order_by_age(&mut self, index: usize) {
         let ssd = &mut self.ssds[index];
         let found = core::mem::take(&mut ssd.by_turn);
-        if !found.is_empty() {
-            ssd.first_left = 0;
-        }
         let mut blocks: Vec<(u64, u32)> = found
             .into_values()
             .filter_map(|block| Some((self.catalogue.block(block)?.sequence, block)))
