@@ -59,7 +59,7 @@ pub fn recover(
     found
 }
 
-/// Of a checkpoint, two thirds are read at once: what it needs for blocks full of whole pieces.
+/// Of a checkpoint, a sixth is read at first: what it needs for runs of some four records.
 fn read_checkpoint(
     tier: &Super,
     group: u32,
@@ -68,9 +68,7 @@ fn read_checkpoint(
 ) -> Option<Vec<Summary>> {
     let page = RECORD_ALIGN_BYTES as usize;
     let (start, _) = tier.layout.checkpoint_place(group)?;
-    let first = (buffer.len() * 2 / 3)
-        .next_multiple_of(page)
-        .min(buffer.len());
+    let first = (buffer.len() / 6).next_multiple_of(page).min(buffer.len());
     read(start, &mut buffer[..first]).ok()?;
     let length = checkpoint_bytes(buffer, group, tier.device, &tier.layout)?;
     let end = (length as usize).next_multiple_of(page).min(buffer.len());
