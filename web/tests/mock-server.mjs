@@ -201,7 +201,7 @@ class Disk {
     this.current = null;
     this.read_bytes = 90 * MIB;
     this.counters = Object.fromEntries(
-      ('requests requests_refused requests_failed bytes_requested bytes_sent bytes_from_ram bytes_from_disk reads ' +
+      ('requests requests_refused requests_failed bytes_requested bytes_sent bytes_from_ram bytes_from_flash bytes_from_disk reads ' +
         'reads_done read_errors bytes_read jobs job_bytes job_bytes_wanted jobs_merged jobs_late busy_seconds ' +
         'queue_job_seconds seek_bytes seeks prefetch_evicted_bytes prefetch_evictions prefetch_eviction_seconds ' +
         'wasted_bytes cache_evicted_bytes chains chains_refused')
@@ -242,7 +242,10 @@ class Disk {
       counters.bytes_requested += take;
       const ram = viewer.length > 4 * MIB ? 0.97 : 0.4;
       counters.bytes_from_ram += take * ram;
-      counters.bytes_from_disk += take * (1 - ram);
+      // The second disk has flash before it.
+      const flash = this.index === 1 ? 0.6 : 0;
+      counters.bytes_from_flash += take * (1 - ram) * flash;
+      counters.bytes_from_disk += take * (1 - ram) * (1 - flash);
       counters.requests += (take / MIB) * 2;
       viewer.left_s -= TICK_S;
       if (viewer.queued === null && (8 * viewer.unread) / viewer.rate < 14 && this.index !== 9) {
@@ -350,6 +353,21 @@ class Disk {
       policy: { name: 'square-root', reference_bytes: this.reference, reference_bit_rate_bps: 2_500_000 },
       order: 'deadline-elevator',
       retention: 'interval',
+      ...(this.index === 1 && {
+        flash: {
+          is_recovering: false,
+          capacity_bytes: 100e9,
+          filled_bytes: 96e9,
+          budget_bytes: 30e9,
+          budget_left_bytes: 21e9,
+          reads_wrong: 0,
+          reads_failed: 3,
+          ssds: [
+            { path: '/dev/nvme0n1', state: 'online', read_ms: 0.2 },
+            { path: '/dev/nvme1n1', state: 'slow', read_ms: 400 },
+          ],
+        },
+      }),
       memory: {
         budget_bytes: this.budget,
         free_bytes: Math.round(free),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_flash::RECORD_ALIGN_BYTES;
-use headlong_flash::format::{GROUP_BLOCKS, Summary, encode_checkpoint, recover};
+use headlong_flash::format::{GROUP_BLOCKS, Summary, encode_checkpoint, recover, search_block};
 
 use crate::drive::{Drive, Failed};
 use crate::plant::Plant;
@@ -14,31 +14,51 @@ const NOTHING: [u8; RECORD_ALIGN_BYTES as usize] = [0; RECORD_ALIGN_BYTES as usi
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     open: BTreeMap<u32, Open>,
+    /// Blocks that could not be read and were not filled anew since.
+    doubted: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
 struct Open {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
-    is_known: bool,
     is_void: bool,
 }
 
-impl Open {
-    fn of(drive: &mut Drive, group: u32, plant: Option<Plant>) -> Self {
+impl Checkpoints {
+    fn is_doubted(&self, group: u32) -> bool {
+        let first = group * GROUP_BLOCKS;
+        let mut doubted = self.doubted.range(first..first + GROUP_BLOCKS);
+        doubted.next().is_some()
+    }
+
+    /// These blocks could not be read.
+    pub(crate) fn doubt(&mut self, blocks: impl IntoIterator<Item = u32>) {
+        self.doubted.extend(blocks);
+    }
+
+    fn open(&mut self, drive: &mut Drive, group: u32, plant: Option<Plant>) {
+        if self.open.contains_key(&group) {
+            return;
+        }
         let tier = drive.tier;
         let found = recover(&tier, group..group + 1, |at, into| drive.read(at, into));
+        self.doubted.retain(|block| {
+            let has_summary = found.summaries.iter().any(|of| of.head.block == *block);
+            let is_empty = found.bare.contains(block)
+                && search_block(&tier, *block, |at, into| drive.read(at, into)) == Ok(None);
+            !has_summary && !is_empty
+        });
+        self.doubt(found.unreadable);
         let summaries = found.summaries.into_iter();
-        Self {
+        let open = Open {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
-            is_known: found.unreadable == 0,
             is_void: plant == Some(Plant::CheckpointNotVoided),
             filling: BTreeSet::new(),
-        }
+        };
+        self.open.insert(group, open);
     }
-}
 
-impl Checkpoints {
     /// A block is to hold something else.
     pub(crate) fn begin(
         &mut self,
@@ -48,12 +68,12 @@ impl Checkpoints {
     ) -> Result<(), Failed> {
         let group = block / GROUP_BLOCKS;
         self.save_closed(drive, Some(group));
-        let open = self
-            .open
-            .entry(group)
-            .or_insert_with(|| Open::of(drive, group, plant));
-        open.summaries.remove(&block);
-        open.filling.insert(block);
+        self.open(drive, group, plant);
+        self.doubted.remove(&block);
+        if let Some(open) = self.open.get_mut(&group) {
+            open.summaries.remove(&block);
+            open.filling.insert(block);
+        }
         self.void(drive, block)?;
         let Some(start) = drive.tier.layout.block_start(block) else {
             return Ok(());
@@ -89,15 +109,18 @@ impl Checkpoints {
     }
 
     fn save_closed(&mut self, drive: &mut Drive, except: Option<u32>) {
-        self.open.retain(|group, open| {
-            if !open.filling.is_empty() || Some(*group) == except {
-                return true;
+        let is_closed =
+            |(group, open): &(&u32, &Open)| open.filling.is_empty() && Some(**group) != except;
+        let closed: Vec<u32> = (self.open.iter().filter(is_closed))
+            .map(|(group, _)| *group)
+            .collect();
+        for group in closed {
+            if let Some(open) = self.open.remove(&group)
+                && !self.is_doubted(group)
+            {
+                let _ = save(drive, group, open.summaries.values());
             }
-            if open.is_known {
-                let _ = save(drive, *group, open.summaries.values());
-            }
-            false
-        });
+        }
     }
 
     /// Nothing will be written any more: all are saved.
@@ -116,7 +139,7 @@ impl Checkpoints {
         group: u32,
         summaries: impl Iterator<Item = &'s Summary>,
     ) -> u64 {
-        match self.open.contains_key(&group) {
+        match self.open.contains_key(&group) || self.is_doubted(group) {
             true => 0,
             false => save(drive, group, summaries).unwrap_or(0),
         }

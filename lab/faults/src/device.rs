@@ -268,8 +268,9 @@ impl Device {
         } else if let Some(blocks) = port.recover(around) {
             self.shard.handle_flash_recovered(around.now, blocks);
         } else {
-            let written = port.written_bytes;
-            self.shard.handle_flash_recovery_ended(around.now, written);
+            let (written, fresh) = (port.written_bytes, port.fresh.clone());
+            self.shard
+                .handle_flash_recovery_ended(around.now, written, &fresh);
             self.is_recovered = true;
             self.note_flash_budget();
         }

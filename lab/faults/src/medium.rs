@@ -9,8 +9,11 @@ use crate::draw::Draw;
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
-/// Bytes that an SSD writes whole or not at all.
-const SECTOR: usize = 512;
+/// Bytes that are written whole or not at all: fewer than any SSD's, for a summary of few runs is
+/// shorter than a sector, and is to be torn too.
+const LINE: usize = 64;
+/// Every so many lines share their fate.
+const FATES: usize = 8;
 
 type Page = Rc<[u8; PAGE]>;
 type Pages = BTreeMap<u64, Page>;
@@ -79,7 +82,7 @@ impl Medium {
         self.pending.push((number, page));
     }
 
-    /// Writes only some sectors.
+    /// Writes only some lines.
     pub(crate) fn write_torn(&mut self, draw: &mut Draw, at: u64, bytes: &[u8]) {
         for (index, part) in bytes.chunks(PAGE).enumerate() {
             let number = at / PAGE as u64 + index as u64;
@@ -102,7 +105,7 @@ impl Medium {
         self.pending.clear();
     }
 
-    /// Of what is not durable any part stays, down to sectors.
+    /// Of what is not durable any part stays, down to lines.
     pub(crate) fn cut_power(&mut self, draw: &mut Draw) {
         let kept = draw.pick(&[0, 30, 50, 80, 100]);
         for (number, page) in std::mem::take(&mut self.pending) {
@@ -156,9 +159,11 @@ impl Medium {
 
 fn torn(draw: &mut Draw, before: &[u8; PAGE], after: &[u8; PAGE]) -> [u8; PAGE] {
     let mut page = *before;
-    for from in (0..PAGE).step_by(SECTOR) {
+    for fate in 0..FATES {
         if draw.percent(50) {
-            page[from..from + SECTOR].copy_from_slice(&after[from..from + SECTOR]);
+            for from in (fate * LINE..PAGE).step_by(FATES * LINE) {
+                page[from..from + LINE].copy_from_slice(&after[from..from + LINE]);
+            }
         }
     }
     page

@@ -100,7 +100,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> u128 {
 
 fn summary(bytes: &[u8; PAGE], device: u128, block: u32, layout: &Layout) -> Option<Summary> {
     let length = SummaryHead::peek(bytes, device, block, layout)?;
-    let entries = bytes.get(SUMMARY_HEAD_BYTES..length)?;
+    let runs = bytes.get(SUMMARY_HEAD_BYTES..length)?;
     let head = SummaryHead {
         block,
         filling: number(bytes, 32, 8) as u64,
@@ -109,17 +109,23 @@ fn summary(bytes: &[u8; PAGE], device: u128, block: u32, layout: &Layout) -> Opt
         sealed_s: number(bytes, 56, 8) as u64,
         count: number(bytes, 64, 4) as u32,
     };
-    let entry = |bytes: &[u8]| RecordEntry {
-        piece: PieceId {
-            file: FileKey(number(bytes, 0, 16)),
-            piece: number(bytes, 16, 4) as u32,
-        },
-        offset: number(bytes, 20, 4) as u32,
-        length: number(bytes, 24, 4) as u32,
+    let run = |bytes: &[u8]| {
+        let file = FileKey(number(bytes, 0, 16));
+        let [piece, offset, length, count] = [16, 20, 24, 28].map(|at| number(bytes, at, 4) as u32);
+        let count = count.min(layout.records_max());
+        let padded = padded_bytes(length) as u32;
+        let entry = move |index: u32| RecordEntry {
+            piece: PieceId {
+                file,
+                piece: piece.wrapping_add(index),
+            },
+            offset: offset.wrapping_add(index.wrapping_mul(padded)),
+            length,
+        };
+        (0..count).map(entry)
     };
-    let entries = entries.chunks_exact(32).map(entry);
     Some(Summary {
         head,
-        entries: entries.collect(),
+        entries: runs.chunks_exact(32).flat_map(run).collect(),
     })
 }

@@ -66,7 +66,8 @@ pub(crate) struct Port {
     /// How many SSDs have been looked at, and the one that is.
     searched: usize,
     search: Option<Search>,
-    has_found: bool,
+    /// SSDs that were never filled.
+    pub(crate) fresh: Vec<SsdId>,
     /// Bytes written within a day before, and those of first fillings, which come on top.
     pub(crate) written_bytes: u64,
     pub(crate) first_fillings: u64,
@@ -112,7 +113,7 @@ impl Port {
             sequences: BTreeMap::new(),
             searched: 0,
             search: None,
-            has_found: false,
+            fresh: Vec::new(),
             written_bytes: 0,
             first_fillings: 0,
             seal_bytes: seal_bytes as u32,
@@ -131,7 +132,7 @@ impl Port {
         let share = |(number, share): (usize, &Share)| SsdSpec {
             ssd: SsdId(number as u16),
             blocks: BlockId(share.first + share.own.start)..BlockId(share.first + share.own.end),
-            is_fresh: true,
+            is_fresh: false,
         };
         FlashSpec {
             block_bytes: layout.block_bytes(),
@@ -157,7 +158,8 @@ impl Port {
         let Some(found) = search.next(around) else {
             self.written_bytes += search.saved_bytes;
             let layout = around.ssds[share.ssd].drive.tier.layout;
-            if !std::mem::take(&mut self.has_found) {
+            if !search.is_used {
+                self.fresh.push(SsdId(self.searched as u16));
                 let blocks = u64::from(share.own.end - share.own.start);
                 self.first_fillings += blocks * u64::from(layout.block_bytes() + self.seal_bytes);
             }
@@ -169,7 +171,6 @@ impl Port {
         let day_before = around.wall_s().saturating_sub(DAY_S);
         let lately = found.iter().filter(|of| of.head.sealed_s >= day_before);
         self.written_bytes += lately.count() as u64 * u64::from(layout.block_bytes());
-        self.has_found |= !found.is_empty();
         let block = |Summary { head, entries }: Summary| {
             let block = BlockId(share.first + head.block);
             self.fillings.insert(block, head.filling);

@@ -35,6 +35,8 @@ pub(crate) struct Search {
     bare: Vec<Bare>,
     found: Vec<Summary>,
     is_sealed: bool,
+    /// Whether a block holds anything, of whatever disk.
+    pub(crate) is_used: bool,
     /// Whether a summary could not be written, or so it was told.
     has_failed: bool,
     /// Bytes that were written by it.
@@ -53,6 +55,7 @@ impl Search {
             bare: Vec::new(),
             found: Vec::new(),
             is_sealed: false,
+            is_used: false,
             has_failed: false,
             saved_bytes: 0,
         }
@@ -101,7 +104,10 @@ impl Search {
         for &block in found.bare.iter().filter(|block| own.contains(block)) {
             let searched = match plant {
                 Some(Plant::SearchMixesFillings) => planted::search_any(&ssd.drive, block),
-                _ => search_block(&ssd.drive.tier, block, ssd.drive.medium.reader()),
+                // The medium gives all that is asked for here.
+                _ => {
+                    search_block(&ssd.drive.tier, block, ssd.drive.medium.reader()).unwrap_or(None)
+                }
             };
             bare.extend(searched.map(|(filling, entries)| Bare {
                 block,
@@ -122,6 +128,8 @@ impl Search {
         for summary in &found.summaries {
             self.sequence = self.sequence.max(summary.head.sequence);
         }
+        let mut summaries = found.summaries.iter();
+        self.is_used |= !bare.is_empty() || summaries.any(|of| own.contains(&of.head.block));
         (found.summaries).retain(|of| own.contains(&of.head.block) && of.head.owner == self.owner);
         self.judge(around, own, &found.summaries, &bare);
         self.bare.extend(bare);
@@ -150,8 +158,11 @@ impl Search {
         let flushed = ssd.drive.flush();
         let put = flushed.and_then(|()| ssd.drive.put(start, &bytes));
         let sealed = put.and_then(|()| ssd.drive.flush());
-        self.has_failed |= sealed.is_err();
-        sealed.ok()?;
+        if sealed.is_err() {
+            self.has_failed = true;
+            ssd.checkpoints.doubt([bare.block]);
+            return None;
+        }
         ssd.drive.ledger.seal(bare.block, bare.filling);
         ssd.checkpoints.end(bare.block, Some(summary.clone()));
         Some(summary)

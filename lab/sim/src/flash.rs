@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, VecDeque};
 use headlong_drive::{Direction, DriveSpec, Request, RequestId, SECTOR_BYTES};
 use headlong_engine::{FlashCommand, FlashOutcome, FlashReadId, Shard};
 use headlong_flash::{
-    BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
+    BlockId, FileKey, FlashSpec, PieceId, Probed, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
     SEGMENT_BYTES, SpecError, SsdId, SsdSpec,
 };
-use headlong_units::{Duration, Instant, KIB};
+use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::SessionStream;
 
 use crate::device::Device;
@@ -26,6 +26,8 @@ const SUMMARY_BYTES: u32 = 32 << 10;
 const RECORDS_MAX: u32 = 1000;
 /// Requests to the SSD are cut to this, as the kernel cuts them.
 const REQUEST_BYTES: u64 = 512 * KIB;
+/// What a probe reads, as the server's.
+const PROBE_BYTES: u64 = MIB;
 /// Viewers that are taken to have come before, for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
 
@@ -122,6 +124,7 @@ enum Doing {
     Read(FlashReadId, usize),
     Write(BlockId, u32),
     Seal(BlockId, u64),
+    Probe(SsdId),
 }
 
 /// What a block holds: what was copied into it, and with which number it was sealed, once it was.
@@ -250,8 +253,11 @@ impl Tier {
             FlashCommand::Drop(block) => {
                 self.contents.as_mut().and_then(|of| of.remove(&block));
             }
-            // An SSD of a model never fails, so that it is not probed.
-            FlashCommand::Probe(_) => {}
+            // One of a model never fails, but may be so slow that it is passed over.
+            FlashCommand::Probe(ssd) => {
+                let doing = Doing::Probe(ssd);
+                self.begin(now, doing, Direction::Read, BlockId(0), (0, PROBE_BYTES));
+            }
             FlashCommand::Write { block, from, to } => {
                 let range = (u64::from(from), u64::from(to));
                 self.begin(now, Doing::Write(block, to), Direction::Write, block, range);
@@ -334,6 +340,13 @@ impl Tier {
             Some(Doing::Read(id, records)) => {
                 shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records]);
             }
+            Some(Doing::Probe(ssd)) => {
+                let probed = Probed {
+                    reads: true,
+                    writes: true,
+                };
+                shard.handle_flash_probed(now, ssd, probed);
+            }
             Some(Doing::Write(block, to)) => shard.handle_flash_written(now, block, to, true),
             Some(Doing::Seal(block, sequence)) => {
                 let contents = self.contents.as_mut();
@@ -395,4 +408,34 @@ fn recovered(
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_engine::EngineConfig;
+
+    use super::*;
+
+    #[test]
+    fn an_ssd_that_is_probed_answers() {
+        let config = EngineConfig::default();
+        let mut shard = Shard::new(config).expect("settings that can work");
+        let setup = FlashSetup {
+            drive: headlong_drive::preset("ssd-ocz-core-v2").expect("known"),
+            bytes: 4 << 30,
+            block_bytes: 16 << 20,
+            is_warm: false,
+            kept: Vec::new(),
+        };
+        let mut tier = Tier::attach(&mut shard, &setup, false).expect("a tier that can be");
+        tier.obey(Instant::ZERO, FlashCommand::Probe(SsdId(0)));
+        assert!(!tier.tell(Instant::ZERO, &mut shard), "it takes time");
+        while let Some(at) = tier.poll_timeout() {
+            tier.handle_timeout(at);
+            if tier.tell(at, &mut shard) {
+                return;
+            }
+        }
+        panic!("no answer");
+    }
 }

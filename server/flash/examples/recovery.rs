@@ -1,8 +1,9 @@
 //! How long it takes to know again what is on a tier, by its checkpoints, as the server does it:
 //! threads that read and decode, and one that takes in what they found.
 //!
-//! `recovery FOLDER [TIER_BYTES [PIECE_BYTES [DISKS]]]` makes a sparse file there of that nominal
-//! size, full of records by its checkpoints, and removes it at the end. It is read through the page
+//! `recovery FOLDER [TIER_BYTES [PIECE_BYTES [DISKS [RUN]]]]` makes a sparse file there of that
+//! nominal size, full of records by its checkpoints, and removes it at the end. So many pieces of one
+//! title lie one behind the other (16 if nothing is said: 2 MiB). It is read through the page
 //! cache: what comes out is what processor and memory take, to which an SSD adds the time for the
 //! bytes that are printed. To be built with optimisation. With several disks, each has its part of
 //! the tier and its room on a thread of its own.
@@ -27,8 +28,6 @@ use headlong_units::Instant;
 
 const BLOCK_BYTES: u64 = 16 << 20;
 const TITLE_BYTES: u64 = 1 << 30;
-/// As many pieces of one title as lie one behind the other.
-const RUN: u32 = 16;
 /// As the server has them.
 const THREADS: u32 = 16;
 const GROUPS: u32 = 16;
@@ -47,12 +46,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments
         .next()
-        .ok_or("recovery FOLDER [TIER [PIECE [DISKS]]]")?;
+        .ok_or("recovery FOLDER [TIER [PIECE [DISKS [RUN]]]]")?;
     let mut number = |default: u64| match arguments.next() {
         Some(text) => text.parse(),
         None => Ok(default),
     };
     let (bytes, piece, disks) = (number(4_000_000_000_000)?, number(128 << 10)?, number(1)?);
+    let run = number(16)?.max(1) as u32;
     let bytes = bytes / 4096 * 4096;
     let layout = Layout::new(bytes, BLOCK_BYTES, piece)?;
     let tier = Super { device: 77, layout };
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .create_new(true)
         .open(&image.0)?;
     file.set_len(bytes)?;
-    let (entries, written) = fill(&file, &tier)?;
+    let (entries, written) = fill(&file, &tier, run)?;
     println!(
         "{bytes} bytes, {} blocks, {entries} records; {written} bytes of checkpoints",
         layout.block_count()
@@ -115,7 +115,7 @@ fn processor_seconds() -> f64 {
 }
 
 /// Writes the checkpoints of a tier full of whole pieces; how many records and bytes those are.
-fn fill(file: &File, tier: &Super) -> std::io::Result<(u64, u64)> {
+fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64)> {
     let layout = &tier.layout;
     let per_block = ((layout.block_bytes() - layout.summary_bytes()) as u64
         / padded_bytes(layout.piece_bytes())) as u32;
@@ -125,13 +125,16 @@ fn fill(file: &File, tier: &Super) -> std::io::Result<(u64, u64)> {
     for group in 0..layout.group_count() {
         let summary = |block: u32| {
             let entry = |row: u32| {
-                if row.is_multiple_of(RUN) {
+                if row.is_multiple_of(run_pieces) {
                     run += 1;
                 }
                 // Titles take turns, as viewers do.
-                let (titles, runs) = (u32::max(layout.block_count() / 64, 1), pieces / RUN);
+                let (titles, runs) = (
+                    u32::max(layout.block_count() / 64, 1),
+                    (pieces / run_pieces).max(1),
+                );
                 let title = run % titles;
-                let piece = (run / titles % runs) * RUN + row % RUN;
+                let piece = (run / titles % runs) * run_pieces + row % run_pieces;
                 RecordEntry {
                     offset: layout.summary_bytes()
                         + row * padded_bytes(layout.piece_bytes()) as u32,
@@ -180,7 +183,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
         ssds: vec![SsdSpec {
             ssd: SsdId(0),
             blocks: BlockId(blocks.start)..BlockId(blocks.end),
-            is_fresh: true,
+            is_fresh: false,
         }],
     };
     let now = Instant::ZERO;
@@ -228,7 +231,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
         }
     });
     let begun = Clock::now();
-    room.end_recovery(now, 0);
+    room.end_recovery(now, 0, &[]);
     let times = [attached, longest, begun.elapsed()];
     (
         room.view(now).records,

@@ -40,8 +40,9 @@ pub struct SsdSpec {
     pub ssd: SsdId,
     /// Its blocks that are this tier's: `start..end`.
     pub blocks: Range<BlockId>,
-    /// Whether it was formatted and never filled since, if nothing will be found on it: its first
-    /// filling comes on top of the budget of bytes a day. Never said of one SSD twice.
+    /// Whether it was formatted and never filled since: its first filling comes on top of the budget
+    /// of bytes a day. Of one that is still to be looked at that is not known yet:
+    /// [`crate::Room::end_recovery`] is told.
     pub is_fresh: bool,
 }
 

@@ -22,6 +22,7 @@ import {
   READS_S,
   readSizeSeries,
 } from './derive';
+import { FlashPanel } from './flash';
 import { HeadStrip } from './head_strip';
 import { MemoryPanel } from './memory';
 import { panel } from './panel';
@@ -119,6 +120,7 @@ export class DevicePanel {
   #memory = new MemoryPanel();
   #ratios = new RatiosPanel();
   #viewers = new ViewersPanel();
+  #flash = new FlashPanel();
 
   constructor(readonly name: string) {
     const legend = (...entries: [string, string][]) =>
@@ -182,6 +184,13 @@ export class DevicePanel {
     this.#memory.update(device.memory, points, xs);
     this.#ratios.update(device.counters, history);
     this.#viewers.update(device.chains);
+    const { flash } = device;
+    if (flash === null) {
+      this.#flash.element.remove();
+    } else {
+      this.#flash.update(flash, history);
+      if (!this.#flash.element.isConnected) this.element.append(this.#flash.element);
+    }
   }
 
   #head(device: Device): void {

@@ -25,6 +25,7 @@ export const COUNTERS = [
   'bytes_requested',
   'bytes_sent',
   'bytes_from_ram',
+  'bytes_from_flash',
   'bytes_from_disk',
   'reads',
   'reads_done',
@@ -79,6 +80,23 @@ export interface Viewer {
   slack_ms: number;
 }
 
+/** States of an SSD of the flash tier, the best first. */
+export const SSD_STATES = ['online', 'read-only', 'slow', 'offline'] as const;
+export type SsdState = (typeof SSD_STATES)[number];
+
+/** A device's part of the flash tier. */
+export interface Flash {
+  is_recovering: boolean;
+  capacity_bytes: number;
+  filled_bytes: number;
+  /** Most bytes that may be written in any day, and what is left of them now. */
+  budget_bytes: number;
+  budget_left_bytes: number;
+  reads_wrong: number;
+  reads_failed: number;
+  ssds: { path: string; state: SsdState; read_ms: number }[];
+}
+
 export type DeviceState = 'online' | 'failing' | 'offline';
 
 export interface Device {
@@ -101,6 +119,8 @@ export interface Device {
   queue: Queue;
   counters: Counters;
   chains: { live: number; shown: Viewer[] };
+  /** Null if it has none. */
+  flash: Flash | null;
 }
 
 export interface Status {
@@ -199,6 +219,29 @@ function decodeControl(given: unknown): Device['policy']['control'] {
   };
 }
 
+function decodeFlash(value: unknown): Flash | null {
+  if (value === null || value === undefined) return null;
+  const given = object(value);
+  return {
+    is_recovering: given['is_recovering'] === true,
+    capacity_bytes: number(given['capacity_bytes']),
+    filled_bytes: number(given['filled_bytes']),
+    budget_bytes: number(given['budget_bytes']),
+    budget_left_bytes: number(given['budget_left_bytes']),
+    reads_wrong: number(given['reads_wrong']),
+    reads_failed: number(given['reads_failed']),
+    ssds: list(given['ssds'], (item) => {
+      const ssd = object(item);
+      return {
+        path: string(ssd['path']),
+        // One that nobody knows is not called well.
+        state: oneOf(ssd['state'], SSD_STATES, 'offline'),
+        read_ms: number(ssd['read_ms']),
+      };
+    }),
+  };
+}
+
 function decodeDevice(value: unknown): Device {
   const given = object(value);
   const policy = object(given['policy']);
@@ -231,6 +274,7 @@ function decodeDevice(value: unknown): Device {
     },
     counters: decodeCounters(given['counters']),
     chains: { live: numberOrNull(chains['live']) ?? shown.length, shown },
+    flash: decodeFlash(given['flash']),
   };
 }
 

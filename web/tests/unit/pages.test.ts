@@ -45,6 +45,14 @@ describe('answers of a server', () => {
     for (const name of COUNTERS) expect(device?.counters[name]).toBe(0);
   });
 
+  test('of a device without flash have none, and an SSD of an unknown state is not well', () => {
+    expect(decodeStatus({ devices: [{}] }).devices[0]?.flash).toBeNull();
+    const given = { capacity_bytes: 5, ssds: [{ path: '/dev/x', state: 'melting' }, { state: 'slow' }] };
+    const flash = decodeStatus({ devices: [{ flash: given }] }).devices[0]?.flash;
+    expect(flash).toMatchObject({ is_recovering: false, capacity_bytes: 5, budget_bytes: 0 });
+    expect(flash?.ssds.map((ssd) => ssd.state)).toEqual(['offline', 'slow']);
+  });
+
   test('without a budget have the sum of the classes of memory as one', () => {
     const memory = { free_bytes: 1, filling_bytes: 2, sending_bytes: 3, unread_bytes: 4, read_bytes: 5 };
     expect(decodeStatus({ devices: [{ memory }] }).devices[0]?.memory.budget).toBe(15);

@@ -65,11 +65,16 @@ impl Shard {
     }
 
     /// All blocks were found of SSDs whose [`FlashSpec::is_recovering`] said that they would be; of
-    /// these so many bytes were written within the last day.
-    pub fn handle_flash_recovery_ended(&mut self, now: Instant, written_bytes: u64) {
+    /// these so many bytes were written within the last day, and those of `fresh` were never filled.
+    pub fn handle_flash_recovery_ended(
+        &mut self,
+        now: Instant,
+        written_bytes: u64,
+        fresh: &[SsdId],
+    ) {
         self.begin(now);
         if let Some(flash) = &mut self.flash {
-            flash.room.end_recovery(self.now, written_bytes);
+            flash.room.end_recovery(self.now, written_bytes, fresh);
         }
         self.finish();
     }

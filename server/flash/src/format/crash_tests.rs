@@ -179,7 +179,8 @@ fn check(image: &Image, must: &BTreeMap<u32, u64>, may: &[(u32, u64)]) {
     let again = recover(&tier, 0..2, read(image));
     assert_eq!(found, again);
     for block in &found.bare {
-        let Some((filling, records)) = search_block(&tier, *block, read(image)) else {
+        let searched = search_block(&tier, *block, read(image)).expect("reads");
+        let Some((filling, records)) = searched else {
             continue;
         };
         assert!(may.contains(&(*block, filling)), "{block} {filling}");
@@ -327,7 +328,7 @@ fn any_content_whatever_is_looked_at_within_bounds_and_without_a_panic() {
         assert_eq!(found, Found::default());
     }
     let found = scan(&tier, 0..5, |_, _| Err(ReadFailed));
-    assert_eq!(found.unreadable, 5);
+    assert_eq!(found.unreadable, [0, 1, 2, 3, 4]);
 }
 
 #[test]
@@ -355,11 +356,39 @@ fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_on
     damaged.insert(start, vec![0xff; PAGE]);
     let (heads, _, bare) = all(&damaged);
     assert!(!heads.contains_key(&1) && bare.contains(&1));
-    let (filling, records) = search_block(&tier, 1, read(&damaged)).expect("records");
+    let search = |image: &Image| search_block(&tier, 1, read(image)).expect("reads");
+    let (filling, records) = search(&damaged).expect("records");
     assert_eq!((filling, records.len()), (6, 3));
     // The second record is damaged: what is before it is whole.
     let second = start + u64::from(records[1].offset);
     damaged.get_mut(&(second + PAGE as u64)).expect("written")[5] ^= 1;
-    let (_, records) = search_block(&tier, 1, read(&damaged)).expect("records");
+    let (_, records) = search(&damaged).expect("records");
     assert_eq!(records.len(), 1);
+}
+
+#[test]
+fn a_block_that_cannot_be_read_is_neither_found_nor_bare_and_none_of_it_is_sealed() {
+    let tier = tier();
+    let (image, must, _) = cut(&history(), |_| true);
+    let start = tier.layout.block_start(17).expect("a block");
+    let refuse = |place: u64| {
+        let mut whole = read(&image);
+        move |at: u64, into: &mut [u8]| match at == place {
+            true => Err(ReadFailed),
+            false => whole(at, into),
+        }
+    };
+    // Group 1 has no checkpoint.
+    let found = recover(&tier, 0..2, refuse(start));
+    assert_eq!(found.unreadable, [17]);
+    assert!(must.contains_key(&17) && !found.bare.contains(&17));
+    assert!(found.summaries.iter().all(|of| of.head.block != 17));
+    // Its second record: what is before it is not all.
+    let (_, records) = search_block(&tier, 17, read(&image))
+        .expect("reads")
+        .expect("records");
+    let second = start + u64::from(records[1].offset);
+    for place in [second, second + PAGE as u64] {
+        assert_eq!(search_block(&tier, 17, refuse(place)), Err(ReadFailed));
+    }
 }

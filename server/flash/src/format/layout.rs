@@ -15,10 +15,10 @@ pub const SUPER_COPIES: [u64; 2] = [0, 32 << 10];
 /// A page that holds nothing: to see whether the SSD keeps what is written.
 pub const PROBE_PLACE: u64 = 48 << 10;
 
-/// Bytes of a summary before its entries.
+/// Bytes of a summary before its runs.
 pub const SUMMARY_HEAD_BYTES: usize = 80;
-/// Bytes of an entry of a summary.
-pub(super) const ENTRY_BYTES: usize = 32;
+/// Bytes of a run of records in a summary.
+pub(super) const RUN_BYTES: usize = 32;
 
 /// Blocks that have one checkpoint.
 pub const GROUP_BLOCKS: u32 = 16;
@@ -91,7 +91,7 @@ impl Layout {
             .ok_or(LayoutError::BlockBytes(block_bytes))?;
         // The shortest record is a header and one page.
         let entries_max = u64::from(block) / (2 * ALIGN);
-        let summary_bytes = SUMMARY_HEAD_BYTES as u64 + entries_max * ENTRY_BYTES as u64;
+        let summary_bytes = SUMMARY_HEAD_BYTES as u64 + entries_max * RUN_BYTES as u64;
         let summary_bytes = narrow(summary_bytes.next_multiple_of(ALIGN))
             .ok_or(LayoutError::BlockBytes(block_bytes))?;
         let piece = narrow(piece_bytes)
@@ -101,9 +101,9 @@ impl Layout {
                 piece: piece_bytes,
                 block: block_bytes,
             })?;
-        // Room for blocks full of whole pieces and half as many again.
+        // Room for blocks full of whole pieces of which no two are a run, and half as many again.
         let entries = (block_bytes / piece_bytes * 3).div_ceil(2);
-        let of_block = SUMMARY_HEAD_BYTES as u64 + entries * ENTRY_BYTES as u64;
+        let of_block = SUMMARY_HEAD_BYTES as u64 + entries * RUN_BYTES as u64;
         let checkpoint_bytes = (CHECKPOINT_HEAD_BYTES as u64 + u64::from(GROUP_BLOCKS) * of_block)
             .next_multiple_of(ALIGN);
         let groups = (tier_bytes / block_bytes).div_ceil(u64::from(GROUP_BLOCKS));
@@ -219,7 +219,7 @@ mod tests {
             assert!(end <= tier);
             assert!(end + block > tier, "nothing is left over");
             assert_eq!(layout.block_start(last + 1), None);
-            let most = layout.records_max() as usize * ENTRY_BYTES + SUMMARY_HEAD_BYTES;
+            let most = layout.records_max() as usize * RUN_BYTES + SUMMARY_HEAD_BYTES;
             assert!(most <= layout.summary_bytes() as usize);
         }
     }

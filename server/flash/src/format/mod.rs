@@ -31,7 +31,7 @@ pub use summary::{Summary, SummaryHead};
 pub use super_record::{SUPER_BYTES, Super, SuperError};
 
 /// Version of all that lies on an SSD; another is not read.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 #[cfg(test)]
 mod crash_tests;

@@ -1,8 +1,9 @@
 //! What is found on an SSD: by checkpoints; where they are void, by the summaries of blocks; where
 //! those are not there, by the records themselves.
 //!
-//! What is damaged or cannot be read counts as empty. Groups and blocks may be looked at in any order
-//! and by several at once: what is found in one says nothing of another.
+//! What is damaged counts as empty. What cannot be read is told apart from that: it may be whole, and
+//! be read the next time, so that nothing may be written that says it is not there. Groups and blocks
+//! may be looked at in any order and by several at once: what is found in one says nothing of another.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,10 +27,10 @@ pub struct Found {
     pub summaries: Vec<Summary>,
     /// Groups whose checkpoint was void.
     pub void: Vec<u32>,
-    /// Blocks without a summary in those groups.
+    /// Blocks of those groups that were read and have no summary.
     pub bare: Vec<u32>,
     /// Blocks that could not be read.
-    pub unreadable: u32,
+    pub unreadable: Vec<u32>,
 }
 
 /// Looks at groups of blocks: at their checkpoints, and at the summaries of those that have none.
@@ -50,14 +51,15 @@ pub fn recover(
         let scanned = scan(tier, blocks.clone(), &mut read);
         found.void.push(group);
         let has = |block: &u32| scanned.summaries.iter().any(|of| of.head.block == *block);
-        found.bare.extend(blocks.filter(|block| !has(block)));
-        found.unreadable += scanned.unreadable;
+        let is_bare = |block: &u32| !has(block) && !scanned.unreadable.contains(block);
+        found.bare.extend(blocks.filter(is_bare));
+        found.unreadable.extend(scanned.unreadable);
         found.summaries.extend(scanned.summaries);
     }
     found
 }
 
-/// Of a checkpoint, two thirds are read at once: what it needs for blocks full of whole pieces.
+/// Of a checkpoint, a sixth is read at first: what it needs for runs of some four records.
 fn read_checkpoint(
     tier: &Super,
     group: u32,
@@ -66,9 +68,7 @@ fn read_checkpoint(
 ) -> Option<Vec<Summary>> {
     let page = RECORD_ALIGN_BYTES as usize;
     let (start, _) = tier.layout.checkpoint_place(group)?;
-    let first = (buffer.len() * 2 / 3)
-        .next_multiple_of(page)
-        .min(buffer.len());
+    let first = (buffer.len() / 6).next_multiple_of(page).min(buffer.len());
     read(start, &mut buffer[..first]).ok()?;
     let length = checkpoint_bytes(buffer, group, tier.device, &tier.layout)?;
     let end = (length as usize).next_multiple_of(page).min(buffer.len());
@@ -80,12 +80,17 @@ fn read_checkpoint(
 
 /// Looks for records in a block without a summary: those of one filling from its front on, as long
 /// as they are whole. With them which filling it is; `None` if there are none.
+///
+/// # Errors
+/// If the SSD does not give all that was asked for: a summary of what came would hide the rest.
 pub fn search_block(
     tier: &Super,
     block: u32,
     mut read: impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
-) -> Option<(u64, Vec<RecordEntry>)> {
-    let start = tier.layout.block_start(block)?;
+) -> Result<Option<(u64, Vec<RecordEntry>)>, ReadFailed> {
+    let Some(start) = tier.layout.block_start(block) else {
+        return Ok(None);
+    };
     let mut found: Option<(u64, Vec<RecordEntry>)> = None;
     let mut offset = tier.layout.summary_bytes();
     let mut bytes = vec![0; padded_bytes(tier.layout.piece_bytes()) as usize];
@@ -97,9 +102,7 @@ pub fn search_block(
     {
         let (header, payload) = bytes.split_at_mut(RECORD_ALIGN_BYTES as usize);
         let at = start + u64::from(offset);
-        if read(at, header).is_err() {
-            break;
-        }
+        read(at, header)?;
         let Some(name) = RecordName::of_header(header) else {
             break;
         };
@@ -114,7 +117,8 @@ pub fn search_block(
         }
         let payload = &mut payload[..name.length.next_multiple_of(RECORD_ALIGN_BYTES) as usize];
         let at = at + u64::from(RECORD_ALIGN_BYTES);
-        if read(at, payload).is_err() || !decode_record(&name, header, payload) {
+        read(at, payload)?;
+        if !decode_record(&name, header, payload) {
             break;
         }
         let record = RecordEntry {
@@ -126,7 +130,7 @@ pub fn search_block(
         records.push(record);
         offset = end as u32;
     }
-    found
+    Ok(found)
 }
 
 /// Looks at the summaries of `blocks`; `read` fills what it is given from that byte of the SSD on.
@@ -143,7 +147,7 @@ pub fn scan(
         };
         match look(tier, block, start, &mut buffer, &mut read) {
             Ok(summary) => found.summaries.extend(summary),
-            Err(ReadFailed) => found.unreadable += 1,
+            Err(ReadFailed) => found.unreadable.push(block),
         }
     }
     found

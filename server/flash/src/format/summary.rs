@@ -1,14 +1,21 @@
 //! A block's summary: which records lie in it, with one checksum over all.
+//!
+//! The one idea: records come to flash as they were read, many pieces of one title one behind the
+//! other. So the bytes of a summary are runs: consecutive pieces of one file, of one length, without a
+//! gap. A tier of terabytes is known again by a twentieth of the bytes that its records would take
+//! one by one; and a run of one record takes no more than a record did.
 
 use alloc::vec::Vec;
 
 use super::bytes::{Reader, Writer, checksum};
-use super::layout::{ENTRY_BYTES, Layout, SUMMARY_HEAD_BYTES};
+use super::layout::{Layout, RUN_BYTES, SUMMARY_HEAD_BYTES};
 use super::record::padded_bytes;
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
 const MAGIC: &[u8; 8] = b"HLBLOCK\0";
+/// Where the head says how many runs follow.
+const RUNS_AT: usize = 68;
 
 /// What a summary says of the block as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +48,14 @@ impl SummaryHead {
     /// Of the first bytes of a block: whether they look like the summary of this block, and how long
     /// it is; to know how much more is to be read. Nothing is believed yet.
     pub fn peek(bytes: &[u8], device: u128, block: u32, layout: &Layout) -> Option<usize> {
-        let (head, _) = read_head(bytes, device)?;
+        let (head, runs, _) = read_head(bytes, device)?;
         let fits = head.block == block && head.count <= layout.records_max();
-        fits.then(|| SUMMARY_HEAD_BYTES + head.count as usize * ENTRY_BYTES)
+        fits.then(|| SUMMARY_HEAD_BYTES + runs as usize * RUN_BYTES)
     }
 }
 
-fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u64)> {
+/// Of the whole, how many runs it has (no more than records), and its checksum.
+fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u32, u64)> {
     let mut reader = Reader(bytes);
     reader.is(MAGIC)?;
     if reader.u32()? != super::FORMAT_VERSION {
@@ -62,7 +70,7 @@ fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u64)> {
     let owner = reader.u64()?;
     let sealed_s = reader.u64()?;
     let count = reader.u32()?;
-    reader.u32()?;
+    let runs = reader.u32()?;
     let head = SummaryHead {
         block,
         count,
@@ -71,13 +79,28 @@ fn read_head(bytes: &[u8], device: u128) -> Option<(SummaryHead, u64)> {
         owner,
         sealed_s,
     };
-    Some((head, reader.u64()?))
+    (runs <= count).then_some((head, runs, reader.u64()?))
+}
+
+/// How many of the first records are one run.
+fn run_length(entries: &[RecordEntry]) -> usize {
+    let follows = |pair: &[RecordEntry]| {
+        let [one, next] = pair else {
+            return false;
+        };
+        next.piece.file == one.piece.file
+            && Some(next.piece.piece) == one.piece.piece.checked_add(1)
+            && next.length == one.length
+            && u64::from(next.offset) == u64::from(one.offset) + padded_bytes(one.length)
+    };
+    let followers = entries.windows(2).take_while(|pair| follows(pair));
+    (1 + followers.count()).min(entries.len())
 }
 
 impl Summary {
     /// Its bytes, without padding.
     pub fn encode(&self, device: u128) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(SUMMARY_HEAD_BYTES + self.entries.len() * ENTRY_BYTES);
+        let mut bytes = Vec::with_capacity(SUMMARY_HEAD_BYTES + 8 * RUN_BYTES);
         bytes.extend_from_slice(MAGIC);
         bytes.u32(super::FORMAT_VERSION);
         bytes.u32(self.head.block);
@@ -89,15 +112,20 @@ impl Summary {
         bytes.u32(self.entries.len() as u32);
         bytes.u32(0);
         bytes.u64(0);
-        for entry in &self.entries {
-            bytes.u128(entry.piece.file.0);
-            bytes.u32(entry.piece.piece);
-            bytes.u32(entry.offset);
-            bytes.u32(entry.length);
-            bytes.u32(0);
+        let (mut rest, mut runs) = (&self.entries[..], 0_u32);
+        while let Some(first) = rest.first() {
+            let count = run_length(rest);
+            bytes.u128(first.piece.file.0);
+            bytes.u32(first.piece.piece);
+            bytes.u32(first.offset);
+            bytes.u32(first.length);
+            bytes.u32(count as u32);
+            rest = &rest[count..];
+            runs += 1;
         }
-        let (head, entries) = bytes.split_at(SUMMARY_HEAD_BYTES);
-        let sum = checksum(&[&head[..SUMMARY_HEAD_BYTES - 8], entries]);
+        bytes[RUNS_AT..RUNS_AT + 4].copy_from_slice(&runs.to_le_bytes());
+        let (head, runs) = bytes.split_at(SUMMARY_HEAD_BYTES);
+        let sum = checksum(&[&head[..SUMMARY_HEAD_BYTES - 8], runs]);
         bytes[SUMMARY_HEAD_BYTES - 8..SUMMARY_HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -105,38 +133,22 @@ impl Summary {
     /// The summary at the front of `bytes`, whatever block of the SSD it is of, and how long it is.
     /// `None` if it is damaged, of another SSD, or says what cannot be.
     pub fn decode(bytes: &[u8], device: u128, layout: &Layout) -> Option<(Self, usize)> {
-        let (head, sum) = read_head(bytes, device)?;
+        let (head, runs, sum) = read_head(bytes, device)?;
         if head.count > layout.records_max() || head.block >= layout.block_count() {
             return None;
         }
-        let length = SUMMARY_HEAD_BYTES + head.count as usize * ENTRY_BYTES;
-        let entries = bytes.get(SUMMARY_HEAD_BYTES..length)?;
-        if checksum(&[&bytes[..SUMMARY_HEAD_BYTES - 8], entries]) != sum {
+        let length = SUMMARY_HEAD_BYTES + runs as usize * RUN_BYTES;
+        let runs = bytes.get(SUMMARY_HEAD_BYTES..length)?;
+        if checksum(&[&bytes[..SUMMARY_HEAD_BYTES - 8], runs]) != sum {
             return None;
         }
         let mut end = u64::from(layout.summary_bytes());
-        let mut read = Vec::with_capacity(head.count as usize);
-        for entry in entries.chunks_exact(ENTRY_BYTES) {
-            let mut reader = Reader(entry);
-            let entry = RecordEntry {
-                piece: PieceId {
-                    file: FileKey(reader.u128()?),
-                    piece: reader.u32()?,
-                },
-                offset: reader.u32()?,
-                length: reader.u32()?,
-            };
-            let fits = entry.offset.is_multiple_of(RECORD_ALIGN_BYTES)
-                && u64::from(entry.offset) >= end
-                && (1..=layout.piece_bytes()).contains(&entry.length);
-            end = u64::from(entry.offset) + padded_bytes(entry.length);
-            if !fits || end > u64::from(layout.block_bytes()) {
-                return None;
-            }
-            read.push(entry);
+        let mut entries = Vec::with_capacity(head.count as usize);
+        for run in runs.chunks_exact(RUN_BYTES) {
+            end = read_run(run, layout, end, head.count, &mut entries)?;
         }
-        let entries = read;
-        Some((Self { head, entries }, length))
+        let is_whole = entries.len() == head.count as usize;
+        is_whole.then_some((Self { head, entries }, length))
     }
 
     /// The same at the start of a block.
@@ -144,6 +156,38 @@ impl Summary {
         let (summary, _) = Self::decode(bytes, device, layout)?;
         (summary.head.block == block).then_some(summary)
     }
+}
+
+/// Reads the records of a run that may begin at `from`, as long as all are no more than `most`.
+/// Answers where the last one ends; `None` if the run cannot be.
+fn read_run(
+    bytes: &[u8],
+    layout: &Layout,
+    from: u64,
+    most: u32,
+    entries: &mut Vec<RecordEntry>,
+) -> Option<u64> {
+    let mut reader = Reader(bytes);
+    let (file, piece) = (FileKey(reader.u128()?), reader.u32()?);
+    let (offset, length, count) = (reader.u32()?, reader.u32()?, reader.u32()?);
+    let padded = padded_bytes(length);
+    let end = u64::from(offset) + u64::from(count).checked_mul(padded)?;
+    let fits = offset.is_multiple_of(RECORD_ALIGN_BYTES)
+        && u64::from(offset) >= from
+        && (1..=layout.piece_bytes()).contains(&length)
+        && end <= u64::from(layout.block_bytes())
+        && (1..=most.saturating_sub(entries.len() as u32)).contains(&count);
+    piece.checked_add(count)?;
+    fits.then_some(())?;
+    entries.extend((0..count).map(|index| RecordEntry {
+        piece: PieceId {
+            file,
+            piece: piece + index,
+        },
+        offset: offset + index * padded as u32,
+        length,
+    }));
+    Some(end)
 }
 
 #[cfg(test)]
@@ -189,6 +233,26 @@ pub(super) mod tests {
             assert_eq!(Summary::of_block(&bytes, 8, 3, &layout), None);
             assert_eq!(Summary::of_block(&bytes, 9, 4, &layout), None);
         }
+    }
+
+    #[test]
+    fn records_one_behind_the_other_take_no_more_room_than_one() {
+        let layout = layout();
+        let entry = |index: u32| RecordEntry {
+            piece: PieceId {
+                file: FileKey(7),
+                piece: 30 + index,
+            },
+            offset: layout.summary_bytes() + index * 8192,
+            length: if index == 9 { 100 } else { 4096 },
+        };
+        let mut summary = summary(3, 10);
+        summary.entries = (0..10).map(entry).collect();
+        let bytes = summary.encode(9);
+        let runs = 2;
+        assert_eq!(bytes.len(), SUMMARY_HEAD_BYTES + runs * RUN_BYTES);
+        assert_eq!(SummaryHead::peek(&bytes, 9, 3, &layout), Some(bytes.len()));
+        assert_eq!(Summary::of_block(&bytes, 9, 3, &layout), Some(summary));
     }
 
     #[test]

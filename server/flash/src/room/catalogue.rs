@@ -1,8 +1,8 @@
 //! Which records are in which block, and where a piece is.
 //!
 //! The one idea: a tier of terabytes has tens of millions of records, so that each must cost little
-//! memory: 16 bytes in the row of its block, and about 10 in a hash table that holds only block and
-//! row, for the record itself says what it is. Names of files are long and stand once.
+//! memory: 16 bytes in the row of its block, and few in the index, 20 at most. Names of files are long and
+//! stand once.
 //!
 //! Invariants: a piece has one record at most; what the table finds is in a block, and every record
 //! of a block that was not forgotten is found; a file is named as long as it has records.
@@ -14,6 +14,7 @@ use hashbrown::HashTable;
 use headlong_units::Instant;
 
 use super::heat::spread;
+use super::index::{At, Index, Run, hash, is_together};
 use crate::names::{FileKey, PieceId, RECORD_ALIGN_BYTES};
 use crate::spec::RecordEntry;
 
@@ -73,13 +74,6 @@ pub(crate) struct Block {
     pub(crate) sequence: u64,
 }
 
-/// Block and row of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct At {
-    pub(crate) block: u32,
-    pub(crate) row: u16,
-}
-
 #[derive(Debug)]
 struct File {
     key: FileKey,
@@ -92,7 +86,7 @@ struct File {
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     blocks: Blocks,
-    index: HashTable<At>,
+    index: Index,
     files: Vec<File>,
     /// Rows of `files` that have no records.
     unused: Vec<u32>,
@@ -123,26 +117,27 @@ impl core::hash::Hasher for Spread {
 
 type Plain = core::hash::BuildHasherDefault<Spread>;
 
-/// Pieces of a file that are looked for one behind the other lie together in the table, so that not
-/// each of them waits for memory. More together would leave parts of the table crowded.
-const TOGETHER: u32 = 4;
-
-/// Where the table has a piece. It begins to look by the lower bits, and tells those of one place apart
-/// by the upper seven.
-fn hash(file: FileKey, piece: u32) -> u64 {
-    let (place, which) = (piece / TOGETHER, piece % TOGETHER);
-    spread(file, u64::from(place)) ^ (u64::from(which) << 57)
-}
-
 type Blocks = hashbrown::HashMap<u32, Block, Plain>;
 
-/// Where the table has a record, by what it is.
-fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(&At) -> u64 {
+fn record_at(blocks: &Blocks, at: At) -> Option<Record> {
+    let block = blocks.get(&at.block)?;
+    block.records.get(usize::from(at.row)).copied()
+}
+
+/// Where the index has a record, by what it is.
+fn hash_of(blocks: &Blocks, files: &[File]) -> impl Fn(At) -> u64 {
     |at| {
-        let block = blocks.get(&at.block);
-        let record = block.and_then(|block| block.records.get(usize::from(at.row)));
-        let named = record.and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
+        let named =
+            record_at(blocks, at).and_then(|of| Some((files.get(of.file as usize)?, of.piece)));
         named.map_or(0, |(file, piece)| hash(file.key, piece))
+    }
+}
+
+/// Whether a record is of this file, and within 16 pieces of this one.
+fn is_near(blocks: &Blocks, file: u32, piece: u32) -> impl Fn(At) -> bool {
+    move |at| {
+        let record = record_at(blocks, at);
+        record.is_some_and(|of| of.file == file && is_together(of.piece, piece))
     }
 }
 
@@ -155,68 +150,92 @@ impl Catalogue {
         self.live_bytes
     }
 
-    /// Room for so many records in all.
+    /// Room for so many records in all, if some four of them are a run.
     pub(crate) fn reserve(&mut self, records: u64) {
-        let more = usize::try_from(records).unwrap_or(0);
-        let more = more.saturating_sub(self.index.len());
+        let records = usize::try_from(records).unwrap_or(0);
         let hash_of = hash_of(&self.blocks, &self.files);
-        self.index.reserve(more, hash_of);
+        self.index.reserve(records / 4, hash_of);
     }
 
-    /// Whether none of these pieces has a record. Each look waits for memory; so many behind one
-    /// another wait together.
-    pub(crate) fn has_none(&self, found: &[RecordEntry]) -> bool {
-        let has = |entry: &RecordEntry| {
-            let (file, piece) = (entry.piece.file, entry.piece.piece);
-            let is_it = |at: &At| {
-                let record = self.record(*at);
-                record.and_then(|record| self.piece(&record)) == Some(entry.piece)
-            };
-            self.index.find(hash(file, piece), is_it).is_some()
-        };
-        // All of them, without an early end, which would make one look wait for the one before.
-        found.iter().filter(|entry| has(entry)).count() == 0
-    }
-
-    /// Records of a block that has none, in order of place, each of another piece and none of one
-    /// that has a record: [`Self::add`] for many.
-    pub(crate) fn add_all(&mut self, block: u32, found: &[RecordEntry]) {
-        let hash_of = hash_of(&self.blocks, &self.files);
-        // So that the table does not grow while the block has no records.
-        self.index.reserve(found.len(), hash_of);
-        let mut records = Vec::with_capacity(found.len());
-        let mut live_bytes = 0;
+    /// Records of a block that has none, in order of place: [`Self::add`] for many. Of a piece that
+    /// has a record already, the one of a block that is `older` goes.
+    pub(crate) fn add_all(
+        &mut self,
+        block: u32,
+        found: &[RecordEntry],
+        older: impl Fn(&Block) -> bool,
+    ) {
         let mut last = None;
-        for (row, entry) in found.iter().enumerate() {
+        let record = |entry: &RecordEntry| {
             let file = match last {
                 Some((key, file)) if key == entry.piece.file => file,
                 _ => self.file_for(entry.piece.file),
             };
             last = Some((entry.piece.file, file));
             self.count_in(file, entry.piece.piece);
-            records.push(Record {
+            Record {
                 file,
                 piece: entry.piece.piece,
                 length: entry.length,
                 offset: (entry.offset / RECORD_ALIGN_BYTES) as u16,
                 reads: 0,
-            });
-            live_bytes += u64::from(entry.length);
-            let at = At {
-                block,
-                row: row as u16,
-            };
-            let hash = hash(entry.piece.file, entry.piece.piece);
-            // Never asked: there is room.
-            self.index.insert_unique(hash, at, |_| 0);
-        }
-        self.records += records.len() as u64;
+            }
+        };
+        let records: Vec<Record> = found.iter().map(record).collect();
+        let live_bytes = found.iter().map(|entry| u64::from(entry.length)).sum();
+        let Some(of) = self.blocks.get_mut(&block) else {
+            return;
+        };
+        of.live = records.len() as u32;
+        of.live_bytes = live_bytes;
+        of.records = records;
+        self.records += found.len() as u64;
         self.live_bytes += live_bytes;
-        if let Some(of) = self.blocks.get_mut(&block) {
-            of.live = records.len() as u32;
-            of.live_bytes = live_bytes;
-            of.records = records;
+        let mut row = 0;
+        while row < found.len() {
+            row += self.index_run(block, &found[row..], row as u16, &older);
         }
+    }
+
+    /// Makes the first records, from `row` on, to be found. Answers how many.
+    fn index_run(
+        &mut self,
+        block: u32,
+        rest: &[RecordEntry],
+        row: u16,
+        older: &impl Fn(&Block) -> bool,
+    ) -> usize {
+        let at = At { block, row };
+        let (Some(first), Some(record)) = (rest.first(), self.record(at)) else {
+            return 1;
+        };
+        let mut run = Run::new(at, first.piece.piece);
+        for pair in rest.windows(2) {
+            let (one, next) = (pair[0].piece, pair[1].piece);
+            let follows = one.file == next.file && one.piece.checked_add(1) == Some(next.piece);
+            if !follows || !run.grow() {
+                break;
+            }
+        }
+        let hash = hash(first.piece.file, first.piece.piece);
+        let is_near = is_near(&self.blocks, record.file, record.piece);
+        if !self.index.knows(hash, run, is_near) {
+            let hash_of = hash_of(&self.blocks, &self.files);
+            self.index.add(hash, run, hash_of);
+            return run.count();
+        }
+        if let Some((known, _)) = self.find(first.piece) {
+            let of = self.blocks.get(&known.block);
+            if !of.is_some_and(older) {
+                self.lose(at);
+                return 1;
+            }
+            self.forget(known);
+        }
+        let hash_of = hash_of(&self.blocks, &self.files);
+        self.index
+            .add(hash, Run::new(at, first.piece.piece), hash_of);
+        1
     }
 
     pub(crate) fn has_block(&self, block: u32) -> bool {
@@ -239,17 +258,13 @@ impl Catalogue {
     pub(crate) fn find(&self, piece: PieceId) -> Option<(At, Record)> {
         let file = self.file(piece.file)?;
         let hash = hash(piece.file, piece.piece);
-        let is_it = |at: &At| {
-            let record = self.record(*at);
-            record.is_some_and(|record| record.file == file && record.piece == piece.piece)
-        };
-        let at = *self.index.find(hash, is_it)?;
+        let is_near = is_near(&self.blocks, file, piece.piece);
+        let at = self.index.find(hash, piece.piece, is_near)?;
         Some((at, self.record(at)?))
     }
 
     pub(crate) fn record(&self, at: At) -> Option<Record> {
-        let block = self.blocks.get(&at.block)?;
-        block.records.get(usize::from(at.row)).copied()
+        record_at(&self.blocks, at)
     }
 
     pub(crate) fn record_mut(&mut self, at: At) -> Option<&mut Record> {
@@ -278,7 +293,8 @@ impl Catalogue {
         let Ok(row) = u16::try_from(of.records.len()) else {
             return false;
         };
-        let is_behind = of.records.last().is_none_or(|last| last.end() <= offset);
+        let last = of.records.last().copied();
+        let is_behind = last.is_none_or(|last| last.end() <= offset);
         if !is_behind || !offset.is_multiple_of(RECORD_ALIGN_BYTES) {
             return false;
         }
@@ -299,8 +315,18 @@ impl Catalogue {
         self.records += 1;
         self.live_bytes += u64::from(length);
         let hash = hash(piece.file, piece.piece);
-        let hash_of = hash_of(&self.blocks, &self.files);
-        self.index.insert_unique(hash, At { block, row }, hash_of);
+        let follows = last.is_some_and(|last| {
+            last.file == file
+                && last.piece.checked_add(1) == Some(piece.piece)
+                && is_together(last.piece, piece.piece)
+        });
+        let before = row.checked_sub(1).filter(|_| follows);
+        let has_joined = before.is_some_and(|row| self.index.extend(hash, At { block, row }));
+        if !has_joined {
+            let run = Run::new(At { block, row }, piece.piece);
+            let hash_of = hash_of(&self.blocks, &self.files);
+            self.index.add(hash, run, hash_of);
+        }
         true
     }
 
@@ -312,28 +338,49 @@ impl Catalogue {
         let Some(piece) = self.piece(&record) else {
             return;
         };
-        let hash = hash(piece.file, piece.piece);
-        if let Ok(found) = self.index.find_entry(hash, |known| *known == at) {
-            found.remove();
-        }
+        let hash_of = hash_of(&self.blocks, &self.files);
+        self.index
+            .remove(hash(piece.file, piece.piece), at, hash_of);
+        self.lose(at);
+    }
+
+    /// A record that is not in the index counts no more.
+    fn lose(&mut self, at: At) {
+        let record = self.record_mut(at).filter(|record| !record.is_gone());
+        let Some(record) = record else {
+            return;
+        };
+        let (file, length) = (record.file, u64::from(record.length));
+        record.file = GONE;
         if let Some(block) = self.blocks.get_mut(&at.block) {
             block.live -= 1;
-            block.live_bytes -= u64::from(record.length);
-            block.records[usize::from(at.row)].file = GONE;
+            block.live_bytes -= length;
         }
         self.records -= 1;
-        self.live_bytes -= u64::from(record.length);
-        self.unname(record.file);
+        self.live_bytes -= length;
+        self.unname(file);
     }
 
     /// Nothing in a block is wanted any more.
     pub(crate) fn clear(&mut self, block: u32) {
         let rows = self.blocks.get(&block).map_or(0, |of| of.records.len());
-        for row in 0..rows {
-            self.forget(At {
+        let mut row = 0;
+        while row < rows {
+            let at = At {
                 block,
                 row: row as u16,
-            });
+            };
+            let record = self.record(at).filter(|record| !record.is_gone());
+            let piece = record.and_then(|record| self.piece(&record));
+            let removed = piece.map_or(0, |of| self.index.remove_run(hash(of.file, of.piece), at));
+            let end = rows.min(row + removed.max(1));
+            for row in row..end {
+                self.lose(At {
+                    block,
+                    row: row as u16,
+                });
+            }
+            row = end;
         }
         if let Some(of) = self.blocks.get_mut(&block) {
             of.records = Vec::new();
@@ -439,7 +486,9 @@ impl Catalogue {
             bytes += live_bytes;
         }
         assert_eq!((self.records, self.live_bytes), (records, bytes));
-        assert_eq!(self.index.len() as u64, records);
+        let indexed: usize = self.index.iter().map(Run::count).sum();
+        assert_eq!(indexed as u64, records);
+        assert!(self.index.runs() as u64 <= records);
         assert_eq!(self.by_key.len() + self.unused.len(), self.files.len());
         let named: u64 = (self.by_key.iter())
             .map(|file| u64::from(self.files[*file as usize].records))
@@ -447,3 +496,7 @@ impl Catalogue {
         assert_eq!(named, records);
     }
 }
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;

@@ -16,6 +16,7 @@
 
 mod catalogue;
 mod heat;
+mod index;
 mod recovery;
 mod service;
 mod ssd;
@@ -34,9 +35,10 @@ use headlong_units::{Duration, Instant};
 
 use crate::names::{BlockId, FileKey, PieceId, Place, RECORD_ALIGN_BYTES};
 use crate::spec::{FlashPolicy, FlashSpec, FlashView, RoomConfig, SpecError, SsdId, SsdView};
-use catalogue::{At, Catalogue, record_bytes};
+use catalogue::{Catalogue, record_bytes};
 pub use heat::SEGMENT_BYTES;
 use heat::{Heat, ONE_READ};
+use index::At;
 use ssds::{Ended, Ssd, Task};
 use trust::Fault;
 use wear::{FULL, Wear};
@@ -172,7 +174,6 @@ impl Room {
             ssd.is_recovering = spec.is_recovering;
             self.ssds.push(ssd);
         }
-        // Later the table would have to be spread anew, which takes seconds.
         let records = self.capacity_bytes() / (self.piece_bytes + u64::from(RECORD_ALIGN_BYTES));
         self.catalogue.reserve(records);
         let before = self.wear.budget();

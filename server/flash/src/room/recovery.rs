@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 use headlong_units::Instant;
 
 use super::Room;
+use super::catalogue::Block;
 use crate::format::padded_bytes;
-use crate::names::{PieceId, RECORD_ALIGN_BYTES};
-use crate::spec::{RecordEntry, RecoveredBlock};
+use crate::names::RECORD_ALIGN_BYTES;
+use crate::spec::{RecordEntry, RecoveredBlock, SsdId};
 
 impl Room {
     /// Blocks that were found sealed on SSDs that take part. One that was filled anew meanwhile, or
@@ -47,29 +48,18 @@ impl Room {
     }
 
     fn add_found(&mut self, block: u32, sequence: u64, mut records: Vec<RecordEntry>) {
-        records.retain(|record| self.is_possible(record));
         records.sort_unstable_by_key(|record| record.offset);
-        let follows = |pair: &[RecordEntry]| {
-            u64::from(pair[0].offset) + padded_bytes(pair[0].length) <= u64::from(pair[1].offset)
-        };
-        let is_in_order = records.windows(2).all(follows);
-        if is_in_order && are_different(&records) && self.catalogue.has_none(&records) {
-            self.catalogue.add_all(block, &records);
-            return;
-        }
-        for record in records {
-            if let Some((known, _)) = self.catalogue.find(record.piece) {
-                // What is being filled, or was sealed later, is newer.
-                let of = self.catalogue.block(known.block);
-                let is_older = of.is_some_and(|of| of.turn > 0 && of.sequence < sequence);
-                if !is_older {
-                    continue;
-                }
-                self.catalogue.forget(known);
+        let mut end = 0;
+        records.retain(|record| {
+            let fits = self.is_possible(record) && u64::from(record.offset) >= end;
+            if fits {
+                end = u64::from(record.offset) + padded_bytes(record.length);
             }
-            self.catalogue
-                .add(block, record.piece, record.offset, record.length);
-        }
+            fits
+        });
+        // What is being filled, or was sealed later, is newer.
+        let older = |known: &Block| known.turn > 0 && known.sequence < sequence;
+        self.catalogue.add_all(block, &records, older);
     }
 
     fn is_possible(&self, record: &RecordEntry) -> bool {
@@ -81,12 +71,17 @@ impl Room {
     }
 
     /// All that is on SSDs of which blocks were still to be found has been: they may be written to.
-    /// Of `written_bytes` it is known that they were written within the last day.
-    pub fn end_recovery(&mut self, now: Instant, written_bytes: u64) {
+    /// Of `written_bytes` it is known that they were written within the last day. SSDs of `fresh` were
+    /// never filled: all of them could be looked at, and nothing was there.
+    pub fn end_recovery(&mut self, now: Instant, written_bytes: u64, fresh: &[SsdId]) {
         for index in 0..self.ssds.len() {
             if core::mem::take(&mut self.ssds[index].is_recovering) {
                 self.retain_empty(index);
                 self.order_by_age(index);
+                let ssd = &mut self.ssds[index];
+                if ssd.by_turn.is_empty() && fresh.contains(&ssd.id) {
+                    ssd.first_left = ssd.empty.len() as u64 * u64::from(self.block_bytes);
+                }
             }
         }
         self.wear.record(now, written_bytes);
@@ -97,9 +92,6 @@ impl Room {
     fn order_by_age(&mut self, index: usize) {
         let ssd = &mut self.ssds[index];
         let found = core::mem::take(&mut ssd.by_turn);
-        if !found.is_empty() {
-            ssd.first_left = 0;
-        }
         let mut blocks: Vec<(u64, u32)> = found
             .into_values()
             .filter_map(|block| Some((self.catalogue.block(block)?.sequence, block)))
@@ -117,11 +109,4 @@ impl Room {
             .zip(blocks.into_iter().map(|(_, block)| block))
             .collect();
     }
-}
-
-/// Whether no two records are of one piece.
-fn are_different(records: &[RecordEntry]) -> bool {
-    let mut pieces: Vec<PieceId> = records.iter().map(|record| record.piece).collect();
-    pieces.sort_unstable();
-    pieces.windows(2).all(|pair| pair[0] != pair[1])
 }

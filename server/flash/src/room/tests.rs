@@ -283,7 +283,7 @@ proptest! {
         let of = piece(3, 0);
         prop_assert_eq!(room.offer(Instant::ZERO, of, 8192, true), None, "not all is known");
         room.recover(Instant::ZERO, blocks[split..].to_vec());
-        room.end_recovery(Instant::ZERO, 0);
+        room.end_recovery(Instant::ZERO, 0, &[SsdId(0)]);
         room.check_invariants();
         let place = room.offer(Instant::ZERO, of, 8192, true).expect("taken");
         prop_assert!(place.block.0 >= 4, "{place:?} holds something");
@@ -294,6 +294,30 @@ proptest! {
             prop_assert_eq!(room.locate(piece(2, block)), None);
         }
     }
+}
+
+#[test]
+fn only_an_ssd_that_was_looked_at_and_never_filled_is_filled_on_top_of_the_budget() {
+    let config = RoomConfig {
+        write_per_day_bytes: Some(0),
+        ..RoomConfig::default()
+    };
+    let takes = |fresh: &[SsdId], found: Vec<RecoveredBlock>| {
+        let mut spec = spec(1, 8, false);
+        spec.is_recovering = true;
+        let mut room = Room::new(Instant::ZERO, config, PIECE, &spec).expect("possible");
+        room.recover(Instant::ZERO, found);
+        room.end_recovery(Instant::ZERO, 0, fresh);
+        room.offer(Instant::ZERO, piece(0, 1), 8192, true).is_some()
+    };
+    let block = RecoveredBlock {
+        block: BlockId(3),
+        sequence: 7,
+        records: Vec::new(),
+    };
+    assert!(takes(&[SsdId(0)], Vec::new()));
+    assert!(!takes(&[], Vec::new()), "not all of it could be read");
+    assert!(!takes(&[SsdId(0)], vec![block]), "it was filled before");
 }
 
 /// Fills all blocks of one SSD with pieces that were read `reads` times.

@@ -271,8 +271,11 @@ impl DeviceEngine {
                 }
                 shard.handle_flash_recovered(now, std::mem::take(&mut found.blocks));
             }
-            FlashDone::RecoveryEnded { written_bytes } => {
-                shard.handle_flash_recovery_ended(now, written_bytes);
+            FlashDone::RecoveryEnded {
+                written_bytes,
+                fresh,
+            } => {
+                shard.handle_flash_recovery_ended(now, written_bytes, &fresh);
                 let records = shard.flash_view().map_or(0, |view| view.records);
                 let device = &self.parts.identity.name;
                 tracing::info!(

@@ -1,13 +1,18 @@
 //! The checkpoints of one SSD, while its blocks are filled anew.
 //!
 //! Only the thread that writes to the SSD changes them, in the order of its jobs, but for
-//! [`Checkpoints::save_found`] before anything is written.
+//! [`Checkpoints::save_found`] and [`Checkpoints::doubt`] before anything is written.
+//!
+//! Invariant: no checkpoint is written of a group with a block that could not be read. It may be
+//! whole, and the checkpoint would say for ever that it is not there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use headlong_flash::RECORD_ALIGN_BYTES;
-use headlong_flash::format::{GROUP_BLOCKS, Summary, Super, encode_checkpoint, recover};
+use headlong_flash::format::{
+    GROUP_BLOCKS, Summary, Super, encode_checkpoint, recover, search_block,
+};
 
 use super::aligned::Aligned;
 use super::medium::{Medium, SsdCounters};
@@ -16,14 +21,14 @@ use super::medium::{Medium, SsdCounters};
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     open: BTreeMap<u32, Open>,
+    /// Blocks that could not be read and were not filled anew since.
+    doubted: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
 struct Open {
     summaries: BTreeMap<u32, Summary>,
     filling: BTreeSet<u32>,
-    /// Whether all summaries could be read: a checkpoint without one would lose its block.
-    is_known: bool,
     /// Whether the checkpoint on the SSD is void for sure.
     is_void: bool,
 }
@@ -63,33 +68,55 @@ impl Place<'_> {
     }
 }
 
-impl Open {
+impl Checkpoints {
+    /// Whether a block of a group could not be read.
+    fn is_doubted(&self, group: u32) -> bool {
+        let first = group * GROUP_BLOCKS;
+        let mut doubted = self.doubted.range(first..first + GROUP_BLOCKS);
+        doubted.next().is_some()
+    }
+
+    /// These blocks could not be read.
+    pub(super) fn doubt(&mut self, blocks: impl IntoIterator<Item = u32>) {
+        self.doubted.extend(blocks);
+    }
+
     /// A group as it is on the SSD.
-    fn of(place: &Place<'_>, group: u32) -> Self {
+    fn open(&mut self, place: &Place<'_>, group: u32) {
+        if self.open.contains_key(&group) {
+            return;
+        }
         let found = recover(place.tier, group..group + 1, place.medium.reader());
+        // It may have been for a moment only. One that has records still is not filled anew.
+        let mut reader = place.medium.reader();
+        self.doubted.retain(|block| {
+            let has_summary = found.summaries.iter().any(|of| of.head.block == *block);
+            let is_empty = found.bare.contains(block)
+                && search_block(place.tier, *block, &mut reader) == Ok(None);
+            !has_summary && !is_empty
+        });
+        self.doubt(found.unreadable);
         let summaries = found.summaries.into_iter();
-        Self {
+        let open = Open {
             summaries: summaries.map(|of| (of.head.block, of)).collect(),
-            is_known: found.unreadable == 0,
             // One that could not be read may be there and say what was.
             is_void: false,
             filling: BTreeSet::new(),
-        }
+        };
+        self.open.insert(group, open);
     }
-}
 
-impl Checkpoints {
     /// A block is to hold something else: its group's checkpoint is void from now on, and its
     /// summary is taken away. Groups that are through are saved.
     pub(super) fn begin(&mut self, place: &Place<'_>, block: u32) -> io::Result<()> {
         let group = block / GROUP_BLOCKS;
         self.save_closed(place, Some(group));
-        let open = self
-            .open
-            .entry(group)
-            .or_insert_with(|| Open::of(place, group));
-        open.summaries.remove(&block);
-        open.filling.insert(block);
+        self.open(place, group);
+        self.doubted.remove(&block);
+        if let Some(open) = self.open.get_mut(&group) {
+            open.summaries.remove(&block);
+            open.filling.insert(block);
+        }
         self.void(place, block)?;
         let Some(start) = place.tier.layout.block_start(block) else {
             return Ok(());
@@ -121,16 +148,19 @@ impl Checkpoints {
 
     /// Writes the checkpoints of groups of which no block is being filled.
     fn save_closed(&mut self, place: &Place<'_>, except: Option<u32>) {
-        self.open.retain(|group, open| {
-            if !open.filling.is_empty() || Some(*group) == except {
-                return true;
-            }
+        let is_closed =
+            |(group, open): &(&u32, &Open)| open.filling.is_empty() && Some(**group) != except;
+        let closed: Vec<u32> = (self.open.iter().filter(is_closed))
+            .map(|(group, _)| *group)
+            .collect();
+        for group in closed {
             // One that is not there costs a look at its blocks at the next start.
-            if open.is_known {
-                let _ = place.save(*group, open.summaries.values());
+            if let Some(open) = self.open.remove(&group)
+                && !self.is_doubted(group)
+            {
+                let _ = place.save(group, open.summaries.values());
             }
-            false
-        });
+        }
     }
 
     /// Nothing will be written any more: all are saved.
@@ -149,7 +179,7 @@ impl Checkpoints {
         group: u32,
         summaries: impl Iterator<Item = &'s Summary>,
     ) -> u64 {
-        match self.open.contains_key(&group) {
+        match self.open.contains_key(&group) || self.is_doubted(group) {
             true => 0,
             false => place.save(group, summaries).unwrap_or(0),
         }

@@ -35,9 +35,10 @@ pub(crate) enum FlashDone {
     Attach(FlashSpec),
     /// Blocks that were there at the start.
     Found(FoundBlocks),
-    /// Those were all; bytes written within the last day.
+    /// Those were all; bytes written within the last day, and SSDs that were never filled.
     RecoveryEnded {
         written_bytes: u64,
+        fresh: Vec<SsdId>,
     },
     Written {
         block: BlockId,
@@ -372,14 +373,12 @@ fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
         return;
     };
     say(FlashDone::Attach(spec));
-    let mut sealed_bytes = 0;
-    let written = part.recover(|found| {
-        sealed_bytes += found.sealed_today_bytes;
+    let (written_bytes, fresh) = part.recover(|found| {
         let (taken, is_taken) = channel();
         let filling = |(filling, of): &(u64, RecoveredBlock)| (of.block, *filling);
-        let fillings = found.blocks.iter().map(filling).collect();
+        let fillings = found.iter().map(filling).collect();
         say(FlashDone::Found(FoundBlocks {
-            blocks: found.blocks.into_iter().map(|(_, of)| of).collect(),
+            blocks: found.into_iter().map(|(_, of)| of).collect(),
             fillings,
             _taken: taken,
         }));
@@ -387,8 +386,10 @@ fn look(part: &TierPart, say: &(dyn Fn(FlashDone) + Send + Sync)) {
         let _ = is_taken.recv();
         true
     });
-    let written_bytes = sealed_bytes + written;
-    say(FlashDone::RecoveryEnded { written_bytes });
+    say(FlashDone::RecoveryEnded {
+        written_bytes,
+        fresh,
+    });
 }
 
 /// Writes records of a block, those that lie one behind the other in one call.

@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headlong_flash::RecordEntry;
 use headlong_flash::format::{
-    GROUP_BLOCKS, Summary, SummaryHead, Super, recover, scan, search_block,
+    GROUP_BLOCKS, ReadFailed, Summary, SummaryHead, Super, recover, scan, search_block,
 };
 
 use super::aligned::Aligned;
@@ -32,6 +32,26 @@ struct Bare {
     entries: Vec<RecordEntry>,
 }
 
+/// What came of a look at all blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// Bytes that were, or may have been, written within the last day.
+    pub(super) written_bytes: u64,
+    /// Whether every block could be looked at and holds nothing, of whatever disk: only then the SSD
+    /// has not been filled before.
+    pub(super) is_fresh: bool,
+}
+
+/// What the threads that look have seen besides summaries.
+#[derive(Default)]
+struct Seen {
+    bare: Mutex<Vec<Bare>>,
+    saved_bytes: AtomicU64,
+    groups: AtomicU32,
+    /// Blocks that could not be read.
+    unread: AtomicU32,
+}
+
 /// What is looked at, and for whom.
 pub(super) struct Search<'a> {
     pub(super) ssd: &'a Ssd,
@@ -41,26 +61,28 @@ pub(super) struct Search<'a> {
 
 impl Search<'_> {
     /// Looks at all blocks and gives what is found to `take`, part by part, until that answers that
-    /// nobody wants it. Answers how many bytes were written.
-    pub(super) fn run(&self, mut take: impl FnMut(Vec<Summary>) -> bool) -> u64 {
+    /// nobody wants it.
+    pub(super) fn run(&self, mut take: impl FnMut(Vec<Summary>) -> bool) -> Looked {
         let first = self.blocks.start / GROUP_BLOCKS;
         let end = self.blocks.end.div_ceil(GROUP_BLOCKS);
         let next = AtomicU32::new(first);
-        let (bare, saved) = (Mutex::new(Vec::new()), AtomicU64::new(0));
-        let mut sequence = 0;
+        let seen = Seen::default();
+        let (mut sequence, mut is_used, mut today) = (0, false, 0);
         std::thread::scope(|scope| {
             let (give, given) = sync_channel(PARTS_MAX);
             for _ in 0..SCANS.min(end.saturating_sub(first).div_ceil(GROUPS)) {
                 let give: SyncSender<Vec<Summary>> = give.clone();
-                let (next, bare, saved) = (&next, &bare, &saved);
+                let (next, seen) = (&next, &seen);
                 let look = move || {
                     loop {
                         let from = next.fetch_add(GROUPS, Ordering::Relaxed);
                         if from >= end {
                             return;
                         }
-                        let (summaries, found) = self.look(from..end.min(from + GROUPS), saved);
-                        lock(bare).extend(found);
+                        let groups = from..end.min(from + GROUPS);
+                        seen.groups
+                            .fetch_add(groups.len() as u32, Ordering::Relaxed);
+                        let summaries = self.look(groups, seen);
                         if give.send(summaries).is_err() {
                             return;
                         }
@@ -75,42 +97,60 @@ impl Search<'_> {
             for mut summaries in given {
                 summaries.retain(|of| {
                     sequence = sequence.max(of.head.sequence);
-                    self.blocks.contains(&of.head.block) && of.head.owner == self.owner
+                    let is_here = self.blocks.contains(&of.head.block);
+                    is_used |= is_here;
+                    today += u64::from(is_here && is_of_today(of));
+                    is_here && of.head.owner == self.owner
                 });
                 if !take(summaries) {
                     break;
                 }
             }
         });
-        let mut bare = std::mem::take(&mut *lock(&bare));
+        let mut bare = std::mem::take(&mut *lock(&seen.bare));
         bare.sort_by_key(|of| of.block);
+        is_used |= !bare.is_empty();
+        today += bare.len() as u64;
         let sealed = bare.into_iter().filter_map(|bare| {
             sequence += 1;
-            self.seal(bare, sequence, &saved)
+            self.seal(bare, sequence, &seen.saved_bytes)
         });
         take(sealed.collect());
-        saved.into_inner()
+        // What nobody could look at may have been written today.
+        let all = seen.groups.into_inner() >= end.saturating_sub(first);
+        let unread = match all {
+            true => u64::from(seen.unread.into_inner()),
+            false => self.blocks.len() as u64,
+        };
+        let block_bytes = u64::from(self.ssd.tier.layout.block_bytes());
+        Looked {
+            written_bytes: (today + unread) * block_bytes + seen.saved_bytes.into_inner(),
+            is_fresh: !is_used && unread == 0,
+        }
     }
 
-    /// What some groups have by checkpoint or summary, and what their other blocks hold. Checkpoints
-    /// that were void are written, if nothing else will change in them first.
-    fn look(&self, groups: Range<u32>, saved: &AtomicU64) -> (Vec<Summary>, Vec<Bare>) {
+    /// What some groups have by checkpoint or summary; what their other blocks hold is noted.
+    /// Checkpoints that were void are written, if nothing else will change in them first.
+    fn look(&self, groups: Range<u32>, seen: &Seen) -> Vec<Summary> {
         let (medium, tier) = (&self.ssd.medium, &self.ssd.tier);
         let found = recover(tier, groups, medium.reader());
         let mut reader = medium.reader();
-        let mut search = |block: u32| {
-            let (filling, entries) = search_block(tier, block, &mut reader)?;
-            Some(Bare {
-                block,
-                filling,
-                entries,
-            })
-        };
-        let own = found
-            .bare
-            .iter()
-            .filter(|block| self.blocks.contains(block));
-        let bare: Vec<Bare> = own.filter_map(|block| search(*block)).collect();
+        let mut unread = found.unreadable;
+        let mut bare = Vec::new();
+        for block in found.bare.into_iter().filter(|of| self.blocks.contains(of)) {
+            match search_block(tier, block, &mut reader) {
+                Ok(None) => {}
+                Ok(Some((filling, entries))) => bare.push(Bare {
+                    block,
+                    filling,
+                    entries,
+                }),
+                Err(ReadFailed) => unread.push(block),
+            }
+        }
+        let own = unread.iter().filter(|block| self.blocks.contains(block));
+        seen.unread.fetch_add(own.count() as u32, Ordering::Relaxed);
+        self.ssd.doubt(unread);
         for group in found.void {
             let blocks = tier.layout.group_blocks(group);
             let is_own = self.blocks.start <= blocks.start && blocks.end <= self.blocks.end;
@@ -118,10 +158,11 @@ impl Search<'_> {
                 let summaries = found.summaries.iter();
                 let of_group = summaries.filter(|of| blocks.contains(&of.head.block));
                 let bytes = self.ssd.save_found(group, of_group);
-                saved.fetch_add(bytes, Ordering::Relaxed);
+                seen.saved_bytes.fetch_add(bytes, Ordering::Relaxed);
             }
         }
-        (found.summaries, bare)
+        lock(&seen.bare).extend(bare);
+        found.summaries
     }
 
     /// Writes the summary that a block lacks.
@@ -148,7 +189,10 @@ impl Search<'_> {
             medium.file().sync_data()
         });
         saved.fetch_add(bytes.as_ref().len() as u64, Ordering::Relaxed);
-        sealed.ok()?;
+        if sealed.is_err() {
+            self.ssd.doubt([block]);
+            return None;
+        }
         // Another disk may be filling a block of the group, and will write its checkpoint.
         let known = summary.clone();
         self.ssd
@@ -188,10 +232,14 @@ pub(super) fn now_s() -> u64 {
 
 /// Whether a block was sealed within the last day: what the budget of writes has lost already. One
 /// that says that it was sealed in the future counts too.
-pub(super) fn is_of_today(summary: &Summary) -> bool {
+fn is_of_today(summary: &Summary) -> bool {
     summary.head.sealed_s >= now_s().saturating_sub(24 * 3600)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "recover_tests.rs"]
+mod tests;

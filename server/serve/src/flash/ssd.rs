@@ -128,6 +128,11 @@ impl Ssd {
         })
     }
 
+    /// These blocks could not be read.
+    pub(super) fn doubt(&self, blocks: impl IntoIterator<Item = u32>) {
+        self.with_checkpoints(|checkpoints, _| checkpoints.doubt(blocks));
+    }
+
     /// What was found in a group whose checkpoint was void; answers how many bytes were written.
     pub(super) fn save_found<'s>(
         &self,

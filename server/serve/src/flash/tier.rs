@@ -15,7 +15,7 @@ use headlong_flash::{BlockId, FlashSpec, RECORD_ALIGN_BYTES, RecoveredBlock, Ssd
 
 use super::error::FlashError;
 use super::medium::misfit;
-use super::recover::{Search, is_of_today};
+use super::recover::Search;
 use super::ssd::Ssd;
 
 /// Longest time that a stop waits for the SSDs.
@@ -38,13 +38,8 @@ pub struct TierPart {
     pub(super) owner: u64,
 }
 
-/// Blocks that were found in a device's part.
-pub(super) struct Found {
-    /// With the filling that each has.
-    pub(super) blocks: Vec<(u64, RecoveredBlock)>,
-    /// Bytes of those that were sealed within the last day.
-    pub(super) sealed_today_bytes: u64,
-}
+/// Blocks that were found in a device's part, with the filling that each has.
+pub(super) type Found = Vec<(u64, RecoveredBlock)>;
 
 /// A device's part of the tier, which may come and go while the device runs; clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -186,7 +181,8 @@ impl TierPart {
         let ssd = |(number, (_, first, own)): (usize, (_, u32, Range<u32>))| SsdSpec {
             ssd: SsdId(number as u16),
             blocks: BlockId(first + own.start)..BlockId(first + own.end),
-            is_fresh: true,
+            // It is not known before all of it was looked at.
+            is_fresh: false,
         };
         Some(FlashSpec {
             block_bytes: layout.block_bytes(),
@@ -200,28 +196,24 @@ impl TierPart {
     }
 
     /// Looks at this disk's blocks of all SSDs and gives what is found to `take`, part by part, until
-    /// that answers that nobody wants it. Answers how many bytes were written in the last day. Takes
-    /// as long as the SSDs take.
-    pub(super) fn recover(&self, mut take: impl FnMut(Found) -> bool) -> u64 {
-        let mut written = 0;
-        for (ssd, first, blocks) in self.ranges() {
-            let block_bytes = u64::from(ssd.tier.layout.block_bytes());
+    /// that answers that nobody wants it. Answers how many bytes may have been written in the last
+    /// day, and which SSDs were never filled. Takes as long as the SSDs take.
+    pub(super) fn recover(&self, mut take: impl FnMut(Found) -> bool) -> (u64, Vec<SsdId>) {
+        let (mut written_bytes, mut fresh) = (0, Vec::new());
+        for (number, (ssd, first, blocks)) in self.ranges().enumerate() {
             let search = Search {
                 ssd,
                 blocks,
                 owner: self.owner,
             };
-            written += search.run(|summaries| {
-                let today = summaries.iter().filter(|summary| is_of_today(summary));
-                let sealed = today.count() as u64 * block_bytes;
+            let looked = search.run(|summaries| {
                 let blocks = summaries.into_iter();
-                take(Found {
-                    sealed_today_bytes: sealed,
-                    blocks: blocks.map(|summary| found_block(first, summary)).collect(),
-                })
+                take(blocks.map(|summary| found_block(first, summary)).collect())
             });
+            written_bytes += looked.written_bytes;
+            fresh.extend(looked.is_fresh.then_some(SsdId(number as u16)));
         }
-        written
+        (written_bytes, fresh)
     }
 }
 

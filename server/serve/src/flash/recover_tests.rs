@@ -1,0 +1,176 @@
+//! What is found on a tier of which a part cannot be read for a moment: the file is shorter then.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use headlong_flash::format::{RecordName, encode_record, padded_bytes};
+use headlong_flash::{FileKey, PieceId};
+
+use super::super::{Formatting, format};
+use super::*;
+
+const SIZE: u64 = 40 << 20;
+const OWNER: u64 = 7;
+
+struct Rig {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    ssd: Ssd,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tier");
+        let formatting = Formatting {
+            size: Some(SIZE),
+            block: None,
+            piece: 64 << 10,
+            is_forced: false,
+        };
+        format(&path, &formatting).expect("made");
+        let ssd = Ssd::open(&path).expect("taken");
+        let _folder = folder;
+        Self { _folder, path, ssd }
+    }
+
+    fn start(&self, block: u32) -> u64 {
+        self.ssd.tier.layout.block_start(block).expect("a block")
+    }
+
+    /// Writes a block's one record, and its summary if it is sealed.
+    fn fill(&self, block: u32, owner: u64, is_sealed: bool) {
+        let layout = &self.ssd.tier.layout;
+        let entry = RecordEntry {
+            offset: layout.summary_bytes(),
+            piece: PieceId {
+                file: FileKey(u128::from(block)),
+                piece: 1,
+            },
+            length: 5000,
+        };
+        let head = SummaryHead {
+            block,
+            count: 1,
+            filling: 5,
+            sequence: u64::from(block) + 1,
+            owner,
+            sealed_s: now_s(),
+        };
+        let name = RecordName {
+            device: self.ssd.tier.device,
+            block,
+            filling: head.filling,
+            offset: entry.offset,
+            piece: entry.piece,
+            length: entry.length,
+        };
+        let mut record = vec![0; padded_bytes(5000) as usize];
+        encode_record(&name, &[9; 5000], &mut record).expect("fits");
+        let medium = &self.ssd.medium;
+        let at = self.start(block) + u64::from(entry.offset);
+        medium.write(at, &record).expect("written");
+        if is_sealed {
+            let entries = vec![entry];
+            let bytes = Summary { head, entries }.encode(self.ssd.tier.device);
+            medium.write(self.start(block), &bytes).expect("written");
+        }
+    }
+
+    fn search(&self) -> Search<'_> {
+        Search {
+            ssd: &self.ssd,
+            blocks: 0..self.ssd.tier.layout.block_count(),
+            owner: OWNER,
+        }
+    }
+
+    /// The blocks that are found, and what else is said.
+    fn look(&self) -> (Vec<u32>, Looked) {
+        let mut found = Vec::new();
+        let looked = self.search().run(|summaries| {
+            found.extend(summaries.iter().map(|of| of.head.block));
+            true
+        });
+        found.sort_unstable();
+        (found, looked)
+    }
+
+    /// Does something while nothing from a place on can be read.
+    fn without<T>(&self, from: u64, act: impl FnOnce() -> T) -> T {
+        let file = std::fs::File::options();
+        let file = file.clone().read(true).write(true).open(&self.path);
+        let file = file.expect("opens");
+        let mut rest = vec![0; (SIZE - from) as usize];
+        file.read_exact_at(&mut rest, from).expect("read");
+        file.set_len(from).expect("shorter");
+        let done = act();
+        file.set_len(from).expect("as short again");
+        file.set_len(SIZE).expect("longer");
+        file.write_all_at(&rest, from).expect("written");
+        done
+    }
+}
+
+#[test]
+fn blocks_that_cannot_be_read_for_a_moment_are_found_by_the_next_look() {
+    let rig = Rig::new();
+    (0..4).for_each(|block| rig.fill(block, OWNER, true));
+    let (found, looked) = rig.without(rig.start(2), || rig.look());
+    assert_eq!(found, [0, 1]);
+    assert!(!looked.is_fresh);
+    assert_eq!(rig.look().0, [0, 1, 2, 3], "no checkpoint hides them");
+    assert_eq!(rig.look().0, [0, 1, 2, 3]);
+}
+
+#[test]
+fn records_that_cannot_be_searched_for_a_moment_are_found_by_the_next_look() {
+    let rig = Rig::new();
+    rig.fill(0, OWNER, true);
+    rig.fill(1, OWNER, false);
+    let records = rig.start(1) + u64::from(rig.ssd.tier.layout.summary_bytes());
+    assert_eq!(rig.without(records, || rig.look().0), [0]);
+    // Another block of the group is filled, and a checkpoint would be written after it.
+    rig.ssd.empty_block(2).expect("written");
+    let end = |block| rig.ssd.with_checkpoints(|of, _| of.end(block, None));
+    end(2);
+    rig.ssd.empty_block(20).expect("written");
+    assert_eq!(rig.look().0, [0, 1]);
+}
+
+#[test]
+fn a_group_has_a_checkpoint_again_once_its_blocks_could_be_read() {
+    let rig = Rig::new();
+    (0..4).for_each(|block| rig.fill(block, OWNER, true));
+    rig.without(rig.start(2), || rig.look());
+    rig.ssd.empty_block(0).expect("written");
+    let saved = rig.ssd.with_checkpoints(|of, place| {
+        of.end(0, None);
+        of.finish(place)
+    });
+    saved.expect("written");
+    let found = recover(&rig.ssd.tier, 0..1, rig.ssd.medium.reader());
+    assert!(found.void.is_empty());
+    let blocks = found.summaries.iter().map(|of| of.head.block);
+    assert!(blocks.eq(1..4));
+}
+
+#[test]
+fn a_tier_is_fresh_only_if_all_of_it_was_read_and_nothing_of_any_disk_was_there() {
+    let rig = Rig::new();
+    let (found, looked) = rig.look();
+    assert!(found.is_empty() && looked.is_fresh);
+    let rig = Rig::new();
+    let unread = rig.without(rig.start(3), || rig.look().1);
+    assert!(!unread.is_fresh);
+    let block_bytes = u64::from(rig.ssd.tier.layout.block_bytes());
+    let blocks = u64::from(rig.ssd.tier.layout.block_count()) - 3;
+    assert!(
+        unread.written_bytes >= blocks * block_bytes,
+        "what cannot be read may have been written today"
+    );
+    rig.fill(0, OWNER + 1, true);
+    let (found, looked) = rig.look();
+    assert!(found.is_empty() && !looked.is_fresh, "another disk's block");
+    assert!(looked.written_bytes >= block_bytes);
+}
