@@ -230,7 +230,7 @@ impl DeviceThread {
         let part = PartSpec {
             size_bytes: version.size,
             extents,
-            flash_key: None,
+            flash_key: None, is_absent: false
         };
         let spec = StreamSpec {
             id: stream,
