@@ -64,6 +64,8 @@ pub enum Status {
     FieldsTooLarge,
     /// 500.
     InternalError,
+    /// 502.
+    BadGateway,
     /// 503.
     Unavailable,
     /// 504.
@@ -88,6 +90,7 @@ impl Status {
             Self::RangeNotSatisfiable => 416,
             Self::FieldsTooLarge => 431,
             Self::InternalError => 500,
+            Self::BadGateway => 502,
             Self::Unavailable => 503,
             Self::GatewayTimeout => 504,
         }
@@ -110,6 +113,7 @@ impl Status {
             Self::RangeNotSatisfiable => "Range Not Satisfiable",
             Self::FieldsTooLarge => "Request Header Fields Too Large",
             Self::InternalError => "Internal Server Error",
+            Self::BadGateway => "Bad Gateway",
             Self::Unavailable => "Service Unavailable",
             Self::GatewayTimeout => "Gateway Timeout",
         }

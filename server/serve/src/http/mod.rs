@@ -9,8 +9,10 @@
 //! version of its file, or it fails.
 
 mod access;
+mod asking;
 mod body;
 mod lookup;
+mod pulled;
 mod service;
 mod source;
 mod state;

@@ -16,16 +16,19 @@ use headlong_http::{
     plan,
 };
 use headlong_library::{FileEntry, ResolveError};
+use headlong_pull::Fault;
 use headlong_units::Duration;
 use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
+use super::asking::{Asking, Begun};
+use super::body::{Account, ReplyBody, failure_name, refusal_name};
+use super::pulled::{self, FromOrigin};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
-use crate::disk::{Piece, PieceInfo, Reply};
+use crate::disk::{Piece, PieceInfo};
 use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
 use crate::net::{ConnectionInfo, NoBody, Remote};
 
@@ -54,31 +57,35 @@ impl Service<Request<NoBody>> for MediaService {
 }
 
 /// What is known of a request before any file is looked at.
-struct Asked {
+pub(super) struct Asked {
     method: Method,
-    cmcd: Cmcd,
-    identity: Identity,
-    settings: Arc<HttpSettings>,
-    account: Account,
+    pub(super) cmcd: Cmcd,
+    pub(super) identity: Identity,
+    pub(super) settings: Arc<HttpSettings>,
+    pub(super) account: Account,
 }
 
 /// A reply's plan with what has been fetched of its body.
-struct Answer {
-    plan: ReplyPlan,
-    first: Option<(Reply, Piece, Asking)>,
+pub(super) struct Answer {
+    pub(super) plan: ReplyPlan,
+    pub(super) first: Option<(Begun, Piece, Asking)>,
+    /// What is said of an origin.
+    pub(super) from: Option<FromOrigin>,
 }
 
 /// Why there is no file to send.
-enum NoAnswer {
+pub(super) enum NoAnswer {
     Status(Status, Option<String>),
     Refused(Refusal),
     Failed(Failure),
+    /// What comes from an origin did not.
+    Origin(Fault),
     /// Its address has as many requests as one may.
     TooMany,
 }
 
 /// A file that changes while it is looked at is looked at again, this often.
-const VERSIONS_TRIED_MAX: u32 = 3;
+pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
 /// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
 /// progress, and an open session, hold what is kept.
 const LOGGED_FIELD_BYTES_MAX: usize = 1024;
@@ -103,7 +110,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
             let plan = cors.options_reply(origin, wanted);
-            Ok(Answer { plan, first: None })
+            Ok(Answer::without_bytes(plan))
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
         _ if !has_host(&head) => {
@@ -131,7 +138,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
-        Answer { plan, first: None }
+        Answer::without_bytes(plan)
     });
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
@@ -215,7 +222,7 @@ impl Asked {
         }
     }
 
-    fn hints(&self) -> Hints {
+    pub(super) fn hints(&self) -> Hints {
         let cmcd = &self.cmcd;
         Hints {
             buffer: cmcd.buffer,
@@ -289,6 +296,7 @@ fn record(
         session,
         device: None,
         chain: None,
+        cache: None,
         user_agent: field(header::USER_AGENT),
         referer: field(header::REFERER),
         queue_time: Duration::ZERO,
@@ -315,6 +323,9 @@ async fn answer_read(
     may_use.map_err(refused)?;
     let allowed = access.ask(&path, head.uri.query(), address, now);
     allowed.map_err(refused)?;
+    if let Some(below) = state.pulls.of(path.as_str()) {
+        return pulled::answer(state, head, asked, below).await;
+    }
     for tried in 1.. {
         let file = resolve(state, &path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
@@ -384,7 +395,7 @@ async fn fetch(
     asked: &mut Asked,
     file: &Arc<FileEntry>,
 ) -> Result<Answer, NoAnswer> {
-    let plan = plan_for(head, asked, file);
+    let plan = plan_for(head, asked, &Shown::of(file));
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(
@@ -394,7 +405,7 @@ async fn fetch(
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
-        return Ok(Answer { plan, first: None });
+        return Ok(Answer::without_bytes(plan));
     };
     let address = asked.account.record.remote.ip();
     // A file that is looked at again is one request still.
@@ -424,10 +435,14 @@ async fn fetch(
         request,
         whole,
         pacer: None,
+        bringing: None,
     };
-    let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
-    asked.account.record.chain = reply.chain().map(|chain| chain.0);
-    match reply.next().await {
+    let mut begun = asking
+        .ask(first_part, false)
+        .await
+        .map_err(NoAnswer::from)?;
+    asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
+    match begun.reply.next().await {
         Some(Ok(piece)) => {
             // By now the headers were read, on a thread that may wait for the disk.
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
@@ -435,7 +450,8 @@ async fn fetch(
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             Ok(Answer {
                 plan,
-                first: Some((reply, piece, asking)),
+                first: Some((begun, piece, asking)),
+                from: None,
             })
         }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
@@ -443,31 +459,66 @@ async fn fetch(
     }
 }
 
-fn plan_for(head: &http::request::Parts, asked: &Asked, file: &FileEntry) -> ReplyPlan {
-    let identity = &file.identity;
-    let tag = entity_tag(&FileIdentity {
-        size: identity.size,
-        mtime_ns: narrow(identity.mtime_ns),
-        // Until its time has settled, other bytes may come under it.
-        unsettled: (!identity.is_settled).then_some(file.stream.id),
-    });
-    let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
-    let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
-    let relative: &str = &file.path;
+/// What a reply says of a file, wherever it comes from.
+pub(super) struct Shown<'a> {
+    /// Its path, by which its kind is known and what is said of it.
+    pub(super) path: &'a str,
+    /// Bytes.
+    pub(super) size: u64,
+    /// Its tag, with quotes.
+    pub(super) entity_tag: String,
+    /// When it was changed.
+    pub(super) modified: Option<HttpDate>,
+    /// The number of its stream.
+    pub(super) number: u64,
+}
+
+impl<'a> Shown<'a> {
+    fn of(file: &'a FileEntry) -> Self {
+        let identity = &file.identity;
+        let entity_tag = entity_tag(&FileIdentity {
+            size: identity.size,
+            mtime_ns: narrow(identity.mtime_ns),
+            // Until its time has settled, other bytes may come under it.
+            unsettled: (!identity.is_settled).then_some(file.stream.id),
+        });
+        let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
+        let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
+        Self {
+            path: &file.path,
+            size: file.size,
+            entity_tag,
+            modified: seconds.and_then(HttpDate::from_unix_seconds),
+            number: file.stream.id,
+        }
+    }
+}
+
+impl Answer {
+    fn without_bytes(plan: ReplyPlan) -> Self {
+        Self {
+            plan,
+            first: None,
+            from: None,
+        }
+    }
+}
+
+pub(super) fn plan_for(head: &http::request::Parts, asked: &Asked, file: &Shown<'_>) -> ReplyPlan {
     let of_all = asked.settings.cache_control.as_deref();
     let representation = Representation {
         size: file.size,
         validators: Validators {
-            entity_tag: &tag,
-            modified: seconds.and_then(HttpDate::from_unix_seconds),
+            entity_tag: &file.entity_tag,
+            modified: file.modified,
         },
-        media_type: media_type(&file.path),
-        cache_control: asked.settings.access.cache_control(relative, of_all),
+        media_type: media_type(file.path),
+        cache_control: asked.settings.access.cache_control(file.path, of_all),
     };
     let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
     let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
     // Keyed with randomness of the system: no content can hold it on purpose.
-    let seed = RandomState::new().hash_one(file.stream.id);
+    let seed = RandomState::new().hash_one(file.number);
     let fields = fields_of(head);
     let request = RequestHead::read(
         asked.method,
@@ -513,6 +564,14 @@ fn explain(
             };
             let reply = error_reply(Status::Unavailable, method, Some(detail));
             (reply, Some(after))
+        }
+        NoAnswer::Origin(fault) => {
+            record.failure = Some(fault.name());
+            let (status, detail, after) = pulled::explain(fault);
+            (
+                error_reply(status, method, detail),
+                after.map(Duration::from_secs),
+            )
         }
         NoAnswer::TooMany => {
             record.failure = Some("address");
@@ -562,10 +621,10 @@ fn build(
     );
     let came_from = answer.first.as_ref().map(|(_, piece, _)| piece.info());
     let cache_status = came_from
-        .filter(|_| settings.cache_status)
+        .filter(|_| settings.cache_status && answer.from.is_none())
         .map(cache_status);
     let body = match answer.first {
-        Some((reply, piece, asking)) => ReplyBody::parts(body, (reply, piece), asking, account),
+        Some((begun, piece, asking)) => ReplyBody::parts(body, (begun, piece), asking, account),
         None => ReplyBody::text(body.closing, account),
     };
     let mut response = Response::new(body);
@@ -577,6 +636,9 @@ fn build(
     if let Some(cache_status) = cache_status {
         let value = HeaderValue::from_static(cache_status);
         response.headers_mut().insert("cache-status", value);
+    }
+    if let Some(from) = &answer.from {
+        from.add_fields(response.headers_mut(), settings.cache_status);
     }
     if let Some(timing) = timing {
         response.headers_mut().insert("server-timing", timing);

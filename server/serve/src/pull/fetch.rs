@@ -1,0 +1,264 @@
+//! Slices that are not there: fetched once for all who wait, written, and made known to the engine.
+//!
+//! Invariants: a fetch belongs to nobody, so that who leaves takes nothing from the others; one that
+//! nobody waits for any more when its turn comes is not made, unless it is ahead of who reads on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headlong_engine::PartSpec;
+use headlong_pull::{Fault, SliceKey};
+use tokio::sync::watch;
+
+use super::counters::Counters;
+use super::pinned::Pinned;
+use super::store;
+use super::titles::Pull;
+use super::version::{Outcome, Version};
+
+/// How often a slice is asked for again where it broke off, and how long after.
+const TRIES_MAX: u32 = 3;
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// When the disk is full although there should be room, so many slices go at once.
+const SLICES_FREED: u64 = 8;
+
+/// What a look at a slice found.
+enum Look {
+    Here(Pinned),
+    Coming(watch::Receiver<Outcome>),
+}
+
+impl Pull {
+    /// Has a slice brought for a reply that goes on to the byte `until` of the title.
+    ///
+    /// # Errors
+    /// Why it cannot be brought.
+    pub async fn bring(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        index: u32,
+        until: u64,
+    ) -> Result<Pinned, Fault> {
+        let mut is_miss = false;
+        let pinned = loop {
+            match self.look(version, index, is_miss) {
+                Look::Here(pinned) => break pinned,
+                Look::Coming(mut outcome) => {
+                    is_miss = true;
+                    self.ahead(version, index, until);
+                    let _ = outcome.wait_for(Option::is_some).await;
+                    (*outcome.borrow()).unwrap_or(Err(Fault::Unreachable))?;
+                }
+            }
+        };
+        let counter = if is_miss {
+            &self.counters.misses
+        } else {
+            &self.counters.hits
+        };
+        Counters::add(counter, 1);
+        self.state().space.touch(SliceKey {
+            version: version.key,
+            index,
+        });
+        if !is_miss {
+            self.ahead(version, index, until);
+        }
+        Ok(pinned)
+    }
+
+    /// A read found another file than that of a slice, or none: if it is none, it is fetched again.
+    pub async fn check(&self, version: &Arc<Version>, index: u32) {
+        let path = store::slice_path(&version.folder, index);
+        if self.store.run(move || path.exists()).await != Some(false) {
+            return;
+        }
+        let mut state = self.state();
+        state.space.remove(SliceKey {
+            version: version.key,
+            index,
+        });
+        if let Some(present) = version.table().present.get_mut(index as usize) {
+            *present = false;
+        }
+    }
+
+    fn look(self: &Arc<Self>, version: &Arc<Version>, index: u32, is_miss: bool) -> Look {
+        let mut table = version.table();
+        if table.present.get(index as usize) == Some(&true) {
+            *table.pins.entry(index).or_insert(0) += 1;
+            return Look::Here(Pinned::new(version, index, is_miss));
+        }
+        if let Some(coming) = table.coming.get(&index) {
+            return Look::Coming(coming.clone());
+        }
+        let (say, coming) = watch::channel(None);
+        table.coming.insert(index, coming.clone());
+        tokio::spawn(Arc::clone(self).fetch(Arc::clone(version), index, say));
+        Look::Coming(coming)
+    }
+
+    /// Fetches what who reads this slice will read next.
+    fn ahead(self: &Arc<Self>, version: &Arc<Version>, index: u32, until: u64) {
+        let reads_on = index > 0 && version.table().present.get(index as usize - 1) == Some(&true);
+        let ahead = version
+            .slices
+            .ahead(index, until, self.rule.ahead_bytes, reads_on);
+        for next in ahead.start..ahead.end {
+            // Dropping what it answers leaves the fetch to itself.
+            drop(self.look(version, next as u32, true));
+        }
+    }
+
+    async fn fetch(
+        self: Arc<Self>,
+        version: Arc<Version>,
+        index: u32,
+        say: watch::Sender<Outcome>,
+    ) {
+        let outcome = match self.fetches.acquire().await {
+            Ok(_turn) => {
+                Counters::add(&self.counters.in_flight, 1);
+                let outcome = self.fetch_now(&version, index).await;
+                self.counters
+                    .in_flight
+                    .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                outcome
+            }
+            Err(_) => Err(Fault::Unreachable),
+        };
+        if let Err(fault) = outcome {
+            self.counters.fault(fault);
+            tracing::debug!(
+                path = version.about.path,
+                index,
+                fault = fault.name(),
+                "a slice did not come"
+            );
+            if matches!(fault, Fault::Changed | Fault::WrongLength | Fault::Absent) {
+                self.distrust(&version);
+            }
+        }
+        version.table().coming.remove(&index);
+        let _ = say.send(Some(outcome));
+    }
+
+    async fn fetch_now(self: &Arc<Self>, version: &Arc<Version>, index: u32) -> Result<(), Fault> {
+        let range = version.slices.range(index);
+        let mut bytes = Vec::with_capacity(range.len() as usize);
+        let mut tried = 0;
+        loop {
+            if version.is_retired() {
+                return Err(Fault::Changed);
+            }
+            let before = bytes.len();
+            let fetched = self
+                .origin
+                .fetch(&version.about.path, &version.told, range, &mut bytes)
+                .await;
+            let more = bytes.len().saturating_sub(before) as u64;
+            Counters::add(&self.counters.fetched_bytes, more);
+            match fetched {
+                Ok(()) => break,
+                // What has come is kept, and the rest asked for.
+                Err(fault) if fault.is_passing() && tried + 1 < TRIES_MAX => tried += 1,
+                Err(fault) => return Err(fault),
+            }
+            tokio::time::sleep(RETRY_PAUSE * tried).await;
+        }
+        self.keep(version, index, Arc::new(bytes)).await
+    }
+
+    /// Writes a slice, after what it takes the place of has gone.
+    async fn keep(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        index: u32,
+        bytes: Arc<Vec<u8>>,
+    ) -> Result<(), Fault> {
+        let length = bytes.len() as u64;
+        self.state().coming_bytes += length;
+        self.free(0);
+        let mut written = self.write(version, index, &bytes).await;
+        if written == Err(Fault::NoSpace) && self.free(SLICES_FREED * self.rule.slice_bytes) > 0 {
+            written = self.write(version, index, &bytes).await;
+        }
+        let mut state = self.state();
+        state.coming_bytes -= length;
+        let part = written?;
+        if version.is_retired() || state.version(version.key).is_none() {
+            let folder = version.folder.clone();
+            self.store.begin(move || store::remove_version(&folder));
+            return Err(Fault::Changed);
+        }
+        state.space.add(
+            SliceKey {
+                version: version.key,
+                index,
+            },
+            length as u32,
+        );
+        version.table().present[index as usize] = true;
+        if let Some(device) = self.device.get() {
+            device.part(version.stream, index, part);
+        }
+        Ok(())
+    }
+
+    async fn write(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        index: u32,
+        bytes: &Arc<Vec<u8>>,
+    ) -> Result<PartSpec, Fault> {
+        let (of, bytes, library) = (Arc::clone(version), Arc::clone(bytes), self.library.clone());
+        let free_bytes_min = self.store.free_bytes_min();
+        let job = move || {
+            let file = store::write(&of.folder, &of.about, index, &bytes, free_bytes_min)?;
+            Ok(of.part(index, &library, Some(&file)))
+        };
+        let written: Option<std::io::Result<PartSpec>> = self.store.run(job).await;
+        written.ok_or(Fault::Disk)?.map_err(|error| {
+            tracing::warn!(folder = %version.folder.display(), %error, "a slice cannot be written");
+            match error.kind() {
+                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                    Fault::NoSpace
+                }
+                _ => Fault::Disk,
+            }
+        })
+    }
+
+    /// Takes away slices until there is room for what comes and `more` besides; how many bytes went.
+    fn free(&self, more: u64) -> u64 {
+        let mut state = self.state();
+        let wanted = state.space.used_bytes() + state.coming_bytes;
+        let over = wanted.saturating_sub(self.rule.bytes_max).max(more);
+        let victims = state.space.victims(over, |key| state.is_pinned(key));
+        let mut gone = 0;
+        for key in victims {
+            gone += state.space.evict(key);
+            let Some(version) = state.version(key.version).cloned() else {
+                continue;
+            };
+            if let Some(device) = self.device.get() {
+                let part = version.part(key.index, &self.library, None);
+                device.part(version.stream, key.index, part);
+            }
+            let (say, going) = watch::channel(None);
+            {
+                // Whoever wants it has it fetched when it has gone, so that the new one is not removed.
+                let mut table = version.table();
+                table.present[key.index as usize] = false;
+                table.coming.insert(key.index, going);
+            }
+            self.store.begin(move || {
+                store::remove_slice(&version.folder, key.index);
+                version.table().coming.remove(&key.index);
+                let _ = say.send(Some(Ok(())));
+            });
+        }
+        Counters::add(&self.counters.evicted_bytes, gone);
+        gone
+    }
+}
