@@ -117,7 +117,15 @@ fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
         Scratch::new("nginx-root").expect("a folder"),
         Scratch::new("edge").expect("a folder"),
     );
-    pattern::write_file(&root.path().join("a.mp4"), 5, 300_000).expect("a title");
+    let file = root.path().join("a.mp4");
+    pattern::write_file(&file, 5, 300_000).expect("a title");
+    // A time of this very second is no validator yet.
+    let opened = std::fs::File::options()
+        .write(true)
+        .open(&file)
+        .expect("a title");
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    opened.set_modified(hour_ago).expect("a time");
     let nginx = Nginx::start(root.path()).expect("nginx");
     let url = format!("http://{}/", nginx.address());
     let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));

@@ -113,7 +113,7 @@ pub(super) fn read(document: &mut Document, config: &mut Config) {
         ] {
             let key_path = format!("{table}.{key}");
             if is_missing && !document.mistakes.is_about(&key_path) {
-                document.wrong_too(&table, format!("has no {key}; add {key}, {what}"));
+                document.wrong_too(&key_path, format!("is missing; add {key}, {what}"));
             }
         }
         if rule.bytes_max < rule.slice_bytes.saturating_mul(4) {
@@ -141,8 +141,8 @@ mod tests {
         for said in [
             "pull.films:",
             "pull.films.origin",
-            "has no origin",
-            "has no folder",
+            "pull./a/.origin: is missing",
+            "pull./a/.folder: is missing",
             "pull./b/.origin",
             "pull./b/.bytes_max",
             "pull./c/.origin",

@@ -9,6 +9,8 @@
 //! version of its file, or it fails.
 
 mod access;
+mod answer;
+mod asked;
 mod asking;
 mod body;
 mod lookup;

@@ -5,43 +5,12 @@ use std::sync::Arc;
 use headlong_engine::{Failure, Refusal, Request as EngineRequest};
 use headlong_http::{HttpDate, Status};
 use headlong_pull::Fault;
-use http::{HeaderMap, HeaderValue};
 
-use super::asking::{Asking, Bringing, NotBegun};
-use super::service::{Answer, Asked, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::answer::{Answer, FromOrigin, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::asked::Asked;
+use super::asking::{Asking, Bringing};
 use super::state::MediaState;
 use crate::pull::{Found, Pull, SliceSource};
-
-/// What is said of where a title came from.
-pub(super) struct FromOrigin {
-    age_s: u64,
-    is_stale: bool,
-    is_miss: bool,
-}
-
-impl FromOrigin {
-    /// One word for the log.
-    pub(super) fn name(&self) -> &'static str {
-        match (self.is_stale, self.is_miss) {
-            (true, _) => "stale",
-            (false, true) => "miss",
-            (false, false) => "hit",
-        }
-    }
-
-    /// Adds what caches say of themselves (RFC 9111 5.1, RFC 9211).
-    pub(super) fn add_fields(&self, headers: &mut HeaderMap, with_status: bool) {
-        headers.insert(http::header::AGE, HeaderValue::from(self.age_s));
-        if with_status {
-            let text = match (self.is_stale, self.is_miss) {
-                (_, true) => "headlong; fwd=miss; stored; detail=origin",
-                (true, false) => "headlong; hit; ttl=-1; detail=stale",
-                (false, false) => "headlong; hit; detail=slice",
-            };
-            headers.insert("cache-status", HeaderValue::from_static(text));
-        }
-    }
-}
 
 /// GET and HEAD of a title below `pull`.
 pub(super) async fn answer(
@@ -151,15 +120,6 @@ async fn begin(
         }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
         None => Err(NoAnswer::Failed(Failure::Device)),
-    }
-}
-
-impl From<NotBegun> for NoAnswer {
-    fn from(none: NotBegun) -> Self {
-        match none {
-            NotBegun::Refused(refusal) => Self::Refused(refusal),
-            NotBegun::Fault(fault) => Self::Origin(fault),
-        }
     }
 }
 

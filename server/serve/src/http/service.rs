@@ -1,36 +1,28 @@
 //! One request, from its head to the head of its reply.
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use headlong_engine::{
-    ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
-};
-use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, RelativePath, ReplyPlan,
-    Representation, RequestHead, Status, Validators, Viewer, entity_tag, error_reply, media_type,
-    plan,
-};
+use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
+use headlong_http::{Method, RelativePath, ReplyPlan, Status, error_reply};
 use headlong_library::{FileEntry, ResolveError};
-use headlong_pull::Fault;
 use headlong_units::Duration;
 use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::asking::{Asking, Begun};
+use super::answer::{Answer, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::asked::Asked;
+use super::asking::Asking;
 use super::body::{Account, ReplyBody, failure_name, refusal_name};
-use super::pulled::{self, FromOrigin};
+use super::pulled;
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
-use crate::disk::{Piece, PieceInfo};
-use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, NoBody, Remote};
+use crate::disk::PieceInfo;
+use crate::log::{RequestRecord, ServerTiming};
+use crate::net::NoBody;
 
 /// The media listener's service. Clones share everything.
 #[derive(Debug, Clone)]
@@ -55,40 +47,6 @@ impl Service<Request<NoBody>> for MediaService {
         Box::pin(async move { Ok(respond(state, request).await) })
     }
 }
-
-/// What is known of a request before any file is looked at.
-pub(super) struct Asked {
-    method: Method,
-    pub(super) cmcd: Cmcd,
-    pub(super) identity: Identity,
-    pub(super) settings: Arc<HttpSettings>,
-    pub(super) account: Account,
-}
-
-/// A reply's plan with what has been fetched of its body.
-pub(super) struct Answer {
-    pub(super) plan: ReplyPlan,
-    pub(super) first: Option<(Begun, Piece, Asking)>,
-    /// What is said of an origin.
-    pub(super) from: Option<FromOrigin>,
-}
-
-/// Why there is no file to send.
-pub(super) enum NoAnswer {
-    Status(Status, Option<String>),
-    Refused(Refusal),
-    Failed(Failure),
-    /// What comes from an origin did not.
-    Origin(Fault),
-    /// Its address has as many requests as one may.
-    TooMany,
-}
-
-/// A file that changes while it is looked at is looked at again, this often.
-pub(super) const VERSIONS_TRIED_MAX: u32 = 3;
-/// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
-/// progress, and an open session, hold what is kept.
-const LOGGED_FIELD_BYTES_MAX: usize = 1024;
 
 async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<ReplyBody> {
     let (head, _) = request.into_parts();
@@ -160,150 +118,6 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
 fn has_host(head: &http::request::Parts) -> bool {
     let count = head.headers.get_all(header::HOST).iter().count();
     head.version != http::Version::HTTP_11 || count == 1
-}
-
-impl Asked {
-    fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
-        let settings = state.settings();
-        let method = Method::parse(head.method.as_str());
-        let query = head.uri.query();
-        let fields = fields_of(head);
-        let fields = fields.iter().copied();
-        let cmcd = Cmcd::read(fields.clone(), query);
-        let info = head.extensions.get::<Arc<ConnectionInfo>>();
-        let connection = info.cloned();
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let remote = info.map_or(unknown.into(), |info| info.remote());
-        let proxies = &settings.proxies;
-        let is_trusted = |address| proxies.trust(address);
-        let client = proxies
-            .header
-            .client(remote.address, fields.clone(), is_trusted);
-        let viewer = match client.ip() {
-            IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-            IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-        };
-        // A proxy's connection is many clients', also if it does not say whose.
-        let is_own = !is_trusted(remote.address.ip().to_canonical());
-        let number = info.filter(|_| is_own).map(|info| info.number());
-        let identity = match viewer.found_by {
-            FoundBy::Address => Identity::Unnamed {
-                origin: ViewerId(viewer.id),
-                connection: number.map(ConnectionId),
-            },
-            _ => Identity::Named(ViewerId(viewer.id)),
-        };
-        let ends = Remote {
-            address: client,
-            // The one that is nearest, of several.
-            proxy: remote
-                .proxy
-                .or((client != remote.address).then_some(remote.address)),
-        };
-        // Who writes no log does not pay for what it would say.
-        let logged = state.log.is_on().then_some(head);
-        let mut record = record(logged, head.version, ends, &viewer, &cmcd);
-        settings.access.spare(&mut record);
-        state.log.begun(&record.session);
-        let account = Account {
-            state: Arc::clone(state),
-            record,
-            connection,
-            held: None,
-            started: Instant::now(),
-            time_scale: settings.time_scale,
-        };
-        Self {
-            method,
-            cmcd,
-            identity,
-            settings,
-            account,
-        }
-    }
-
-    pub(super) fn hints(&self) -> Hints {
-        let cmcd = &self.cmcd;
-        Hints {
-            buffer: cmcd.buffer,
-            deadline: cmcd.deadline,
-            startup: cmcd.startup || cmcd.starved,
-            bit_rate: cmcd.bit_rate,
-            // What it measures, and what it asks not to be exceeded: the smaller bounds it.
-            throughput: [cmcd.throughput, cmcd.throughput_max]
-                .into_iter()
-                .flatten()
-                .min(),
-        }
-    }
-}
-
-/// The fields as plain text, which is how the core reads them.
-fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
-    head.headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .collect()
-}
-
-/// What is known so far; without the head's texts if it is not given.
-fn record(
-    head: Option<&http::request::Parts>,
-    version: http::Version,
-    remote: Remote,
-    viewer: &Viewer,
-    cmcd: &Cmcd,
-) -> RequestRecord {
-    let field = |name: header::HeaderName| {
-        let value = head?.headers.get(name)?.as_bytes();
-        let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
-        Some(String::from_utf8_lossy(kept).into_owned())
-    };
-    let source = match viewer.found_by {
-        FoundBy::Cmcd => SessionSource::Cmcd,
-        FoundBy::Header => SessionSource::Header,
-        FoundBy::Cookie => SessionSource::Cookie,
-        FoundBy::Query => SessionSource::Query,
-        FoundBy::Address => SessionSource::Address,
-    };
-    let session = head.map(|_| SessionKey {
-        id: viewer
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{:016x}", viewer.id)),
-        source,
-    });
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    RequestRecord {
-        start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        service_time: Duration::ZERO,
-        first_byte_time: None,
-        remote: remote.address,
-        proxy: remote.proxy,
-        method: head.map_or_else(String::new, |head| head.method.as_str().to_owned()),
-        target: head
-            .and_then(|head| head.uri.path_and_query())
-            .map_or_else(String::new, ToString::to_string),
-        version,
-        range: field(header::RANGE),
-        status: 0,
-        bytes_sent: 0,
-        bytes_from_ram: 0,
-        bytes_from_flash: 0,
-        bytes_from_disk: 0,
-        session,
-        device: None,
-        chain: None,
-        cache: None,
-        user_agent: field(header::USER_AGENT),
-        referer: field(header::REFERER),
-        queue_time: Duration::ZERO,
-        disk_time: Duration::ZERO,
-        bit_rate: cmcd.bit_rate,
-        failure: None,
-    }
 }
 
 /// GET and HEAD.
@@ -459,81 +273,6 @@ async fn fetch(
     }
 }
 
-/// What a reply says of a file, wherever it comes from.
-pub(super) struct Shown<'a> {
-    /// Its path, by which its kind is known and what is said of it.
-    pub(super) path: &'a str,
-    /// Bytes.
-    pub(super) size: u64,
-    /// Its tag, with quotes.
-    pub(super) entity_tag: String,
-    /// When it was changed.
-    pub(super) modified: Option<HttpDate>,
-    /// The number of its stream.
-    pub(super) number: u64,
-}
-
-impl<'a> Shown<'a> {
-    fn of(file: &'a FileEntry) -> Self {
-        let identity = &file.identity;
-        let entity_tag = entity_tag(&FileIdentity {
-            size: identity.size,
-            mtime_ns: narrow(identity.mtime_ns),
-            // Until its time has settled, other bytes may come under it.
-            unsettled: (!identity.is_settled).then_some(file.stream.id),
-        });
-        let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
-        let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
-        Self {
-            path: &file.path,
-            size: file.size,
-            entity_tag,
-            modified: seconds.and_then(HttpDate::from_unix_seconds),
-            number: file.stream.id,
-        }
-    }
-}
-
-impl Answer {
-    fn without_bytes(plan: ReplyPlan) -> Self {
-        Self {
-            plan,
-            first: None,
-            from: None,
-        }
-    }
-}
-
-pub(super) fn plan_for(head: &http::request::Parts, asked: &Asked, file: &Shown<'_>) -> ReplyPlan {
-    let of_all = asked.settings.cache_control.as_deref();
-    let representation = Representation {
-        size: file.size,
-        validators: Validators {
-            entity_tag: &file.entity_tag,
-            modified: file.modified,
-        },
-        media_type: media_type(file.path),
-        cache_control: asked.settings.access.cache_control(file.path, of_all),
-    };
-    let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
-    let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
-    // Keyed with randomness of the system: no content can hold it on purpose.
-    let seed = RandomState::new().hash_one(file.number);
-    let fields = fields_of(head);
-    let request = RequestHead::read(
-        asked.method,
-        received,
-        Boundary { seed },
-        fields.iter().copied(),
-    );
-    plan(&request, &representation, &asked.settings.ranges)
-}
-
-/// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
-fn narrow(nanoseconds: i128) -> i64 {
-    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
-}
-
 /// What a reply says of a disk that is not asked any more.
 const OFFLINE: &str = "the disk is out of service; try again later";
 
@@ -682,33 +421,4 @@ fn timing_field(
         is_from_flash: info.from_flash,
     };
     timing.header_value()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_log_keeps_the_beginning_of_long_fields_only() {
-        let long = "x".repeat(15_000);
-        let request = Request::builder()
-            .header(header::USER_AGENT, &long)
-            .header(header::REFERER, "short");
-        let (head, _) = request.body(()).expect("a request").into_parts();
-        let viewer = Viewer {
-            id: 1,
-            found_by: FoundBy::Address,
-            name: None,
-        };
-        let remote = SocketAddr::from(([127, 0, 0, 1], 9));
-        let kept = record(
-            Some(&head),
-            head.version,
-            remote.into(),
-            &viewer,
-            &Cmcd::default(),
-        );
-        assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));
-        assert_eq!(kept.referer.as_deref(), Some("short"));
-    }
 }
