@@ -22,6 +22,26 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// When the disk is full although there should be room, so many slices go at once.
 const SLICES_FREED: u64 = 8;
 
+/// Why a slice is looked at.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Whoever wants it waited for it already.
+    is_miss: bool,
+    /// Nobody waits for it.
+    is_ahead: bool,
+}
+
+/// Whether nobody waits for a slice any more; then it is not coming either. The table holds one of
+/// those who would be told.
+fn is_given_up(version: &Version, index: u32, say: &watch::Sender<Outcome>) -> bool {
+    let mut table = version.table();
+    let is_given_up = say.receiver_count() <= 1;
+    if is_given_up {
+        table.coming.remove(&index);
+    }
+    is_given_up
+}
+
 /// What a look at a slice found.
 enum Look {
     Here(Pinned),
@@ -41,13 +61,19 @@ impl Pull {
     ) -> Result<Pinned, Fault> {
         let mut is_miss = false;
         let pinned = loop {
-            match self.look(version, index, is_miss) {
+            match self.look(
+                version,
+                index,
+                Wanted {
+                    is_miss,
+                    is_ahead: false,
+                },
+            ) {
                 Look::Here(pinned) => break pinned,
                 Look::Coming(mut outcome) => {
                     is_miss = true;
                     self.ahead(version, index, until);
-                    let _ = outcome.wait_for(Option::is_some).await;
-                    (*outcome.borrow()).unwrap_or(Err(Fault::Unreachable))?;
+                    self.wait(&mut outcome).await?;
                 }
             }
         };
@@ -83,18 +109,19 @@ impl Pull {
         }
     }
 
-    fn look(self: &Arc<Self>, version: &Arc<Version>, index: u32, is_miss: bool) -> Look {
+    fn look(self: &Arc<Self>, version: &Arc<Version>, index: u32, wanted: Wanted) -> Look {
         let mut table = version.table();
         if table.present.get(index as usize) == Some(&true) {
             *table.pins.entry(index).or_insert(0) += 1;
-            return Look::Here(Pinned::new(version, index, is_miss));
+            return Look::Here(Pinned::new(version, index, wanted.is_miss));
         }
         if let Some(coming) = table.coming.get(&index) {
             return Look::Coming(coming.clone());
         }
         let (say, coming) = watch::channel(None);
         table.coming.insert(index, coming.clone());
-        tokio::spawn(Arc::clone(self).fetch(Arc::clone(version), index, say));
+        let pull = Arc::clone(self);
+        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted.is_ahead), say));
         Look::Coming(coming)
     }
 
@@ -106,18 +133,25 @@ impl Pull {
             .ahead(index, until, self.rule.ahead_bytes, reads_on);
         for next in ahead.start..ahead.end {
             // Dropping what it answers leaves the fetch to itself.
-            drop(self.look(version, next as u32, true));
+            let wanted = Wanted {
+                is_miss: true,
+                is_ahead: true,
+            };
+            drop(self.look(version, next as u32, wanted));
         }
     }
 
     async fn fetch(
         self: Arc<Self>,
         version: Arc<Version>,
-        index: u32,
+        (index, is_ahead): (u32, bool),
         say: watch::Sender<Outcome>,
     ) {
         let outcome = match self.fetches.acquire().await {
             Ok(_turn) => {
+                if !is_ahead && is_given_up(&version, index, &say) {
+                    return;
+                }
                 Counters::add(&self.counters.in_flight, 1);
                 let outcome = self.fetch_now(&version, index).await;
                 self.counters

@@ -15,6 +15,7 @@ mod counters;
 mod fetch;
 mod origin;
 mod pinned;
+mod pulls;
 mod store;
 mod title;
 mod titles;
@@ -22,5 +23,6 @@ mod version;
 
 pub use counters::{PullCounts, Purged};
 pub use pinned::Pinned;
-pub use titles::{Found, Pull, Pulls};
+pub use pulls::Pulls;
+pub use titles::{Found, Pull};
 pub use version::{SliceSource, Version};

@@ -16,8 +16,8 @@ use super::counters::{Counters, PullCounts, Purged};
 use super::origin::Origin;
 use super::store::{self, About, Left, Store};
 use super::title::Title;
-use super::version::Version;
-use crate::config::{Config, PullRule};
+use super::version::{Outcome, Version};
+use crate::config::PullRule;
 use crate::disk::Device;
 use crate::time_scale::TimeScale;
 
@@ -30,9 +30,12 @@ const LOOKS_MAX: usize = 64;
 /// While an origin does not answer, a viewer waits so long before something old is served.
 const STALE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// Who waits for an origin waits for so many of the longest pauses that it may make.
+const PATIENCE_PAUSES: u64 = 6;
+
 /// A path that is filled from an origin.
 pub struct Pull {
-    prefix: String,
+    pub(super) prefix: String,
     pub(super) rule: PullRule,
     pub(super) origin: Origin,
     pub(super) store: Store,
@@ -76,81 +79,8 @@ impl std::fmt::Debug for Pull {
     }
 }
 
-/// All paths that are filled from origins.
-#[derive(Debug, Default)]
-pub struct Pulls(Vec<Arc<Pull>>);
-
-impl Pulls {
-    /// Takes over what was kept before, and drops what is of no use. May wait for disks.
-    ///
-    /// # Errors
-    /// What keeps a path from being filled.
-    pub fn open(config: &Config, library: &Library) -> Result<Self, String> {
-        let folders = config.folders();
-        let mut pulls = Vec::new();
-        for (prefix, rule) in &config.pull {
-            let root = folders.iter().position(|folder| *folder == rule.folder);
-            let folder = rule.folder.display();
-            let pull = Pull::open(
-                prefix,
-                rule,
-                (library, root.unwrap_or(0)),
-                config.time_scale(),
-            );
-            let pull = pull.map_err(|error| {
-                format!("pull.{prefix}: {folder} cannot keep titles: {error}; let the server's user write there")
-            })?;
-            pulls.push(Arc::new(pull));
-        }
-        // The longest prefix that fits comes first.
-        pulls.sort_by_key(|pull: &Arc<Pull>| std::cmp::Reverse(pull.prefix.len()));
-        Ok(Self(pulls))
-    }
-
-    /// The devices are there.
-    pub fn attach(&self, devices: &[Device]) {
-        for pull in &self.0 {
-            let index = pull.device_index();
-            if let Some(device) = index.and_then(|index| devices.get(index)) {
-                let _ = pull.device.set(device.clone());
-            }
-        }
-    }
-
-    /// Which path a request's is below, and the rest of it.
-    pub fn of<'a>(&self, path: &'a str) -> Option<(&Arc<Pull>, &'a str)> {
-        self.0.iter().find_map(|pull| {
-            let rest = path.strip_prefix(&pull.prefix[1..])?;
-            (!rest.is_empty()).then_some((pull, rest))
-        })
-    }
-
-    /// What was counted.
-    pub fn counts(&self) -> Vec<PullCounts> {
-        self.0.iter().map(|pull| pull.counts()).collect()
-    }
-
-    /// Takes away titles by their whole path, or all below a prefix; each from the root, with a slash.
-    pub fn purge(&self, path: &str, is_prefix: bool) -> Purged {
-        let mut all = Purged::default();
-        for pull in &self.0 {
-            let gone = pull.purge(|title| {
-                let whole = format!("{}{title}", pull.prefix);
-                if is_prefix {
-                    whole.starts_with(path)
-                } else {
-                    whole == path
-                }
-            });
-            all.titles += gone.titles;
-            all.bytes += gone.bytes;
-        }
-        all
-    }
-}
-
 impl Pull {
-    fn open(
+    pub(super) fn open(
         prefix: &str,
         rule: &PullRule,
         (library, root): (&Library, usize),
@@ -187,7 +117,7 @@ impl Pull {
         Ok(pull)
     }
 
-    fn device_index(&self) -> Option<usize> {
+    pub(super) fn device_index(&self) -> Option<usize> {
         self.library.device_of_root(self.root)
     }
 
@@ -277,10 +207,7 @@ impl Pull {
             };
             (self.ask(&mut state, path), old)
         };
-        let answered = async {
-            let _ = answer.wait_for(Option::is_some).await;
-            (*answer.borrow()).unwrap_or(Err(Fault::Unreachable))
-        };
+        let answered = async { self.wait(&mut answer).await };
         let outcome = match old {
             None => answered.await,
             Some(old) => {
@@ -302,6 +229,17 @@ impl Pull {
             .ok_or(Fault::Changed)
     }
 
+    /// Waits for what an origin is asked for, but not for ever: many may be before it.
+    pub(super) async fn wait(&self, answer: &mut watch::Receiver<Outcome>) -> Result<(), Fault> {
+        let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + self.rule.connect_timeout;
+        let said = answer.wait_for(Option::is_some);
+        let said = tokio::time::timeout(self.scale.wall(patience), said).await;
+        let said = said.map_err(|_| Fault::TimedOut)?;
+        said.ok()
+            .and_then(|said| *said)
+            .unwrap_or(Err(Fault::Unreachable))
+    }
+
     fn stale(&self, known: Found) -> Found {
         Counters::add(&self.counters.stale, 1);
         Found {
@@ -311,11 +249,7 @@ impl Pull {
     }
 
     /// Asks the origin about a title, unless somebody does already.
-    fn ask(
-        self: &Arc<Self>,
-        state: &mut State,
-        path: &str,
-    ) -> watch::Receiver<Option<Result<(), Fault>>> {
+    fn ask(self: &Arc<Self>, state: &mut State, path: &str) -> watch::Receiver<Outcome> {
         if let Some(answer) = state
             .titles
             .get(path)
@@ -446,7 +380,7 @@ impl Pull {
         bytes
     }
 
-    fn purge(&self, is_meant: impl Fn(&str) -> bool) -> Purged {
+    pub(super) fn purge(&self, is_meant: impl Fn(&str) -> bool) -> Purged {
         let mut state = self.state();
         let meant: Vec<Arc<str>> = state
             .titles
@@ -475,7 +409,7 @@ impl Pull {
         format!("{}{}", &self.prefix[1..], version.about.path)
     }
 
-    fn counts(&self) -> PullCounts {
+    pub(super) fn counts(&self) -> PullCounts {
         let state = self.state();
         PullCounts {
             used_bytes: state.space.used_bytes(),
