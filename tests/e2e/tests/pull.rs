@@ -21,7 +21,7 @@ fn settings(origin: &str, folder: &Path, more: &str) -> String {
     format!(
         "cache_status = true\n[pull.\"/vod/\"]\norigin = \"{origin}\"\nfolder = \"{}\"\n\
          slice_bytes = \"64KiB\"\n{ahead}free_bytes_min = \"0B\"\n\
-         idle_timeout = \"500ms\"\nconnect_timeout = \"500ms\"\n{more}\n",
+         {more}\n",
         folder.display()
     )
 }
@@ -180,7 +180,7 @@ fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong()
     let edge = edge(
         &origin,
         cache.path(),
-        "fresh = \"0s\"\nstale_max = \"0s\"\nnegative = \"0s\"",
+        "fresh = \"0s\"\nstale_max = \"0s\"\nnegative = \"0s\"\nidle_timeout = \"500ms\"",
     );
     let port = origin.address().port();
     let modes = [
@@ -521,4 +521,78 @@ fn many_who_want_one_slice_have_it_fetched_once_and_who_leaves_takes_it_from_nob
     });
     assert_eq!(origin.sent_bytes(), 60_000);
     assert_eq!(origin.asked(), 2, "a look and a fetch");
+}
+
+/// A file system in memory; taken off when dropped.
+struct Small<'a>(&'a Path);
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
+    let test = "a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right";
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("small").expect("a folder"),
+    );
+    let flags = rustix::mount::MountFlags::empty();
+    let mounted = rustix::mount::mount("none", cache.path(), "tmpfs", flags, Some(c"size=1m"));
+    if let Err(error) = mounted {
+        return headlong_testkit::skip(test, &format!("no file system can be mounted: {error}"));
+    }
+    let small = Small(cache.path());
+    // By its own count there would be room for a hundred times as much.
+    let edge = edge(&origin, cache.path(), "bytes_max = \"100MiB\"");
+    for round in 0..3 {
+        for title in 0..6 {
+            let reply = range(&edge, &format!("/vod/{title}-400000"), 0, 400_000);
+            let reply = reply.unwrap_or_else(|error| panic!("{round} {title}: {error}"));
+            assert_right(&reply, title, 0, 400_000);
+        }
+    }
+    assert!(metric(&edge, "headlong_pull_evicted_bytes_total") > 0);
+    assert!(metric(&edge, "headlong_pull_used_bytes") <= 1 << 20);
+    edge.stop();
+    drop(small);
+}
+
+#[test]
+fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    for round in 0..5_u64 {
+        let mut edge = edge(&origin, cache.path(), "");
+        std::thread::scope(|scope| {
+            for title in 0..4 {
+                let address = edge.address();
+                scope.spawn(move || {
+                    let path = format!("/vod/{title}-3000000");
+                    // It is cut off; what came of it is judged when it is there.
+                    if let Ok(reply) = fetch(address, "GET", &path, &[]) {
+                        pattern::verify(title, 0, &reply.body).expect("every byte");
+                    }
+                });
+            }
+            let some = (round + 1) * 400_000;
+            let is_some = |sent: &u64| *sent >= some.min(1_500_000);
+            let before = origin.sent_bytes();
+            let ask = || origin.sent_bytes() - before + round * 3_000_000;
+            eventually("bytes that were fetched", ask, is_some);
+            edge.signal(rustix::process::Signal::KILL).expect("killed");
+        });
+        edge.wait(Duration::from_secs(10)).expect("it is over");
+    }
+    let edge = edge(&origin, cache.path(), "");
+    let is_half = |file: &std::path::PathBuf| file.to_string_lossy().contains("/tmp-");
+    assert!(!files_below(cache.path()).iter().any(is_half));
+    for title in 0..4 {
+        let reply = range(&edge, &format!("/vod/{title}-3000000"), 0, 3_000_000);
+        assert_right(&reply.expect("a reply"), title, 0, 3_000_000);
+    }
 }

@@ -205,6 +205,9 @@ impl DeviceEngine {
             Message::Cancel(request) => return self.cancel(now, request),
             Message::BitRate(stream, rate) => self.parts.shard.handle_bit_rate(now, stream, rate),
             Message::Part(stream, part, spec) => {
+                if spec.is_absent {
+                    self.parts.files.close_part(stream, part);
+                }
                 self.parts.shard.handle_part(now, stream, part, *spec);
             }
             // What has begun with an open version is finished from it.

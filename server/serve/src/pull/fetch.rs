@@ -212,11 +212,26 @@ impl Pull {
     ) -> Result<(), Fault> {
         let length = bytes.len() as u64;
         self.state().coming_bytes += length;
-        self.free(0);
+        self.free(0).await;
         let mut written = self.write(version, index, &bytes).await;
-        if written == Err(Fault::NoSpace) && self.free(SLICES_FREED * self.rule.slice_bytes) > 0 {
+        for _ in 0..TRIES_MAX {
+            let is_full = written.as_ref().is_err_and(is_no_space);
+            // Others may have taken what went.
+            if !is_full || self.free(SLICES_FREED * self.rule.slice_bytes).await == 0 {
+                break;
+            }
+            // The engine closes what it had open of it.
+            tokio::time::sleep(RETRY_PAUSE).await;
             written = self.write(version, index, &bytes).await;
         }
+        if let Err(error) = &written {
+            let folder = version.folder.display();
+            tracing::warn!(%folder, %error, "a slice cannot be written");
+        }
+        let written = written.map_err(|error| match is_no_space(&error) {
+            true => Fault::NoSpace,
+            false => Fault::Disk,
+        });
         let mut state = self.state();
         state.coming_bytes -= length;
         let part = written?;
@@ -244,7 +259,7 @@ impl Pull {
         version: &Arc<Version>,
         index: u32,
         bytes: &Arc<Vec<u8>>,
-    ) -> Result<PartSpec, Fault> {
+    ) -> std::io::Result<PartSpec> {
         let (of, bytes, library) = (Arc::clone(version), Arc::clone(bytes), self.library.clone());
         let free_bytes_min = self.store.free_bytes_min();
         let job = move || {
@@ -252,24 +267,25 @@ impl Pull {
             Ok(of.part(index, &library, Some(&file)))
         };
         let written: Option<std::io::Result<PartSpec>> = self.store.run(job).await;
-        written.ok_or(Fault::Disk)?.map_err(|error| {
-            tracing::warn!(folder = %version.folder.display(), %error, "a slice cannot be written");
-            match error.kind() {
-                std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                    Fault::NoSpace
-                }
-                _ => Fault::Disk,
-            }
-        })
+        written.unwrap_or_else(|| Err(std::io::Error::other("too much waits for the disk")))
     }
 
-    /// Takes away slices until there is room for what comes and `more` besides; how many bytes went.
-    fn free(&self, more: u64) -> u64 {
+    /// Takes away slices until there is room for what comes and `more` besides. How many bytes have
+    /// gone when it returns.
+    async fn free(&self, more: u64) -> u64 {
+        let (gone, going) = self.begin_freeing(more);
+        for mut going in going {
+            let _ = going.wait_for(Option::is_some).await;
+        }
+        gone
+    }
+
+    fn begin_freeing(&self, more: u64) -> (u64, Vec<watch::Receiver<Outcome>>) {
         let mut state = self.state();
         let wanted = state.space.used_bytes() + state.coming_bytes;
         let over = wanted.saturating_sub(self.rule.bytes_max).max(more);
         let victims = state.space.victims(over, |key| state.is_pinned(key));
-        let mut gone = 0;
+        let (mut gone, mut all_going) = (0, Vec::new());
         for key in victims {
             gone += state.space.evict(key);
             let Some(version) = state.version(key.version).cloned() else {
@@ -280,6 +296,7 @@ impl Pull {
                 device.part(version.stream, key.index, part);
             }
             let (say, going) = watch::channel(None);
+            all_going.push(going.clone());
             {
                 // Whoever wants it has it fetched when it has gone, so that the new one is not removed.
                 let mut table = version.table();
@@ -293,6 +310,11 @@ impl Pull {
             });
         }
         Counters::add(&self.counters.evicted_bytes, gone);
-        gone
+        (gone, all_going)
     }
+}
+
+fn is_no_space(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
