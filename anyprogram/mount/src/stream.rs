@@ -89,6 +89,7 @@ impl StreamSource for FileSource {
                 size_bytes: self.identity.size,
                 extents: place.map_or_else(|_| Vec::new(), |place| place.extents),
                 flash_key: None,
+                is_absent: false,
             }],
             bit_rate: None,
         }

@@ -234,6 +234,7 @@ impl DeviceThread {
             size_bytes: version.size,
             extents,
             flash_key: None,
+            is_absent: false,
         };
         let spec = StreamSpec {
             id: stream,

@@ -171,6 +171,7 @@ impl Library {
                         Vec::new()
                     },
                     flash_key: is_settled.then(|| key(disk, path, *identity, plant)),
+                    is_absent: false,
                 }
             });
         let spec = StreamSpec {

@@ -229,6 +229,7 @@ fn spec_of(id: StreamId, file: &Place) -> StreamSpec {
                 length: file.size_bytes,
             }],
             flash_key: None,
+            is_absent: false,
         }],
         bit_rate: None::<BitRate>,
     }

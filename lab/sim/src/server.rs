@@ -79,6 +79,7 @@ fn parts_of(place: &Place) -> Vec<PartSpec> {
             length: size_bytes,
         }],
         flash_key: Some(key_of(physical)),
+        is_absent: false,
     };
     match &place.part {
         Some(title) => title.all().map(part).collect(),

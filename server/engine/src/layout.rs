@@ -42,6 +42,7 @@ struct Part {
     size_bytes: u64,
     extents: Vec<Extent>,
     flash_key: Option<FileKey>,
+    is_absent: bool,
 }
 
 impl Layout {
@@ -56,6 +57,7 @@ impl Layout {
                 size_bytes: part.size_bytes,
                 extents: part.extents,
                 flash_key: part.flash_key,
+                is_absent: part.is_absent,
             });
             let pieces = u32::try_from(part.size_bytes.div_ceil(piece_bytes)).ok()?;
             piece_count = piece_count.checked_add(pieces)?;
@@ -87,6 +89,25 @@ impl Layout {
     /// Bytes in one part; `None` if there is no such part.
     pub(crate) fn part_bytes(&self, part: u32) -> Option<u64> {
         self.parts.get(part as usize).map(|part| part.size_bytes)
+    }
+
+    /// A part came or went: where it lies now, and whether it is there. Its size is as it was.
+    pub(crate) fn set_part(&mut self, part: u32, spec: PartSpec) {
+        let known = self.parts.get_mut(part as usize);
+        if let Some(known) = known.filter(|known| known.size_bytes == spec.size_bytes) {
+            known.extents = spec.extents;
+            known.flash_key = spec.flash_key;
+            known.is_absent = spec.is_absent;
+        }
+    }
+
+    /// Where the pieces of `from..to` end that lie in parts that are there.
+    pub(crate) fn present_until(&self, from: u32, to: u32) -> u32 {
+        let first = self.parts.partition_point(|part| part.first_piece <= from);
+        let parts = self.parts.iter().skip(first.saturating_sub(1));
+        let mut here = parts.take_while(|part| part.first_piece < to);
+        let absent = here.find(|part| part.is_absent && part.size_bytes > 0);
+        absent.map_or(to, |part| part.first_piece.max(from))
     }
 
     /// Logical offset of a byte of a part.
@@ -183,6 +204,7 @@ mod tests {
             size_bytes,
             extents: vec![],
             flash_key: None,
+            is_absent: false,
         };
         Layout::new(sizes.iter().map(part).collect(), 10).expect("few pieces")
     }
@@ -214,6 +236,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_there_ends_where_a_part_is_absent_until_that_comes() {
+        let mut layout = layout(&[25, 15, 5]);
+        let part = |size_bytes, is_absent| PartSpec {
+            size_bytes,
+            is_absent,
+            ..PartSpec::default()
+        };
+        assert_eq!(layout.present_until(1, 6), 6);
+        layout.set_part(1, part(15, true));
+        assert_eq!(layout.present_until(0, 2), 2);
+        assert_eq!(layout.present_until(1, 6), 3);
+        assert_eq!(layout.present_until(4, 6), 4);
+        assert_eq!(layout.present_until(5, 6), 6);
+        // One of another size is another version's.
+        layout.set_part(1, part(16, false));
+        assert_eq!(layout.present_until(1, 6), 3);
+        layout.set_part(1, part(15, false));
+        assert_eq!(layout.present_until(1, 6), 6);
+    }
+
+    #[test]
     fn positions_come_from_the_extent_that_holds_the_byte() {
         let extents = vec![
             Extent {
@@ -232,6 +275,7 @@ mod tests {
                 size_bytes: 40,
                 extents,
                 flash_key: None,
+                is_absent: false,
             }],
             10,
         )

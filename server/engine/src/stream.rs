@@ -28,6 +28,8 @@ pub struct PartSpec {
     pub extents: Vec<Extent>,
     /// Its name on flash; `None` if it must not be kept there.
     pub flash_key: Option<FileKey>,
+    /// Whether it is not there yet, or not any more: nothing reads it ahead of need.
+    pub is_absent: bool,
 }
 
 /// A run of bytes of a file that is contiguous on the device.

@@ -9,6 +9,7 @@ use crate::age::{AgeQueue, Turn};
 use crate::id_map::IdMap;
 use crate::ids::StreamId;
 use crate::layout::Layout;
+use crate::stream::PartSpec;
 
 /// A registered stream.
 #[derive(Debug)]
@@ -46,6 +47,13 @@ impl Streams {
 
     pub(crate) fn bit_rate(&self, id: StreamId) -> Option<BitRate> {
         self.get(id).and_then(|stream| stream.bit_rate)
+    }
+
+    /// A part of a stream came or went.
+    pub(crate) fn set_part(&mut self, id: StreamId, part: u32, spec: PartSpec) {
+        if let Some(stream) = self.by_id.get_mut(&id) {
+            stream.layout.set_part(part, spec);
+        }
     }
 
     /// The bit rate became known, or better known; of zero it is unknown.
@@ -127,13 +135,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stream::PartSpec;
 
     fn layout() -> Layout {
         let part = PartSpec {
             size_bytes: 1,
             extents: vec![],
             flash_key: None,
+            is_absent: false,
         };
         Layout::new(vec![part], 4096).expect("few pieces")
     }

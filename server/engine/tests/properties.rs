@@ -123,6 +123,7 @@ fn spec(id: u64, version: u64) -> StreamSpec {
         size_bytes,
         extents: vec![],
         flash_key: None,
+        is_absent: false,
     };
     StreamSpec {
         id: StreamId(version * TITLES + id),

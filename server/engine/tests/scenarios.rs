@@ -722,6 +722,7 @@ fn full_tables_are_an_answer() {
             size_bytes: 1,
             extents: vec![],
             flash_key: None,
+            is_absent: false,
         }],
         bit_rate: None,
     };

@@ -66,6 +66,8 @@ pub enum Status {
     FieldsTooLarge,
     /// 500.
     InternalError,
+    /// 502.
+    BadGateway,
     /// 503.
     Unavailable,
     /// 504.
@@ -91,6 +93,7 @@ impl Status {
             Self::RangeNotSatisfiable => 416,
             Self::FieldsTooLarge => 431,
             Self::InternalError => 500,
+            Self::BadGateway => 502,
             Self::Unavailable => 503,
             Self::GatewayTimeout => 504,
         }
@@ -114,6 +117,7 @@ impl Status {
             Self::RangeNotSatisfiable => "Range Not Satisfiable",
             Self::FieldsTooLarge => "Request Header Fields Too Large",
             Self::InternalError => "Internal Server Error",
+            Self::BadGateway => "Bad Gateway",
             Self::Unavailable => "Service Unavailable",
             Self::GatewayTimeout => "Gateway Timeout",
         }

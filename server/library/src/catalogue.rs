@@ -45,7 +45,7 @@ pub(crate) struct Recipe {
 #[derive(Debug)]
 pub(crate) struct Maker {
     pub(crate) ground: Arc<Ground>,
-    next_id: AtomicU64,
+    pub(crate) next_id: AtomicU64,
 }
 
 impl Maker {

@@ -22,6 +22,7 @@ mod catalogue;
 mod dash;
 mod device;
 mod entry;
+mod foreign;
 mod hls;
 mod identity;
 mod kind;

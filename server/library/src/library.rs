@@ -18,7 +18,7 @@ use crate::warning::Warning;
 /// All titles of all roots. Cheap to clone; may be used from any thread.
 #[derive(Debug, Clone)]
 pub struct Library {
-    state: Arc<State>,
+    pub(crate) state: Arc<State>,
 }
 
 impl Library {

@@ -173,6 +173,7 @@ impl StreamFiles {
             size_bytes,
             extents,
             flash_key: self.flash_key(file),
+            is_absent: false,
         }
     }
 

@@ -113,6 +113,7 @@ mod tests {
             devices,
             log,
             start::http_settings(&config),
+            Arc::default(),
         );
         assert!(
             state

@@ -13,6 +13,7 @@ pub mod http;
 mod late_flash;
 pub mod log;
 pub mod net;
+pub mod pull;
 mod raw;
 mod reload;
 pub mod run;

@@ -26,6 +26,7 @@ use crate::net::{
     BindError, ConnectionCounters, Limits, ListenerContext, ReloadingCertificates, TrustedProxies,
     adopt, bind, serve_listener, shutdown, tls_acceptor,
 };
+use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
@@ -83,6 +84,7 @@ async fn serve(
     };
     let acceptor = tls.clone().map(tls_acceptor).transpose()?;
     let library = start::library(&config)?;
+    let pulls = Pulls::open(&config, &library).map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices())?;
     let mut doors = Doors::default();
     let listeners = doors.open_all(&config, &mut inherited)?;
@@ -116,9 +118,17 @@ async fn serve(
         tier.as_ref(),
         shares.open_files_max,
     )?;
+    pulls.attach(&devices);
     let lookups = Lookups::start(&library)?;
     let settings = start::http_settings(&config);
-    let state = Arc::new(MediaState::new(library, lookups, devices, log, settings));
+    let state = Arc::new(MediaState::new(
+        library,
+        lookups,
+        devices,
+        log,
+        settings,
+        Arc::new(pulls),
+    ));
     let tier = TierHolder::new(tier);
     let rescan = config.time_scale().wall(config.rescan);
     let folder = StateFolder::new(config.state.clone());

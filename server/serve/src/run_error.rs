@@ -16,6 +16,9 @@ pub enum RunError {
     /// Folders that cannot be served.
     #[error("{0}")]
     Roots(String),
+    /// A path cannot be filled from its origin.
+    #[error("{0}")]
+    Pull(String),
     /// An address is taken or not this machine's.
     #[error(transparent)]
     Bind(#[from] BindError),

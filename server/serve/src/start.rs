@@ -18,7 +18,7 @@ pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
         revalidate: config.time_scale().wall(config.revalidate),
         ..LibraryOptions::default()
     };
-    Library::open(&config.roots, options).map_err(|errors| {
+    Library::open(&config.folders(), options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         RunError::Roots(lines.join("\n"))
     })

@@ -35,6 +35,7 @@ pub(crate) fn admin_state(
         library: Arc::<View>::clone(&view),
         streams: view,
         requests: Arc::clone(&state.metrics),
+        pulls: Arc::clone(&state.pulls),
         connections,
         log: Arc::clone(&state.log),
         draining,

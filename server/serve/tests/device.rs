@@ -107,6 +107,7 @@ impl StreamSource for FileSource {
                 size_bytes: self.version.0,
                 extents: Vec::new(),
                 flash_key: None,
+                is_absent: false,
             }],
             bit_rate: None,
         }

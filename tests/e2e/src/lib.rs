@@ -9,6 +9,7 @@ pub mod library;
 pub mod mount;
 pub mod neighbours;
 pub mod nginx;
+pub mod origin;
 pub mod preload;
 mod program;
 pub mod prometheus;

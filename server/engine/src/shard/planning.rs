@@ -120,6 +120,10 @@ impl Shard {
             return;
         };
         let from = stream.layout.piece_at_logical(reached);
+        // What has to come from elsewhere first is not here to be read.
+        if stream.layout.present_until(from, from + 1) == from {
+            return;
+        }
         if let Some(job) = self.plan(id, stream_id, from, wanted_bytes, deadline) {
             self.push_job(job);
         }
@@ -183,11 +187,13 @@ impl Shard {
         let start = layout.logical_of_piece(from);
         let cut = self.cut_to_memory(wanted_bytes).max(1);
         let last = start.saturating_add(cut - 1).min(layout.size_bytes() - 1);
+        let end = layout.present_until(from, layout.piece_at_logical(last) + 1);
+        let end = end.max(from + 1);
         Some(Job {
             chain,
             stream: stream_id,
             from,
-            to: self.end_before_flash(stream_id, from, layout.piece_at_logical(last) + 1),
+            to: self.end_before_flash(stream_id, from, end),
             deadline,
             demanded: false,
             startup: false,

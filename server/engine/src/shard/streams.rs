@@ -9,7 +9,7 @@ use crate::command::{Command, Failure, Refusal};
 use crate::ids::{ChainId, RequestId, Slot, StreamId};
 use crate::layout::Layout;
 use crate::memory::Evicted;
-use crate::stream::StreamSpec;
+use crate::stream::{PartSpec, StreamSpec};
 
 impl Shard {
     /// Registers a stream, so that requests may name it. One that is already there stays.
@@ -40,6 +40,14 @@ impl Shard {
     pub fn handle_bit_rate(&mut self, now: Instant, stream: StreamId, rate: BitRate) {
         self.begin(now);
         self.streams.set_bit_rate(stream, rate);
+        self.finish();
+    }
+
+    /// One part of a stream came, or went, while the others stay as they are: it lies there, and is
+    /// read ahead of need only as long as it is there. Its bytes are what they were before.
+    pub fn handle_part(&mut self, now: Instant, stream: StreamId, part: u32, spec: PartSpec) {
+        self.begin(now);
+        self.streams.set_part(stream, part, spec);
         self.finish();
     }
 

@@ -142,6 +142,7 @@ impl Rig {
                 size_bytes,
                 extents: vec![extent],
                 flash_key: Some(FileKey(u128::from(id) << 64 | number)),
+                is_absent: false,
             }
         };
         let parts = sizes.iter().map(&mut part).collect();

@@ -23,6 +23,8 @@ mod flash_metrics;
 mod host;
 mod metrics;
 mod pages;
+mod pull_metrics;
+mod purge;
 mod router;
 mod server_metrics;
 mod state;

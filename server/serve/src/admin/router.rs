@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::exposition::Exposition;
 use super::state::AdminState;
-use super::{host, pages, server_metrics, status};
+use super::{host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
 use crate::net::{ConnectionCounters, Limits, ListenerContext, Shutdown, TcpOptions};
 
@@ -79,6 +79,15 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer
 }
 
 async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
+    if request.uri.path() == "/purge" && request.method == Method::POST {
+        let (status, text) = purge::answer(&state.pulls, request).await;
+        let media_type = if status == StatusCode::OK {
+            JSON
+        } else {
+            PLAIN
+        };
+        return typed(status, media_type, text);
+    }
     if request.method != Method::GET && request.method != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         let allowed = HeaderValue::from_static("GET, HEAD");

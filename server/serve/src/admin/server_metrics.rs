@@ -14,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::device_metrics::DeviceCollector;
 use super::encode::{gauge, labelled_counter};
 use super::metrics::STATUS_CLASSES;
+use super::pull_metrics::PullCollector;
 use super::state::AdminState;
 use crate::disk::DeviceSnapshot;
 use crate::log::LogCounts;
@@ -41,6 +42,7 @@ pub(super) fn render(
         log: state.log.counts(),
     }));
     registry.register_collector(Box::new(DeviceCollector(devices)));
+    registry.register_collector(Box::new(PullCollector(state.pulls.counts())));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)

@@ -12,6 +12,7 @@ use super::metrics::RequestMetrics;
 use crate::disk::DeviceSnapshot;
 use crate::log::AccessLog;
 use crate::net::{ConnectionCounters, Shutdown};
+use crate::pull::Pulls;
 
 /// A future that can be asked for through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -61,6 +62,8 @@ pub struct AdminState {
     pub streams: Arc<dyn StreamNames>,
     /// Counts of requests of viewers.
     pub requests: Arc<RequestMetrics>,
+    /// What is filled from origins.
+    pub pulls: Arc<Pulls>,
     /// Counts of connections of viewers.
     pub connections: Arc<ConnectionCounters>,
     /// The access log, for its losses.

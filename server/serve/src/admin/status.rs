@@ -12,6 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::counters::{CounterValue, counters};
 use super::state::{AdminState, StreamNames};
 use crate::disk::{CopiesUse, DeviceSnapshot};
+use crate::pull::PullCounts;
 
 /// A state's name in metrics and status.
 pub(super) const fn state_name(state: DeviceState) -> &'static str {
@@ -32,6 +33,9 @@ struct Status<'a> {
     connections: Connections,
     totals: Totals,
     devices: Vec<Device<'a>>,
+    /// What is filled from origins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pull: Vec<PullCounts>,
 }
 
 #[derive(serde::Serialize)]
@@ -208,6 +212,7 @@ pub(super) fn render(
             .iter()
             .map(|snapshot| device(snapshot, state.streams.as_ref()))
             .collect(),
+        pull: state.pulls.counts(),
     })
 }
 

@@ -106,6 +106,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         library: fixed.clone(),
         streams: fixed,
         requests: Arc::new(RequestMetrics::default()),
+        pulls: Arc::default(),
         connections: Arc::new(ConnectionCounters::default()),
         log: Arc::new(AccessLog::open(&LogConfig::default()).expect("nothing to open")),
         draining,

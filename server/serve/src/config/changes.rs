@@ -28,6 +28,13 @@ impl Changes {
             let table = format!("device.{name}.");
             changes.add(&device_rows(), &table, &of(old), &of(new));
         }
+        let pulls: BTreeSet<_> = old.pull.keys().chain(new.pull.keys()).collect();
+        for prefix in pulls {
+            if old.pull.get(prefix) != new.pull.get(prefix) {
+                let text = format!("[pull.{prefix:?}] as the file has it");
+                changes.needs_restart.push(text);
+            }
+        }
         let paths: BTreeSet<_> = old.path.keys().chain(new.path.keys()).collect();
         for prefix in paths {
             // Not its values: a log is no place for keys.

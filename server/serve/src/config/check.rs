@@ -24,7 +24,7 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
         (None, Some(_)) => lacks("tls.key", "tls.certificate", "certificate"),
         _ => {}
     }
-    if config.roots.is_empty() {
+    if config.roots.is_empty() && config.pull.is_empty() {
         let text = "nothing to serve; name at least one folder: headlong serve DIR";
         document.wrong_too("roots", text);
     }

@@ -7,6 +7,7 @@ use headlong_settings::{Document, Mistakes, Place, Value};
 use super::check;
 use super::keys::{device_rows, rows};
 use super::paths;
+use super::pulls;
 use super::settings::{Config, DeviceOverride, LogSink};
 
 /// The page that lists all settings.
@@ -87,6 +88,13 @@ impl Config {
         for path in lists.chain(keys).chain(files.into_iter().flatten()) {
             *path = folder.join(&path);
         }
+        for rule in self
+            .pull
+            .values_mut()
+            .filter(|rule| !rule.folder.as_os_str().is_empty())
+        {
+            rule.folder = folder.join(&rule.folder);
+        }
         for sink in [&mut self.log.access, &mut self.log.sessions] {
             if let LogSink::File(path) = sink {
                 *path = folder.join(&path);
@@ -124,6 +132,7 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Config) {
         config.device.insert(name, device);
     }
     paths::read(&mut document, &mut config);
+    pulls::read(&mut document, &mut config);
     config.join_paths(file.parent().unwrap_or(Path::new("")));
     if !flags.roots.is_empty() {
         // Taken as they are: a path need not be a text.

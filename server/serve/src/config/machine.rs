@@ -21,7 +21,7 @@ impl Config {
     /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
     /// folders and files; binds no port, makes no file and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
-        let seen = match look_at_roots(&self.roots) {
+        let seen = match look_at_roots(&self.folders()) {
             Ok(seen) => {
                 self.check_devices(&seen.devices, document);
                 seen.real_paths

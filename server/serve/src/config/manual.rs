@@ -5,6 +5,8 @@ use headlong_settings::quote;
 use super::keys::{device_rows, rows};
 use super::path_rule::PathRule;
 use super::paths::path_rows;
+use super::pull_rule::PullRule;
+use super::pulls::pull_rows;
 use super::settings::{Config, DeviceOverride};
 
 const HEAD: &str = "\
@@ -50,6 +52,14 @@ longest one that fits is in force, alone. A reload takes all of it. [access.md](
 examples.
 ";
 
+const PULLS: &str = "
+## [pull.\"PREFIX\"]
+
+One table for each path whose titles come from an origin, by the beginning of the decoded path, such as
+`\"/films/\"`; the longest that fits is in force, and roots are not asked there. [edge.md](edge.md) has
+examples.
+";
+
 /// The whole page, as `docs/operate/configuration.md` holds it.
 pub fn manual() -> String {
     let mut page = format!("{HEAD}\n## At the top\n");
@@ -58,6 +68,8 @@ pub fn manual() -> String {
     device_rows().document(&mut page, &DeviceOverride::default());
     page.push_str(PATHS);
     path_rows().document(&mut page, &PathRule::default());
+    page.push_str(PULLS);
+    pull_rows().document(&mut page, &PullRule::default());
     page
 }
 
@@ -74,6 +86,10 @@ impl Config {
         for (prefix, rule) in &self.path {
             text.push_str(&format!("\n[path.{}]\n", quote(prefix)));
             path_rows().write(&mut text, "", rule);
+        }
+        for (prefix, rule) in &self.pull {
+            text.push_str(&format!("\n[pull.{}]\n", quote(prefix)));
+            pull_rows().write(&mut text, "", rule);
         }
         text
     }

@@ -20,6 +20,8 @@ mod manual;
 mod memory;
 mod path_rule;
 mod paths;
+mod pull_rule;
+mod pulls;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ pub use keys::{device_rows, disk_rows};
 pub use load::Flags;
 pub use manual::manual;
 pub use path_rule::{Access, AuthBy, Door, PathRule};
+pub use pull_rule::{PullRule, target_of};
 pub use settings::{
     AccessFormat, Admin, Config, Cors, DeviceOverride, Io, Limits, Log, LogLevel, LogSink, Pacing,
     Proxies, ServerTiming, SessionKeys, Tcp, Tls,

@@ -10,6 +10,7 @@ use headlong_units::{Duration, KIB};
 use ipnet::IpNet;
 
 use super::path_rule::PathRule;
+use super::pull_rule::PullRule;
 
 /// Everything an operator may say. Defaults are in `Default`, the engine's own in
 /// [`EngineConfig`]; what each setting means is in the rows of `keys.rs` and of the engine.
@@ -73,6 +74,21 @@ pub struct Config {
     pub device: BTreeMap<String, DeviceOverride>,
     /// What is different below single paths, by their prefix.
     pub path: BTreeMap<String, PathRule>,
+    /// What is filled from an origin, by its prefix.
+    pub pull: BTreeMap<String, PullRule>,
+}
+
+impl Config {
+    /// The roots, and after them the folders for what comes from origins that are no roots.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let mut folders = self.roots.clone();
+        for rule in self.pull.values() {
+            if !folders.contains(&rule.folder) {
+                folders.push(rule.folder.clone());
+            }
+        }
+        folders
+    }
 }
 
 /// Where the operator's pages are.
@@ -367,6 +383,7 @@ impl Default for Config {
             time_scale: 1,
             device: BTreeMap::new(),
             path: BTreeMap::new(),
+            pull: BTreeMap::new(),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use headlong_engine::{
-    ConfigError, DeviceState, EngineConfig, MemoryUse, QueueUse, Refusal, Request, RequestId,
-    Shard, Stats, StreamId,
+    ConfigError, DeviceState, EngineConfig, MemoryUse, PartSpec, QueueUse, Refusal, Request,
+    RequestId, Shard, Stats, StreamId,
 };
 use headlong_units::{BitRate, Bytes};
 use tokio::sync::oneshot;
@@ -240,6 +240,12 @@ impl Device {
     /// The bit rate of a stream became known, or a better one was found.
     pub fn bit_rate(&self, stream: StreamId, rate: BitRate) {
         self.link().post(Message::BitRate(stream, rate));
+    }
+
+    /// A part of a stream came or went; the others are as they were.
+    pub fn part(&self, stream: StreamId, part: u32, spec: PartSpec) {
+        let message = Message::Part(stream, part, Box::new(spec));
+        self.link().post(message);
     }
 
     /// The stream's files changed or went: its pieces are dropped and its replies fail.

@@ -204,6 +204,12 @@ impl DeviceEngine {
             Message::Sent { request, slot } => return self.sent(now, request, slot),
             Message::Cancel(request) => return self.cancel(now, request),
             Message::BitRate(stream, rate) => self.parts.shard.handle_bit_rate(now, stream, rate),
+            Message::Part(stream, part, spec) => {
+                if spec.is_absent {
+                    self.parts.files.close_part(stream, part);
+                }
+                self.parts.shard.handle_part(now, stream, part, *spec);
+            }
             // What has begun with an open version is finished from it.
             Message::Gone(stream) if self.running.contains_key(&stream) => {
                 self.gone.insert(stream);

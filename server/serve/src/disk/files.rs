@@ -113,6 +113,12 @@ impl Files {
         self.close(closed);
     }
 
+    /// Closes the file of a part that went, so that its space is free.
+    pub(crate) fn close_part(&self, stream: StreamId, part: u32) {
+        let closed = self.lock().remove(&(stream, part));
+        self.close(Vec::from_iter(closed));
+    }
+
     /// A reply runs on this part: its file, now or once it is open, stays open until
     /// [`Files::unpin`].
     pub(crate) fn pin(&self, stream: StreamId, part: u32) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use headlong_engine::{
-    ConfigError, EngineConfig, Refusal, Request, RequestId, Slot, StreamId, StreamSpec,
+    ConfigError, EngineConfig, PartSpec, Refusal, Request, RequestId, Slot, StreamId, StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
@@ -28,6 +28,8 @@ pub(crate) enum Message {
     Cancel(RequestId),
     /// The bit rate of a stream became known.
     BitRate(StreamId, BitRate),
+    /// A part of a stream came or went.
+    Part(StreamId, u32, Box<PartSpec>),
     /// The files of a stream changed or went.
     Gone(StreamId),
     /// New settings.

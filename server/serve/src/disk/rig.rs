@@ -124,6 +124,7 @@ impl StreamSource for FileSource {
             size_bytes: version.map_or(0, |version| version.0),
             extents: Vec::new(),
             flash_key: Some(key(path, version)),
+            is_absent: false,
         });
         StreamSpec {
             id: self.stream,

@@ -124,6 +124,7 @@ impl<F: Fn() -> io::Result<File> + Send + Sync> StreamSource for Special<F> {
                 size_bytes: MIB,
                 extents: Vec::new(),
                 flash_key: None,
+                is_absent: false,
             }],
             bit_rate: None,
         }

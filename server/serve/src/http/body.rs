@@ -11,15 +11,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant as Clock;
 
 use bytes::{Buf, Bytes};
-use headlong_engine::{Failure, Refusal, Request};
+use headlong_engine::{Failure, Refusal};
 use headlong_http::{Pacer, Part};
 use headlong_units::{Duration, Instant};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
+use super::asking::{Asking, Begun, NotBegun};
 use super::gzip::Turn;
 use super::state::MediaState;
-use crate::disk::{Device, Piece, Reply, StreamSource};
+use crate::disk::Piece;
 use crate::log::RequestRecord;
 use crate::net::{ConnectionInfo, Held, Outgoing};
 use crate::raw::{InFile, Pinned};
@@ -58,32 +59,10 @@ pub(super) fn refusal_name(refusal: Refusal) -> &'static str {
     }
 }
 
-/// How further ranges of the same file are asked for.
-#[derive(Clone)]
-pub(super) struct Asking {
-    pub(super) device: Device,
-    pub(super) source: Arc<dyn StreamSource>,
-    pub(super) request: Request,
-    /// The request named no range.
-    pub(super) whole: bool,
-    /// The schedule of the reply, by model time since its request, if it has one.
-    pub(super) pacer: Option<Pacer>,
-}
+/// So often in a row a slice that went is brought again.
+const VAIN_MAX: u32 = 3;
 
-impl Asking {
-    /// Asks for one part of the plan.
-    pub(super) async fn ask(&self, part: &Part) -> Result<Reply, Refusal> {
-        let request = Request {
-            offset: part.range.start,
-            length: part.range.len(),
-            open_ended: part.open_ended || self.whole,
-            ..self.request
-        };
-        self.device.request(request, &self.source).await
-    }
-}
-
-type PendingReply = Pin<Box<dyn Future<Output = Result<Reply, Refusal>> + Send>>;
+type PendingReply = Pin<Box<dyn Future<Output = Result<Begun, NotBegun>> + Send>>;
 
 /// What a body does next.
 enum Next {
@@ -92,7 +71,7 @@ enum Next {
     Piece(Piece),
     Part(Part),
     Asked(PendingReply),
-    Replying(Reply),
+    Replying(Begun),
 }
 
 /// Bytes of a body: a text, or a piece in the memory that the disk wrote it to.
@@ -156,6 +135,8 @@ pub struct ReplyBody {
     asking: Option<Asking>,
     left_bytes: u64,
     account: Account,
+    /// How often in a row what was there a moment ago was not.
+    vain: u32,
     pacer: Option<Pacer>,
     /// Fires when the schedule lets the next bytes go.
     alarm: Option<Pin<Box<Sleep>>>,
@@ -222,6 +203,7 @@ impl ReplyBody {
             asking: None,
             left_bytes,
             account,
+            vain: 0,
             pacer: None,
             alarm: None,
         }
@@ -230,7 +212,7 @@ impl ReplyBody {
     /// A body of parts; of the first, the reply and its first piece are there.
     pub(super) fn parts(
         body: headlong_http::Body,
-        first: (Reply, Piece),
+        first: (Begun, Piece),
         asking: Asking,
         account: Account,
     ) -> Self {
@@ -259,6 +241,7 @@ impl ReplyBody {
             asking: Some(asking),
             left_bytes,
             account,
+            vain: 0,
             pacer,
             alarm: None,
         }
@@ -276,7 +259,8 @@ impl ReplyBody {
                     let Some(asking) = self.asking.clone() else {
                         return Poll::Ready(None);
                     };
-                    let reply = Box::pin(async move { asking.ask(&part).await });
+                    let is_again = self.vain > 0;
+                    let reply = Box::pin(async move { asking.ask(&part, is_again).await });
                     self.steps.push_front(Next::Asked(reply));
                 }
                 Next::Asked(mut asked) => match asked.as_mut().poll(context) {
@@ -285,19 +269,34 @@ impl ReplyBody {
                         return Poll::Pending;
                     }
                     Poll::Ready(Ok(reply)) => self.steps.push_front(Next::Replying(reply)),
-                    Poll::Ready(Err(refusal)) => {
+                    Poll::Ready(Err(NotBegun::Fault(fault))) => {
+                        return Poll::Ready(Some(Err(BrokenOff(fault.name()))));
+                    }
+                    Poll::Ready(Err(NotBegun::Refused(refusal))) => {
                         return Poll::Ready(Some(Err(BrokenOff(refusal_name(refusal)))));
                     }
                 },
-                Next::Replying(mut reply) => match reply.poll_next(context) {
+                Next::Replying(mut begun) => match begun.reply.poll_next(context) {
                     Poll::Pending => {
-                        self.steps.push_front(Next::Replying(reply));
+                        self.steps.push_front(Next::Replying(begun));
                         return Poll::Pending;
                     }
-                    Poll::Ready(None) => {}
+                    Poll::Ready(None) => {
+                        if let Some(rest) = begun.rest() {
+                            self.steps.push_front(Next::Part(rest));
+                        }
+                    }
                     Poll::Ready(Some(Ok(piece))) => {
-                        self.steps.push_front(Next::Replying(reply));
+                        self.vain = 0;
+                        self.steps.push_front(Next::Replying(begun));
                         return Poll::Ready(Some(Ok(self.take(piece))));
+                    }
+                    // A slice went: it is the same when it comes again.
+                    Poll::Ready(Some(Err(Failure::Changed)))
+                        if begun.is_of_origin() && self.vain < VAIN_MAX =>
+                    {
+                        self.vain += 1;
+                        self.steps.push_front(Next::Part(begun.left()));
                     }
                     Poll::Ready(Some(Err(failure))) => {
                         return Poll::Ready(Some(Err(BrokenOff(failure_name(failure)))));

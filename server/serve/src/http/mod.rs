@@ -9,11 +9,17 @@
 //! version of its file, or it fails.
 
 mod access;
+mod answer;
+mod asked;
+mod asking;
 mod body;
 mod door;
+mod explain;
 mod gzip;
 mod lookup;
+mod pulled;
 mod service;
+mod small_texts;
 mod source;
 mod state;
 

@@ -1,35 +1,33 @@
 //! One request, from its head to the head of its reply.
 
 use std::convert::Infallible;
-use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use headlong_engine::{
-    ConnectionId, Failure, Hints, Identity, Refusal, Request as EngineRequest, StreamId, ViewerId,
-};
+use headlong_engine::{Failure, Refusal, Request as EngineRequest, StreamId};
 use headlong_http::{
-    Boundary, Cmcd, FileIdentity, FoundBy, HttpDate, Method, Object, PathToken, RelativePath,
-    ReplyPlan, Representation, RequestHead, Status, Validators, Viewer, accepts_gzip, cmsd_dynamic,
-    combined, entity_tag, error_reply, gzip_tag, is_text, media_type, plan,
+    Method, Object, PathToken, RelativePath, ReplyPlan, Status, cmsd_dynamic, gzip_tag,
 };
 use headlong_library::{FileEntry, ResolveError};
-use headlong_units::Duration;
 use http::{HeaderValue, Request, Response, header};
 use hyper::service::Service;
 use rustix::io::Errno;
 
-use super::body::{Account, Asking, ReplyBody, failure_name, refusal_name};
+use super::answer::{Answer, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::asked::Asked;
+use super::asking::Asking;
+use super::body::{Account, ReplyBody};
 use super::door::{Asks, Denied};
-use super::gzip::{Gzipped, Turn, gzip};
+use super::explain::explain;
+use super::gzip::gzip;
+use super::pulled;
+use super::small_texts::{gzip_turn, may_be_gzipped};
 use super::source::LibrarySource;
 use super::state::{HttpSettings, MediaState};
 use crate::config;
-use crate::disk::{Piece, PieceInfo, Reply};
-use crate::log::{RequestRecord, ServerTiming, SessionKey, SessionSource};
-use crate::net::{ConnectionInfo, NoBody, Remote};
+use crate::disk::PieceInfo;
+use crate::log::ServerTiming;
+use crate::net::NoBody;
 
 /// The media listener's service. Clones share everything.
 #[derive(Debug, Clone)]
@@ -55,51 +53,6 @@ impl Service<Request<NoBody>> for MediaService {
     }
 }
 
-/// What is known of a request before any file is looked at.
-struct Asked {
-    method: Method,
-    cmcd: Cmcd,
-    identity: Identity,
-    settings: Arc<HttpSettings>,
-    account: Account,
-}
-
-/// A reply's plan with what has been fetched of its body.
-struct Answer {
-    plan: ReplyPlan,
-    first: Option<(Reply, Piece, Asking)>,
-    /// All of its body, if that is by gzip.
-    gzipped: Option<Gzipped>,
-}
-
-impl Answer {
-    /// One that needs no bytes of a file.
-    fn without_file(plan: ReplyPlan) -> Self {
-        Self {
-            plan,
-            first: None,
-            gzipped: None,
-        }
-    }
-}
-
-/// Why there is no file to send.
-enum NoAnswer {
-    Status(Status, Option<String>),
-    Refused(Refusal),
-    Failed(Failure),
-    /// A rule asks for something else, or could not ask.
-    Denied(Denied),
-    /// Its address has as many requests as one may.
-    TooMany,
-}
-
-/// A file that changes while it is looked at is looked at again, this often.
-const VERSIONS_TRIED_MAX: u32 = 3;
-/// Most of a header field that is kept for the log: a client may send 16 KiB, and a request in
-/// progress, and an open session, hold what is kept.
-const LOGGED_FIELD_BYTES_MAX: usize = 1024;
-
 async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<ReplyBody> {
     let (head, _) = request.into_parts();
     let mut asked = Asked::new(&state, &head);
@@ -121,7 +74,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
             let wanted = head.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD);
             let wanted = wanted.and_then(|value| value.to_str().ok());
             let plan = cors.options_reply(origin, wanted);
-            Ok(Answer::without_file(plan))
+            Ok(Answer::without_bytes(plan))
         }
         Method::Other => Err(NoAnswer::Status(Status::MethodNotAllowed, None)),
         _ if !has_host(&head) => {
@@ -152,7 +105,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         }
         let (plan, after) = explain(none, asked.method, &mut asked.account.record);
         retry_after = after;
-        Answer::without_file(plan)
+        Answer::without_bytes(plan)
     });
     let mut response = build(answer, &asked.settings, &head, asked.account);
     let status = response.status();
@@ -174,150 +127,6 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
 fn has_host(head: &http::request::Parts) -> bool {
     let count = head.headers.get_all(header::HOST).iter().count();
     head.version != http::Version::HTTP_11 || count == 1
-}
-
-impl Asked {
-    fn new(state: &Arc<MediaState>, head: &http::request::Parts) -> Self {
-        let settings = state.settings();
-        let method = Method::parse(head.method.as_str());
-        let query = head.uri.query();
-        let fields = fields_of(head);
-        let fields = fields.iter().copied();
-        let cmcd = Cmcd::read(fields.clone(), query);
-        let info = head.extensions.get::<Arc<ConnectionInfo>>();
-        let connection = info.cloned();
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let remote = info.map_or(unknown.into(), |info| info.remote());
-        let proxies = &settings.proxies;
-        let is_trusted = |address| proxies.trust(address);
-        let client = proxies
-            .header
-            .client(remote.address, fields.clone(), is_trusted);
-        let viewer = match client.ip() {
-            IpAddr::V4(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-            IpAddr::V6(ip) => settings.session.viewer(&cmcd, fields, query, &ip.octets()),
-        };
-        // A proxy's connection is many clients', also if it does not say whose.
-        let is_own = !is_trusted(remote.address.ip().to_canonical());
-        let number = info.filter(|_| is_own).map(|info| info.number());
-        let identity = match viewer.found_by {
-            FoundBy::Address => Identity::Unnamed {
-                origin: ViewerId(viewer.id),
-                connection: number.map(ConnectionId),
-            },
-            _ => Identity::Named(ViewerId(viewer.id)),
-        };
-        let ends = Remote {
-            address: client,
-            // The one that is nearest, of several.
-            proxy: remote
-                .proxy
-                .or((client != remote.address).then_some(remote.address)),
-        };
-        // Who writes no log does not pay for what it would say.
-        let logged = state.log.is_on().then_some(head);
-        let mut record = record(logged, head.version, ends, &viewer, &cmcd);
-        settings.access.spare(&mut record);
-        state.log.begun(&record.session);
-        let account = Account {
-            state: Arc::clone(state),
-            record,
-            connection,
-            held: None,
-            gzip_turn: None,
-            started: Instant::now(),
-            time_scale: settings.time_scale,
-        };
-        Self {
-            method,
-            cmcd,
-            identity,
-            settings,
-            account,
-        }
-    }
-
-    fn hints(&self) -> Hints {
-        let cmcd = &self.cmcd;
-        Hints {
-            buffer: cmcd.buffer,
-            deadline: cmcd.deadline,
-            startup: cmcd.startup || cmcd.starved,
-            bit_rate: cmcd.bit_rate,
-            // What it measures, and what it asks not to be exceeded: the smaller bounds it.
-            throughput: [cmcd.throughput, cmcd.throughput_max]
-                .into_iter()
-                .flatten()
-                .min(),
-        }
-    }
-}
-
-/// The fields as plain text, which is how the core reads them.
-fn fields_of(head: &http::request::Parts) -> Vec<(&str, &[u8])> {
-    head.headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_bytes()))
-        .collect()
-}
-
-/// What is known so far; without the head's texts if it is not given.
-fn record(
-    head: Option<&http::request::Parts>,
-    version: http::Version,
-    remote: Remote,
-    viewer: &Viewer,
-    cmcd: &Cmcd,
-) -> RequestRecord {
-    let field = |name: header::HeaderName| {
-        let value = head?.headers.get(name)?.as_bytes();
-        let kept = &value[..value.len().min(LOGGED_FIELD_BYTES_MAX)];
-        Some(String::from_utf8_lossy(kept).into_owned())
-    };
-    let source = match viewer.found_by {
-        FoundBy::Cmcd => SessionSource::Cmcd,
-        FoundBy::Header => SessionSource::Header,
-        FoundBy::Cookie => SessionSource::Cookie,
-        FoundBy::Query => SessionSource::Query,
-        FoundBy::Address => SessionSource::Address,
-    };
-    let session = head.map(|_| SessionKey {
-        id: viewer
-            .name
-            .clone()
-            .unwrap_or_else(|| format!("{:016x}", viewer.id)),
-        source,
-    });
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    RequestRecord {
-        start_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
-        service_time: Duration::ZERO,
-        first_byte_time: None,
-        remote: remote.address,
-        proxy: remote.proxy,
-        method: head.map_or_else(String::new, |head| head.method.as_str().to_owned()),
-        target: head
-            .and_then(|head| head.uri.path_and_query())
-            .map_or_else(String::new, ToString::to_string),
-        version,
-        range: field(header::RANGE),
-        status: 0,
-        bytes_sent: 0,
-        bytes_from_ram: 0,
-        bytes_from_flash: 0,
-        bytes_from_disk: 0,
-        session,
-        device: None,
-        chain: None,
-        user_agent: field(header::USER_AGENT),
-        referer: field(header::REFERER),
-        queue_time: Duration::ZERO,
-        disk_time: Duration::ZERO,
-        bit_rate: cmcd.bit_rate,
-        failure: None,
-    }
 }
 
 /// GET and HEAD.
@@ -356,6 +165,9 @@ async fn answer_read(
         }
         NoAnswer::Denied(why)
     })?;
+    if let Some(below) = state.pulls.of(path.as_str()) {
+        return pulled::answer(state, head, asked, below).await;
+    }
     for tried in 1.. {
         let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
         match fetch(state, head, asked, &file).await {
@@ -368,12 +180,6 @@ async fn answer_read(
         }
     }
     Err(NoAnswer::Failed(Failure::Changed))
-}
-
-/// To who may not have a file that may well be there.
-fn denied_detail(status: Status) -> Option<String> {
-    let forbidden = "this request may not have the file; ask the site for another URL";
-    (status == Status::Forbidden).then(|| forbidden.to_owned())
 }
 
 /// A look-up that takes longer than the patience of any client.
@@ -432,7 +238,14 @@ async fn fetch(
     file: &Arc<FileEntry>,
 ) -> Result<Answer, NoAnswer> {
     let gzip_turn = gzip_turn(state, head, asked, file);
-    let mut plan = plan_for(head, asked, file, gzip_turn.is_some());
+    let mut shown = Shown::of(file);
+    if gzip_turn.is_some() {
+        shown.entity_tag = gzip_tag(&shown.entity_tag);
+    }
+    let mut plan = plan_for(head, asked, &shown);
+    if may_be_gzipped(&asked.settings, file) {
+        plan.fields.push(("vary", "accept-encoding".into()));
+    }
     let Some(device) = state.devices.get(file.device) else {
         let detail = "its device was mounted after the server started; restart the server";
         return Err(NoAnswer::Status(
@@ -442,7 +255,7 @@ async fn fetch(
     };
     asked.account.record.device = Some(Arc::clone(device.name()));
     let Some(first_part) = plan.body.parts.first() else {
-        return Ok(Answer::without_file(plan));
+        return Ok(Answer::without_bytes(plan));
     };
     let address = asked.account.record.remote.ip();
     // A file that is looked at again is one request still.
@@ -472,21 +285,24 @@ async fn fetch(
         request,
         whole,
         pacer: None,
+        bringing: None,
     };
-    let mut reply = asking.ask(first_part).await.map_err(NoAnswer::Refused)?;
-    asked.account.record.chain = reply.chain().map(|chain| chain.0);
+    let mut begun = asking
+        .ask(first_part, false)
+        .await
+        .map_err(NoAnswer::from)?;
+    asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
     if let Some(turn) = gzip_turn {
-        let gzipped = gzip(reply, turn, |piece| asked.account.note_piece(piece)).await;
+        let gzipped = gzip(begun.reply, turn, |piece| asked.account.note_piece(piece)).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
         plan.code("gzip", gzipped.bytes.len());
         add_cmsd(&mut plan, asked, file);
         return Ok(Answer {
-            plan,
-            first: None,
             gzipped: Some(gzipped),
+            ..Answer::without_bytes(plan)
         });
     }
-    match reply.next().await {
+    match begun.reply.next().await {
         Some(Ok(piece)) => {
             // By now the headers were read, on a thread that may wait for the disk.
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
@@ -494,9 +310,8 @@ async fn fetch(
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
             add_cmsd(&mut plan, asked, file);
             Ok(Answer {
-                plan,
-                first: Some((reply, piece, asking)),
-                gzipped: None,
+                first: Some((begun, piece, asking)),
+                ..Answer::without_bytes(plan)
             })
         }
         Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
@@ -521,158 +336,6 @@ fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, file: &FileEntry) {
     plan.fields.push(("cmsd-dynamic", said.into()));
 }
 
-/// Whether files of this type and size may be sent by gzip.
-fn may_be_gzipped(settings: &HttpSettings, file: &FileEntry) -> bool {
-    (1..=settings.gzip_max).contains(&file.size) && is_text(media_type(&file.path))
-}
-
-/// A turn if the reply is to be by gzip: all of a small text, to who takes it.
-fn gzip_turn(
-    state: &MediaState,
-    head: &http::request::Parts,
-    asked: &Asked,
-    file: &FileEntry,
-) -> Option<Turn> {
-    let is_whole = asked.method == Method::Get && !head.headers.contains_key(header::RANGE);
-    if !is_whole || !may_be_gzipped(&asked.settings, file) {
-        return None;
-    }
-    let fields = fields_of(head);
-    let accepted = combined(fields.iter().copied(), "accept-encoding")?;
-    accepts_gzip(&accepted).then(|| state.gzip_turns.take())?
-}
-
-fn plan_for(
-    head: &http::request::Parts,
-    asked: &Asked,
-    file: &FileEntry,
-    is_gzipped: bool,
-) -> ReplyPlan {
-    let identity = &file.identity;
-    let tag = entity_tag(&FileIdentity {
-        size: identity.size,
-        mtime_ns: narrow(identity.mtime_ns),
-        // Until its time has settled, other bytes may come under it.
-        unsettled: (!identity.is_settled).then_some(file.stream.id),
-    });
-    let tag = match is_gzipped {
-        true => gzip_tag(&tag),
-        false => tag,
-    };
-    let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
-    let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
-    let relative: &str = &file.path;
-    let of_all = asked.settings.cache_control.as_deref();
-    let representation = Representation {
-        size: file.size,
-        validators: Validators {
-            entity_tag: &tag,
-            modified: seconds.and_then(HttpDate::from_unix_seconds),
-        },
-        media_type: media_type(&file.path),
-        cache_control: asked.settings.access.cache_control(relative, of_all),
-    };
-    let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
-    let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
-    // Keyed with randomness of the system: no content can hold it on purpose.
-    let seed = RandomState::new().hash_one(file.stream.id);
-    let fields = fields_of(head);
-    let request = RequestHead::read(
-        asked.method,
-        received,
-        Boundary { seed },
-        fields.iter().copied(),
-    );
-    let mut plan = plan(&request, &representation, &asked.settings.ranges);
-    if may_be_gzipped(&asked.settings, file) {
-        plan.fields.push(("vary", "accept-encoding".into()));
-    }
-    plan
-}
-
-/// Times beyond the year 2262 all look alike, which only makes a tag less sharp.
-fn narrow(nanoseconds: i128) -> i64 {
-    i64::try_from(nanoseconds).unwrap_or(i64::MAX)
-}
-
-/// What a reply says of a disk that is not asked any more.
-const OFFLINE: &str = "the disk is out of service; try again later";
-
-/// The reply that says why there is nothing else.
-fn explain(
-    none: NoAnswer,
-    method: Method,
-    record: &mut RequestRecord,
-) -> (ReplyPlan, Option<Duration>) {
-    let soon = Duration::from_secs(1);
-    match none {
-        NoAnswer::Status(status, detail) => (error_reply(status, method, detail.as_deref()), None),
-        NoAnswer::Refused(refusal) => {
-            record.failure = Some(refusal_name(refusal));
-            let after = match refusal {
-                Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => {
-                    retry_after
-                }
-                Refusal::Full | Refusal::UnknownStream | Refusal::OutOfBounds => soon,
-            };
-            let detail = match refusal {
-                Refusal::Overloaded { .. } => {
-                    "the disk is busy with other viewers; try again later"
-                }
-                Refusal::Offline { .. } => OFFLINE,
-                Refusal::Full => "too many requests wait for the disk; try again later",
-                Refusal::UnknownStream | Refusal::OutOfBounds => CHANGING,
-            };
-            let reply = error_reply(Status::Unavailable, method, Some(detail));
-            (reply, Some(after))
-        }
-        NoAnswer::TooMany => {
-            record.failure = Some("address");
-            let detail = "too many requests from this address are in progress; try again later";
-            (
-                error_reply(Status::Unavailable, method, Some(detail)),
-                Some(soon),
-            )
-        }
-        NoAnswer::Denied(Denied::Status(status)) => {
-            let detail = denied_detail(status);
-            (error_reply(status, method, detail.as_deref()), None)
-        }
-        NoAnswer::Denied(Denied::Challenge(challenge)) => {
-            let mut reply = error_reply(Status::Unauthorized, method, None);
-            if let Some(text) = challenge.as_ref().and_then(|text| text.to_str().ok()) {
-                let text = text.to_owned().into();
-                reply.fields.push(("www-authenticate", text));
-            }
-            (reply, None)
-        }
-        NoAnswer::Denied(Denied::Unanswered(status, _)) => {
-            record.failure = Some("auth");
-            let detail = "it could not be found out whether you may have the file; try again later";
-            let after = (status == Status::Unavailable).then_some(soon);
-            (error_reply(status, method, Some(detail)), after)
-        }
-        NoAnswer::Failed(failure) => {
-            record.failure = Some(failure_name(failure));
-            let (status, detail, after) = match failure {
-                Failure::Device => (Status::InternalError, None, None),
-                Failure::TimedOut => (Status::GatewayTimeout, None, None),
-                Failure::Changed => (Status::Unavailable, Some(CHANGING), Some(soon)),
-                Failure::Offline => (Status::Unavailable, Some(OFFLINE), Some(soon)),
-                Failure::NoResources => (
-                    Status::Unavailable,
-                    Some("the server is short of memory or open files; try again later"),
-                    Some(soon),
-                ),
-            };
-            (error_reply(status, method, detail), after)
-        }
-    }
-}
-
-/// To the client of a file that is being written or taken away.
-const CHANGING: &str = "the file is being changed; try again later";
-
 fn build(
     answer: Answer,
     settings: &HttpSettings,
@@ -691,11 +354,11 @@ fn build(
     };
     let timing = timing_field(settings, head, came_from);
     let cache_status = came_from
-        .filter(|_| settings.cache_status)
+        .filter(|_| settings.cache_status && answer.from.is_none())
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
-        (Some((reply, piece, asking)), _) => {
-            ReplyBody::parts(body, (reply, piece), asking, account)
+        (Some((begun, piece, asking)), _) => {
+            ReplyBody::parts(body, (begun, piece), asking, account)
         }
         (None, Some(gzipped)) => {
             account.gzip_turn = Some(gzipped.turn);
@@ -712,6 +375,9 @@ fn build(
     if let Some(cache_status) = cache_status {
         let value = HeaderValue::from_static(cache_status);
         response.headers_mut().insert("cache-status", value);
+    }
+    if let Some(from) = &answer.from {
+        from.add_fields(response.headers_mut(), settings.cache_status);
     }
     if let Some(timing) = timing {
         response.headers_mut().insert("server-timing", timing);
@@ -755,33 +421,4 @@ fn timing_field(
         is_from_flash: info.from_flash,
     };
     timing.header_value()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_log_keeps_the_beginning_of_long_fields_only() {
-        let long = "x".repeat(15_000);
-        let request = Request::builder()
-            .header(header::USER_AGENT, &long)
-            .header(header::REFERER, "short");
-        let (head, _) = request.body(()).expect("a request").into_parts();
-        let viewer = Viewer {
-            id: 1,
-            found_by: FoundBy::Address,
-            name: None,
-        };
-        let remote = SocketAddr::from(([127, 0, 0, 1], 9));
-        let kept = record(
-            Some(&head),
-            head.version,
-            remote.into(),
-            &viewer,
-            &Cmcd::default(),
-        );
-        assert_eq!(kept.user_agent.as_deref(), Some(&long[..1024]));
-        assert_eq!(kept.referer.as_deref(), Some("short"));
-    }
 }

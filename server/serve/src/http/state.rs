@@ -17,6 +17,7 @@ use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
 use crate::log::AccessLog;
 use crate::net::{ByAddress, Held};
+use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
 /// Between two warnings of what clients ask for.
@@ -64,6 +65,8 @@ pub struct MediaState {
     pub lookups: Lookups,
     /// Their devices, by the library's index.
     pub devices: Vec<Device>,
+    /// What is filled from origins.
+    pub pulls: Arc<Pulls>,
     /// One line for each request.
     pub log: Arc<AccessLog>,
     /// Counts for the metrics.
@@ -85,6 +88,7 @@ impl MediaState {
         devices: Vec<Device>,
         log: Arc<AccessLog>,
         settings: HttpSettings,
+        pulls: Arc<Pulls>,
     ) -> Self {
         let settings = RwLock::new(Arc::new(settings));
         let by_address = devices.iter().map(|_| Arc::default()).collect();
@@ -92,6 +96,7 @@ impl MediaState {
             library,
             lookups,
             devices,
+            pulls,
             log,
             metrics: Arc::new(RequestMetrics::default()),
             by_address,

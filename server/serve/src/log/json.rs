@@ -33,6 +33,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     chain: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    cache: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     user_agent: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     referer: Option<&'a str>,
@@ -71,6 +73,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         session_from: session.map(|key| key.source.name()),
         device: record.device.as_deref(),
         chain: record.chain,
+        cache: record.cache,
         user_agent: record.user_agent.as_deref(),
         referer: record.referer.as_deref(),
         queue_seconds: record.queue_time.as_secs_f64(),

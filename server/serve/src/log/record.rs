@@ -43,6 +43,8 @@ pub struct RequestRecord {
     pub device: Option<Arc<str>>,
     /// Number of the chain on that device that the engine counts it to.
     pub chain: Option<u64>,
+    /// Of what comes from an origin: whether it was there (`hit`, `miss`, `stale`).
+    pub cache: Option<&'static str>,
     /// The `User-Agent` field.
     pub user_agent: Option<String>,
     /// The `Referer` field.
@@ -143,6 +145,7 @@ pub(super) fn sample() -> RequestRecord {
         }),
         device: Some(Arc::from("sda")),
         chain: Some(17),
+        cache: None,
         user_agent: Some("Player/1.0 (a \"b\")".to_owned()),
         referer: None,
         queue_time: Duration::from_millis(3),

@@ -30,6 +30,7 @@ fn requests_of_one_viewer_become_one_line() {
         bytes_sent: 0,
         bytes_from_ram: 0,
         bytes_from_flash: 0,
+        cache: None,
         bytes_from_disk: 0,
         bit_rate: Some(BitRate::from_kbps(800)),
         ..request("v", 30, "/b.mp4")

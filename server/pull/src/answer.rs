@@ -1,0 +1,472 @@
+//! What an origin's reply is worth.
+//!
+//! The one idea: a version is known by its length and its validators. A reply counts only if it
+//! says that it is of that version, of that range and of that length; an origin that says nothing
+//! of it, or something else, is at fault, and nothing of its body is kept.
+
+use alloc::string::{String, ToString};
+
+use headlong_units::ByteRange;
+
+/// How an origin names a version, besides by its length.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Validators {
+    /// Its entity tag, if it is a strong one, with its quotes.
+    pub entity_tag: Option<String>,
+    /// When it was changed, as the origin writes it.
+    pub last_modified: Option<String>,
+}
+
+/// One version of a title at its origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    /// Bytes.
+    pub size_bytes: u64,
+    /// What else tells it from others.
+    pub validators: Validators,
+}
+
+/// What of the head of a reply matters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AnswerHead<'a> {
+    /// Its status.
+    pub status: u16,
+    /// `content-length`
+    pub content_length: Option<&'a str>,
+    /// `content-range`
+    pub content_range: Option<&'a str>,
+    /// `content-encoding`
+    pub content_encoding: Option<&'a str>,
+    /// `etag`
+    pub entity_tag: Option<&'a str>,
+    /// `last-modified`
+    pub last_modified: Option<&'a str>,
+}
+
+/// Why an origin's reply is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    /// There is no such title: 404 or 410.
+    Absent,
+    /// It is another version by now.
+    Changed,
+    /// It does not say how long the title is.
+    NoLength,
+    /// It sent another range than was asked for, or says another length than before.
+    WrongLength,
+    /// It sent the whole title instead of a range.
+    NoRange,
+    /// It coded the bytes, so that they are not those of the title.
+    Encoded,
+    /// It refused: 401, 403 or 407.
+    Refused,
+    /// Another status.
+    Status,
+    /// It redirected too often, or to where must not be gone.
+    Redirect,
+    /// It could not be reached, or is no HTTP server.
+    Unreachable,
+    /// It did not answer in time, or hung in the middle.
+    TimedOut,
+    /// It ended the connection in the middle.
+    Short,
+    /// There is no space on the disk.
+    NoSpace,
+    /// The disk failed.
+    Disk,
+    /// The title is too large for its slices.
+    TooLarge,
+}
+
+impl Fault {
+    /// Every one, in the order of the metrics.
+    pub const ALL: [Self; 15] = [
+        Self::Absent,
+        Self::Changed,
+        Self::NoLength,
+        Self::WrongLength,
+        Self::NoRange,
+        Self::Encoded,
+        Self::Refused,
+        Self::Status,
+        Self::Redirect,
+        Self::Unreachable,
+        Self::TimedOut,
+        Self::Short,
+        Self::NoSpace,
+        Self::Disk,
+        Self::TooLarge,
+    ];
+
+    /// One word, for logs and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Changed => "origin-changed",
+            Self::NoLength => "no-length",
+            Self::WrongLength => "wrong-length",
+            Self::NoRange => "no-range",
+            Self::Encoded => "encoded",
+            Self::Refused => "origin-refused",
+            Self::Status => "origin-status",
+            Self::Redirect => "redirect",
+            Self::Unreachable => "origin-unreachable",
+            Self::TimedOut => "origin-timed-out",
+            Self::Short => "origin-short",
+            Self::NoSpace => "no-space",
+            Self::Disk => "disk",
+            Self::TooLarge => "too-large",
+        }
+    }
+
+    /// Whether the same question may be answered well a moment later: it is asked again at once.
+    pub const fn is_passing(self) -> bool {
+        matches!(self, Self::Unreachable | Self::TimedOut | Self::Short)
+    }
+}
+
+impl AnswerHead<'_> {
+    /// What a reply to HEAD says the title is.
+    ///
+    /// # Errors
+    /// Why it says nothing of use.
+    pub fn version(&self) -> Result<Version, Fault> {
+        self.check_status(200)?;
+        let size_bytes = number(self.content_length).ok_or(Fault::NoLength)?;
+        Ok(Version {
+            size_bytes,
+            validators: self.validators(),
+        })
+    }
+
+    /// Whether the body of a reply is this range of this version.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn check_range(&self, version: &Version, range: ByteRange) -> Result<(), Fault> {
+        let is_whole = range == ByteRange::new(0, version.size_bytes);
+        match self.status {
+            200 => {
+                self.check_status(200)?;
+                self.check_validators(version)?;
+                if number(self.content_length) != Some(version.size_bytes) {
+                    return Err(Fault::WrongLength);
+                }
+                // Who knows no ranges may still send all of a title that is one slice.
+                if is_whole {
+                    Ok(())
+                } else {
+                    Err(Fault::NoRange)
+                }
+            }
+            412 => Err(Fault::Changed),
+            416 => Err(Fault::WrongLength),
+            _ => {
+                self.check_status(206)?;
+                self.check_validators(version)?;
+                let (sent, size) = self
+                    .content_range
+                    .and_then(content_range)
+                    .ok_or(Fault::WrongLength)?;
+                let length = self.content_length.map(|text| number(Some(text)));
+                let is_long = length.is_some_and(|length| length != Some(range.len()));
+                match size == version.size_bytes && sent == range && !is_long {
+                    true => Ok(()),
+                    false => Err(Fault::WrongLength),
+                }
+            }
+        }
+    }
+
+    fn check_status(&self, expected: u16) -> Result<(), Fault> {
+        match self.status {
+            404 | 410 => return Err(Fault::Absent),
+            401 | 403 | 407 => return Err(Fault::Refused),
+            504 | 408 => return Err(Fault::TimedOut),
+            502 | 503 => return Err(Fault::Unreachable),
+            status if status != expected => return Err(Fault::Status),
+            _ => {}
+        }
+        let encoding = self.content_encoding.map(str::trim);
+        match encoding.is_none_or(|coding| coding.is_empty() || coding == "identity") {
+            true => Ok(()),
+            false => Err(Fault::Encoded),
+        }
+    }
+
+    fn validators(&self) -> Validators {
+        let is_strong = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
+        Validators {
+            entity_tag: self.entity_tag.filter(is_strong).map(ToString::to_string),
+            last_modified: self.last_modified.map(ToString::to_string),
+        }
+    }
+
+    /// What the origin called the version before, it has to call it now.
+    fn check_validators(&self, version: &Version) -> Result<(), Fault> {
+        match self.validators() == version.validators {
+            true => Ok(()),
+            false => Err(Fault::Changed),
+        }
+    }
+}
+
+fn number(text: Option<&str>) -> Option<u64> {
+    let text = text?.trim();
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+/// `bytes 0-9/100`: the range, and the size of the whole.
+fn content_range(text: &str) -> Option<(ByteRange, u64)> {
+    let (unit, rest) = text.trim().split_once(' ')?;
+    let (range, size) = rest.trim().split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let (first, last) = (number(Some(first))?, number(Some(last))?);
+    let end = last.checked_add(1).filter(|end| first < *end)?;
+    let is_bytes = unit.eq_ignore_ascii_case("bytes");
+    is_bytes.then_some((ByteRange::new(first, end), number(Some(size))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEAD: AnswerHead<'_> = AnswerHead {
+        status: 206,
+        content_length: Some("10"),
+        content_range: Some("bytes 10-19/100"),
+        content_encoding: None,
+        entity_tag: Some("\"a\""),
+        last_modified: Some("Sun, 06 Nov 1994 08:49:37 GMT"),
+    };
+
+    fn version() -> Version {
+        let whole = AnswerHead {
+            status: 200,
+            content_length: Some("100"),
+            content_range: None,
+            ..HEAD
+        };
+        whole.version().expect("right")
+    }
+
+    #[test]
+    fn only_the_range_of_the_version_that_was_asked_for_is_taken() {
+        let range = ByteRange::new(10, 20);
+        assert_eq!(HEAD.check_range(&version(), range), Ok(()));
+        let cases = [
+            (
+                Fault::Changed,
+                AnswerHead {
+                    entity_tag: Some("\"b\""),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Changed,
+                AnswerHead {
+                    entity_tag: None,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Changed,
+                AnswerHead {
+                    entity_tag: Some("W/\"a\""),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Changed,
+                AnswerHead {
+                    last_modified: None,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Changed,
+                AnswerHead {
+                    status: 412,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_range: Some("bytes 10-19/101"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_range: Some("bytes 10-18/100"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_range: Some("bytes 11-20/100"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_range: Some("bytes 10-19/*"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_range: None,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    content_length: Some("11"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    status: 416,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Encoded,
+                AnswerHead {
+                    content_encoding: Some("gzip"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Absent,
+                AnswerHead {
+                    status: 404,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Absent,
+                AnswerHead {
+                    status: 410,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Refused,
+                AnswerHead {
+                    status: 403,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Unreachable,
+                AnswerHead {
+                    status: 503,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::Status,
+                AnswerHead {
+                    status: 500,
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::NoRange,
+                AnswerHead {
+                    status: 200,
+                    content_length: Some("100"),
+                    ..HEAD
+                },
+            ),
+            (
+                Fault::WrongLength,
+                AnswerHead {
+                    status: 200,
+                    ..HEAD
+                },
+            ),
+        ];
+        for (fault, head) in cases {
+            assert_eq!(head.check_range(&version(), range), Err(fault), "{head:?}");
+        }
+        // One that is not coded may say so.
+        let plain = AnswerHead {
+            content_encoding: Some("identity"),
+            ..HEAD
+        };
+        assert_eq!(plain.check_range(&version(), range), Ok(()));
+    }
+
+    #[test]
+    fn who_knows_no_ranges_may_send_a_title_of_one_slice() {
+        let whole = AnswerHead {
+            status: 200,
+            content_length: Some("100"),
+            ..HEAD
+        };
+        assert_eq!(
+            whole.check_range(&version(), ByteRange::new(0, 100)),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn a_version_has_a_length_and_only_a_strong_tag() {
+        let head = AnswerHead {
+            status: 200,
+            content_range: None,
+            ..HEAD
+        };
+        let weak = AnswerHead {
+            entity_tag: Some("W/\"a\""),
+            ..head
+        };
+        assert_eq!(
+            weak.version().expect("a version").validators.entity_tag,
+            None
+        );
+        for wrong in [
+            None,
+            Some(""),
+            Some("-1"),
+            Some("+1"),
+            Some("1, 1"),
+            Some("99999999999999999999"),
+        ] {
+            let head = AnswerHead {
+                content_length: wrong,
+                ..head
+            };
+            assert_eq!(head.version(), Err(Fault::NoLength), "{wrong:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(status in 0_u16..1000, a in ".*", b in "(bytes )?[0-9*/ -]{0,50}") {
+            let head = AnswerHead {
+                status,
+                content_length: Some(&a),
+                content_range: Some(&b),
+                content_encoding: None,
+                entity_tag: Some(&a),
+                last_modified: Some(&b),
+            };
+            let _ = head.version();
+            let _ = head.check_range(&version(), ByteRange::new(10, 20));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! How long what is known of an origin is believed.
+
+use headlong_units::{Duration, Instant};
+
+/// Of an origin's own `max-age` no more than this is believed.
+const FRESH_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Whatever an origin says, it is not asked more often: a live playlist is asked for by all at once.
+const FRESH_MIN: Duration = Duration::from_secs(1);
+/// While an origin fails, it is asked this often for each title.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What the operator says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a version is believed where the origin says nothing.
+    pub fresh: Duration,
+    /// How long after it was last confirmed a version is served while the origin fails.
+    pub stale_max: Duration,
+}
+
+/// When a version was last confirmed by its origin, and how it has gone since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freshness {
+    confirmed: Instant,
+    fresh_for: Duration,
+    failed: Option<Instant>,
+}
+
+/// What is to be done with a request for a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// Serve it.
+    Fresh,
+    /// Ask the origin. While it does not answer, the version may be served if `may_be_stale`.
+    Ask {
+        /// Whether the version may be served if the origin fails.
+        may_be_stale: bool,
+    },
+    /// Serve it; the origin failed a moment ago.
+    Stale,
+    /// Serve nothing; the origin failed a moment ago, and for too long.
+    TooOld,
+}
+
+impl Freshness {
+    /// Confirmed at this time.
+    pub const fn new(confirmed: Instant, fresh_for: Duration) -> Self {
+        Self {
+            confirmed,
+            fresh_for,
+            failed: None,
+        }
+    }
+
+    /// The origin was asked and did not say.
+    pub fn note_failure(&mut self, now: Instant) {
+        self.failed = Some(now);
+    }
+
+    /// How long ago it was confirmed.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.since(self.confirmed)
+    }
+
+    /// What to do now.
+    pub fn judge(&self, now: Instant, rules: &Rules) -> Judgement {
+        let age = self.age(now);
+        if age < self.fresh_for {
+            return Judgement::Fresh;
+        }
+        let may_be_stale = age < rules.stale_max;
+        let failed_now = self.failed.is_some_and(|at| now.since(at) < RETRY);
+        match (failed_now, may_be_stale) {
+            (false, may_be_stale) => Judgement::Ask { may_be_stale },
+            (true, true) => Judgement::Stale,
+            (true, false) => Judgement::TooOld,
+        }
+    }
+}
+
+/// How long an answer of an origin is believed, by its `cache-control` and its `age`.
+pub fn fresh_for(cache_control: Option<&str>, age: Option<&str>, usual: Duration) -> Duration {
+    let Some(text) = cache_control else {
+        return usual;
+    };
+    let mut told = None;
+    for directive in text.split(',') {
+        let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+        let seconds = value.trim().trim_matches('"').parse::<u64>().ok();
+        match name.trim() {
+            name if name.eq_ignore_ascii_case("s-maxage") => {
+                told = seconds.or(told);
+                break;
+            }
+            name if name.eq_ignore_ascii_case("max-age") => told = seconds.or(told),
+            name if ["no-cache", "no-store"]
+                .iter()
+                .any(|no| name.eq_ignore_ascii_case(no)) =>
+            {
+                return FRESH_MIN;
+            }
+            _ => {}
+        }
+    }
+    let Some(told) = told else {
+        return usual;
+    };
+    let age = age.and_then(|age| age.trim().parse::<u64>().ok());
+    let left = told
+        .saturating_sub(age.unwrap_or(0))
+        .min(FRESH_MAX.as_millis() / 1000);
+    Duration::from_secs(left).max(FRESH_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn an_origin_is_asked_when_a_version_is_old_and_not_again_at_once_when_it_fails() {
+        let rules = Rules {
+            fresh: Duration::from_secs(10),
+            stale_max: Duration::from_secs(100),
+        };
+        let mut known = Freshness::new(at(0), rules.fresh);
+        assert_eq!(known.judge(at(9), &rules), Judgement::Fresh);
+        assert_eq!(
+            known.judge(at(10), &rules),
+            Judgement::Ask { may_be_stale: true }
+        );
+        known.note_failure(at(11));
+        assert_eq!(known.judge(at(11), &rules), Judgement::Stale);
+        assert_eq!(
+            known.judge(at(12), &rules),
+            Judgement::Ask { may_be_stale: true }
+        );
+        assert_eq!(
+            known.judge(at(100), &rules),
+            Judgement::Ask {
+                may_be_stale: false
+            }
+        );
+        known.note_failure(at(100));
+        assert_eq!(known.judge(at(100), &rules), Judgement::TooOld);
+    }
+
+    #[test]
+    fn what_an_origin_says_of_age_is_believed_within_bounds() {
+        let usual = Duration::from_secs(60);
+        let cases = [
+            (None, None, 60),
+            (Some("public"), None, 60),
+            (Some("max-age=5"), None, 5),
+            (Some("public, Max-Age=\"7\""), None, 7),
+            (Some("max-age=5, s-maxage=9"), None, 9),
+            (Some("s-maxage=9, max-age=5"), None, 9),
+            (Some("max-age=50"), Some("20"), 30),
+            (Some("max-age=50"), Some("99"), 1),
+            (Some("max-age=0"), None, 1),
+            (Some("no-store"), None, 1),
+            (Some("max-age=10, no-cache"), None, 1),
+            (Some("max-age=99999999999999999999"), None, 60),
+            (Some("max-age=9999999999999999999"), None, 86_400),
+        ];
+        for (control, age, seconds) in cases {
+            let told = fresh_for(control, age, usual);
+            assert_eq!(told, Duration::from_secs(seconds), "{control:?} {age:?}");
+        }
+    }
+}

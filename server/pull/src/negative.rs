@@ -1,0 +1,123 @@
+//! What an origin does not have, remembered for a while.
+//!
+//! Invariant: no more than a fixed number of keys is held, and each for no longer than its time;
+//! the oldest makes room.
+
+use alloc::collections::VecDeque;
+
+use alloc::collections::BTreeMap;
+use headlong_units::{Duration, Instant};
+
+/// Keys of titles that are not there.
+#[derive(Debug)]
+pub struct Negative {
+    keep: Duration,
+    count_max: usize,
+    until: BTreeMap<u128, Instant>,
+    order: VecDeque<(u128, Instant)>,
+}
+
+impl Negative {
+    /// Remembers at most so many, each for so long.
+    pub fn new(keep: Duration, count_max: usize) -> Self {
+        Self {
+            keep,
+            count_max: count_max.max(1),
+            until: BTreeMap::new(),
+            order: VecDeque::new(),
+        }
+    }
+
+    /// The origin has no such title.
+    pub fn note(&mut self, now: Instant, key: u128) {
+        if self.keep == Duration::ZERO {
+            return;
+        }
+        let until = now + self.keep;
+        if self.until.insert(key, until) == Some(until) {
+            return;
+        }
+        self.order.push_back((key, until));
+        while self.order.len() > self.count_max
+            || self.order.front().is_some_and(|(_, until)| *until <= now)
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some((key, until)) = self.order.pop_front() else {
+            return;
+        };
+        // It may have been noted again since.
+        if self.until.get(&key) == Some(&until) {
+            self.until.remove(&key);
+        }
+    }
+
+    /// Whether a title is known not to be there.
+    pub fn has(&self, now: Instant, key: u128) -> bool {
+        self.until.get(&key).is_some_and(|until| now < *until)
+    }
+
+    /// Nothing is known of it any more.
+    pub fn forget(&mut self, key: u128) {
+        self.until.remove(&key);
+    }
+
+    /// Nothing is known any more.
+    pub fn clear(&mut self) {
+        self.until.clear();
+        self.order.clear();
+    }
+
+    /// How many are remembered.
+    pub fn len(&self) -> usize {
+        self.until.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.until.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_noted_is_known_for_its_time_and_never_longer(
+            steps in prop::collection::vec((0_u128..8, 0_u64..4), 1..200),
+        ) {
+            let keep = Duration(10);
+            let mut known = Negative::new(keep, 4);
+            let mut now = Instant(0);
+            let mut noted: BTreeMap<u128, Instant> = BTreeMap::new();
+            for (key, pause) in steps {
+                now = now + Duration(pause);
+                known.note(now, key);
+                noted.insert(key, now);
+                prop_assert!(known.has(now, key));
+                prop_assert!(known.len() <= 4 && known.order.len() <= 4);
+                for key in 0..8 {
+                    let is_young = noted.get(&key).is_some_and(|at| now.since(*at) < keep);
+                    prop_assert!(is_young || !known.has(now, key));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_known_and_a_time_of_nothing_notes_nothing() {
+        let mut known = Negative::new(Duration(10), 4);
+        known.note(Instant(0), 1);
+        known.forget(1);
+        assert!(!known.has(Instant(1), 1));
+        let mut never = Negative::new(Duration::ZERO, 4);
+        never.note(Instant(0), 1);
+        assert!(never.is_empty());
+    }
+}

@@ -1,0 +1,256 @@
+//! Which slice goes when space is short.
+//!
+//! The rule: a slice is worth what it is read, counted from the worth of what went last (LFU with
+//! dynamic aging; all slices cost the same to fetch, so GDSF comes to the same). So what is read
+//! often stays, and what was read often long ago goes in the end. Who reads a slice will need the
+//! beginning of its title again, as every viewer does: the first slice of a version is worth at least
+//! as much as any other of it, and between equals the one further back goes first.
+//!
+//! Invariants: the sum of sizes is what is used; each slice has one place in the order; the first
+//! slice of a version is never chosen while another of it, that is free to go, is there.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use alloc::collections::BTreeMap;
+
+/// A slice of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SliceKey {
+    /// The version.
+    pub version: u128,
+    /// Its number in it.
+    pub index: u32,
+}
+
+/// More reads than this count no more, or what was once loved would never go.
+const READS_MAX: u32 = 16;
+
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    bytes: u32,
+    reads: u32,
+    worth: u64,
+}
+
+/// All slices that are kept, in the order in which they go.
+#[derive(Debug, Default)]
+pub struct Space {
+    kept: BTreeMap<SliceKey, Kept>,
+    order: BTreeSet<(u64, Reverse<u32>, u128)>,
+    used_bytes: u64,
+    /// The worth of what went last.
+    floor: u64,
+}
+
+impl Space {
+    /// Bytes of all slices.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// How many slices there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// A slice is there now, of so many bytes.
+    pub fn add(&mut self, key: SliceKey, bytes: u32) {
+        if self.kept.contains_key(&key) {
+            return;
+        }
+        let kept = Kept {
+            bytes,
+            reads: 0,
+            worth: self.floor,
+        };
+        self.used_bytes += u64::from(bytes);
+        self.kept.insert(key, kept);
+        self.order.insert(place(key, self.floor));
+        self.lift_first(key.version, self.floor);
+        if key.index == 0 {
+            // One that comes back after others of its version.
+            let most = self.most_of(key.version);
+            self.lift_first(key.version, most);
+        }
+    }
+
+    fn most_of(&self, version: u128) -> u64 {
+        let first = SliceKey { version, index: 0 };
+        let last = SliceKey {
+            version,
+            index: u32::MAX,
+        };
+        let of_version = self.kept.range(first..=last);
+        of_version.map(|(_, kept)| kept.worth).max().unwrap_or(0)
+    }
+
+    /// A slice is read.
+    pub fn touch(&mut self, key: SliceKey) {
+        let Some(kept) = self.kept.get_mut(&key) else {
+            return;
+        };
+        kept.reads = (kept.reads + 1).min(READS_MAX);
+        let worth = (self.floor + u64::from(kept.reads)).max(kept.worth);
+        self.lift(key, worth);
+        self.lift_first(key.version, worth);
+    }
+
+    fn lift_first(&mut self, version: u128, worth: u64) {
+        self.lift(SliceKey { version, index: 0 }, worth);
+    }
+
+    fn lift(&mut self, key: SliceKey, worth: u64) {
+        if let Some(kept) = self.kept.get_mut(&key).filter(|kept| kept.worth < worth) {
+            self.order.remove(&place(key, kept.worth));
+            kept.worth = worth;
+            self.order.insert(place(key, worth));
+        }
+    }
+
+    /// Slices that have to go so that `bytes` become free, worth least first; those for which `is_used`
+    /// holds stay. Fewer bytes if there are no more. They are still there until [`Space::remove`].
+    pub fn victims(&self, bytes: u64, is_used: impl Fn(SliceKey) -> bool) -> Vec<SliceKey> {
+        let mut found = 0;
+        let mut victims = Vec::new();
+        for (_, Reverse(index), version) in &self.order {
+            if found >= bytes {
+                break;
+            }
+            let key = SliceKey {
+                version: *version,
+                index: *index,
+            };
+            if !is_used(key) {
+                found += self.kept.get(&key).map_or(0, |kept| u64::from(kept.bytes));
+                victims.push(key);
+            }
+        }
+        victims
+    }
+
+    /// A slice went for want of space: others are worth more from now on only if they are read.
+    pub fn evict(&mut self, key: SliceKey) -> u64 {
+        let worth = self.kept.get(&key).map(|kept| kept.worth);
+        self.floor = self.floor.max(worth.unwrap_or(0));
+        self.remove(key)
+    }
+
+    /// A slice went for another reason; how many bytes it had.
+    pub fn remove(&mut self, key: SliceKey) -> u64 {
+        let Some(kept) = self.kept.remove(&key) else {
+            return 0;
+        };
+        self.order.remove(&place(key, kept.worth));
+        self.used_bytes -= u64::from(kept.bytes);
+        u64::from(kept.bytes)
+    }
+}
+
+fn place(key: SliceKey, worth: u64) -> (u64, Reverse<u32>, u128) {
+    (worth, Reverse(key.index), key.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(version: u128, index: u32) -> SliceKey {
+        SliceKey { version, index }
+    }
+
+    #[test]
+    fn what_is_read_often_stays_and_tails_go_before_heads() {
+        let mut space = Space::default();
+        for index in 0..3 {
+            space.add(key(1, index), 10);
+            space.add(key(2, index), 10);
+        }
+        space.touch(key(1, 2));
+        let order = [(2, 2), (2, 1), (1, 1), (2, 0), (1, 2), (1, 0)];
+        let order = order.map(|(version, index)| key(version, index));
+        // Between equal versions by number.
+        let victims = space.victims(60, |_| false);
+        assert_eq!(victims.len(), 6);
+        assert_eq!(victims[4..], order[4..]);
+        assert_eq!(space.victims(15, |_| false).len(), 2);
+        assert_eq!(space.victims(0, |_| false), []);
+        assert!(!space.victims(60, |at| at == key(1, 1)).contains(&key(1, 1)));
+    }
+
+    #[test]
+    fn what_was_read_often_long_ago_goes_in_the_end() {
+        let mut space = Space::default();
+        space.add(key(1, 0), 1);
+        (0..100).for_each(|_| space.touch(key(1, 0)));
+        let mut next = 2;
+        while space.kept.contains_key(&key(1, 0)) {
+            assert!(next < 1000, "it never goes");
+            space.add(key(next, 0), 1);
+            space.touch(key(next, 0));
+            next += 1;
+            while space.len() > 3 {
+                let victim = space.victims(1, |_| false)[0];
+                space.evict(victim);
+            }
+        }
+        assert!(next > 10, "it goes at once");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Add(SliceKey, u32),
+        Touch(SliceKey),
+        Evict(u64, SliceKey),
+        Remove(SliceKey),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let slice = (0_u128..3, 0_u32..5).prop_map(|(version, index)| key(version, index));
+        prop_oneof![
+            (slice.clone(), 1_u32..20).prop_map(|(key, bytes)| Step::Add(key, bytes)),
+            slice.clone().prop_map(Step::Touch),
+            (0_u64..50, slice.clone()).prop_map(|(bytes, used)| Step::Evict(bytes, used)),
+            slice.prop_map(Step::Remove),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_slice_goes_last_and_no_byte_is_miscounted(
+            steps in prop::collection::vec(step(), 0..200),
+        ) {
+            let mut space = Space::default();
+            for step in steps {
+                match step {
+                    Step::Add(key, bytes) => space.add(key, bytes),
+                    Step::Touch(key) => space.touch(key),
+                    Step::Remove(key) => drop(space.remove(key)),
+                    Step::Evict(bytes, used) => {
+                        let victims = space.victims(bytes, |key| key == used);
+                        prop_assert!(!victims.contains(&used));
+                        for victim in victims {
+                            if victim.index == 0 {
+                                let others = space.kept.keys().filter(|key| {
+                                    key.version == victim.version && key.index > 0 && **key != used
+                                });
+                                prop_assert_eq!(others.count(), 0, "{:?}", victim);
+                            }
+                            space.evict(victim);
+                        }
+                    }
+                }
+                let sum: u64 = space.kept.values().map(|kept| u64::from(kept.bytes)).sum();
+                prop_assert_eq!(sum, space.used_bytes());
+                prop_assert_eq!(space.order.len(), space.kept.len());
+            }
+        }
+    }
+}

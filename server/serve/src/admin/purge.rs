@@ -1,0 +1,59 @@
+//! `POST /purge?path=/films/a.mp4` or `?prefix=/films/`: takes away what came from an origin.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::header;
+use percent_encoding::percent_decode_str;
+use tokio::task::spawn_blocking;
+
+use crate::pull::Pulls;
+
+/// The status and the text of an answer.
+pub(super) type Said = (StatusCode, Bytes);
+
+/// Purges what the query names.
+pub(super) async fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
+    let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
+    // A page of another site could send it in an operator's browser, which would name the site.
+    if request.headers.contains_key(header::ORIGIN) {
+        return said(
+            StatusCode::FORBIDDEN,
+            "not from a page of a browser: use curl -X POST\n",
+        );
+    }
+    let usage = "name one path=/films/a.mp4 or prefix=/films/, percent-encoded\n";
+    let query = request.uri.query().unwrap_or_default();
+    let Some((name, value)) = query
+        .split_once('=')
+        .filter(|(_, value)| !value.contains('&'))
+    else {
+        return said(StatusCode::BAD_REQUEST, usage);
+    };
+    let is_prefix = match name {
+        "prefix" => true,
+        "path" => false,
+        _ => return said(StatusCode::BAD_REQUEST, usage),
+    };
+    let path = percent_decode_str(value).decode_utf8();
+    let Some(path) = path
+        .ok()
+        .filter(|path| path.starts_with('/'))
+        .map(String::from)
+    else {
+        return said(StatusCode::BAD_REQUEST, usage);
+    };
+    let pulls = Arc::clone(pulls);
+    let purged = spawn_blocking(move || pulls.purge(&path, is_prefix)).await;
+    let purged = purged
+        .ok()
+        .and_then(|purged| serde_json::to_vec(&purged).ok());
+    match purged {
+        Some(text) => (StatusCode::OK, Bytes::from(text)),
+        None => said(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the purge failed; see the log\n",
+        ),
+    }
+}

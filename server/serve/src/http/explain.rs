@@ -1,0 +1,103 @@
+//! The reply that says why there is no file.
+
+use headlong_engine::{Failure, Refusal};
+use headlong_http::{Method, ReplyPlan, Status, error_reply};
+use headlong_units::Duration;
+
+use super::answer::NoAnswer;
+use super::body::{failure_name, refusal_name};
+use super::door::Denied;
+use super::pulled;
+use crate::log::RequestRecord;
+
+/// What a reply says of a disk that is not asked any more.
+const OFFLINE: &str = "the disk is out of service; try again later";
+
+/// The reply that says why there is nothing else.
+pub(super) fn explain(
+    none: NoAnswer,
+    method: Method,
+    record: &mut RequestRecord,
+) -> (ReplyPlan, Option<Duration>) {
+    let soon = Duration::from_secs(1);
+    match none {
+        NoAnswer::Status(status, detail) => (error_reply(status, method, detail.as_deref()), None),
+        NoAnswer::Refused(refusal) => {
+            record.failure = Some(refusal_name(refusal));
+            let after = match refusal {
+                Refusal::Overloaded { retry_after } | Refusal::Offline { retry_after } => {
+                    retry_after
+                }
+                Refusal::Full | Refusal::UnknownStream | Refusal::OutOfBounds => soon,
+            };
+            let detail = match refusal {
+                Refusal::Overloaded { .. } => {
+                    "the disk is busy with other viewers; try again later"
+                }
+                Refusal::Offline { .. } => OFFLINE,
+                Refusal::Full => "too many requests wait for the disk; try again later",
+                Refusal::UnknownStream | Refusal::OutOfBounds => CHANGING,
+            };
+            let reply = error_reply(Status::Unavailable, method, Some(detail));
+            (reply, Some(after))
+        }
+        NoAnswer::Origin(fault) => {
+            record.failure = Some(fault.name());
+            let (status, detail, after) = pulled::explain(fault);
+            (
+                error_reply(status, method, detail),
+                after.map(Duration::from_secs),
+            )
+        }
+        NoAnswer::TooMany => {
+            record.failure = Some("address");
+            let detail = "too many requests from this address are in progress; try again later";
+            (
+                error_reply(Status::Unavailable, method, Some(detail)),
+                Some(soon),
+            )
+        }
+        NoAnswer::Denied(Denied::Status(status)) => {
+            let detail = denied_detail(status);
+            (error_reply(status, method, detail.as_deref()), None)
+        }
+        NoAnswer::Denied(Denied::Challenge(challenge)) => {
+            let mut reply = error_reply(Status::Unauthorized, method, None);
+            if let Some(text) = challenge.as_ref().and_then(|text| text.to_str().ok()) {
+                let text = text.to_owned().into();
+                reply.fields.push(("www-authenticate", text));
+            }
+            (reply, None)
+        }
+        NoAnswer::Denied(Denied::Unanswered(status, _)) => {
+            record.failure = Some("auth");
+            let detail = "it could not be found out whether you may have the file; try again later";
+            let after = (status == Status::Unavailable).then_some(soon);
+            (error_reply(status, method, Some(detail)), after)
+        }
+        NoAnswer::Failed(failure) => {
+            record.failure = Some(failure_name(failure));
+            let (status, detail, after) = match failure {
+                Failure::Device => (Status::InternalError, None, None),
+                Failure::TimedOut => (Status::GatewayTimeout, None, None),
+                Failure::Changed => (Status::Unavailable, Some(CHANGING), Some(soon)),
+                Failure::Offline => (Status::Unavailable, Some(OFFLINE), Some(soon)),
+                Failure::NoResources => (
+                    Status::Unavailable,
+                    Some("the server is short of memory or open files; try again later"),
+                    Some(soon),
+                ),
+            };
+            (error_reply(status, method, detail), after)
+        }
+    }
+}
+
+/// To the client of a file that is being written or taken away.
+const CHANGING: &str = "the file is being changed; try again later";
+
+/// To who may not have a file that may well be there.
+fn denied_detail(status: Status) -> Option<String> {
+    let forbidden = "this request may not have the file; ask the site for another URL";
+    (status == Status::Forbidden).then(|| forbidden.to_owned())
+}

@@ -1,0 +1,151 @@
+//! A request for a title that comes from an origin: what the reply says of it, and its first bytes.
+
+use std::sync::Arc;
+
+use headlong_engine::{Failure, Refusal, Request as EngineRequest};
+use headlong_http::{HttpDate, Status};
+use headlong_pull::Fault;
+
+use super::answer::{Answer, FromOrigin, NoAnswer, Shown, VERSIONS_TRIED_MAX, plan_for};
+use super::asked::Asked;
+use super::asking::{Asking, Bringing};
+use super::state::MediaState;
+use crate::pull::{Found, Pull, SliceSource};
+
+/// GET and HEAD of a title below `pull`.
+pub(super) async fn answer(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut Asked,
+    (pull, path): (&Arc<Pull>, &str),
+) -> Result<Answer, NoAnswer> {
+    let mut tried = 1;
+    loop {
+        let found = pull.find(path).await.map_err(NoAnswer::Origin)?;
+        match begin(state, head, asked, (pull, found, tried > 1)).await {
+            Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
+            answer => return answer,
+        }
+    }
+}
+
+fn is_passing(none: &NoAnswer) -> bool {
+    matches!(
+        none,
+        NoAnswer::Failed(Failure::Changed)
+            | NoAnswer::Refused(Refusal::UnknownStream)
+            | NoAnswer::Origin(Fault::Changed)
+    )
+}
+
+async fn begin(
+    state: &Arc<MediaState>,
+    head: &http::request::Parts,
+    asked: &mut Asked,
+    (pull, found, is_again): (&Arc<Pull>, Found, bool),
+) -> Result<Answer, NoAnswer> {
+    let version = &found.version;
+    let now = i64::try_from(asked.account.record.start_unix_ms / 1000).unwrap_or(i64::MAX);
+    let received = HttpDate::from_unix_seconds(now).unwrap_or(HttpDate::EPOCH);
+    let modified = version.last_modified();
+    let whole_path = pull.whole_path(version);
+    let shown = Shown {
+        path: &whole_path,
+        size: version.size_bytes(),
+        entity_tag: version.entity_tag(),
+        modified: modified.and_then(|text| HttpDate::parse(text, received)),
+        number: version.stream.0,
+    };
+    let plan = plan_for(head, asked, &shown);
+    let mut from = FromOrigin {
+        age_s: found.age.as_millis() / 1000,
+        is_stale: found.is_stale,
+        is_miss: false,
+    };
+    let Some(first_part) = plan.body.parts.first() else {
+        return Ok(Answer {
+            from: Some(from),
+            ..Answer::without_bytes(plan)
+        });
+    };
+    let Some((index, device)) = pull.device() else {
+        return Err(NoAnswer::Refused(Refusal::Full));
+    };
+    asked.account.record.device = Some(Arc::clone(device.name()));
+    asked.account.held = None;
+    let address = asked.account.record.remote.ip();
+    let held = state.hold(&asked.settings, index, address);
+    asked.account.held = held.ok_or(NoAnswer::TooMany)?;
+    let asking = Asking {
+        device: device.clone(),
+        source: Arc::new(SliceSource {
+            version: Arc::clone(version),
+            library: state.library.clone(),
+            direct: asked.settings.direct,
+        }),
+        request: EngineRequest {
+            viewer: asked.identity,
+            stream: version.stream,
+            part: 0,
+            offset: 0,
+            length: 0,
+            open_ended: false,
+            hints: asked.hints(),
+        },
+        whole: plan.status == Status::Ok,
+        pacer: None,
+        bringing: Some(Bringing {
+            pull: Arc::clone(pull),
+            version: Arc::clone(version),
+        }),
+    };
+    let mut begun = asking
+        .ask(first_part, is_again)
+        .await
+        .map_err(NoAnswer::from)?;
+    asked.account.record.chain = begun.reply.chain().map(|chain| chain.0);
+    from.is_miss = begun.is_miss();
+    asked.account.record.cache = Some(from.name());
+    match begun.reply.next().await {
+        Some(Ok(piece)) => {
+            let pace = asked.settings.access.pace(shown.path);
+            let pacer = pace.pacer(headlong_units::Instant::ZERO, asked.cmcd.bit_rate);
+            let asking = Asking { pacer, ..asking };
+            Ok(Answer {
+                first: Some((begun, piece, asking)),
+                from: Some(from),
+                ..Answer::without_bytes(plan)
+            })
+        }
+        Some(Err(failure)) => Err(NoAnswer::Failed(failure)),
+        None => Err(NoAnswer::Failed(Failure::Device)),
+    }
+}
+
+/// What a client is told of an origin that fails, and after how many seconds it may try again.
+pub(super) fn explain(fault: Fault) -> (Status, Option<&'static str>, Option<u64>) {
+    match fault {
+        Fault::Absent => (Status::NotFound, None, None),
+        Fault::TimedOut => (
+            Status::GatewayTimeout,
+            Some("the origin did not answer in time; try again later"),
+            None,
+        ),
+        Fault::Changed => (
+            Status::Unavailable,
+            Some("the file is being changed at its origin; try again later"),
+            Some(1),
+        ),
+        Fault::NoSpace => (
+            Status::Unavailable,
+            Some("there is no space for what the origin has; try again later"),
+            Some(10),
+        ),
+        Fault::Disk => (Status::InternalError, None, None),
+        _ => (
+            Status::BadGateway,
+            Some("the origin did not send the file; the server's metrics say why"),
+            None,
+        ),
+    }
+}

@@ -1,0 +1,22 @@
+//! The head of an origin's reply, as the core reads it.
+
+use headlong_pull::AnswerHead;
+use http::HeaderMap;
+use http::header::{self, HeaderName};
+
+/// Of several fields of one name, the first counts.
+pub(super) fn field(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+pub(super) fn head_of<B>(response: &http::Response<B>) -> AnswerHead<'_> {
+    let headers = response.headers();
+    AnswerHead {
+        status: response.status().as_u16(),
+        content_length: field(headers, header::CONTENT_LENGTH),
+        content_range: field(headers, header::CONTENT_RANGE),
+        content_encoding: field(headers, header::CONTENT_ENCODING),
+        entity_tag: field(headers, header::ETAG),
+        last_modified: field(headers, header::LAST_MODIFIED),
+    }
+}

@@ -1,0 +1,129 @@
+//! Connections to an origin: every address that a name stands for is judged before it is called, each
+//! time, so that no name can lead into the edge's own network later.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use headlong_pull::TargetRules;
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::config::target_of;
+
+/// What connects to an origin, and to where it redirects.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) rules: Arc<TargetRules>,
+    pub(super) tls: TlsConnector,
+    pub(super) timeout: Duration,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// A connection, by TLS or not.
+pub(super) struct Socket(Box<dyn Stream>);
+
+impl tower_service::Service<Uri> for Connector {
+    type Response = TokioIo<Socket>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let connected = tokio::time::timeout(this.timeout, this.connect(&uri)).await;
+            let socket = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+            Ok(TokioIo::new(socket))
+        })
+    }
+}
+
+impl Connector {
+    async fn connect(&self, uri: &Uri) -> io::Result<Socket> {
+        let target = target_of(uri).ok_or(io::ErrorKind::InvalidInput)?;
+        let (host, port) = (target.host.as_str(), target.port);
+        let found = tokio::net::lookup_host((host, port)).await?;
+        let allowed: Vec<_> = found
+            .filter(|address| self.rules.may_connect(host, port, address.ip()))
+            .collect();
+        if allowed.is_empty() {
+            let text = "it has private addresses only, and private_addresses is not set";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        }
+        let stream = TcpStream::connect(&allowed[..]).await?;
+        stream.set_nodelay(true)?;
+        if !target.is_tls {
+            return Ok(Socket(Box::new(stream)));
+        }
+        let name = ServerName::try_from(target.host).map_err(io::Error::other)?;
+        let stream = self.tls.connect(name, stream).await?;
+        Ok(Socket(Box::new(stream)))
+    }
+}
+
+/// Certificates are judged by the authorities that this system trusts.
+pub(super) fn tls() -> TlsConnector {
+    let mut roots = rustls::RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        tracing::warn!(
+            "no certificate authorities on this system: origins by https will not be believed; install ca-certificates"
+        );
+    }
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(
+        rustls::crypto::ring::default_provider(),
+    ))
+    .with_safe_default_protocol_versions()
+    .unwrap_or_else(|_| unreachable!("the provider knows the usual versions"))
+    .with_root_certificates(roots)
+    .with_no_client_auth();
+    TlsConnector::from(Arc::new(config))
+}
+
+impl Connection for Socket {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}

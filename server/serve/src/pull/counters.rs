@@ -1,0 +1,90 @@
+//! What is counted of a path that is filled from an origin.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use headlong_pull::Fault;
+
+/// Counted as it happens.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) fetched_bytes: AtomicU64,
+    pub(super) hits: AtomicU64,
+    pub(super) misses: AtomicU64,
+    pub(super) in_flight: AtomicU64,
+    pub(super) evicted_bytes: AtomicU64,
+    pub(super) stale: AtomicU64,
+    faults: Mutex<BTreeMap<Fault, u64>>,
+}
+
+impl Counters {
+    pub(super) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Relaxed);
+    }
+
+    pub(super) fn fault(&self, fault: Fault) {
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        *faults.entry(fault).or_insert(0) += 1;
+    }
+
+    pub(super) fn counts(&self, path: &str) -> PullCounts {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        PullCounts {
+            path: path.to_owned(),
+            fetched_bytes: self.fetched_bytes.load(Relaxed),
+            hits: self.hits.load(Relaxed),
+            misses: self.misses.load(Relaxed),
+            in_flight: self.in_flight.load(Relaxed),
+            evicted_bytes: self.evicted_bytes.load(Relaxed),
+            stale: self.stale.load(Relaxed),
+            used_bytes: 0,
+            titles: 0,
+            faults: Fault::ALL
+                .map(|of| (of.name(), faults.get(&of).copied().unwrap_or(0)))
+                .to_vec(),
+        }
+    }
+}
+
+/// Totals since the start, and what is kept now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct PullCounts {
+    /// The prefix.
+    pub path: String,
+    /// Bytes that came from the origin.
+    pub fetched_bytes: u64,
+    /// Slices that were there when a reply came to them.
+    pub hits: u64,
+    /// Slices that a reply had to wait for.
+    pub misses: u64,
+    /// Slices being fetched.
+    pub in_flight: u64,
+    /// Bytes that went for want of space.
+    pub evicted_bytes: u64,
+    /// Replies by what the origin could not confirm.
+    pub stale: u64,
+    /// Bytes kept.
+    pub used_bytes: u64,
+    /// Titles known.
+    pub titles: u64,
+    /// Failures by kind.
+    #[serde(serialize_with = "as_map")]
+    pub faults: Vec<(&'static str, u64)>,
+}
+
+fn as_map<S: serde::Serializer>(
+    faults: &[(&'static str, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(faults.iter().copied())
+}
+
+/// What a purge took away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Purged {
+    /// Titles.
+    pub titles: u64,
+    /// Bytes of their slices.
+    pub bytes: u64,
+}

@@ -1,0 +1,213 @@
+//! What is asked of an origin: what a title is now, and the bytes of one slice.
+//!
+//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the path; a
+//! redirect is followed three times at most, and only to whom the rules allow.
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use headlong_pull::{Fault, TargetRules, Version, fresh_for};
+use headlong_units::ByteRange;
+use http::header::{self, HeaderValue};
+use http::{Method, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::answers::{field, head_of};
+use super::connect::{Connector, tls};
+use crate::config::{PullRule, target_of};
+use crate::time_scale::TimeScale;
+
+const REDIRECTS_MAX: u32 = 3;
+const HEAD_BYTES_MAX: usize = 64 << 10;
+const HEADERS_MAX: usize = 100;
+/// One try of a slice takes no longer than so many times the longest pause that is allowed.
+const PAUSES_MAX: u32 = 30;
+/// What a path holds as it is.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// One origin.
+pub(super) struct Origin {
+    client: Client<Connector, Empty<Bytes>>,
+    base: Uri,
+    rules: Arc<TargetRules>,
+    idle_timeout: Duration,
+    usual_freshness: headlong_units::Duration,
+}
+
+impl Origin {
+    /// The origin of a rule that was checked.
+    pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, &'static str> {
+        let (base, origin) = rule.target()?;
+        let rules = Arc::new(TargetRules {
+            origin,
+            hosts: rule
+                .redirect_hosts
+                .iter()
+                .map(|host| host.to_ascii_lowercase())
+                .collect(),
+            may_be_private: rule.private_addresses,
+        });
+        let connector = Connector {
+            rules: Arc::clone(&rules),
+            tls: tls(),
+            timeout: scale.wall(rule.connect_timeout),
+        };
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(rule.fetches_max as usize)
+            .http1_max_buf_size(HEAD_BYTES_MAX)
+            .http1_max_headers(HEADERS_MAX)
+            .build(connector);
+        Ok(Self {
+            client,
+            base,
+            rules,
+            idle_timeout: scale.wall(rule.idle_timeout),
+            usual_freshness: rule.fresh,
+        })
+    }
+
+    /// What a title is now, and how long that may be believed.
+    pub(super) async fn look(
+        &self,
+        path: &str,
+    ) -> Result<(Version, headlong_units::Duration), Fault> {
+        let response = self.ask(&Method::HEAD, path, &[]).await?;
+        let version = head_of(&response).version()?;
+        let headers = response.headers();
+        let control = field(headers, header::CACHE_CONTROL);
+        let fresh = fresh_for(control, field(headers, header::AGE), self.usual_freshness);
+        Ok((version, fresh))
+    }
+
+    /// Adds the bytes of a range to `bytes`, which holds its beginning already. What came stays there
+    /// if the rest does not come.
+    pub(super) async fn fetch(
+        &self,
+        path: &str,
+        version: &Version,
+        range: ByteRange,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let left = ByteRange::new(range.start + bytes.len() as u64, range.end);
+        let until = Instant::now() + self.idle_timeout * PAUSES_MAX;
+        let span = format!("bytes={}-{}", left.start, left.end - 1);
+        let validators = &version.validators;
+        let condition = validators
+            .entity_tag
+            .as_ref()
+            .or(validators.last_modified.as_ref());
+        let mut fields = vec![(header::RANGE, span.as_str())];
+        fields.extend(condition.map(|value| (header::IF_RANGE, value.as_str())));
+        let response = self.ask(&Method::GET, path, &fields).await?;
+        head_of(&response).check_range(version, left)?;
+        let mut body = response.into_body();
+        while (bytes.len() as u64) < range.len() {
+            let deadline = until.min(Instant::now() + self.idle_timeout);
+            let frame = timeout_at(deadline, body.frame()).await;
+            let frame = frame.map_err(|_| Fault::TimedOut)?;
+            let frame = frame.ok_or(Fault::Short)?.map_err(|_| Fault::Short)?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            if bytes.len() as u64 + data.len() as u64 > range.len() {
+                bytes.clear();
+                return Err(Fault::WrongLength);
+            }
+            bytes.extend_from_slice(&data);
+        }
+        // The end of the reply is waited for a moment, so that the connection can be used again.
+        match timeout(self.idle_timeout, body.frame()).await {
+            Ok(Some(Ok(frame))) if frame.data_ref().is_some_and(|data| !data.is_empty()) => {
+                bytes.clear();
+                Err(Fault::WrongLength)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: &Method,
+        path: &str,
+        fields: &[(header::HeaderName, &str)],
+    ) -> Result<Response<Incoming>, Fault> {
+        let base = self.base.path();
+        let target = format!("{base}{}", utf8_percent_encode(path, IN_PATH));
+        let mut uri = with_path(&self.base, &target).ok_or(Fault::Redirect)?;
+        for _ in 0..=REDIRECTS_MAX {
+            let mut request = Request::builder()
+                .method(method)
+                .uri(&uri)
+                .header(header::ACCEPT_ENCODING, "identity")
+                .header(
+                    header::USER_AGENT,
+                    concat!("headlong/", env!("CARGO_PKG_VERSION")),
+                );
+            for (name, value) in fields {
+                request = request.header(name, *value);
+            }
+            let request = request.body(Empty::new()).map_err(|_| Fault::Redirect)?;
+            let answered = timeout(self.idle_timeout, self.client.request(request)).await;
+            let response = match answered {
+                Err(_) => return Err(Fault::TimedOut),
+                Ok(Err(error)) => return Err(fault_of(&error)),
+                Ok(Ok(response)) => response,
+            };
+            if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                return Ok(response);
+            }
+            let next = response.headers().get(header::LOCATION);
+            uri = self.follow(&uri, next).ok_or(Fault::Redirect)?;
+        }
+        Err(Fault::Redirect)
+    }
+
+    /// Where a redirect leads, if it may be followed.
+    fn follow(&self, from: &Uri, location: Option<&HeaderValue>) -> Option<Uri> {
+        let location = location?.to_str().ok()?;
+        let location = location.split('#').next().unwrap_or_default();
+        let is_path = location.starts_with('/') && !location.starts_with("//");
+        let uri = match is_path {
+            true => with_path(from, location)?,
+            false => location.parse().ok()?,
+        };
+        let target = target_of(&uri)?;
+        self.rules.may_follow(&target).then_some(uri)
+    }
+}
+
+fn with_path(base: &Uri, path: &str) -> Option<Uri> {
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = Some(path.parse().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// Why there is no reply at all.
+fn fault_of(error: &hyper_util::client::legacy::Error) -> Fault {
+    let mut cause = error.source();
+    while let Some(of) = cause {
+        if let Some(io) = of.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                std::io::ErrorKind::TimedOut => return Fault::TimedOut,
+                std::io::ErrorKind::PermissionDenied => return Fault::Redirect,
+                _ => {}
+            }
+        }
+        cause = of.source();
+    }
+    Fault::Unreachable
+}

@@ -1,0 +1,275 @@
+//! Slices on the disk: `FOLDER/.headlong-pull/PREFIX/VERSION/NUMBER`, beside a text that says which
+//! version of which title they are.
+//!
+//! Invariants: a file gets its name when its bytes are on the disk; what is found at the start and has
+//! not the length that it must have goes, as does what a process that has ended left half-written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use headlong_pull::{Slices, Validators, Version as Told};
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::thread_pool::ThreadPool;
+
+const FOLDER: &str = ".headlong-pull";
+const ABOUT: &str = "about.json";
+const THREADS_MAX: usize = 4;
+const WAITING_MAX: usize = 4096;
+
+/// What a version's folder says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct About {
+    pub(super) path: String,
+    pub(super) size_bytes: u64,
+    pub(super) slice_bytes: u64,
+    pub(super) entity_tag: Option<String>,
+    pub(super) last_modified: Option<String>,
+}
+
+impl About {
+    pub(super) fn told(&self) -> Told {
+        Told {
+            size_bytes: self.size_bytes,
+            validators: Validators {
+                entity_tag: self.entity_tag.clone(),
+                last_modified: self.last_modified.clone(),
+            },
+        }
+    }
+
+    /// The version's name: of all that it says.
+    pub(super) fn key(&self) -> u128 {
+        xxhash_rust::xxh3::xxh3_128(&serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+/// A version that a process before left.
+pub(super) struct Left {
+    pub(super) about: About,
+    pub(super) folder: PathBuf,
+    pub(super) confirmed: SystemTime,
+    pub(super) present: Vec<u32>,
+}
+
+/// The slices of one path that is filled from an origin.
+pub(super) struct Store {
+    folder: PathBuf,
+    threads: ThreadPool,
+    free_bytes_min: u64,
+}
+
+impl Store {
+    /// For a prefix, in a folder of a disk.
+    pub(super) fn new(folder: &Path, prefix: &str, free_bytes_min: u64) -> io::Result<Self> {
+        let name = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(prefix.as_bytes()));
+        Ok(Self {
+            folder: folder.join(FOLDER).join(name),
+            threads: ThreadPool::new("pull", THREADS_MAX, WAITING_MAX)?,
+            free_bytes_min,
+        })
+    }
+
+    /// Has something done that waits for the disk; `None` if too much waits already.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (say, done) = oneshot::channel();
+        let is_taken = self.threads.offer(move || drop(say.send(job())));
+        if !is_taken {
+            return None;
+        }
+        done.await.ok()
+    }
+
+    /// Has something done that nobody waits for.
+    pub(super) fn begin(&self, job: impl FnOnce() + Send + 'static) {
+        self.threads.run(job);
+    }
+
+    /// A folder for a version that no other has, though it be of the same version: that one may be being
+    /// removed.
+    pub(super) fn new_folder(&self, key: u128) -> PathBuf {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let number = since_1970.map_or(0, |time| time.as_nanos());
+        self.folder.join(format!("{key:032x}-{number:x}"))
+    }
+
+    /// Bytes that must stay free, for [`write`].
+    pub(super) fn free_bytes_min(&self) -> u64 {
+        self.free_bytes_min
+    }
+
+    /// What a process before left, for slices of `slice_bytes`; everything else goes.
+    pub(super) fn recover(&self, slice_bytes: u64) -> io::Result<Vec<Left>> {
+        fs::create_dir_all(&self.folder)?;
+        let mut left = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let folder = entry?.path();
+            match recover_version(&folder, slice_bytes) {
+                Ok(Some(version)) => left.push(version),
+                _ => remove_version(&folder),
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// The file of a slice.
+pub(super) fn slice_path(folder: &Path, index: u32) -> PathBuf {
+    folder.join(format!("{index:07}"))
+}
+
+fn recover_version(folder: &Path, slice_bytes: u64) -> io::Result<Option<Left>> {
+    let about = fs::read(folder.join(ABOUT))?;
+    let confirmed = fs::metadata(folder.join(ABOUT))?.modified()?;
+    let Ok(about) = serde_json::from_slice::<About>(&about) else {
+        return Ok(None);
+    };
+    let slices = Slices::new(about.size_bytes, slice_bytes);
+    let Some(slices) = slices.filter(|_| about.slice_bytes == slice_bytes) else {
+        return Ok(None);
+    };
+    let mut present = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == ABOUT {
+            continue;
+        }
+        let index = name.to_str().and_then(|name| name.parse::<u32>().ok());
+        let is_whole = |index: &u32| {
+            let length = entry.metadata().map_or(0, |of| of.len());
+            length > 0
+                && length == slices.range(*index).len()
+                && slice_path(folder, *index) == entry.path()
+        };
+        match index.filter(is_whole) {
+            Some(index) => present.push(index),
+            None if is_anothers(name.to_str()) => {}
+            None => fs::remove_file(entry.path())?,
+        }
+    }
+    present.sort_unstable();
+    let folder = folder.to_path_buf();
+    Ok((!present.is_empty()).then_some(Left {
+        about,
+        folder,
+        confirmed,
+        present,
+    }))
+}
+
+/// Whether a half-written file is that of another process that runs: the one that this one is to
+/// replace.
+fn is_anothers(name: Option<&str>) -> bool {
+    let pid = name.and_then(|name| {
+        name.strip_prefix("tmp-")?
+            .split('-')
+            .next()?
+            .parse::<u32>()
+            .ok()
+    });
+    pid.is_some_and(|pid| {
+        pid != std::process::id() && Path::new("/proc").join(pid.to_string()).exists()
+    })
+}
+
+/// Writes a slice; it has its name once all of it is on the disk.
+pub(super) fn write(
+    folder: &Path,
+    about: &About,
+    index: u32,
+    bytes: &[u8],
+    free_bytes_min: u64,
+) -> io::Result<File> {
+    if !folder.join(ABOUT).exists() {
+        fs::create_dir_all(folder)?;
+        let text = serde_json::to_vec(about)?;
+        place(folder, ABOUT, &text)?;
+    }
+    let space = rustix::fs::statvfs(folder)?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if free < free_bytes_min.saturating_add(bytes.len() as u64) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let name = slice_path(Path::new(""), index);
+    place(folder, &name.to_string_lossy(), bytes)
+}
+
+/// How many files were written, for names of those that are not whole yet.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+fn place(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
+    // Two that write the same text at once do not write one file.
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let half = folder.join(format!("tmp-{}-{number}-{name}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .read(true)
+        .create(true)
+        .truncate(true)
+        .open(&half)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_data()?;
+            // It is read past the page cache.
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            fs::rename(&half, folder.join(name))?;
+            Ok(file)
+        });
+    if written.is_err() {
+        let _ = fs::remove_file(&half);
+    }
+    written
+}
+
+/// The title was confirmed now.
+pub(super) fn note_confirmed(folder: &Path) {
+    let opened = File::open(folder.join(ABOUT));
+    // It only makes the next process ask sooner than it must.
+    let _ = opened.and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// Opens a slice for reading.
+pub(super) fn open(folder: &Path, index: u32, is_direct: bool) -> io::Result<File> {
+    let direct = if is_direct {
+        OFlags::DIRECT
+    } else {
+        OFlags::empty()
+    };
+    let flags = (OFlags::NOFOLLOW | direct).bits().cast_signed();
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(slice_path(folder, index))
+}
+
+/// Removes slices; the folder too, if it holds no more.
+pub(super) fn remove_slice(folder: &Path, index: u32) {
+    if let Err(error) = fs::remove_file(slice_path(folder, index))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %folder.display(), index, %error, "a slice cannot be removed");
+    }
+}
+
+/// Removes all of a version.
+pub(super) fn remove_version(folder: &Path) {
+    let removed = match folder.is_dir() {
+        true => fs::remove_dir_all(folder),
+        false => fs::remove_file(folder),
+    };
+    if let Err(error) = removed
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(folder = %folder.display(), %error, "what came from an origin cannot be removed");
+    }
+}

@@ -1,0 +1,471 @@
+//! The titles of one path that is filled from an origin: which version is in force, when the origin is
+//! asked, and what is taken away.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use headlong_library::Library;
+use headlong_pull::{Fault, Freshness, Judgement, Negative, Rules, SliceKey, Slices, Space};
+use headlong_units::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+use super::counters::{Counters, PullCounts, Purged};
+use super::origin::Origin;
+use super::store::{self, About, Left, Store};
+use super::title::Title;
+use super::version::{Outcome, Version};
+use crate::config::PullRule;
+use crate::disk::Device;
+use crate::time_scale::TimeScale;
+
+/// Most titles remembered of which nothing is kept.
+const TITLES_MAX: usize = 65_536;
+/// Most titles remembered that are not there.
+const NEGATIVE_MAX: usize = 65_536;
+/// Questions about titles at a time.
+const LOOKS_MAX: usize = 64;
+/// While an origin does not answer, a viewer waits so long before something old is served.
+const STALE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who waits for an origin waits for so many of the longest pauses that it may make.
+const PATIENCE_PAUSES: u64 = 6;
+
+/// A path that is filled from an origin.
+pub struct Pull {
+    pub(super) prefix: String,
+    pub(super) rule: PullRule,
+    pub(super) origin: Origin,
+    pub(super) store: Store,
+    pub(super) library: Library,
+    root: usize,
+    pub(super) device: OnceLock<Device>,
+    state: Mutex<State>,
+    pub(super) fetches: Semaphore,
+    looks: Semaphore,
+    pub(super) counters: Counters,
+    scale: TimeScale,
+    started: std::time::Instant,
+}
+
+pub(super) struct State {
+    titles: HashMap<Arc<str>, Title>,
+    by_key: HashMap<u128, Arc<Version>>,
+    pub(super) space: Space,
+    /// Bytes of slices that are being written.
+    pub(super) coming_bytes: u64,
+    negative: Negative,
+    looked: usize,
+}
+
+/// A version to serve.
+#[derive(Debug)]
+pub struct Found {
+    /// The version.
+    pub version: Arc<Version>,
+    /// How long ago the origin confirmed it.
+    pub age: Duration,
+    /// Whether the origin should have confirmed it since.
+    pub is_stale: bool,
+}
+
+impl std::fmt::Debug for Pull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pull")
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pull {
+    pub(super) fn open(
+        prefix: &str,
+        rule: &PullRule,
+        (library, root): (&Library, usize),
+        scale: TimeScale,
+    ) -> std::io::Result<Self> {
+        let store = Store::new(&rule.folder, prefix, rule.free_bytes_min)?;
+        let left = store.recover(rule.slice_bytes)?;
+        let pull = Self {
+            prefix: prefix.to_owned(),
+            origin: Origin::new(rule, scale).map_err(std::io::Error::other)?,
+            store,
+            library: library.clone(),
+            root,
+            device: OnceLock::new(),
+            state: Mutex::new(State {
+                titles: HashMap::new(),
+                by_key: HashMap::new(),
+                space: Space::default(),
+                coming_bytes: 0,
+                negative: Negative::new(rule.negative, NEGATIVE_MAX),
+                looked: 0,
+            }),
+            fetches: Semaphore::new(rule.fetches_max as usize),
+            looks: Semaphore::new(LOOKS_MAX),
+            counters: Counters::default(),
+            scale,
+            // Room before it for what was confirmed by a process before.
+            started: std::time::Instant::now(),
+            rule: rule.clone(),
+        };
+        for version in left {
+            pull.take_over(version);
+        }
+        Ok(pull)
+    }
+
+    pub(super) fn device_index(&self) -> Option<usize> {
+        self.library.device_of_root(self.root)
+    }
+
+    /// The index of its device among all, and the device.
+    pub fn device(&self) -> Option<(usize, &Device)> {
+        self.device_index().zip(self.device.get())
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        // Far from zero, so that what was confirmed before the start has a time.
+        Instant::ZERO + EPOCH + self.scale.model(self.started.elapsed())
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing under the lock panics half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_over(
+        &self,
+        Left {
+            about,
+            folder,
+            confirmed,
+            present,
+        }: Left,
+    ) {
+        let age = SystemTime::now()
+            .duration_since(confirmed)
+            .unwrap_or_default();
+        let age = Duration(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        let confirmed = Instant(self.now().0.saturating_sub(age.0));
+        let Some(slices) = Slices::new(about.size_bytes, about.slice_bytes) else {
+            return;
+        };
+        let path: Arc<str> = Arc::from(about.path.as_str());
+        let version = self.version(about, slices, folder);
+        let mut state = self.state();
+        for index in present {
+            version.table().present[index as usize] = true;
+            let key = SliceKey {
+                version: version.key,
+                index,
+            };
+            state.space.add(key, slices.range(index).len() as u32);
+        }
+        // It is asked about before it is believed.
+        let known = (version, Freshness::new(confirmed, Duration::ZERO));
+        state.by_key.insert(known.0.key, Arc::clone(&known.0));
+        let title = state.titles.entry(path).or_default();
+        let before = title.version.replace(known);
+        if let Some((before, _)) = before {
+            self.retire(&mut state, &before);
+        }
+    }
+
+    fn version(&self, about: About, slices: Slices, folder: PathBuf) -> Arc<Version> {
+        let stream = self.library.new_stream_id();
+        Arc::new(Version::new(about, slices, folder, stream))
+    }
+
+    /// The version of a title that is in force.
+    ///
+    /// # Errors
+    /// Why there is none to serve.
+    pub async fn find(self: &Arc<Self>, path: &str) -> Result<Found, Fault> {
+        let rules = Rules {
+            fresh: self.rule.fresh,
+            stale_max: self.rule.stale_max,
+        };
+        let (mut answer, old) = {
+            let now = self.now();
+            let mut state = self.state();
+            if state.negative.has(now, key_of(path)) {
+                return Err(Fault::Absent);
+            }
+            let title = state.titles.get(path);
+            let known = title.and_then(|title| title.version.as_ref());
+            let judged = known
+                .map(|(version, fresh)| (fresh.judge(now, &rules), found(version, fresh, now)));
+            let old = match judged {
+                Some((Judgement::Fresh, known)) => return Ok(known),
+                Some((Judgement::Stale, known)) => return Ok(self.stale(known)),
+                Some((Judgement::TooOld, _)) => return Err(Fault::Unreachable),
+                Some((Judgement::Ask { may_be_stale }, known)) => may_be_stale.then_some(known),
+                None => None,
+            };
+            (self.ask(&mut state, path), old)
+        };
+        let answered = async { self.wait(&mut answer).await };
+        let outcome = match old {
+            None => answered.await,
+            Some(old) => {
+                match tokio::time::timeout(self.scale.wall(STALE_PATIENCE), answered).await {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(fault)) if fault == Fault::Absent => Err(fault),
+                    _ => return Ok(self.stale(old)),
+                }
+            }
+        };
+        outcome?;
+        let (now, state) = (self.now(), self.state());
+        let known = state
+            .titles
+            .get(path)
+            .and_then(|title| title.version.as_ref());
+        known
+            .map(|(version, fresh)| found(version, fresh, now))
+            .ok_or(Fault::Changed)
+    }
+
+    /// Waits for what an origin is asked for, but not for ever: many may be before it.
+    pub(super) async fn wait(&self, answer: &mut watch::Receiver<Outcome>) -> Result<(), Fault> {
+        let patience = self.rule.idle_timeout.times(PATIENCE_PAUSES) + self.rule.connect_timeout;
+        let said = answer.wait_for(Option::is_some);
+        let said = tokio::time::timeout(self.scale.wall(patience), said).await;
+        let said = said.map_err(|_| Fault::TimedOut)?;
+        said.ok()
+            .and_then(|said| *said)
+            .unwrap_or(Err(Fault::Unreachable))
+    }
+
+    fn stale(&self, known: Found) -> Found {
+        Counters::add(&self.counters.stale, 1);
+        Found {
+            is_stale: true,
+            ..known
+        }
+    }
+
+    /// Asks the origin about a title, unless somebody does already.
+    fn ask(self: &Arc<Self>, state: &mut State, path: &str) -> watch::Receiver<Outcome> {
+        if let Some(answer) = state
+            .titles
+            .get(path)
+            .and_then(|title| title.asking.clone())
+        {
+            return answer;
+        }
+        state.make_room();
+        let path: Arc<str> = Arc::from(path);
+        let (say, answer) = watch::channel(None);
+        let title = state.titles.entry(Arc::clone(&path)).or_default();
+        title.asking = Some(answer.clone());
+        let pull = Arc::clone(self);
+        tokio::spawn(async move {
+            let _turn = pull.looks.acquire().await;
+            let told = pull.origin.look(&path).await;
+            let outcome = pull.take_in(&path, told);
+            if let Err(fault) = outcome {
+                pull.counters.fault(fault);
+                tracing::debug!(
+                    prefix = pull.prefix,
+                    path = &*path,
+                    fault = fault.name(),
+                    "an origin did not say what a title is"
+                );
+            }
+            let _ = say.send(Some(outcome));
+        });
+        answer
+    }
+
+    /// Takes in what an origin said of a title.
+    fn take_in(
+        &self,
+        path: &Arc<str>,
+        told: Result<(headlong_pull::Version, Duration), Fault>,
+    ) -> Result<(), Fault> {
+        let now = self.now();
+        let mut state = self.state();
+        if let Some(title) = state.titles.get_mut(path) {
+            title.asking = None;
+        }
+        let (told, fresh_for) = match told {
+            Ok(told) => told,
+            Err(fault) => {
+                self.note_fault(&mut state, path, fault, now);
+                return Err(fault);
+            }
+        };
+        let known = state
+            .titles
+            .get_mut(path)
+            .and_then(|title| title.version.as_mut());
+        if let Some((version, fresh)) = known.filter(|(version, _)| version.told == told) {
+            *fresh = Freshness::new(now, fresh_for);
+            let folder = version.folder.clone();
+            self.store.begin(move || store::note_confirmed(&folder));
+            return Ok(());
+        }
+        let slices = Slices::new(told.size_bytes, self.rule.slice_bytes).ok_or(Fault::TooLarge)?;
+        let about = About {
+            path: path.to_string(),
+            size_bytes: told.size_bytes,
+            slice_bytes: self.rule.slice_bytes,
+            entity_tag: told.validators.entity_tag,
+            last_modified: told.validators.last_modified,
+        };
+        let folder = self.store.new_folder(about.key());
+        let version = self.version(about, slices, folder);
+        state.by_key.insert(version.key, Arc::clone(&version));
+        let title = state.titles.entry(Arc::clone(path)).or_default();
+        let before = title
+            .version
+            .replace((version, Freshness::new(now, fresh_for)));
+        if let Some((before, _)) = before {
+            self.retire(&mut state, &before);
+        }
+        Ok(())
+    }
+
+    fn note_fault(&self, state: &mut State, path: &Arc<str>, fault: Fault, now: Instant) {
+        let Some(title) = state.titles.get_mut(path) else {
+            return;
+        };
+        if fault == Fault::Absent {
+            state.negative.note(now, key_of(path));
+            let gone = title.version.take();
+            state.titles.remove(path);
+            if let Some((gone, _)) = gone {
+                self.retire(state, &gone);
+            }
+        } else if let Some((_, fresh)) = &mut title.version {
+            fresh.note_failure(now);
+        } else {
+            state.titles.remove(path);
+        }
+    }
+
+    /// The origin said in passing that a title is another version now: it is asked before the next reply.
+    pub(super) fn distrust(&self, version: &Version) {
+        let mut state = self.state();
+        let title = state.titles.get_mut(version.about.path.as_str());
+        if let Some((known, fresh)) = title.and_then(|title| title.version.as_mut())
+            && known.key == version.key
+        {
+            let age = fresh.age(self.now());
+            *fresh = Freshness::new(Instant(self.now().0.saturating_sub(age.0)), Duration::ZERO);
+        }
+    }
+
+    /// No path leads to a version any more: its slices go. How many bytes they had.
+    fn retire(&self, state: &mut State, version: &Version) -> u64 {
+        version.is_retired.store(true, Ordering::Relaxed);
+        state.by_key.remove(&version.key);
+        let mut bytes = 0;
+        for index in 0..version.slices.count() {
+            bytes += state.space.remove(SliceKey {
+                version: version.key,
+                index,
+            });
+        }
+        version.table().present.fill(false);
+        if let Some(device) = self.device.get() {
+            device.stream_gone(version.stream);
+        }
+        let folder = version.folder.clone();
+        self.store.begin(move || store::remove_version(&folder));
+        bytes
+    }
+
+    pub(super) fn purge(&self, is_meant: impl Fn(&str) -> bool) -> Purged {
+        let mut state = self.state();
+        let meant: Vec<Arc<str>> = state
+            .titles
+            .keys()
+            .filter(|path| is_meant(path))
+            .cloned()
+            .collect();
+        let mut purged = Purged::default();
+        for path in meant {
+            let title = state
+                .titles
+                .get_mut(&path)
+                .and_then(|title| title.version.take());
+            if let Some((version, _)) = title {
+                purged.titles += 1;
+                purged.bytes += self.retire(&mut state, &version);
+            }
+        }
+        // What is not there may be there now.
+        state.negative.clear();
+        purged
+    }
+
+    /// The whole path of a title, from the root of all and without a slash.
+    pub fn whole_path(&self, version: &Version) -> String {
+        format!("{}{}", &self.prefix[1..], version.about.path)
+    }
+
+    pub(super) fn counts(&self) -> PullCounts {
+        let state = self.state();
+        PullCounts {
+            used_bytes: state.space.used_bytes(),
+            titles: state.titles.len() as u64,
+            ..self.counters.counts(&self.prefix)
+        }
+    }
+}
+
+impl State {
+    /// Forgets titles of which nothing is kept, when there are many.
+    fn make_room(&mut self) {
+        self.looked += 1;
+        if self.looked < TITLES_MAX {
+            return;
+        }
+        self.looked = 0;
+        let by_key = &mut self.by_key;
+        self.titles.retain(|_, title| {
+            // The table of versions holds one more.
+            if let Some((version, _)) = &title.version
+                && !version.table().present.contains(&true)
+            {
+                by_key.remove(&version.key);
+            }
+            let is_idle = title.is_idle();
+            if let (false, Some((version, _))) = (is_idle, &title.version) {
+                by_key.insert(version.key, Arc::clone(version));
+            }
+            !is_idle
+        });
+    }
+
+    /// Whether a reply reads a slice.
+    pub(super) fn is_pinned(&self, key: SliceKey) -> bool {
+        let version = self.by_key.get(&key.version);
+        version.is_some_and(|version| version.table().pins.contains_key(&key.index))
+    }
+
+    /// The version of a key, if a path leads to it.
+    pub(super) fn version(&self, key: u128) -> Option<&Arc<Version>> {
+        self.by_key.get(&key)
+    }
+}
+
+/// Before the start of the process, for what was confirmed earlier.
+const EPOCH: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+fn key_of(path: &str) -> u128 {
+    xxhash_rust::xxh3::xxh3_128(path.as_bytes())
+}
+
+fn found(version: &Arc<Version>, fresh: &Freshness, now: Instant) -> Found {
+    Found {
+        version: Arc::clone(version),
+        age: fresh.age(now),
+        is_stale: false,
+    }
+}

@@ -1,0 +1,158 @@
+//! One version of a title of an origin: which slices are there, which are coming, and who reads them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headlong_engine::{PartSpec, StreamId, StreamSpec};
+use headlong_flash::FileKey;
+use headlong_library::Library;
+use headlong_pull::{Fault, Slices, Version as Told};
+use rustix::io::Errno;
+use tokio::sync::watch;
+
+use super::store::{self, About};
+use crate::disk::StreamSource;
+
+/// What a fetch came to; `None` while it runs.
+pub(super) type Outcome = Option<Result<(), Fault>>;
+
+/// One version of one title.
+pub struct Version {
+    pub(super) key: u128,
+    pub(super) about: About,
+    pub(super) told: Told,
+    pub(super) slices: Slices,
+    pub(super) folder: PathBuf,
+    /// Its stream, as the engine knows it.
+    pub stream: StreamId,
+    /// No path leads to it any more.
+    pub(super) is_retired: AtomicBool,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    pub(super) present: Vec<bool>,
+    /// How many replies read a slice.
+    pub(super) pins: HashMap<u32, u32>,
+    pub(super) coming: HashMap<u32, watch::Receiver<Outcome>>,
+}
+
+impl std::fmt::Debug for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Version")
+            .field("about", &self.about)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Version {
+    pub(super) fn new(about: About, slices: Slices, folder: PathBuf, stream: u64) -> Self {
+        let table = Table {
+            present: vec![false; slices.count() as usize],
+            ..Table::default()
+        };
+        Self {
+            key: about.key(),
+            told: about.told(),
+            about,
+            slices,
+            folder,
+            stream: StreamId(stream),
+            is_retired: AtomicBool::new(false),
+            table: Mutex::new(table),
+        }
+    }
+
+    /// Bytes of the title.
+    pub fn size_bytes(&self) -> u64 {
+        self.told.size_bytes
+    }
+
+    /// Its strong entity tag: the origin's, or one of our own.
+    pub fn entity_tag(&self) -> String {
+        let of_origin = self.told.validators.entity_tag.clone();
+        of_origin.unwrap_or_else(|| format!("\"{:032x}\"", self.key))
+    }
+
+    /// When the origin says that it was changed.
+    pub fn last_modified(&self) -> Option<&str> {
+        self.told.validators.last_modified.as_deref()
+    }
+
+    /// How it is cut.
+    pub fn slices(&self) -> Slices {
+        self.slices
+    }
+
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing under the lock panics half-way through a change.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
+    /// A slice as the engine is told of it.
+    pub(super) fn part(&self, index: u32, library: &Library, file: Option<&File>) -> PartSpec {
+        let extents = file.and_then(|file| library.extents(file).ok());
+        let mut name = [0; 20];
+        name[..16].copy_from_slice(&self.key.to_le_bytes());
+        name[16..].copy_from_slice(&index.to_le_bytes());
+        PartSpec {
+            size_bytes: self.slices.range(index).len(),
+            extents: extents.unwrap_or_default(),
+            // The bytes are these for ever, whether the slice is there or not.
+            flash_key: Some(FileKey(xxhash_rust::xxh3::xxh3_128(&name))),
+            is_absent: file.is_none(),
+        }
+    }
+}
+
+/// A version, as the disks want to see it.
+pub struct SliceSource {
+    /// The version.
+    pub version: Arc<Version>,
+    /// Who knows where files lie.
+    pub library: Library,
+    /// Whether slices may be read past the page cache.
+    pub direct: bool,
+}
+
+impl StreamSource for SliceSource {
+    fn spec(&self) -> StreamSpec {
+        let present = self.version.table().present.clone();
+        let parts = (0_u32..).zip(present).map(|(index, is_there)| {
+            let file = is_there
+                .then(|| store::open(&self.version.folder, index, false).ok())
+                .flatten();
+            self.version.part(index, &self.library, file.as_ref())
+        });
+        StreamSpec {
+            id: self.version.stream,
+            parts: parts.collect(),
+            bit_rate: None,
+        }
+    }
+
+    fn lasting_name(&self) -> Option<u64> {
+        Some(self.version.key as u64)
+    }
+
+    fn open(&self, part: u32, direct: bool) -> io::Result<File> {
+        if direct && !self.direct {
+            return Err(Errno::INVAL.into());
+        }
+        store::open(&self.version.folder, part, direct)
+    }
+
+    fn unchanged(&self, part: u32, file: &File) -> bool {
+        let length = file.metadata().map(|of| of.len());
+        length.is_ok_and(|length| length == self.version.slices.range(part).len())
+    }
+}

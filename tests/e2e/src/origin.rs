@@ -1,0 +1,253 @@
+//! An origin that can be made ill: HTTP written by hand, with a switch for each way to be wrong.
+//!
+//! Its titles are `/o/NUMBER-SIZE`, whose bytes are those of the pattern of that number. What it sends
+//! in bodies is counted.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headlong_testkit::pattern;
+
+/// How it answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// As it should.
+    Well,
+    /// It closes every connection.
+    Down,
+    /// It sends half of each body, and then nothing.
+    Hang,
+    /// It sends half of each body, and closes.
+    Short,
+    /// It says a length that is one more than before.
+    WrongTotal,
+    /// It sends the range behind the one that was asked for.
+    WrongRange,
+    /// It knows no ranges.
+    Whole,
+    /// The titles are others under another tag.
+    Changed,
+    /// It redirects to itself.
+    Loop,
+    /// It redirects to this URL.
+    To(String),
+    /// It says something that is not HTTP.
+    Garbage,
+    /// It sends headers without an end.
+    Endless,
+    /// It has nothing.
+    Absent,
+}
+
+/// A running origin; ended when dropped.
+pub struct Origin {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    mode: Mutex<Mode>,
+    sent: AtomicU64,
+    asked: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Origin {
+    /// Starts one that is well.
+    pub fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            mode: Mutex::new(Mode::Well),
+            sent: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if of_thread.is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (Ok(stream), shared) = (stream, Arc::clone(&of_thread)) else {
+                    continue;
+                };
+                std::thread::spawn(move || {
+                    // Whoever leaves ends it.
+                    let _ = shared.serve(&stream);
+                });
+            }
+        });
+        Ok(Self { address, shared })
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Makes it well or ill.
+    pub fn be(&self, mode: Mode) {
+        *self
+            .shared
+            .mode
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = mode;
+    }
+
+    /// Bytes of bodies that it has sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
+
+    /// Requests that it was sent.
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+/// Of a request, what matters.
+struct Wanted {
+    is_head: bool,
+    title: u64,
+    size: u64,
+    range: Option<(u64, u64)>,
+    condition: Option<String>,
+}
+
+impl Shared {
+    fn mode(&self) -> Mode {
+        self.mode
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn serve(&self, mut stream: &TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        while let Some(wanted) = read_head(&mut reader)? {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            match self.mode() {
+                Mode::Down => return Ok(()),
+                Mode::Garbage => return stream.write_all(b"\x00\x01garbage\r\n\r\n"),
+                Mode::Absent => {
+                    stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+                }
+                Mode::Endless => {
+                    stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+                    while !self.is_over.load(Ordering::Relaxed) {
+                        stream.write_all(format!("X-A: {}\r\n", "a".repeat(1000)).as_bytes())?;
+                    }
+                }
+                Mode::Loop => {
+                    self.redirect(stream, &format!("/o/{}-{}", wanted.title, wanted.size))?
+                }
+                Mode::To(url) => self.redirect(stream, &url)?,
+                mode => {
+                    if !self.answer(stream, &wanted, &mode)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn redirect(&self, mut stream: &TcpStream, to: &str) -> std::io::Result<()> {
+        let head = format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+        stream.write_all(head.as_bytes())
+    }
+
+    /// Whether the connection goes on.
+    fn answer(
+        &self,
+        mut stream: &TcpStream,
+        wanted: &Wanted,
+        mode: &Mode,
+    ) -> std::io::Result<bool> {
+        let (tag, title) = match mode {
+            Mode::Changed => ("\"other\"", wanted.title + 1000),
+            _ => ("\"first\"", wanted.title),
+        };
+        let is_same = wanted.condition.as_deref().is_none_or(|known| known == tag);
+        let range = wanted.range.filter(|_| is_same && *mode != Mode::Whole);
+        let total = wanted.size + u64::from(*mode == Mode::WrongTotal);
+        let shift = u64::from(*mode == Mode::WrongRange);
+        let (status, first, end, more) = match range {
+            None => ("200 OK", 0, total, String::new()),
+            Some((first, last)) => {
+                let (first, last) = (first + shift, (last + shift).min(wanted.size - 1));
+                let more = format!("Content-Range: bytes {first}-{last}/{total}\r\n");
+                ("206 Partial Content", first, last + 1, more)
+            }
+        };
+        let length = end - first;
+        let head =
+            format!("HTTP/1.1 {status}\r\nETag: {tag}\r\nContent-Length: {length}\r\n{more}\r\n");
+        stream.write_all(head.as_bytes())?;
+        if wanted.is_head {
+            return Ok(true);
+        }
+        let is_half = matches!(mode, Mode::Hang | Mode::Short);
+        let sent = if is_half { length / 2 } else { length };
+        stream.write_all(&pattern::bytes(title, first..first + sent))?;
+        self.sent.fetch_add(sent, Ordering::Relaxed);
+        while *mode == Mode::Hang
+            && self.mode() == Mode::Hang
+            && !self.is_over.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(!is_half)
+    }
+}
+
+fn read_head(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Wanted>> {
+    let mut first = String::new();
+    if reader.read_line(&mut first)? == 0 {
+        return Ok(None);
+    }
+    let mut words = first.split(' ');
+    let is_head = words.next() == Some("HEAD");
+    let name = words.next().and_then(|path| path.strip_prefix("/o/"));
+    let numbers = name.and_then(|name| name.split_once('-'));
+    let numbers = numbers.and_then(|(title, size)| Some((title.parse().ok()?, size.parse().ok()?)));
+    let (title, size) = numbers.unwrap_or((0, 0));
+    let (mut range, mut condition) = (None, None);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim().split_once(':') else {
+            break;
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "range" => {
+                let span = value
+                    .trim()
+                    .strip_prefix("bytes=")
+                    .and_then(|span| span.split_once('-'));
+                range =
+                    span.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+            }
+            "if-range" => condition = Some(value.trim().to_owned()),
+            _ => {}
+        }
+    }
+    Ok(Some(Wanted {
+        is_head,
+        title,
+        size,
+        range,
+        condition,
+    }))
+}

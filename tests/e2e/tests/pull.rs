@@ -1,0 +1,598 @@
+//! An edge before an origin: every byte right, each fetched once, and what happens when the origin is
+//! ill, the space short, or the edge started anew.
+
+use std::path::Path;
+use std::time::Duration;
+
+use headlong_e2e_tests::origin::{Mode, Origin};
+use headlong_e2e_tests::{Nginx, eventually, have_or_skip};
+use headlong_testkit::client::{ClientError, Connection, Response, fetch};
+use headlong_testkit::server::{Server, ServerBuilder};
+use headlong_testkit::{Scratch, pattern};
+
+const SLICE: u64 = 64 << 10;
+
+/// The settings of an edge that asks `origin` and keeps what it gets in `folder`.
+fn settings(origin: &str, folder: &Path, more: &str) -> String {
+    let ahead = match more.contains("ahead_bytes") {
+        true => "",
+        false => "ahead_bytes = \"128KiB\"\n",
+    };
+    format!(
+        "cache_status = true\n[pull.\"/vod/\"]\norigin = \"{origin}\"\nfolder = \"{}\"\n\
+         slice_bytes = \"64KiB\"\n{ahead}free_bytes_min = \"0B\"\n\
+         {more}\n",
+        folder.display()
+    )
+}
+
+fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
+    let url = format!("http://{}/o/", origin.address());
+    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, folder, more));
+    builder.start().expect("an edge")
+}
+
+fn range(server: &Server, path: &str, first: u64, end: u64) -> Result<Response, ClientError> {
+    let span = format!("bytes={first}-{}", end - 1);
+    fetch(server.address(), "GET", path, &[("Range", &span)])
+}
+
+fn assert_right(reply: &Response, title: u64, first: u64, end: u64) {
+    assert_eq!(reply.status(), 206, "{}", reply.text());
+    assert_eq!(reply.body.len() as u64, end - first);
+    pattern::verify(title, first, &reply.body).expect("every byte");
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let metrics = server.metrics().expect("metrics");
+    let line = metrics.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("{name} in {metrics}"))
+}
+
+/// Pseudo-random numbers, the same each time.
+fn next(state: &mut u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    *state >> 33
+}
+
+#[test]
+fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once() {
+    let (root, cache) = (
+        Scratch::new("origin").expect("a folder"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    std::fs::create_dir(root.path().join("films")).expect("a folder");
+    let size = 2_000_123_u64;
+    for title in 0..3 {
+        let path = root.path().join(format!("films/a {title}.mp4"));
+        pattern::write_file(&path, title, size).expect("a title");
+    }
+    let origin = ServerBuilder::new([root.path()])
+        .start()
+        .expect("an origin");
+    let url = format!("http://{}/films/", origin.address());
+    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
+    let edge = edge.start().expect("an edge");
+    std::thread::scope(|scope| {
+        for client in 0..8_u64 {
+            let edge = &edge;
+            scope.spawn(move || {
+                let mut chance = client + 1;
+                for _ in 0..15 {
+                    let title = next(&mut chance) % 3;
+                    let first = next(&mut chance) % size;
+                    let end = (first + 1 + next(&mut chance) % 300_000).min(size);
+                    let reply = range(edge, &format!("/vod/a%20{title}.mp4"), first, end);
+                    assert_right(&reply.expect("a reply"), title, first, end);
+                }
+            });
+        }
+    });
+    for title in 0..3 {
+        let reply =
+            fetch(edge.address(), "GET", &format!("/vod/a%20{title}.mp4"), &[]).expect("whole");
+        assert_eq!((reply.status(), reply.body.len() as u64), (200, size));
+        pattern::verify(title, 0, &reply.body).expect("every byte");
+    }
+    assert_eq!(metric(&edge, "headlong_pull_fetched_bytes_total"), 3 * size);
+    assert_eq!(
+        metric(&origin, "headlong_response_body_bytes_total"),
+        3 * size
+    );
+    assert_eq!(metric(&edge, "headlong_pull_used_bytes"), 3 * size);
+}
+
+#[test]
+fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
+    let test = "an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there";
+    if !have_or_skip(test, "nginx") {
+        return;
+    }
+    let (root, cache) = (
+        Scratch::new("nginx-root").expect("a folder"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let file = root.path().join("a.mp4");
+    pattern::write_file(&file, 5, 300_000).expect("a title");
+    // A time of this very second is no validator yet.
+    let opened = std::fs::File::options()
+        .write(true)
+        .open(&file)
+        .expect("a title");
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    opened.set_modified(hour_ago).expect("a time");
+    let nginx = Nginx::start(root.path()).expect("nginx");
+    let url = format!("http://{}/", nginx.address());
+    let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
+    let edge = edge.start().expect("an edge");
+    let first = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
+    assert_right(&first, 5, 10, 100_000);
+    assert_eq!(
+        first.field("cache-status"),
+        Some("headlong; fwd=miss; stored; detail=origin")
+    );
+    let again = range(&edge, "/vod/a.mp4", 10, 100_000).expect("a reply");
+    assert_right(&again, 5, 10, 100_000);
+    assert_eq!(
+        again.field("cache-status"),
+        Some("headlong; hit; detail=slice")
+    );
+    assert!(again.field("age").is_some());
+    let direct = fetch(nginx.address(), "HEAD", "/a.mp4", &[]).expect("a reply");
+    assert_eq!(again.field("etag"), direct.field("etag"));
+    assert_eq!(again.field("last-modified"), direct.field("last-modified"));
+    let tag = direct.field("etag").expect("a tag").to_owned();
+    let same = fetch(
+        edge.address(),
+        "GET",
+        "/vod/a.mp4",
+        &[("If-None-Match", &tag)],
+    )
+    .expect("a reply");
+    assert_eq!(same.status(), 304);
+    for _ in 0..3 {
+        let none = fetch(edge.address(), "GET", "/vod/none.mp4", &[]).expect("a reply");
+        assert_eq!(none.status(), 404);
+    }
+    assert_eq!(
+        metric(
+            &edge,
+            "headlong_pull_faults_total{path=\"/vod/\",kind=\"absent\"}"
+        ),
+        1
+    );
+    // An address of the edge itself is no title.
+    let outside = fetch(edge.address(), "GET", "/vod/.headlong-pull/x", &[]).expect("a reply");
+    assert_eq!(outside.status(), 404);
+}
+
+#[test]
+fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(
+        &origin,
+        cache.path(),
+        "fresh = \"0s\"\nstale_max = \"0s\"\nnegative = \"0s\"\nidle_timeout = \"500ms\"",
+    );
+    let port = origin.address().port();
+    let modes = [
+        Mode::Down,
+        Mode::Hang,
+        Mode::Short,
+        Mode::WrongTotal,
+        Mode::WrongRange,
+        Mode::Whole,
+        Mode::Loop,
+        Mode::To(format!("http://localhost:{port}/o/1-200000")),
+        Mode::To("http://169.254.169.254/latest/meta-data".to_owned()),
+        Mode::To("file:///etc/passwd".to_owned()),
+        Mode::Garbage,
+        Mode::Endless,
+        Mode::Absent,
+    ];
+    for (title, mode) in (1..).zip(modes) {
+        let path = format!("/vod/{title}-200000");
+        origin.be(mode.clone());
+        // What the origin says of itself is right in some modes until the first slice is asked for.
+        let reply = range(&edge, &path, 0, 200_000);
+        match reply {
+            Ok(reply) if reply.status() == 206 => {
+                // Of these it can be had in pieces, or as another version that is whole in itself.
+                let is_fit = matches!(mode, Mode::Short | Mode::WrongTotal);
+                assert!(is_fit, "{mode:?} gave {}", reply.status());
+                pattern::verify(title, 0, &reply.body).expect("every byte");
+            }
+            Ok(reply) => {
+                let expected = match mode {
+                    Mode::Hang => [504].as_slice(),
+                    Mode::Absent => &[404],
+                    _ => &[502, 503, 504],
+                };
+                assert!(
+                    expected.contains(&reply.status()),
+                    "{mode:?} gave {}",
+                    reply.status()
+                );
+            }
+            Err(error) => assert!(error.is_cut(), "{mode:?}: {error}"),
+        }
+        origin.be(Mode::Well);
+        let ask = || range(&edge, &path, 0, 200_000);
+        let is_well = |reply: &Result<Response, ClientError>| {
+            reply.as_ref().is_ok_and(|reply| reply.status() == 206)
+        };
+        let what = format!("served again after {mode:?}");
+        let well = eventually(&what, ask, is_well).expect("a reply");
+        assert_right(&well, title, 0, 200_000);
+    }
+}
+
+#[test]
+fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    let path = "/vod/1-500000";
+    assert_right(&range(&edge, path, 0, 1000).expect("a reply"), 1, 0, 1000);
+    origin.be(Mode::Changed);
+    // Its first slice is believed still; the next is not there, and the origin has another now.
+    let reply = range(&edge, path, 300_000, 301_000).expect("a reply");
+    assert_right(&reply, 1001, 300_000, 301_000);
+    assert_right(
+        &range(&edge, path, 0, 1000).expect("a reply"),
+        1001,
+        0,
+        1000,
+    );
+    // A reply that is under way when it changes ends short.
+    origin.be(Mode::Well);
+    let over = fetch(edge.address(), "GET", path, &[]);
+    match over {
+        Ok(reply) => pattern::verify(1, 0, &reply.body).expect("all of one version"),
+        Err(error) => assert!(error.is_cut(), "{error}"),
+    }
+}
+
+#[test]
+fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(
+        &origin,
+        cache.path(),
+        "fresh = \"1ms\"\nahead_bytes = \"0B\"",
+    );
+    let path = "/vod/3-400000";
+    assert_right(
+        &range(&edge, path, 0, 130_000).expect("a reply"),
+        3,
+        0,
+        130_000,
+    );
+    origin.be(Mode::Down);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for first in [0, 50_000, 100_000] {
+                    let reply = range(&edge, path, first, first + 20_000).expect("a reply");
+                    assert_right(&reply, 3, first, first + 20_000);
+                }
+            });
+        }
+    });
+    assert!(metric(&edge, "headlong_pull_stale_replies_total") > 0);
+    let missing = range(&edge, path, 300_000, 301_000).expect("a reply");
+    assert_eq!(missing.status(), 502);
+    let begun = range(&edge, path, 100_000, 400_000);
+    assert!(begun.is_err_and(|error| error.is_cut()));
+    origin.be(Mode::Well);
+    let reply = range(&edge, path, 100_000, 400_000).expect("a reply");
+    assert_right(&reply, 3, 100_000, 400_000);
+}
+
+#[test]
+fn a_fetch_that_breaks_off_goes_on_where_it_was() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    origin.be(Mode::Short);
+    // Halves of what is left come until the tries are used up; the next request begins anew.
+    let _ = range(&edge, "/vod/4-60000", 0, 100);
+    let sent = origin.sent_bytes();
+    assert_eq!(sent, 30_000 + 15_000 + 7_500);
+    origin.be(Mode::Well);
+    assert_right(
+        &range(&edge, "/vod/4-60000", 0, 60_000).expect("a reply"),
+        4,
+        0,
+        60_000,
+    );
+}
+
+#[test]
+fn more_titles_than_fit_leave_no_more_than_the_bound_and_every_byte_right() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
+    std::thread::scope(|scope| {
+        for client in 0..4_u64 {
+            let edge = &edge;
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let title = (client * 3 + round) % 10;
+                    let reply = range(edge, &format!("/vod/{title}-400000"), 0, 400_000);
+                    assert_right(&reply.expect("a reply"), title, 0, 400_000);
+                }
+            });
+        }
+    });
+    assert!(metric(&edge, "headlong_pull_used_bytes") <= 1 << 20);
+    assert!(metric(&edge, "headlong_pull_evicted_bytes_total") > 0);
+    let is_few = |bytes: &u64| *bytes <= (1 << 20) + 20_000;
+    eventually("bytes on the disk", || bytes_below(cache.path()), is_few);
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
+    let size = |entry: &std::fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        _ => entry.metadata().map_or(0, |of| of.len()),
+    };
+    entries.unwrap_or_default().iter().map(size).sum()
+}
+
+fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let files = entries.flat_map(|entry| match entry.path().is_dir() {
+        true => files_below(&entry.path()),
+        false => vec![entry.path()],
+    });
+    files.collect()
+}
+
+#[test]
+fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let first = edge(&origin, cache.path(), "");
+    let path = "/vod/6-300000";
+    assert_right(
+        &range(&first, path, 0, 300_000).expect("a reply"),
+        6,
+        0,
+        300_000,
+    );
+    first.stop();
+    let files = files_below(cache.path());
+    let slice = files
+        .iter()
+        .find(|file| file.ends_with("0000001"))
+        .expect("a slice");
+    // A crash leaves a file under another name; and something cut a slice short.
+    std::fs::copy(slice, slice.with_file_name("tmp-4000000000-0000002")).expect("a copy");
+    let cut = slice.with_file_name("0000003");
+    std::fs::File::options()
+        .write(true)
+        .open(&cut)
+        .expect("a slice")
+        .set_len(10)
+        .expect("cut");
+    let sent = origin.sent_bytes();
+    let again = edge(&origin, cache.path(), "");
+    assert_right(
+        &range(&again, path, 0, 300_000).expect("a reply"),
+        6,
+        0,
+        300_000,
+    );
+    assert_eq!(origin.sent_bytes() - sent, SLICE);
+    assert!(
+        !files_below(cache.path())
+            .iter()
+            .any(|file| file.to_string_lossy().contains("tmp-"))
+    );
+    again.stop();
+    // The origin is down when it is started: what is there is served.
+    origin.be(Mode::Down);
+    let alone = edge(&origin, cache.path(), "");
+    let reply = range(&alone, path, 0, 300_000).expect("a reply");
+    assert_right(&reply, 6, 0, 300_000);
+    assert_eq!(
+        reply.field("cache-status"),
+        Some("headlong; hit; ttl=-1; detail=stale")
+    );
+}
+
+#[test]
+fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(&origin, cache.path(), "");
+    let read_all = || {
+        for title in 7..10 {
+            let reply = range(&edge, &format!("/vod/{title}-100000"), 0, 100_000);
+            assert_right(&reply.expect("a reply"), title, 0, 100_000);
+        }
+    };
+    read_all();
+    let purge = |query: &str, fields: &[(&str, &str)]| {
+        let reply = fetch(edge.admin(), "POST", &format!("/purge?{query}"), fields);
+        let reply = reply.expect("a reply");
+        (reply.status(), reply.text())
+    };
+    let gone =
+        |titles: u64, bytes: u64| (200, format!("{{\"titles\":{titles},\"bytes\":{bytes}}}"));
+    assert_eq!(purge("path=/vod/7-100000", &[]), gone(1, 100_000));
+    assert_eq!(purge("path=/vod/7-100000", &[]), gone(0, 0));
+    let sent = origin.sent_bytes();
+    read_all();
+    assert_eq!(origin.sent_bytes() - sent, 100_000);
+    assert_eq!(purge("prefix=%2Fvod%2F", &[]), gone(3, 300_000));
+    assert_eq!(metric(&edge, "headlong_pull_used_bytes"), 0);
+    read_all();
+    for wrong in ["", "path=", "path=x", "paths=/vod/", "path=/a&prefix=/"] {
+        assert_eq!(purge(wrong, &[]).0, 400, "{wrong}");
+    }
+    assert_eq!(
+        purge("prefix=/", &[("Origin", "http://evil.example")]).0,
+        403
+    );
+    let get = fetch(edge.admin(), "GET", "/purge?prefix=/", &[]).expect("a reply");
+    assert_eq!(get.status(), 404);
+    read_all();
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_and_serves_again_when_there_is_room() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let bound = "free_bytes_min = \"1000000TiB\"";
+    let url = format!("http://{}/o/", origin.address());
+    let all = settings(&url, cache.path(), "").replace("free_bytes_min = \"0B\"", bound);
+    let full = ServerBuilder::new(Vec::<&Path>::new())
+        .config(&all)
+        .start()
+        .expect("an edge");
+    let reply = range(&full, "/vod/1-100000", 0, 1000).expect("a reply");
+    assert_eq!(reply.status(), 503, "{}", reply.text());
+    assert!(
+        metric(
+            &full,
+            "headlong_pull_faults_total{path=\"/vod/\",kind=\"no-space\"}"
+        ) > 0
+    );
+    full.stop();
+    assert_eq!(
+        bytes_below(cache.path()) / 1000,
+        0,
+        "only what says which title it would be"
+    );
+    let roomy = edge(&origin, cache.path(), "");
+    assert_right(
+        &range(&roomy, "/vod/1-100000", 0, 1000).expect("a reply"),
+        1,
+        0,
+        1000,
+    );
+}
+
+#[test]
+fn many_who_want_one_slice_have_it_fetched_once_and_who_leaves_takes_it_from_nobody() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
+    // One asks and leaves at once.
+    let mut leaver = Connection::open(edge.address()).expect("a connection");
+    leaver
+        .send(b"GET /vod/8-60000 HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("sent");
+    drop(leaver);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let reply = range(&edge, "/vod/8-60000", 0, 60_000).expect("a reply");
+                assert_right(&reply, 8, 0, 60_000);
+            });
+        }
+    });
+    assert_eq!(origin.sent_bytes(), 60_000);
+    assert_eq!(origin.asked(), 2, "a look and a fetch");
+}
+
+/// A file system in memory; taken off when dropped.
+struct Small<'a>(&'a Path);
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
+    let test = "a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right";
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("small").expect("a folder"),
+    );
+    let flags = rustix::mount::MountFlags::empty();
+    let mounted = rustix::mount::mount("none", cache.path(), "tmpfs", flags, Some(c"size=1m"));
+    if let Err(error) = mounted {
+        return headlong_testkit::skip(test, &format!("no file system can be mounted: {error}"));
+    }
+    let small = Small(cache.path());
+    // By its own count there would be room for a hundred times as much.
+    let edge = edge(&origin, cache.path(), "bytes_max = \"100MiB\"");
+    for round in 0..3 {
+        for title in 0..6 {
+            let reply = range(&edge, &format!("/vod/{title}-400000"), 0, 400_000);
+            let reply = reply.unwrap_or_else(|error| panic!("{round} {title}: {error}"));
+            assert_right(&reply, title, 0, 400_000);
+        }
+    }
+    assert!(metric(&edge, "headlong_pull_evicted_bytes_total") > 0);
+    assert!(metric(&edge, "headlong_pull_used_bytes") <= 1 << 20);
+    edge.stop();
+    drop(small);
+}
+
+#[test]
+fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
+    let (origin, cache) = (
+        Origin::start().expect("an origin"),
+        Scratch::new("edge").expect("a folder"),
+    );
+    for round in 0..5_u64 {
+        let mut edge = edge(&origin, cache.path(), "");
+        std::thread::scope(|scope| {
+            for title in 0..4 {
+                let address = edge.address();
+                scope.spawn(move || {
+                    let path = format!("/vod/{title}-3000000");
+                    // It is cut off; what came of it is judged when it is there.
+                    if let Ok(reply) = fetch(address, "GET", &path, &[]) {
+                        pattern::verify(title, 0, &reply.body).expect("every byte");
+                    }
+                });
+            }
+            let some = (round + 1) * 400_000;
+            let is_some = |sent: &u64| *sent >= some.min(1_500_000);
+            let before = origin.sent_bytes();
+            let ask = || origin.sent_bytes() - before + round * 3_000_000;
+            eventually("bytes that were fetched", ask, is_some);
+            edge.signal(rustix::process::Signal::KILL).expect("killed");
+        });
+        edge.wait(Duration::from_secs(10)).expect("it is over");
+    }
+    let edge = edge(&origin, cache.path(), "");
+    let is_half = |file: &std::path::PathBuf| file.to_string_lossy().contains("/tmp-");
+    assert!(!files_below(cache.path()).iter().any(is_half));
+    for title in 0..4 {
+        let reply = range(&edge, &format!("/vod/{title}-3000000"), 0, 3_000_000);
+        assert_right(&reply.expect("a reply"), title, 0, 3_000_000);
+    }
+}
