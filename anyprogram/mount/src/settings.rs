@@ -152,6 +152,8 @@ fn read(file: &Path, text: &str, flags: &Flags) -> (Document, Settings) {
     }
     let mut settings = Settings::default();
     rows().read(&mut document, "", &mut settings);
+    // The kernel has up to two windows of each open file, and may drop them unused.
+    settings.disks.engine.reread_bytes = 2 * settings.read_ahead_bytes;
     for name in document.children("device") {
         let mut device = DeviceOverride::default();
         device_rows().read(&mut document, &format!("device.{name}"), &mut device);

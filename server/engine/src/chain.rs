@@ -270,7 +270,7 @@ impl Chains {
     pub(crate) fn find(
         &self,
         now: Instant,
-        gap: Duration,
+        (gap, reread_bytes): (Duration, u64),
         (identity, stream): (Identity, StreamId),
         range: ByteRange,
     ) -> Option<(ChainId, Option<ChainId>)> {
@@ -281,7 +281,9 @@ impl Chains {
         };
         let reader = (identity.viewer(), stream);
         if let Identity::Unnamed { connection, .. } = identity {
-            let found = self.unnamed.find(reader, range, connection, whereabouts);
+            let found = self
+                .unnamed
+                .find(reader, range, (connection, reread_bytes), whereabouts);
             return found.map(|id| (id, None));
         }
         let ids = self.by_reader.get(&reader)?;
@@ -554,7 +556,7 @@ mod tests {
     }
 
     fn find(chains: &Chains, start: u64, end: u64) -> Option<(ChainId, Option<ChainId>)> {
-        chains.find(Instant::ZERO, GAP, READER, ByteRange::new(start, end))
+        chains.find(Instant::ZERO, (GAP, 0), READER, ByteRange::new(start, end))
     }
 
     #[test]
@@ -597,12 +599,12 @@ mod tests {
         assert_eq!(chains.poll_expired(at(41), GAP), None);
         assert!(
             chains
-                .find(at(70), GAP, READER, ByteRange::new(100, 200))
+                .find(at(70), (GAP, 0), READER, ByteRange::new(100, 200))
                 .is_some()
         );
         assert!(
             chains
-                .find(at(71), GAP, READER, ByteRange::new(100, 200))
+                .find(at(71), (GAP, 0), READER, ByteRange::new(100, 200))
                 .is_none()
         );
         assert_eq!(chains.poll_expired(at(71), GAP), Some(id));

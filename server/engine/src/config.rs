@@ -37,6 +37,10 @@ pub struct EngineConfig {
     pub read_bytes_max: u64,
     /// Two requests of one viewer belong to one chain if at most this far apart (thesis 5.3).
     pub chain_gap: Duration,
+    /// How far before the end of what it asked for a reader without a name may go on, bytes. Zero
+    /// where requests are viewers' own. Above a mount the kernel reads ahead for each open file and
+    /// may drop that unused, so that whoever goes on asks for it again.
+    pub reread_bytes: u64,
     /// A chain's next job is queued when what it has left lasts no longer than this, and few jobs
     /// wait. Otherwise, and always with zero, it is queued when something is missing and not before,
     /// as the papers' servers do.
@@ -265,6 +269,7 @@ impl Default for EngineConfig {
             request_bytes_max: MIB,
             read_bytes_max: 32 * MIB,
             chain_gap: Duration::from_secs(40),
+            reread_bytes: 0,
             ahead_horizon: Duration::from_secs(8),
             sweep: Duration::from_secs(1),
             pace_default: BitRate::from_kbps(4_000),

@@ -56,6 +56,8 @@ enum Reason {
     Overtaken,
     /// It overtook one that was sent before it.
     Overtook,
+    /// It begins so little before the chain's end that the kernel may have read that ahead in vain.
+    Again,
 }
 
 impl Whereabouts {
@@ -72,7 +74,12 @@ impl Whereabouts {
     }
 
     /// Why a request of a viewer without a name belongs to the chain; `None` if it does not.
-    fn reason(&self, range: ByteRange, connection: Option<ConnectionId>) -> Option<Reason> {
+    fn reason(
+        &self,
+        range: ByteRange,
+        connection: Option<ConnectionId>,
+        reread_bytes: u64,
+    ) -> Option<Reason> {
         let in_parallel = PARALLEL_MAX.saturating_mul(self.last_request_bytes);
         let is_young = self.end - self.start <= in_parallel;
         // Who asked for everything behind a place does not ask for more of it.
@@ -91,6 +98,10 @@ impl Whereabouts {
             Some(Reason::Overtaken)
         } else if is_busy && range.start <= self.fetched_end && is_ahead.contains(&range.start) {
             Some(Reason::Overtook)
+        } else if (self.start..self.end).contains(&range.start)
+            && self.end - range.start <= reread_bytes
+        {
+            Some(Reason::Again)
         } else {
             None
         }
@@ -161,7 +172,7 @@ impl Unnamed {
         &self,
         (origin, stream): (ViewerId, StreamId),
         range: ByteRange,
-        connection: Option<ConnectionId>,
+        (connection, reread_bytes): (Option<ConnectionId>, u64),
         whereabouts: impl Fn(ChainId) -> Option<Whereabouts>,
     ) -> Option<ChainId> {
         let is_own = |connection| self.on(connection).count() <= CHAINS_PER_VIEWER;
@@ -178,7 +189,7 @@ impl Unnamed {
             .range(at(range.start + 1, 0)..=at(furthest, u64::MAX));
         let fits = |(.., id): &(_, _, _, ChainId)| {
             let chain = whereabouts(*id)?;
-            let reason = chain.reason(range, connection)?;
+            let reason = chain.reason(range, connection, reread_bytes)?;
             let is_elsewhere = connection.is_none() || connection != chain.connection;
             Some(((reason, is_elsewhere, chain.last_seen), *id))
         };

@@ -151,6 +151,26 @@ fn what_is_read_again_on_the_same_connection_is_the_same_chain() {
     assert_ne!(chunk(&mut rig, title, 0, Some(2)), chain);
 }
 
+#[test]
+fn who_goes_on_a_little_before_the_end_is_the_same_chain_where_the_kernel_reads_ahead() {
+    for (reread_bytes, chains) in [(0, 10), (512 << 10, 1)] {
+        let mut rig = Rig::new(EngineConfig {
+            sizing: fixed(4 * MIB),
+            reread_bytes,
+            ..config(64 * MIB)
+        });
+        let title = rig.title(1, HOUR_BYTES, 2_000);
+        // Each time the file is opened anew, and the kernel reads a window further than is wanted.
+        for number in 0..10 {
+            let request = range(0, title, number * CHUNK, CHUNK + (400 << 10));
+            rig.ask(from_address(request, Some(number)))
+                .expect("taken on");
+            rig.run_for(Duration::from_millis(300));
+        }
+        assert_eq!(rig.shard.chain_count(), chains, "{reread_bytes}");
+    }
+}
+
 /// A device with more viewers than it can serve, all from one address and, by `connection`, without
 /// a connection of their own. Answers how many were let in, and how many refused.
 fn crowd(rig: &mut Rig, connection: impl Fn(u64) -> Option<u64>) -> (u64, u64) {

@@ -93,9 +93,12 @@ impl Shard {
         // It is back already, and has begun anew.
         let place = ByteRange::new(told.position, told.position);
         let reader = (told.viewer, stream);
-        let known = self
-            .chains
-            .find(self.now, self.config.chain_gap, reader, place);
+        let known = self.chains.find(
+            self.now,
+            (self.config.chain_gap, self.config.reread_bytes),
+            reader,
+            place,
+        );
         if known.is_some() {
             return false;
         }

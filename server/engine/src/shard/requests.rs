@@ -122,9 +122,12 @@ impl Shard {
         open_ended: bool,
     ) -> Result<ChainId, Refusal> {
         let reader = (request.viewer, request.stream);
-        let found = self
-            .chains
-            .find(self.now, self.config.chain_gap, reader, asked);
+        let found = self.chains.find(
+            self.now,
+            (self.config.chain_gap, self.config.reread_bytes),
+            reader,
+            asked,
+        );
         if let Some((chain, bridged)) = found {
             if let Some(other) = bridged {
                 self.merge_chains(chain, other);
