@@ -1,7 +1,8 @@
 //! Logs of real servers, without any option.
 //!
-//! Samples of nginx, Apache, HAProxy and lighttpd were written by these servers (Debian 12), the
-//! others by their documents. All are of the same fourteen requests: from two viewers, one of them
+//! Samples of nginx, Apache, HAProxy, lighttpd, Varnish, Caddy and Traffic Server were written by
+//! these servers (Debian 12), the others by their documents, and so is `ats-video`: Traffic Server
+//! does not mark quotes within an agent, so that such a line cannot be told apart. All are of the same fourteen requests: from two viewers, one of them
 //! at an IPv6 address, the whole film, four parts of it and of another one, a HEAD and a file that
 //! is not there. Those called `...-video` are written by the lines that a summary offers for copying.
 

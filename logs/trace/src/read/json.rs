@@ -42,12 +42,17 @@ impl Keys {
     }
 }
 
+/// The key of what Caddy says of itself, in the same log as its requests if nothing else is said.
+const CADDY_MESSAGE: &str = "msg";
+
 /// Reads lines of JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Json {
     fields: Keys,
     /// Without this one, it is somebody else's log.
     needs: Option<Field>,
+    /// With this key and without what it needs, a line is the program's own message.
+    message: Option<&'static str>,
     /// Whether keys within keys matter.
     is_nested: bool,
 }
@@ -56,7 +61,9 @@ impl Json {
     /// One of [`DIALECTS`].
     pub(crate) fn dialect(name: &str, session_field: Option<&str>) -> Option<Self> {
         let (_, needs) = DIALECTS.iter().find(|(known, _)| *known == name)?;
-        Some(Self::of(names(name), Some(*needs), session_field))
+        let message = (name == "caddy").then_some(CADDY_MESSAGE);
+        let of = Self::of(names(name), Some(*needs), session_field);
+        Some(Self { message, ..of })
     }
 
     /// Anybody's, by a map of keys and the names that are usual.
@@ -88,6 +95,7 @@ impl Json {
         Self {
             fields,
             needs,
+            message: None,
             is_nested,
         }
     }
@@ -104,9 +112,11 @@ impl Json {
         if line.first() != Some(&b'{') {
             return Err(Reason::Shape);
         }
+        let mut is_message = false;
         let mut scan = Scan {
             is_nested: self.is_nested,
             take: |path: &[u8], text| {
+                is_message |= self.message.is_some_and(|key| path == key.as_bytes());
                 if let Some(field) = self.fields.get(path) {
                     row.set(field, text);
                 }
@@ -119,6 +129,10 @@ impl Json {
             return Err(Reason::Shape);
         }
         match self.needs {
+            // Others have messages too, but no time called as Caddy's.
+            Some(needed) if !row.has(needed) && is_message && row.has(Field::End) => {
+                Err(Reason::NotARequest)
+            }
             Some(needed) if !row.has(needed) && !row.has(Field::Summary) => Err(Reason::Shape),
             _ => Ok(()),
         }

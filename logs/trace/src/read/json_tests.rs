@@ -63,6 +63,15 @@ fn caddy_is_read_through_its_nested_keys() {
 }
 
 #[test]
+fn what_caddy_says_of_itself_is_no_request_and_of_others_no_line_of_caddy() {
+    let message = r#"{"level":"info","ts":1795613368.5,"msg":"serving initial configuration"}"#;
+    let caddy = Json::dialect("caddy", None).expect("known");
+    assert_eq!(entry(&caddy, message).err(), Some(Reason::NotARequest));
+    let other = r#"{"RequestPath":"/a","level":"info","msg":"","time":"2026-11-25T10:00:00Z"}"#;
+    assert_eq!(entry(&caddy, other).err(), Some(Reason::Shape));
+}
+
+#[test]
 fn nginx_variables_as_keys_need_no_map() {
     let line = concat!(
         r#"{"time_iso8601":"2024-05-01T10:00:00+00:00","remote_addr":"192.0.2.1","#,
