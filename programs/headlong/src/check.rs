@@ -24,7 +24,7 @@ pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {
-    let devices = look_at_roots(&config.roots).map_err(|errors| {
+    let devices = look_at_roots(&config.folders()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!(lines.join("\n"))
     })?;

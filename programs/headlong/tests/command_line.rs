@@ -87,6 +87,19 @@ fn a_root_that_does_not_exist_is_a_mistake_of_the_configuration() {
 }
 
 #[test]
+fn check_knows_a_server_that_has_only_what_comes_from_an_origin() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("edge.toml");
+    let place = folder.path().display();
+    let text_of =
+        format!("[pull.\"/a/\"]\norigin = \"http://127.0.0.1:1/\"\nfolder = \"{place}\"\n");
+    fs::write(&file, text_of).expect("written");
+    let shown = headlong(&["check", "--config", &file.display().to_string()]);
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    assert!(text(&shown.stdout).contains(&format!("serves {place}\n")));
+}
+
+#[test]
 fn check_prints_a_file_that_means_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().display().to_string();

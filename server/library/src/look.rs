@@ -89,6 +89,9 @@ pub(crate) fn check_path(path: &str) -> Result<(), ResolveError> {
 impl State {
     /// What a root has at a path. May block for as long as its disk likes.
     pub(crate) fn look(&self, root: usize, path: &str) -> Look {
+        if !self.is_served(root) {
+            return Look::Absent;
+        }
         let checked_ns = self.now_ns();
         let at = &self.roots()[root];
         match at.stat(path) {

@@ -14,6 +14,9 @@ pub struct LibraryOptions {
     pub settle_file: Duration,
     /// How long opening a root may take; one that takes longer is opened when it answers.
     pub open_timeout: Duration,
+    /// So many of the roots, the last ones, are known for their devices only: nothing in them is ever
+    /// found.
+    pub unserved_roots: usize,
 }
 
 impl Default for LibraryOptions {
@@ -24,6 +27,7 @@ impl Default for LibraryOptions {
             settle: Duration::from_secs(3),
             settle_file: Duration::from_secs(2),
             open_timeout: Duration::from_secs(5),
+            unserved_roots: 0,
         }
     }
 }

@@ -89,7 +89,10 @@ impl State {
             settle: self.options.settle,
             settle_file: self.options.settle_file,
         };
-        let scan = walk(&self.roots()[root], before);
+        let scan = match self.is_served(root) {
+            true => walk(&self.roots()[root], before),
+            false => RootScan::default(),
+        };
         if whole {
             last.whole_at = Some(began);
         }

@@ -85,6 +85,11 @@ impl State {
         &self.maker.ground.roots
     }
 
+    /// Whether files in a root may be found.
+    pub(crate) fn is_served(&self, root: usize) -> bool {
+        root + self.options.unserved_roots < self.roots().len()
+    }
+
     pub(crate) fn read<T>(&self, f: impl FnOnce(&Catalogue) -> T) -> T {
         f(&self
             .catalogue

@@ -16,6 +16,7 @@ use crate::run_error::RunError;
 pub(crate) fn library(config: &Config) -> Result<Library, RunError> {
     let options = LibraryOptions {
         revalidate: config.time_scale().wall(config.revalidate),
+        unserved_roots: config.folders().len() - config.roots.len(),
         ..LibraryOptions::default()
     };
     Library::open(&config.folders(), options).map_err(|errors| {

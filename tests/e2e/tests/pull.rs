@@ -105,6 +105,10 @@ fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once
         3 * size
     );
     assert_eq!(metric(&edge, "headlong_pull_used_bytes"), 3 * size);
+    // Its folder is no root: nothing in it has a path.
+    std::fs::write(cache.path().join("own.mp4"), "own").expect("written");
+    let own = fetch(edge.address(), "GET", "/own.mp4", &[]).expect("a reply");
+    assert_eq!(own.status(), 404);
 }
 
 #[test]

@@ -215,11 +215,11 @@ impl Pull {
         self.free(0).await;
         let mut written = self.write(version, index, &bytes).await;
         for _ in 0..TRIES_MAX {
-            let is_full = written.as_ref().is_err_and(is_no_space);
-            // Others may have taken what went.
-            if !is_full || self.free(SLICES_FREED * self.rule.slice_bytes).await == 0 {
+            if !written.as_ref().is_err_and(is_no_space) {
                 break;
             }
+            // Others may have taken what went, or be taking away all that can go at this moment.
+            self.free(SLICES_FREED * self.rule.slice_bytes).await;
             // The engine closes what it had open of it.
             tokio::time::sleep(RETRY_PAUSE).await;
             written = self.write(version, index, &bytes).await;
@@ -270,17 +270,15 @@ impl Pull {
         written.unwrap_or_else(|| Err(std::io::Error::other("too much waits for the disk")))
     }
 
-    /// Takes away slices until there is room for what comes and `more` besides. How many bytes have
-    /// gone when it returns.
-    async fn free(&self, more: u64) -> u64 {
-        let (gone, going) = self.begin_freeing(more);
-        for mut going in going {
+    /// Takes away slices until there is room for what comes and `more` besides; they have gone when it
+    /// returns.
+    async fn free(&self, more: u64) {
+        for mut going in self.begin_freeing(more) {
             let _ = going.wait_for(Option::is_some).await;
         }
-        gone
     }
 
-    fn begin_freeing(&self, more: u64) -> (u64, Vec<watch::Receiver<Outcome>>) {
+    fn begin_freeing(&self, more: u64) -> Vec<watch::Receiver<Outcome>> {
         let mut state = self.state();
         let wanted = state.space.used_bytes() + state.coming_bytes;
         let over = wanted.saturating_sub(self.rule.bytes_max).max(more);
@@ -310,7 +308,7 @@ impl Pull {
             });
         }
         Counters::add(&self.counters.evicted_bytes, gone);
-        (gone, all_going)
+        all_going
     }
 }
 
