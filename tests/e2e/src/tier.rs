@@ -58,14 +58,16 @@ pub fn library(scratch: &Scratch, name: &str) -> PathBuf {
     root
 }
 
-/// A server that keeps on flash whatever leaves its little memory.
+/// A server that keeps on flash whatever leaves its little memory, and that lets in who comes however
+/// busy this machine's disk is.
 pub fn start(root: &Path, tiers: &[&Path]) -> Server {
     let paths: Vec<String> = tiers
         .iter()
         .map(|tier| tier.display().to_string())
         .collect();
-    let config =
-        format!("flash = {paths:?}\nflash_policy = \"lru\"\nflash_write_per_day = \"1TB\"\n");
+    let config = format!(
+        "admission = \"accept\"\nflash = {paths:?}\nflash_policy = \"lru\"\nflash_write_per_day = \"1TB\"\n"
+    );
     let server = ServerBuilder::new([root])
         .memory("12MiB")
         .config(&config)
