@@ -60,6 +60,14 @@ end_groups() {
     done
 }
 
+# Takes off what servers read the titles on: the process that does so for a mount whose daemon is
+# killed was in the group.
+take_off_mounts() {
+    while read -r _ _ _ _ point _; do
+        case $point in "$folder"/*/mounted) umount -l "$point" 2> /dev/null ;; esac
+    done < /proc/self/mountinfo
+}
+
 # Whether something is still mounted below the folder.
 is_mounted() {
     while read -r _ _ _ _ point _; do
@@ -73,6 +81,7 @@ cat > /dev/null
 [ -d "$folder" ] || exit 0
 end_all other KILL 200
 end_groups
+take_off_mounts
 # Their own guardians clean up if they have to be killed.
 end_all disk TERM 600 || end_all disk KILL 200
 round=0
