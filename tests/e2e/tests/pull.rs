@@ -26,6 +26,23 @@ fn settings(origin: &str, folder: &Path, more: &str) -> String {
     )
 }
 
+/// Makes a file an hour old: the tag of one that was just written changes once its time has settled,
+/// and it is another version then.
+fn age(path: &Path) {
+    let opened = std::fs::File::options().write(true).open(path);
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    opened
+        .expect("a title")
+        .set_modified(hour_ago)
+        .expect("a time");
+}
+
+/// An origin, and a folder for what an edge keeps.
+fn ground() -> (Origin, Scratch) {
+    let origin = Origin::start().expect("an origin");
+    (origin, Scratch::new("edge").expect("a folder"))
+}
+
 fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
     let url = format!("http://{}/o/", origin.address());
     let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, folder, more));
@@ -71,6 +88,7 @@ fn many_clients_read_random_ranges_through_an_edge_and_each_byte_is_fetched_once
     for title in 0..3 {
         let path = root.path().join(format!("films/a {title}.mp4"));
         pattern::write_file(&path, title, size).expect("a title");
+        age(&path);
     }
     let origin = ServerBuilder::new([root.path()])
         .start()
@@ -123,13 +141,7 @@ fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
     );
     let file = root.path().join("a.mp4");
     pattern::write_file(&file, 5, 300_000).expect("a title");
-    // A time of this very second is no validator yet.
-    let opened = std::fs::File::options()
-        .write(true)
-        .open(&file)
-        .expect("a title");
-    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-    opened.set_modified(hour_ago).expect("a time");
+    age(&file);
     let nginx = Nginx::start(root.path()).expect("nginx");
     let url = format!("http://{}/", nginx.address());
     let edge = ServerBuilder::new(Vec::<&Path>::new()).config(&settings(&url, cache.path(), ""));
@@ -177,10 +189,7 @@ fn an_edge_before_nginx_says_what_it_did_and_asks_once_for_what_is_not_there() {
 
 #[test]
 fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(
         &origin,
         cache.path(),
@@ -241,10 +250,7 @@ fn an_ill_origin_makes_replies_fail_in_time_and_visibly_and_never_a_byte_wrong()
 
 #[test]
 fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     let path = "/vod/1-500000";
     assert_right(&range(&edge, path, 0, 1000).expect("a reply"), 1, 0, 1000);
@@ -269,10 +275,7 @@ fn a_title_that_changes_at_its_origin_is_never_mixed_with_what_it_was() {
 
 #[test]
 fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(
         &origin,
         cache.path(),
@@ -308,10 +311,7 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
 
 #[test]
 fn a_fetch_that_breaks_off_goes_on_where_it_was() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     origin.be(Mode::Short);
     // Halves of what is left come until the tries are used up; the next request begins anew.
@@ -329,10 +329,7 @@ fn a_fetch_that_breaks_off_goes_on_where_it_was() {
 
 #[test]
 fn more_titles_than_fit_leave_no_more_than_the_bound_and_every_byte_right() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "bytes_max = \"1MiB\"");
     std::thread::scope(|scope| {
         for client in 0..4_u64 {
@@ -372,10 +369,7 @@ fn files_below(folder: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let first = edge(&origin, cache.path(), "");
     let path = "/vod/6-300000";
     assert_right(
@@ -427,10 +421,7 @@ fn an_edge_started_anew_has_what_it_had_and_nothing_half_written() {
 
 #[test]
 fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "");
     let read_all = || {
         for title in 7..10 {
@@ -468,10 +459,7 @@ fn a_purge_takes_away_one_title_or_all_below_a_prefix_and_says_how_much() {
 
 #[test]
 fn a_disk_that_is_full_is_said_and_serves_again_when_there_is_room() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let bound = "free_bytes_min = \"1000000TiB\"";
     let url = format!("http://{}/o/", origin.address());
     let all = settings(&url, cache.path(), "").replace("free_bytes_min = \"0B\"", bound);
@@ -504,10 +492,7 @@ fn a_disk_that_is_full_is_said_and_serves_again_when_there_is_room() {
 
 #[test]
 fn many_who_want_one_slice_have_it_fetched_once_and_who_leaves_takes_it_from_nobody() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     let edge = edge(&origin, cache.path(), "ahead_bytes = \"0B\"");
     // One asks and leaves at once.
     let mut leaver = Connection::open(edge.address()).expect("a connection");
@@ -566,10 +551,7 @@ fn a_file_system_that_fills_up_makes_room_by_itself_and_every_byte_is_right() {
 
 #[test]
 fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
-    let (origin, cache) = (
-        Origin::start().expect("an origin"),
-        Scratch::new("edge").expect("a folder"),
-    );
+    let (origin, cache) = ground();
     for round in 0..5_u64 {
         let mut edge = edge(&origin, cache.path(), "");
         std::thread::scope(|scope| {
