@@ -29,6 +29,12 @@ use crate::unread::Unread;
 /// part of it: renditions beside one another differ by a factor of two at most (Apple's HLS
 /// authoring specification asks for 1.5 to 2), and a stream's mean hides a peak of about two.
 const BELIEVED_TIMES: u64 = 4;
+/// Nobody who watches needs more than this ahead: players keep half a minute to a minute (30 s is
+/// what hls.js keeps of long titles, 60 s is the most that dash.js keeps by default).
+const WATCHED_AHEAD: Duration = Duration::from_secs(60);
+/// For so long a reader of a title without a known bit rate must have been read at a rate beyond
+/// belief: as long as players need to fill what they keep.
+const BEYOND_BELIEF: Duration = Duration::from_secs(20);
 
 /// One live chain. Offsets are logical: bytes from the start of the stream.
 #[derive(Debug)]
@@ -141,6 +147,25 @@ impl Chain {
     pub(crate) fn buffer(&self, now: Instant) -> Duration {
         let said = self.hints.buffer.unwrap_or(Duration::ZERO);
         said - now.since(self.hinted_at)
+    }
+
+    /// Whether its reader has far more than anybody who watches keeps: of a title whose bit rate is
+    /// known by what it was given and how long ago it began; else by a rate that no usual title has.
+    pub(crate) fn is_far_ahead(
+        &self,
+        now: Instant,
+        bit_rate: Option<BitRate>,
+        default: BitRate,
+    ) -> bool {
+        let (given, lasted) = (self.pace.total_bytes(), now.since(self.pace.first_at()));
+        let (rate, least) = match bit_rate {
+            Some(rate) => (rate, lasted + WATCHED_AHEAD),
+            None => {
+                let beyond_belief = BitRate(default.0.saturating_mul(BELIEVED_TIMES));
+                (beyond_belief, lasted.max(BEYOND_BELIEF))
+            }
+        };
+        given >= rate.bytes_in(least)
     }
 
     /// Who reads it.

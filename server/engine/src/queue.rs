@@ -33,6 +33,8 @@ pub(crate) struct Job {
     /// It is a chain's first, or its viewer said that it is starting: being late for it says
     /// nothing about the viewers being served.
     pub(crate) startup: bool,
+    /// Its reader downloads, and does not watch: it does not run dry if the job is late.
+    pub(crate) can_wait: bool,
     /// Pieces at its beginning that are read even if memory for them has to be taken from others.
     pub(crate) pieces_needed: u32,
     /// Bytes that the sizing rule asked for.
@@ -282,6 +284,7 @@ mod tests {
             deadline: Instant::ZERO + Duration::from_millis(deadline_millis),
             demanded: true,
             startup: false,
+            can_wait: false,
             pieces_needed: 1,
             wanted_bytes: 0,
             physical,

@@ -27,6 +27,7 @@ pub(crate) struct Run {
     pub(crate) claims: Vec<Claim>,
     pub(crate) deadline: Instant,
     pub(crate) startup: bool,
+    pub(crate) can_wait: bool,
     pub(crate) wanted_bytes: u64,
     /// Bytes of its reads that ended.
     pub(crate) bytes: u64,
@@ -154,6 +155,7 @@ impl Runs {
             claims,
             deadline: job.deadline,
             startup: job.startup,
+            can_wait: job.can_wait,
             wanted_bytes: job.wanted_bytes,
             bytes: 0,
             reads_outstanding: 0,
@@ -377,6 +379,7 @@ mod tests {
             deadline: Instant::ZERO,
             demanded: true,
             startup: false,
+            can_wait: false,
             pieces_needed: 1,
             wanted_bytes: 1,
             physical: 0,

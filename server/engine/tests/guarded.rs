@@ -40,6 +40,74 @@ fn one_absurd_bit_rate_leaves_the_prefetches_of_others_as_they_are() {
     assert!(smallest >= Some(MIB), "{smallest:?}");
 }
 
+/// Asks for whole titles, which are taken as fast as the device brings them, and lets them come for
+/// a while.
+fn downloads(rig: &mut Rig, count: u64, kbps: u64) {
+    for viewer in 1..=count {
+        let title = rig.title(viewer, HOUR_BYTES, kbps);
+        let whole = Request {
+            open_ended: true,
+            ..range(viewer, title, 0, HOUR_BYTES)
+        };
+        rig.ask(whole).expect("taken on");
+    }
+    rig.run_for(Duration::from_secs(60));
+}
+
+#[test]
+fn downloads_are_no_reason_to_refuse_viewers_and_viewers_go_first() {
+    // A known bit rate; and an unknown one, at a speed that no usual title has.
+    for kbps in [2_000, 0] {
+        let mut rig = Rig::new(EngineConfig {
+            piece_bytes: 2 * MIB,
+            sizing: fixed(16 * MIB),
+            ..config(512 * MIB)
+        });
+        rig.device.rate = BitRate(8 * 250_000_000);
+        downloads(&mut rig, 40, kbps);
+        let late = rig.shard.stats().jobs_late;
+        assert!(late > 20, "each is late by its own measure: {late}");
+        for viewer in 101..=110 {
+            let title = rig.title(viewer, HOUR_BYTES, 2_000);
+            let id = rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+            rig.run_for(Duration::from_secs(2));
+            assert!(rig.replies[&id].done, "viewer {viewer}, {kbps} kbps");
+        }
+    }
+}
+
+#[test]
+fn a_title_that_needs_no_device_is_served_while_viewers_are_refused() {
+    let mut rig = Rig::new(EngineConfig {
+        piece_bytes: 512 * KIB,
+        sizing: fixed(MIB),
+        ..config(512 * MIB)
+    });
+    rig.device.rate = BitRate(8 * 10_000_000);
+    rig.device.position_time = Duration::from_millis(100);
+    let hot = rig.title(1_000, 3 * CHUNK, 8_000);
+    rig.ask(range(1_000, hot, 0, 3 * CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(2));
+    let mut viewer = 0;
+    let refusal = loop {
+        viewer += 1;
+        let title = rig.title(viewer, HOUR_BYTES, 8_000);
+        let opening = Request {
+            open_ended: true,
+            ..range(viewer, title, 0, 64 * MIB)
+        };
+        match rig.ask(opening) {
+            Ok(_) => assert!(viewer < 1_000),
+            Err(refusal) => break refusal,
+        }
+        rig.run_for(Duration::from_millis(500));
+    };
+    assert!(matches!(refusal, Refusal::Overloaded { .. }), "{refusal:?}");
+    let id = rig.ask(range(1_001, hot, CHUNK, CHUNK)).expect("in memory");
+    rig.run_for(Duration::from_millis(10));
+    assert!(rig.replies[&id].done);
+}
+
 #[test]
 fn four_bad_mebibytes_are_no_reason_to_refuse_other_titles() {
     let mut rig = Rig::new(config(64 * MIB));

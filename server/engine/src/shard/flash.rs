@@ -254,6 +254,7 @@ impl Shard {
             deadline: self.now,
             demanded: true,
             startup: false,
+            can_wait: false,
             pieces_needed: 1,
             wanted_bytes: 0,
             physical: 0,

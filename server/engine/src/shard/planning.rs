@@ -51,7 +51,7 @@ impl Shard {
         if self.runs.will_bring((stream, piece)) {
             return;
         }
-        let startup = is_starting(chain);
+        let (startup, can_wait) = (is_starting(chain), self.is_far_ahead(chain));
         // An open-ended request asks for everything and tells nothing.
         let asked_bytes = if request.open_ended {
             0
@@ -66,6 +66,7 @@ impl Shard {
             self.push_job(Job {
                 demanded: true,
                 startup,
+                can_wait,
                 pieces_needed,
                 ..job
             });
@@ -108,7 +109,7 @@ impl Shard {
         if left > enough {
             return;
         }
-        let spare = self.spare_patience(chain);
+        let (spare, can_wait) = (self.spare_patience(chain), self.is_far_ahead(chain));
         let (stream_id, position) = (chain.stream, chain.position);
         let reached = self.claim_present(id, enough);
         let left = reached.saturating_sub(position);
@@ -125,7 +126,7 @@ impl Shard {
             return;
         }
         if let Some(job) = self.plan(id, stream_id, from, wanted_bytes, deadline) {
-            self.push_job(job);
+            self.push_job(Job { can_wait, ..job });
         }
     }
 
@@ -197,6 +198,7 @@ impl Shard {
             deadline,
             demanded: false,
             startup: false,
+            can_wait: false,
             pieces_needed: 0,
             wanted_bytes: wanted_bytes.min(layout.size_bytes() - start),
             physical: layout.physical_of_piece(from).unwrap_or(0),
@@ -344,10 +346,24 @@ impl Shard {
         }
     }
 
-    /// Half of what the player has in its buffer, within reason.
+    /// Half of what the player has in its buffer, within reason. Who is far ahead of what is watched
+    /// has as much as that, whatever it says.
     fn spare_patience(&self, chain: &Chain) -> Duration {
-        let buffer = Duration(chain.buffer(self.now).0 / 2);
-        buffer.min(self.config.patience.times(PATIENCE_STRETCH))
+        let most = self.config.patience.times(PATIENCE_STRETCH);
+        match self.is_far_ahead(chain) {
+            true => most,
+            false => Duration(chain.buffer(self.now).0 / 2).min(most),
+        }
+    }
+
+    /// Whether a reader downloads, and does not watch. However much it is given it takes at once, so
+    /// that each of its jobs is late; that says nothing of the device, and it can wait for others.
+    fn is_far_ahead(&self, chain: &Chain) -> bool {
+        let known = self.streams.bit_rate(chain.stream);
+        let known = chain
+            .believed_bit_rate(known, self.config.pace_default)
+            .or(known);
+        chain.is_far_ahead(self.now, known, self.config.pace_default)
     }
 
     /// Whether a chain's job is this one.

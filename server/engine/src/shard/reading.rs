@@ -241,7 +241,7 @@ impl Shard {
         self.stats.job_bytes_wanted += run.wanted_bytes;
         self.stats.jobs_late += u64::from(was_late);
         if !run.startup {
-            self.load.record_job(was_late);
+            self.load.record_job(was_late && !run.can_wait);
         }
         if self.queue.is_empty() && self.runs.is_idle() {
             self.load.record_idle();
@@ -385,6 +385,7 @@ impl Shard {
                 demanded: job.demanded || other.demanded,
                 pieces_needed: job.pieces_needed.max(other.pieces_needed),
                 startup: job.startup && other.startup,
+                can_wait: job.can_wait && other.can_wait,
                 wanted_bytes: (job.wanted_bytes.max(other.wanted_bytes))
                     .max(u64::from(to - from) * piece_bytes),
                 ..job

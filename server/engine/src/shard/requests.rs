@@ -7,10 +7,14 @@ use crate::chain::MayBegin;
 use crate::command::{Event, Failure, Refusal};
 use crate::config::Admission;
 use crate::health::DeviceState;
-use crate::ids::{ChainId, RequestId, Slot};
+use crate::ids::{ChainId, RequestId, Slot, StreamId};
+use crate::layout::Layout;
 use crate::memory::PieceKey;
 use crate::replies::{Reply, Waiting};
 use crate::request::{Hints, Request};
+
+/// Streams of more pieces are not looked through for one request: 128 MiB of the usual pieces.
+const PIECES_LOOKED_AT_MAX: u32 = 1024;
 
 /// Where a reply's bytes come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +154,8 @@ impl Shard {
 
     /// Asked for each new chain, as each takes its share of the device, whoever reads it.
     fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
-        if self.config.admission == Admission::Accept || !self.load.is_overloaded() {
+        let accepts = self.config.admission == Admission::Accept;
+        if accepts || !self.load.is_overloaded() || self.needs_no_device(request.stream) {
             return Ok(());
         }
         match self.chains.may_begin(request.viewer) {
@@ -165,6 +170,19 @@ impl Shard {
                 Err(Refusal::Overloaded { retry_after })
             }
         }
+    }
+
+    /// Whether all of a stream is in memory or on flash. Part of it is not enough: its chain would
+    /// go on to the rest.
+    fn needs_no_device(&self, stream: StreamId) -> bool {
+        let pieces = self.streams.layout(stream).map(Layout::piece_count);
+        let Some(pieces) = pieces.filter(|pieces| *pieces <= PIECES_LOOKED_AT_MAX) else {
+            return false;
+        };
+        (0..pieces).all(|piece| {
+            let key = (stream, piece);
+            self.memory.find(key).is_some() || self.is_on_flash(key)
+        })
     }
 
     fn note_request(
