@@ -243,12 +243,13 @@ def show(case, pairs):
     ratio, bounds = interval([pair["headlong"]["per_gb"] / pair["nginx"]["per_gb"] for pair in pairs])
     faster, _ = interval([pair["headlong"]["bytes_per_second"] / pair["nginx"]["bytes_per_second"]
                           for pair in pairs])
-    failed = sum(pair[server]["failed"] for pair in pairs for server in pair)
+    failed = {server: sum(pair[server]["failed"] for pair in pairs) for server in pairs[0]}
+    failed = ", ".join(f"{server}: {count} failed" for server, count in failed.items() if count)
     bounds = f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else ""
     per_request = f"{middle('headlong', 'us_per_request'):.1f} / {middle('nginx', 'us_per_request'):.1f}"
     per_gb = f"{middle('headlong', 'per_gb'):.3f} / {middle('nginx', 'per_gb'):.3f}"
     print(f"{case:34}{per_request:>20}{per_gb:>17}{ratio:>10.2f}{bounds:>14}{faster:>12.2f}"
-          + (f"  {failed} failed" if failed else ""), flush=True)
+          + (f"  {failed}" if failed else ""), flush=True)
     if "beside" in pairs[0]:
         change, _ = interval([pair["headlong"]["per_gb"] / pair["beside"]["per_gb"] for pair in pairs])
         print(f"{'':34}{middle('beside', 'us_per_request'):>20.1f}{middle('beside', 'per_gb'):>17.3f}"

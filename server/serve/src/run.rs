@@ -153,7 +153,9 @@ async fn serve(
         connections_max: shares.connections_max,
         ..start::limits(&config)
     };
-    let context = ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
+    let mut context =
+        ListenerContext::new(limits, start::tcp_options(&config), Arc::clone(&counters));
+    context.threads = Some(Arc::new(start::connection_threads()?));
     let addresses: Vec<String> = listeners
         .iter()
         .filter_map(|listener| listener.local_addr().ok())

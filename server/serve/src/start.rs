@@ -1,5 +1,6 @@
 //! What the start makes of the configuration: one function for each part of the server.
 
+use std::io;
 use std::sync::Arc;
 
 use headlong_http::{RangeLimits, SessionRule};
@@ -9,7 +10,7 @@ use crate::config::{AccessFormat, Config, LogSink};
 use crate::flash::{FlashError, Tier};
 use crate::http::{AccessRules, HttpSettings};
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
-use crate::net::{Limits, TcpOptions};
+use crate::net::{ConnectionThreads, Limits, TcpOptions};
 use crate::run_error::RunError;
 
 /// Opens the roots; they are scanned while the server runs.
@@ -86,6 +87,11 @@ pub(crate) fn tcp_options(config: &Config) -> TcpOptions {
         congestion_control: config.tcp.congestion_control.clone(),
         unsent_bytes_max: u32::try_from(config.tcp.unsent_max).unwrap_or(u32::MAX),
     }
+}
+
+/// One thread for connections for each processor that may be used.
+pub(crate) fn connection_threads() -> io::Result<ConnectionThreads> {
+    ConnectionThreads::start(std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Opens the access and session logs.

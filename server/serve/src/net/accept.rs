@@ -54,12 +54,30 @@ pub async fn serve_listener<S, B>(
         };
         context.tcp.apply(&stream);
         let (tls, service) = (tls.clone(), service.clone());
-        let (context, shutdown) = (context.clone(), signal.clone());
+        let shutdown = signal.clone();
+        // A thread must not be what keeps itself.
+        let own = ListenerContext {
+            threads: None,
+            ..context.clone()
+        };
         let trouble = Arc::clone(&trouble);
-        into.spawn(async move {
-            let _slot = slot;
-            serve_accepted(stream, remote, (tls, service), context, shutdown, &trouble).await;
-        });
+        let seat = context.threads.as_ref().and_then(|threads| threads.seat());
+        let thread = seat.as_ref().map(|seat| seat.handle().clone());
+        let serving = async move {
+            let _held = (slot, seat);
+            // A socket belongs to the event loop of one thread.
+            match stream.into_std().and_then(TcpStream::from_std) {
+                Ok(stream) => {
+                    let with = (tls, service);
+                    serve_accepted(stream, remote, with, own, shutdown, &trouble).await;
+                }
+                Err(error) => tracing::warn!(%remote, %error, "cannot take over a connection"),
+            }
+        };
+        match thread {
+            Some(thread) => into.spawn_on(serving, &thread),
+            None => into.spawn(serving),
+        };
     };
     let mut retiring = shutdown.clone();
     let mut retiring = std::pin::pin!(retiring.retiring());

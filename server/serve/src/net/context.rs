@@ -12,6 +12,7 @@ use super::info::ConnectionInfo;
 use super::limits::Limits;
 use super::listen::TcpOptions;
 use super::remote::{Remote, TrustedProxies};
+use super::threads::ConnectionThreads;
 
 /// Of the open connections, the part that is closed at once to make room: one in so many.
 const SHED_PART: usize = 64;
@@ -31,6 +32,8 @@ pub struct ListenerContext {
     pub proxies: Option<TrustedProxies>,
     /// Proxies that count as nobody's address.
     pub exempt: Option<TrustedProxies>,
+    /// Where connections live; without, where their listener does.
+    pub threads: Option<Arc<ConnectionThreads>>,
     pub(super) open: Arc<OpenConnections>,
     pub(super) by_address: Arc<ByAddress>,
 }
@@ -46,6 +49,7 @@ impl ListenerContext {
             tcp: Arc::new(tcp),
             proxies: None,
             exempt: None,
+            threads: None,
             open: Arc::default(),
             by_address: Arc::default(),
         }
