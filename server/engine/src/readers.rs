@@ -1,13 +1,12 @@
 //! Who reads a stream, and where: for whoever is a little behind another.
 //!
-//! The one idea: a reader moves with every piece that is sent, and seldom past another one; and most
-//! streams have few. So each stream has a list by position, in which a move shifts those few that were
-//! passed, and nothing is searched in a tree of all readers.
+//! The one idea: each stream has a set of its own, in order of position. Most have few readers, whose
+//! set is one node; a popular one may have thousands at its beginning, and still none of them is
+//! moved because another comes.
 //!
-//! Invariants: a list is in order of position, and of chains at the same one; a chain is in one list
-//! once; a stream that nobody reads has none.
+//! Invariants: a chain is in one set once; a stream that nobody reads has none.
 
-use alloc::vec::Vec;
+use alloc::collections::BTreeSet;
 
 use crate::id_map::IdMap;
 use crate::ids::{ChainId, StreamId};
@@ -18,75 +17,58 @@ type Reader = (u64, ChainId);
 /// The readers of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
-    by_stream: IdMap<StreamId, Vec<Reader>>,
+    by_stream: IdMap<StreamId, BTreeSet<Reader>>,
 }
 
 impl Readers {
     /// A chain begins to read.
     pub(crate) fn add(&mut self, stream: StreamId, reader: Reader) {
-        let list = self.by_stream.entry(stream).or_default();
-        if let Err(place) = list.binary_search(&reader) {
-            list.insert(place, reader);
-        }
+        self.by_stream.entry(stream).or_default().insert(reader);
     }
 
     /// A chain reads no more.
     pub(crate) fn remove(&mut self, stream: StreamId, reader: Reader) {
-        let Some(list) = self.by_stream.get_mut(&stream) else {
+        let Some(readers) = self.by_stream.get_mut(&stream) else {
             return;
         };
-        if let Ok(place) = list.binary_search(&reader) {
-            list.remove(place);
-        }
-        if list.is_empty() {
+        readers.remove(&reader);
+        if readers.is_empty() {
             self.by_stream.remove(&stream);
         }
     }
 
-    /// Whether a chain is in the list at a position.
+    /// Whether a chain is there at a position.
     pub(crate) fn has(&self, stream: StreamId, reader: Reader) -> bool {
-        let list = self.by_stream.get(&stream);
-        list.is_some_and(|list| list.binary_search(&reader).is_ok())
+        let readers = self.by_stream.get(&stream);
+        readers.is_some_and(|readers| readers.contains(&reader))
     }
 
     /// A chain that was at a position is at another one.
     pub(crate) fn move_to(&mut self, stream: StreamId, (from, chain): Reader, to: u64) {
-        let Some(list) = self.by_stream.get_mut(&stream) else {
-            return;
-        };
-        let Ok(place) = list.binary_search(&(from, chain)) else {
-            return;
-        };
-        let reader = (to, chain);
-        list[place] = reader;
-        // Those that lie between the two positions make way.
-        if to > from {
-            let passed = list[place + 1..].partition_point(|other| *other < reader);
-            list[place..=place + passed].rotate_left(1);
-        } else {
-            let first = list[..place].partition_point(|other| *other < reader);
-            list[first..=place].rotate_right(1);
+        if let Some(readers) = self.by_stream.get_mut(&stream)
+            && readers.remove(&(from, chain))
+        {
+            readers.insert((to, chain));
         }
     }
 
     /// The nearest reader of a stream that has not passed `offset`.
     pub(crate) fn nearest_behind(&self, stream: StreamId, offset: u64) -> Option<ChainId> {
-        let list = self.by_stream.get(&stream)?;
-        let behind = list.partition_point(|(position, _)| *position <= offset);
-        let (_, chain) = list.get(behind.checked_sub(1)?)?;
-        Some(*chain)
+        let until = (offset, ChainId(u64::MAX));
+        let behind = self.by_stream.get(&stream)?.range(..=until).next_back();
+        behind.map(|(_, chain)| *chain)
     }
 
     /// All of a stream, by position.
     pub(crate) fn of_stream(&self, stream: StreamId) -> impl Iterator<Item = ChainId> + '_ {
-        let list = self.by_stream.get(&stream).into_iter().flatten();
-        list.map(|(_, chain)| *chain)
+        let readers = self.by_stream.get(&stream).into_iter().flatten();
+        readers.map(|(_, chain)| *chain)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
 
     use proptest::prelude::*;
 
