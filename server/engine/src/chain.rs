@@ -61,6 +61,7 @@ pub(crate) struct Chain {
     pub(crate) open_ended: bool,
     pub(crate) last_seen: Instant,
     pub(crate) last_request_bytes: u64,
+    before_last_request_bytes: u64,
     /// Requests in progress, in order of arrival.
     pub(crate) active: Vec<RequestId>,
     /// Since when it has none: some only then.
@@ -85,6 +86,18 @@ impl Chain {
     pub(crate) fn take_requests(&mut self, requests: Vec<RequestId>) {
         self.active.extend(requests);
         self.idle = self.idle.filter(|_| self.active.is_empty());
+    }
+
+    /// Its reader asked for so much.
+    pub(crate) fn note_request(&mut self, bytes: u64) {
+        self.before_last_request_bytes = self.last_request_bytes;
+        self.last_request_bytes = bytes;
+    }
+
+    /// What its reader may ask for next: as much as by the larger of the last two requests. Where a
+    /// file of a title ends in the midst of what is asked for at a time, one of them is for a rest.
+    pub(crate) fn next_request_bytes(&self) -> u64 {
+        self.last_request_bytes.max(self.before_last_request_bytes)
     }
 
     /// From its first byte to its last.
@@ -362,6 +375,7 @@ impl Chains {
             open_ended,
             last_seen: now,
             last_request_bytes: 0,
+            before_last_request_bytes: 0,
             active: Vec::new(),
             idle: None,
             pace: Pace::new(now),

@@ -45,7 +45,7 @@ impl Shard {
         let rule = u128::from(self.prefetch_bytes(chain, 0)) * u128::from(MIB);
         let horizon = self.pace(chain).bytes_in(self.config.ahead_horizon);
         let ahead_bytes = match self.reads_ahead_now() {
-            true => horizon.max(chain.last_request_bytes),
+            true => horizon.max(chain.next_request_bytes()),
             false => 0,
         };
         let ended = Ended {

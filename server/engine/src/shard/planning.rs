@@ -95,7 +95,7 @@ impl Shard {
         let ahead_bytes = self.ahead_bytes(pace);
         let left = chain.fetched_end.saturating_sub(chain.position);
         // Most pieces are handed out in the midst of a prefetch; whatever its size, this is enough.
-        if left > ahead_bytes.max(chain.last_request_bytes) {
+        if left > ahead_bytes.max(chain.next_request_bytes()) {
             return;
         }
         let wanted_bytes = self.prefetch_bytes(chain, 0);
@@ -104,7 +104,7 @@ impl Shard {
         // request, whatever its size, must not find nothing.
         let enough = ahead_bytes
             .min(size_bytes / 2)
-            .max(chain.last_request_bytes)
+            .max(chain.next_request_bytes())
             .min(size_bytes);
         if left > enough {
             return;

@@ -344,7 +344,7 @@ impl Shard {
         let piece_bytes = self.config.piece_bytes;
         let chain = self.chains.get(job.chain);
         let asked = (u64::from(job.pieces_needed) * piece_bytes)
-            .max(chain.map_or(0, |chain| chain.last_request_bytes));
+            .max(chain.map_or(0, Chain::next_request_bytes));
         let device = self.control.drive().ok_or(self.load.service());
         let bytes = self.depth.bytes(device, asked, time);
         let pieces = u32::try_from(bytes.div_ceil(piece_bytes)).unwrap_or(u32::MAX);

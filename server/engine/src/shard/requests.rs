@@ -199,7 +199,7 @@ impl Shard {
         let Some(chain) = self.chains.get_mut(chain_id) else {
             return;
         };
-        chain.last_request_bytes = asked.len();
+        chain.note_request(asked.len());
         if request.hints != Hints::default() {
             chain.hints = request.hints;
             chain.hinted_at = now;
