@@ -81,7 +81,7 @@ fn a_root_that_does_not_exist_is_a_mistake_of_the_configuration() {
     assert_eq!(output.status.code(), Some(64));
     let stderr = text(&output.stderr);
     assert!(
-        stderr.contains("roots: root /nonexistent/videos: no such directory"),
+        stderr.contains("roots: folder /nonexistent/videos: no such directory"),
         "{stderr}"
     );
 }

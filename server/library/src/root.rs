@@ -24,19 +24,19 @@ pub enum RootError {
     #[error("there is no directory to serve; name at least one")]
     None,
     /// Nothing is there.
-    #[error("root {}: no such directory; create it or correct the path", path.display())]
+    #[error("folder {}: no such directory; create it or correct the path", path.display())]
     Missing {
         /// As given.
         path: PathBuf,
     },
     /// A file or something else is there.
-    #[error("root {}: not a directory; name the directory that holds the titles", path.display())]
+    #[error("folder {}: not a directory; name the directory that holds the titles", path.display())]
     NotADirectory {
         /// As given.
         path: PathBuf,
     },
     /// It cannot be read.
-    #[error("root {}: cannot be read ({source}); let this user read and enter it", path.display())]
+    #[error("folder {}: cannot be read ({source}); let this user read and enter it", path.display())]
     Unreadable {
         /// As given.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum RootError {
         source: io::Error,
     },
     /// Another root is the same directory.
-    #[error("root {}: the same directory as {}; name it once", path.display(), other.display())]
+    #[error("folder {}: the same directory as {}; name it once", path.display(), other.display())]
     Duplicate {
         /// As given.
         path: PathBuf,
@@ -52,7 +52,7 @@ pub enum RootError {
         other: PathBuf,
     },
     /// It lies inside another root.
-    #[error("root {}: lies inside root {}; name only one of them", path.display(), other.display())]
+    #[error("folder {}: lies inside {}; name only one of them", path.display(), other.display())]
     Nested {
         /// As given.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum RootError {
         other: PathBuf,
     },
     /// The kernel has no `openat2`.
-    #[error("root {}: this kernel cannot open files safely beneath a directory \
+    #[error("folder {}: this kernel cannot open files safely beneath a directory \
              (openat2: {source}); Linux 5.6 or newer is needed, and a sandbox must allow the call",
             path.display())]
     NoOpenat2 {
@@ -69,6 +69,21 @@ pub enum RootError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+impl RootError {
+    /// Which folder it is about, as given.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::None => None,
+            Self::Missing { path }
+            | Self::NotADirectory { path }
+            | Self::Unreadable { path, .. }
+            | Self::Duplicate { path, .. }
+            | Self::Nested { path, .. }
+            | Self::NoOpenat2 { path, .. } => Some(path),
+        }
+    }
 }
 
 /// One root.

@@ -31,7 +31,7 @@ impl Config {
                     .iter()
                     .filter(|error| !matches!(error, RootError::None))
                 {
-                    document.wrong("roots", error.to_string());
+                    document.wrong(&self.key_of_folder(error), error.to_string());
                 }
                 Vec::new()
             }
@@ -128,6 +128,16 @@ impl Config {
                 there.owner
             )
         })
+    }
+
+    /// The setting that names the folder that an error is about.
+    fn key_of_folder(&self, error: &RootError) -> String {
+        let is_it = |folder: &PathBuf| Some(folder.as_path()) == error.path();
+        let of_pull = self.pull.iter().find(|(_, rule)| is_it(&rule.folder));
+        match of_pull.filter(|_| !self.roots.iter().any(is_it)) {
+            Some((prefix, _)) => format!("pull.{prefix}.folder"),
+            None => "roots".to_owned(),
+        }
     }
 
     /// `roots` are those that could be looked at, without links.

@@ -197,11 +197,47 @@ impl PathRule {
     /// # Errors
     /// The setting that is wrong, and how.
     pub fn door(&self) -> Result<Door, (&'static str, String)> {
+        self.check_kind()?;
         match self.access {
             Access::Jwt => self.check_jwt().map(|()| Door::Jwt),
             Access::AuthRequest => self.auth_server().map(Door::Server),
             _ => self.gate().map(Door::Gate),
         }
+    }
+
+    /// Who writes down a secret means it to be asked for: one line that was forgotten must not open
+    /// a path to everybody.
+    fn check_kind(&self) -> Result<(), (&'static str, String)> {
+        use Access as A;
+        let said: [(&str, bool, &[Access]); 5] = [
+            (
+                "secure_link_md5",
+                self.secure_link_md5.is_some(),
+                &[A::SecureLink],
+            ),
+            ("keys", !self.keys.is_empty(), &[A::Signed, A::Jwt]),
+            (
+                "jwt_public_keys",
+                !self.jwt_public_keys.is_empty(),
+                &[A::Jwt],
+            ),
+            ("auth_url", self.auth_url.is_some(), &[A::AuthRequest]),
+            ("bind_address", self.bind_address, &[A::Signed]),
+        ];
+        for (setting, is_said, kinds) in said {
+            if is_said && self.access != A::Closed && !kinds.contains(&self.access) {
+                let kinds = kinds
+                    .iter()
+                    .map(|kind| format!("access = \"{}\"", kind.name()));
+                let kinds = kinds.collect::<Vec<_>>().join(" or ");
+                let now = self.access.name();
+                let text = format!(
+                    "is not looked at with access = \"{now}\"; write {kinds}, or leave it out"
+                );
+                return Err((setting, text));
+            }
+        }
+        Ok(())
     }
 
     /// Arguments whose values must be in no log.

@@ -219,6 +219,34 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_that_would_not_be_asked_for_is_a_mistake_and_opens_nothing() {
+        let key = "0123456789abcdef";
+        let rules = [
+            (
+                "secure_link_md5 = \"$secure_link_expires$uri hush\"",
+                "secure-link",
+            ),
+            (&format!("keys = [\"{key}\"]") as &str, "signed"),
+            ("jwt_public_keys = [\"a.pem\"]", "jwt"),
+            ("auth_url = \"http://127.0.0.1:9/\"", "auth-request"),
+            ("bind_address = true", "signed"),
+        ];
+        for (rule, kind) in rules {
+            let text =
+                |access: &str| format!("roots = [\"/srv\"]\n[path.\"/a/\"]\n{access}{rule}\n");
+            let read = |text: &str| Config::from_text(Path::new("x.toml"), text, &Flags::default());
+            for access in ["", "access = \"open\"\n"] {
+                let wrong = read(&text(access)).expect_err(rule).to_string();
+                let (setting, _) = rule.split_once(' ').expect("a setting");
+                assert!(wrong.contains(&format!("path./a/.{setting}")), "{wrong}");
+                assert!(wrong.contains(&format!("access = \"{kind}\"")), "{wrong}");
+                assert!(!wrong.contains("hush") && !wrong.contains(key), "{wrong}");
+            }
+            read(&text("access = \"closed\"\n")).expect("nobody gets in");
+        }
+    }
+
+    #[test]
     fn each_key_that_cannot_be_used_is_named_before_anything_is_started() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);

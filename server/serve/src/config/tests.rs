@@ -435,9 +435,9 @@ fn what_the_machine_lacks_is_reported_together() {
         "T/h.toml:4: tls.certificate: T/no-cert.pem cannot be read: No such file or directory (os error 2); name a PEM file",
         "T/h.toml:7: log.access: T/no/a.log has no folder to be in; make T/no",
         "T/h.toml:8: log.sessions: T/ is a folder; name a file in it",
-        "DIR: roots: root T/.: the same directory as T/; name it once",
-        "DIR: roots: root T/file: not a directory; name the directory that holds the titles",
-        "DIR: roots: root T/missing: no such directory; create it or correct the path",
+        "DIR: roots: folder T/.: the same directory as T/; name it once",
+        "DIR: roots: folder T/file: not a directory; name the directory that holds the titles",
+        "DIR: roots: folder T/missing: no such directory; create it or correct the path",
     ];
     assert_eq!(found.len(), expected.len(), "{errors}");
     for (found, expected) in found.iter().zip(expected) {
