@@ -145,6 +145,12 @@ impl AccessRules {
         }
     }
 
+    /// Whether another server is asked who may have a file.
+    pub fn asks_a_server(&self, path: &str) -> bool {
+        let door = self.rule(path).map(|rule| &rule.door);
+        matches!(door, Some(Door::Server(_)))
+    }
+
     /// The `Cache-Control` of a file, if a rule has one, in the place of `of_all`.
     pub fn cache_control<'a>(&'a self, path: &str, of_all: Option<&'a str>) -> Option<&'a str> {
         match self

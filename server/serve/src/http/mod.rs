@@ -14,6 +14,7 @@ mod asked;
 mod asking;
 mod body;
 mod door;
+mod expecting;
 mod explain;
 mod gzip;
 mod lookup;

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use headlong_engine::StreamId;
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
 use headlong_library::{Library, StreamFiles};
+use tokio::sync::Semaphore;
 
 use super::access::AccessRules;
+use super::expecting::EXPECTING_MAX;
 use super::gzip;
 use super::lookup::Lookups;
 use crate::admin::RequestMetrics;
@@ -74,6 +76,8 @@ pub struct MediaState {
     /// For each device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
     pub(super) gzip_turns: gzip::Turns,
+    /// Turns of [`super::expecting`].
+    pub(super) expecting: Arc<Semaphore>,
     settings: RwLock<Arc<HttpSettings>>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
@@ -101,6 +105,7 @@ impl MediaState {
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
             gzip_turns: gzip::Turns::default(),
+            expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
             settings,
             warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),

@@ -184,10 +184,7 @@ impl Pull {
     /// # Errors
     /// Why there is none to serve.
     pub async fn find(self: &Arc<Self>, path: &str) -> Result<Found, Fault> {
-        let rules = Rules {
-            fresh: self.rule.fresh,
-            stale_max: self.rule.stale_max,
-        };
+        let rules = self.rules();
         let (mut answer, old) = {
             let now = self.now();
             let mut state = self.state();
@@ -227,6 +224,22 @@ impl Pull {
         known
             .map(|(version, fresh)| found(version, fresh, now))
             .ok_or(Fault::Changed)
+    }
+
+    /// The version of a title that may be served without asking anybody, if there is one.
+    pub fn recall(&self, path: &str) -> Option<Arc<Version>> {
+        let now = self.now();
+        let state = self.state();
+        let (version, fresh) = state.titles.get(path)?.version.as_ref()?;
+        let judged = fresh.judge(now, &self.rules());
+        matches!(judged, Judgement::Fresh | Judgement::Stale).then(|| Arc::clone(version))
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            fresh: self.rule.fresh,
+            stale_max: self.rule.stale_max,
+        }
     }
 
     /// Waits for what an origin is asked for, but not for ever: many may be before it.
