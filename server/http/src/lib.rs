@@ -95,7 +95,7 @@ pub use pace::{Pace, Pacer};
 pub use path::{PathError, RelativePath};
 pub use path_token::PathToken;
 pub use plan::{Representation, RequestHead, plan};
-pub use query::{query_value, query_without};
+pub use query::{QueryKey, query_value, query_without};
 pub use range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
 pub use referer::RefererRule;
 pub use reply::{Body, Part, ReplyPlan};

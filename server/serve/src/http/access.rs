@@ -37,6 +37,8 @@ pub struct AccessRules {
     rules: Vec<Rule>,
     /// Of files that no rule is about.
     pace: Pace,
+    /// Arguments of tokens, of any rule.
+    token_arguments: Vec<String>,
 }
 
 /// A field as the configuration writes it, which was checked there.
@@ -78,7 +80,11 @@ impl AccessRules {
         let mut rules: Vec<Rule> = paths.iter().map(rule).collect();
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.prefix.len()));
         let pace = pace(pacing);
-        Self { rules, pace }
+        Self {
+            rules,
+            pace,
+            token_arguments: paths.values().flat_map(PathRule::token_arguments).collect(),
+        }
     }
 
     /// What is answered to scripts of other origins about a file; `of_all` where no rule says.
@@ -143,6 +149,12 @@ impl AccessRules {
             None => Ok(()),
             Some(rule) => rule.door.ask(asks, rule.skew_seconds).await,
         }
+    }
+
+    /// Whether an argument, as it is written, is of a token.
+    pub fn is_of_token(&self, argument: &str) -> bool {
+        let mut names = self.token_arguments.iter();
+        names.any(|name| is_same_argument(argument, name))
     }
 
     /// Whether another server is asked who may have a file.

@@ -84,7 +84,9 @@ async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
     }
     match state.pulls.of(path.as_str()) {
         Some((pull, below)) => {
-            let version = pull.recall(below)?;
+            let is_of_viewer = |argument: &str| hint.settings.is_of_viewer(argument);
+            let name = pull.name(below, hint.head.uri.query(), is_of_viewer)?;
+            let version = pull.recall(&name)?;
             let range = hint.next.range(version.size_bytes())?;
             let index = version.slices().at(range.start);
             let slice = version.slices().range(index);

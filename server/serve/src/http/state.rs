@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
+use headlong_http::{CorsPolicy, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
 
@@ -56,6 +56,16 @@ pub struct HttpSettings {
     pub lookup_timeout: Duration,
     /// How fast the clock goes that replies are timed by.
     pub time_scale: TimeScale,
+}
+
+impl HttpSettings {
+    /// Whether an argument of a query, as it is written, is of the viewer and not of what it asks for.
+    pub(super) fn is_of_viewer(&self, argument: &str) -> bool {
+        let session = self.session.query.as_deref();
+        is_same_argument(argument, "CMCD")
+            || session.is_some_and(|name| is_same_argument(argument, name))
+            || self.access.is_of_token(argument)
+    }
 }
 
 /// Everything a request may touch.

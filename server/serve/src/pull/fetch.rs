@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::counters::Counters;
 use super::pinned::Pinned;
 use super::store;
+use super::title;
 use super::titles::Pull;
 use super::version::{Outcome, Version};
 
@@ -164,7 +165,7 @@ impl Pull {
         if let Err(fault) = outcome {
             self.counters.fault(fault);
             tracing::debug!(
-                path = version.about.path,
+                path = title::split(&version.about.path).0,
                 index,
                 fault = fault.name(),
                 "a slice did not come"

@@ -1,6 +1,6 @@
 //! What is asked of an origin: what a title is now, and the bytes of one slice.
 //!
-//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the path; a
+//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the title's name; a
 //! redirect is followed three times at most, and only to whom the rules allow.
 
 use std::error::Error as _;
@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
+use super::title;
 use crate::config::{PullRule, target_of};
 use crate::time_scale::TimeScale;
 
@@ -83,9 +84,9 @@ impl Origin {
     /// What a title is now, and how long that may be believed.
     pub(super) async fn look(
         &self,
-        path: &str,
+        name: &str,
     ) -> Result<(Version, headlong_units::Duration), Fault> {
-        let response = self.ask(&Method::HEAD, path, &[]).await?;
+        let response = self.ask(&Method::HEAD, name, &[]).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
         let control = field(headers, header::CACHE_CONTROL);
@@ -97,7 +98,7 @@ impl Origin {
     /// if the rest does not come.
     pub(super) async fn fetch(
         &self,
-        path: &str,
+        name: &str,
         version: &Version,
         range: ByteRange,
         bytes: &mut Vec<u8>,
@@ -112,7 +113,7 @@ impl Origin {
             .or(validators.last_modified.as_ref());
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value.as_str())));
-        let response = self.ask(&Method::GET, path, &fields).await?;
+        let response = self.ask(&Method::GET, name, &fields).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
         while (bytes.len() as u64) < range.len() {
@@ -142,11 +143,16 @@ impl Origin {
     async fn ask(
         &self,
         method: &Method,
-        path: &str,
+        name: &str,
         fields: &[(header::HeaderName, &str)],
     ) -> Result<Response<Incoming>, Fault> {
         let base = self.base.path();
-        let target = format!("{base}{}", utf8_percent_encode(path, IN_PATH));
+        let (path, query) = title::split(name);
+        let mut target = format!("{base}{}", utf8_percent_encode(path, IN_PATH));
+        if let Some(query) = query {
+            target.push('?');
+            target.push_str(query);
+        }
         let mut uri = with_path(&self.base, &target).ok_or(Fault::Redirect)?;
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::builder()

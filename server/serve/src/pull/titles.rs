@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use super::counters::{Counters, PullCounts, Purged};
 use super::origin::Origin;
 use super::store::{self, About, Left, Store};
-use super::title::Title;
+use super::title::{self, Title};
 use super::version::{Outcome, Version};
 use crate::config::PullRule;
 use crate::disk::Device;
@@ -179,7 +179,19 @@ impl Pull {
         Arc::new(Version::new(about, slices, folder, stream))
     }
 
-    /// The version of a title that is in force.
+    /// The name of the title that a path below the prefix and a query ask for, without what
+    /// `is_of_viewer` of the query; `None` if the query is too long.
+    pub fn name(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        is_of_viewer: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let query = self.rule.query.of(query.unwrap_or_default(), is_of_viewer)?;
+        Some(title::name(path, &query))
+    }
+
+    /// The version of a title, by its name, that is in force.
     ///
     /// # Errors
     /// Why there is none to serve.
@@ -284,7 +296,7 @@ impl Pull {
                 pull.counters.fault(fault);
                 tracing::debug!(
                     prefix = pull.prefix,
-                    path = &*path,
+                    path = title::split(&path).0,
                     fault = fault.name(),
                     "an origin did not say what a title is"
                 );
@@ -398,7 +410,7 @@ impl Pull {
         let meant: Vec<Arc<str>> = state
             .titles
             .keys()
-            .filter(|path| is_meant(path))
+            .filter(|name| is_meant(title::split(name).0))
             .cloned()
             .collect();
         let mut purged = Purged::default();
@@ -419,7 +431,8 @@ impl Pull {
 
     /// The whole path of a title, from the root of all and without a slash.
     pub fn whole_path(&self, version: &Version) -> String {
-        format!("{}{}", &self.prefix[1..], version.about.path)
+        let (path, _) = title::split(&version.about.path);
+        format!("{}{path}", &self.prefix[1..])
     }
 
     pub(super) fn counts(&self) -> PullCounts {
