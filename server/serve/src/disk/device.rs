@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use headlong_engine::{
-    ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal, Request,
-    RequestId, Shard, Stats, StreamId,
+    ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal,
+    Request, RequestId, Shard, Stats, StreamId,
 };
 use headlong_units::{BitRate, Bytes};
 use tokio::sync::oneshot;
@@ -354,6 +354,7 @@ impl Device {
             io: "stopped",
             capacity_bytes,
             state: DeviceState::Offline,
+            is_overloaded: false,
             config: self.handle.shared.config(),
             control: None,
             stats: Stats::default(),

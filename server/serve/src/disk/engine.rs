@@ -592,6 +592,7 @@ impl DeviceEngine {
             io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
             capacity_bytes,
             state: self.parts.shard.device_state(),
+            is_overloaded: self.parts.shard.is_overloaded(),
             config,
             control: Some(control),
             stats: self.parts.shard.stats(),

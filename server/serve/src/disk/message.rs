@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use headlong_engine::{
-    ConfigError, EngineConfig, Expected, PartSpec, Refusal, Request, RequestId, Slot, StreamId, StreamSpec,
+    ConfigError, EngineConfig, Expected, PartSpec, Refusal, Request, RequestId, Slot, StreamId,
+    StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;

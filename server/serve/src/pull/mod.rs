@@ -13,6 +13,7 @@ mod answers;
 mod connect;
 mod counters;
 mod fetch;
+mod filling;
 mod origin;
 mod pinned;
 mod pulls;
@@ -23,6 +24,7 @@ mod titles;
 mod version;
 
 pub use counters::{PullCounts, Purged};
+pub use filling::{FillState, FillView};
 pub use pinned::Pinned;
 pub use pulls::Pulls;
 pub(crate) use s3::check as check_s3;

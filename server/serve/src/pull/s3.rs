@@ -101,7 +101,9 @@ impl Signer {
         let (origin, status) = (&self.rule.origin, status.as_u16());
         match skew_of(headers) {
             Some(skew_s) if skew_s.unsigned_abs() > SKEW_MAX_S => tracing::warn!(
-                origin, status, skew_s,
+                origin,
+                status,
+                skew_s,
                 "the bucket refuses signed requests: its clock and this machine's differ by so many \
                  seconds; set the clock"
             ),
@@ -192,7 +194,8 @@ fn read_keys(path: Option<&Path>) -> Result<Credentials, String> {
         });
     };
     let shown = path.display();
-    let unreadable = |error| format!("{shown} cannot be read: {error}; let the server's user read it");
+    let unreadable =
+        |error| format!("{shown} cannot be read: {error}; let the server's user read it");
     let file = File::open(path).map_err(unreadable)?;
     let mode = file.metadata().map_err(unreadable)?.mode();
     if mode & OF_OTHERS != 0 {
@@ -251,23 +254,39 @@ mod tests {
         let time = "2013-05-24T00:00:00Z".parse().expect("a time");
         let url = action.sign_with_time(Duration::from_secs(86_400), &time);
         let signature = "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
-        assert!(url.as_str().starts_with(&format!("{origin}test.txt?")), "{url}");
+        assert!(
+            url.as_str().starts_with(&format!("{origin}test.txt?")),
+            "{url}"
+        );
         assert!(url.as_str().ends_with(signature), "{url}");
     }
 
     #[test]
     fn a_bucket_is_where_the_url_has_it() {
         for (origin, object) in [
-            ("http://127.0.0.1:9000/b/", "http://127.0.0.1:9000/b/x%20y.mp4"),
-            ("http://minio:9000/b/a%20c/", "http://minio:9000/b/a%20c/x%20y.mp4"),
+            (
+                "http://127.0.0.1:9000/b/",
+                "http://127.0.0.1:9000/b/x%20y.mp4",
+            ),
+            (
+                "http://minio:9000/b/a%20c/",
+                "http://minio:9000/b/a%20c/x%20y.mp4",
+            ),
             ("https://b.s3.example/", "https://b.s3.example/x%20y.mp4"),
-            ("https://b.s3.example/films/", "https://b.s3.example/films/x%20y.mp4"),
+            (
+                "https://b.s3.example/films/",
+                "https://b.s3.example/films/x%20y.mp4",
+            ),
         ] {
             let (bucket, folder) = place(origin, "r").expect(origin);
             let url = bucket.object_url(&format!("{folder}x y.mp4"));
             assert_eq!(url.as_str(), object);
         }
-        for origin in ["http://minio:9000/", "http://127.0.0.1:9000/", "http://[::1]/"] {
+        for origin in [
+            "http://minio:9000/",
+            "http://127.0.0.1:9000/",
+            "http://[::1]/",
+        ] {
             assert!(place(origin, "r").is_none(), "{origin}");
         }
     }
@@ -286,9 +305,15 @@ mod tests {
         assert_eq!((keys.key(), keys.token()), ("AKIAIOSFODNN7EXAMPLE", None));
         assert!(!format!("{keys:?}").contains("wJalr"));
         let error = allow(0o644).expect_err("open");
-        assert!(error.contains("mode 644") && !error.contains("wJalr"), "{error}");
+        assert!(
+            error.contains("mode 644") && !error.contains("wJalr"),
+            "{error}"
+        );
         std::fs::write(&path, "aws_secret_access_key = wJalr\n").expect("written");
         let error = allow(0o600).expect_err("no id");
-        assert!(error.contains("lacks") && !error.contains("wJalr"), "{error}");
+        assert!(
+            error.contains("lacks") && !error.contains("wJalr"),
+            "{error}"
+        );
     }
 }

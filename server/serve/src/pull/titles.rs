@@ -13,6 +13,7 @@ use headlong_units::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
 use super::counters::{Counters, PullCounts, Purged};
+use super::filling::Fills;
 use super::origin::Origin;
 use super::store::{self, About, Left, Store};
 use super::title::{self, Title};
@@ -46,7 +47,8 @@ pub struct Pull {
     pub(super) fetches: Semaphore,
     looks: Semaphore,
     pub(super) counters: Counters,
-    scale: TimeScale,
+    pub(super) fills: Fills,
+    pub(super) scale: TimeScale,
     started: std::time::Instant,
 }
 
@@ -106,6 +108,7 @@ impl Pull {
             fetches: Semaphore::new(rule.fetches_max as usize),
             looks: Semaphore::new(LOOKS_MAX),
             counters: Counters::default(),
+            fills: Fills::default(),
             scale,
             // Room before it for what was confirmed by a process before.
             started: std::time::Instant::now(),
@@ -187,7 +190,10 @@ impl Pull {
         query: Option<&str>,
         is_of_viewer: impl Fn(&str) -> bool,
     ) -> Option<String> {
-        let query = self.rule.query.of(query.unwrap_or_default(), is_of_viewer)?;
+        let query = self
+            .rule
+            .query
+            .of(query.unwrap_or_default(), is_of_viewer)?;
         Some(title::name(path, &query))
     }
 
@@ -440,6 +446,7 @@ impl Pull {
         PullCounts {
             used_bytes: state.space.used_bytes(),
             titles: state.titles.len() as u64,
+            fills_running: self.fills.running(),
             ..self.counters.counts(&self.prefix)
         }
     }
