@@ -6,8 +6,8 @@
 mod rig;
 
 use headlong_engine::{
-    Admission, ConnectionId, EngineConfig, Expected, Hints, Identity, Order, PartSpec, Policy, Request,
-    RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConnectionId, EngineConfig, Expected, Hints, Identity, Order, PartSpec, Policy,
+    Request, RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, Duration, KIB};
 use proptest::prelude::*;

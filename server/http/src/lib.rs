@@ -91,7 +91,7 @@ pub use forwarded::ForwardedField;
 pub use media_type::media_type;
 pub use multipart::Boundary;
 pub use next::NextRequest;
-pub use pace::{Pace, Pacer};
+pub use pace::{Pace, Pacer, SharedPacer};
 pub use path::{PathError, RelativePath};
 pub use path_token::PathToken;
 pub use plan::{Representation, RequestHead, plan};

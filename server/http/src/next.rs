@@ -140,7 +140,10 @@ mod tests {
     fn a_name_is_followed_as_a_browser_would() {
         for (said, expected) in [
             ("seg-2.m4s", "/t/1.2.x/films/a/seg-2.m4s"),
-            ("..%2F300kbps%2Fsegment35.m4v", "/t/1.2.x/films/300kbps/segment35.m4v"),
+            (
+                "..%2F300kbps%2Fsegment35.m4v",
+                "/t/1.2.x/films/300kbps/segment35.m4v",
+            ),
             ("./b/../seg-2.m4s", "/t/1.2.x/films/a/seg-2.m4s"),
             ("/b.mp4", "/b.mp4"),
             ("seg%25202.m4s", "/t/1.2.x/films/a/seg%202.m4s"),
@@ -174,7 +177,11 @@ mod tests {
 
     #[test]
     fn a_range_is_of_the_next_object_or_of_this_one() {
-        let range = |said: &str| next(said)?.range(1000).map(|range| (range.start, range.end));
+        let range = |said: &str| {
+            next(said)?
+                .range(1000)
+                .map(|range| (range.start, range.end))
+        };
         assert_eq!(range("nor=\"b\",nrr=\"100-199\""), Some((100, 200)));
         assert_eq!(range("nor=\"b\",nrr=\"100-\""), Some((100, 1000)));
         assert_eq!(range("nor=\"b\",nrr=\"-100\""), Some((900, 1000)));
@@ -182,7 +189,13 @@ mod tests {
         assert_eq!(range("nor=\"b\""), Some((0, 1000)));
         let this = next("nrr=\"100-199\"").expect("a range");
         assert_eq!(this.path, "/t/1.2.x/films/a/seg-1.m4s");
-        for said in ["nrr=\"x-1\"", "nrr=\"5-1\"", "nrr=\"+1-2\"", "nrr=\"-\"", "nrr=\"1000-\""] {
+        for said in [
+            "nrr=\"x-1\"",
+            "nrr=\"5-1\"",
+            "nrr=\"+1-2\"",
+            "nrr=\"-\"",
+            "nrr=\"1000-\"",
+        ] {
             assert_eq!(range(&format!("nor=\"b\",{said}")), None, "{said}");
         }
         assert_eq!(next("br=5"), None);

@@ -112,7 +112,10 @@ mod tests {
         assert_eq!(of(&names(&["d"])).as_deref(), Some(""));
         let long = "x".repeat(KEY_BYTES_MAX + 1);
         assert_eq!(QueryKey::All.of(&long, is_of_viewer), None);
-        assert_eq!(QueryKey::Ignored.of(&long, is_of_viewer).as_deref(), Some(""));
+        assert_eq!(
+            QueryKey::Ignored.of(&long, is_of_viewer).as_deref(),
+            Some("")
+        );
     }
 
     #[test]

@@ -47,13 +47,23 @@ fn what_a_player_names_next_is_in_memory_when_it_asks() {
         .expect("a server");
     ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\"");
     until_read(&server, 1);
-    let next = ask(&server, "/a/seg-1.m4s", "nor=(\"..%2Fa%2Fseg%25202.m4s\";r=\"0-9\")");
-    assert_eq!(next.field("cache-status"), Some("headlong; hit; detail=ram"));
+    let next = ask(
+        &server,
+        "/a/seg-1.m4s",
+        "nor=(\"..%2Fa%2Fseg%25202.m4s\";r=\"0-9\")",
+    );
+    assert_eq!(
+        next.field("cache-status"),
+        Some("headlong; hit; detail=ram")
+    );
     pattern::verify(1, 0, &next.body).expect("every byte");
     assert_eq!(counter(&server, "expected_met"), 1);
     until_read(&server, 2);
     let last = ask(&server, "/a/seg%202.m4s", "");
-    assert_eq!(last.field("cache-status"), Some("headlong; hit; detail=ram"));
+    assert_eq!(
+        last.field("cache-status"),
+        Some("headlong; hit; detail=ram")
+    );
     assert_eq!(counter(&server, "expected_met"), 2);
     // It was read once.
     assert!(counter(&server, "bytes_read") <= 3 * SEGMENT.next_multiple_of(4096));
@@ -89,7 +99,11 @@ fn a_hint_opens_nothing_that_a_request_would_not() {
     ] {
         ask(&server, "/a/seg-0.m4s", &format!("nor=\"{named}\""));
     }
-    ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\",nrr=\"9999999-\"");
+    ask(
+        &server,
+        "/a/seg-0.m4s",
+        "nor=\"seg-1.m4s\",nrr=\"9999999-\"",
+    );
     ask(&server, "/a/seg-0.m4s", "nor=\"seg-1.m4s\",nrr=\"0-99\"");
     until_read(&server, 1);
     assert_eq!(counter(&server, "expected"), 1);
@@ -102,7 +116,9 @@ fn a_token_of_a_folder_opens_what_it_would_open_if_it_is_named() {
     let root = segments();
     let key = "0123456789abcdef0123456789abcdef";
     let server = ServerBuilder::new([root.path()])
-        .config(&format!("[path.\"/\"]\naccess = \"signed\"\nkeys = [\"{key}\"]\n"))
+        .config(&format!(
+            "[path.\"/\"]\naccess = \"signed\"\nkeys = [\"{key}\"]\n"
+        ))
         .start()
         .expect("a server");
     // printf '4000000000\n-\nprefix /a/' | openssl dgst -sha256 -hmac KEY -binary | base64url
@@ -113,8 +129,16 @@ fn a_token_of_a_folder_opens_what_it_would_open_if_it_is_named() {
     until_read(&server, 1);
     let query = format!("expires=4000000000&prefix=/a/&token={token}");
     // Its own arguments, or those of the request that names it.
-    ask(&server, &format!("/a/seg-0.m4s?{query}"), "nor=\"/closed/x.m4s\"");
-    ask(&server, &format!("/a/seg-0.m4s?{query}"), "nor=\"seg%25202.m4s\"");
+    ask(
+        &server,
+        &format!("/a/seg-0.m4s?{query}"),
+        "nor=\"/closed/x.m4s\"",
+    );
+    ask(
+        &server,
+        &format!("/a/seg-0.m4s?{query}"),
+        "nor=\"seg%25202.m4s\"",
+    );
     until_read(&server, 2);
     assert_eq!(counter(&server, "expected"), 2);
 }
@@ -124,7 +148,9 @@ fn token_of_a(key: &str) -> String {
         "printf '4000000000\\n-\\nprefix /a/' | openssl dgst -sha256 -hmac {key} -binary | \
          openssl base64 -A | tr +/ -_ | tr -d ="
     );
-    let output = std::process::Command::new("sh").args(["-c", &script]).output();
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .output();
     let text = String::from_utf8(output.expect("openssl").stdout).expect("text");
     text.trim().to_owned()
 }
@@ -133,7 +159,9 @@ fn token_of_a(key: &str) -> String {
 fn of_a_title_of_an_origin_only_what_is_there_is_read_ahead() {
     let root = segments();
     let cache = Scratch::new("expecting-edge").expect("a folder");
-    let origin = ServerBuilder::new([root.path()]).start().expect("an origin");
+    let origin = ServerBuilder::new([root.path()])
+        .start()
+        .expect("an origin");
     let settings = format!(
         "cache_status = true\n[pull.\"/vod/\"]\norigin = \"http://{}/a/\"\nfolder = \"{}\"\n\
          slice_bytes = \"1MiB\"\n",

@@ -626,12 +626,22 @@ fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_
     let server = edge(&origin, folder.path(), &more);
     assert_eq!(ask(&server, "?a=1&v=5&ticket=abc", 5), miss);
     assert_eq!(ask(&server, "?v=5&a=2", 5), hit);
-    assert!(origin.targets().iter().all(|target| target == "/o/1-100000?v=5"));
+    assert!(
+        origin
+            .targets()
+            .iter()
+            .all(|target| target == "/o/1-100000?v=5")
+    );
     drop(server);
     // Nothing of it, as ever.
     let (origin, folder) = ground();
     let server = edge(&origin, folder.path(), "ahead_bytes = \"0B\"\n");
     assert_eq!(ask(&server, "?v=5", 1), miss);
     assert_eq!(ask(&server, "?v=6", 1), hit);
-    assert!(origin.targets().iter().all(|target| target == "/o/1-100000"));
+    assert!(
+        origin
+            .targets()
+            .iter()
+            .all(|target| target == "/o/1-100000")
+    );
 }

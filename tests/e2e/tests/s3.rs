@@ -83,7 +83,10 @@ fn a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_rig
     let lines = bucket.lines();
     let refused = |line: &&String| line.contains(" 403 ");
     assert_eq!(lines.iter().filter(refused).count(), 0, "{lines:?}");
-    assert_eq!(lines.iter().filter(|line| line.contains(" 206 ")).count(), 11);
+    assert_eq!(
+        lines.iter().filter(|line| line.contains(" 206 ")).count(),
+        11
+    );
     assert_secret(&server);
 }
 
@@ -109,7 +112,10 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     let metrics = server.metrics().expect("metrics");
     assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");
     // It has read the keys again.
-    assert_eq!(eventually("it is served", || ask(&server), |status| *status == 200), 200);
+    assert_eq!(
+        eventually("it is served", || ask(&server), |status| *status == 200),
+        200
+    );
     assert_secret(&server);
     drop(server);
     drop(bucket);
@@ -121,7 +127,10 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     assert_eq!(ask(&server), 502);
     assert!(ahead.lines()[0].ends_with("403 RequestTimeTooSkewed"));
     let said = server.output();
-    assert!(said.contains("set the clock") && said.contains("skew_s=7"), "{said}");
+    assert!(
+        said.contains("set the clock") && said.contains("skew_s=7"),
+        "{said}"
+    );
     assert_secret(&server);
 }
 

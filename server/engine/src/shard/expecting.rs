@@ -121,11 +121,7 @@ impl Shard {
         let has_memory = self.memory.available() >= slots / 4;
         let budget = slots as u64 * self.config.piece_bytes / MEMORY_PARTS;
         let held = self.chains.expected_bytes() + bytes;
-        is_well
-            && has_memory
-            && held <= budget
-            && self.retiring.is_none()
-            && self.reads_ahead_now()
+        is_well && has_memory && held <= budget && self.retiring.is_none() && self.reads_ahead_now()
     }
 
     /// The chain that the request which is expected will join.
@@ -183,8 +179,12 @@ impl Shard {
                 ..job
             });
         }
-        let fetched = self.chains.get(id).map_or(before, |chain| chain.fetched_end);
-        self.chains.hold_expected(id, fetched.saturating_sub(before));
+        let fetched = self
+            .chains
+            .get(id)
+            .map_or(before, |chain| chain.fetched_end);
+        self.chains
+            .hold_expected(id, fetched.saturating_sub(before));
         job.is_some()
     }
 }

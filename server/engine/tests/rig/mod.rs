@@ -16,9 +16,9 @@ mod flash;
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, Policy, ReadCommand,
-    ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec,
-    ViewerId,
+    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, Policy,
+    ReadCommand, ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId,
+    StreamSpec, ViewerId,
 };
 use headlong_flash::{BlockId, FileKey, FlashSpec, SsdId, SsdSpec};
 use headlong_units::{BitRate, Duration, Instant, MIB};

@@ -223,7 +223,10 @@ impl PathRule {
             _ => &[],
         };
         let beside = beside.iter().map(|name| (*name).to_owned());
-        self.all_secret_arguments().into_iter().chain(beside).collect()
+        self.all_secret_arguments()
+            .into_iter()
+            .chain(beside)
+            .collect()
     }
 
     /// Whether an argument is one of these.

@@ -75,6 +75,7 @@ impl AccessRules {
                 bytes_per_second_max: rule
                     .bytes_per_second_max
                     .unwrap_or(pacing.bytes_per_second_max),
+                ..pacing
             }),
         };
         let mut rules: Vec<Rule> = paths.iter().map(rule).collect();

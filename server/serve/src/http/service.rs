@@ -363,7 +363,10 @@ fn build(
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
         (Some((begun, piece, asking)), _) => {
-            ReplyBody::parts(body, (begun, piece), asking, account)
+            let address = account.record.remote.ip();
+            let state = Arc::clone(&account.state);
+            let shared = state.shared(settings, address, asking.request.viewer);
+            ReplyBody::parts(body, (begun, piece), (asking, shared), account)
         }
         (None, Some(gzipped)) => {
             account.gzip_turn = Some(gzipped.turn);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use headlong_engine::StreamId;
+use headlong_engine::{Identity, StreamId};
 use headlong_http::{CorsPolicy, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
@@ -14,6 +14,7 @@ use super::access::AccessRules;
 use super::expecting::EXPECTING_MAX;
 use super::gzip;
 use super::lookup::Lookups;
+use super::shared_pace::{Shared, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
@@ -48,6 +49,8 @@ pub struct HttpSettings {
     pub cache_status: bool,
     /// Whether replies tell players what is known of them, by CMSD.
     pub cmsd: bool,
+    /// Bytes a second that an address and a session get in all.
+    pub shared_rates: SharedRates,
     /// Requests in progress that an address may have on one device.
     pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.
@@ -86,6 +89,8 @@ pub struct MediaState {
     /// For each device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
     pub(super) gzip_turns: gzip::Turns,
+    shared_paces: SharedPaces,
+    started: Instant,
     /// Turns of [`super::expecting`].
     pub(super) expecting: Arc<Semaphore>,
     settings: RwLock<Arc<HttpSettings>>,
@@ -115,6 +120,8 @@ impl MediaState {
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
             gzip_turns: gzip::Turns::default(),
+            shared_paces: SharedPaces::default(),
+            started: Instant::now(),
             expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
             settings,
             warned: Mutex::new(None),
@@ -151,6 +158,28 @@ impl MediaState {
         }
         let count_max = settings.requests_per_address_max;
         held.hold(address, count_max).map(Some)
+    }
+
+    /// Model time since the start.
+    pub(super) fn now(&self, scale: TimeScale) -> headlong_units::Instant {
+        headlong_units::Instant::ZERO + scale.model(self.started.elapsed())
+    }
+
+    /// The schedules that a reply shares with others of its address and session. A proxy's own address
+    /// is nobody's.
+    pub(super) fn shared(
+        &self,
+        settings: &HttpSettings,
+        address: IpAddr,
+        viewer: Identity,
+    ) -> Shared {
+        let session = match viewer {
+            Identity::Named(viewer) | Identity::Unnamed { origin: viewer, .. } => viewer,
+        };
+        let is_own = !settings.proxies.trust(address.to_canonical());
+        let of = (is_own.then_some(address), session);
+        let now = self.now(settings.time_scale);
+        self.shared_paces.of(now, settings.shared_rates, of)
     }
 
     /// Says something that clients can bring about, once in a while.
