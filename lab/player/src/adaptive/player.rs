@@ -272,8 +272,11 @@ impl AdaptivePlayer {
         }
     }
 
-    /// The segment behind those that are under way, of their rendition.
+    /// The segment behind those that are under way, of their rendition; none while several are tried.
     pub(crate) fn upcoming(&self, plan: &AdaptivePlan) -> Option<(ObjectId, Option<ByteRange>)> {
+        if matches!(self.phase, Phase::Transient { .. }) {
+            return None;
+        }
         let runs = self.going.iter().filter_map(|going| match going.job {
             Job::Run(run) if !run.open_ended => Some(run),
             _ => None,
