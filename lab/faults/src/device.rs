@@ -147,7 +147,7 @@ impl Device {
             // The file is opened before it is read, so that the reply has this version.
             let _ = self.open_file(around, request.stream, request.part);
         }
-        if taken_on.is_ok() && id.0 % EXPECTING == 0 {
+        if taken_on.is_ok() && id.0.is_multiple_of(EXPECTING) {
             self.expect(around, id, &request);
         }
         taken_on
@@ -155,7 +155,7 @@ impl Device {
 
     /// A player names what it will ask for next, and half of them lie: any file of any stream.
     fn expect(&mut self, around: &mut Around<'_>, id: RequestId, request: &Request) {
-        let is_lie = id.0 % (2 * EXPECTING) == 0;
+        let is_lie = id.0.is_multiple_of(2 * EXPECTING);
         let count = self.sources.len().max(1) as u64;
         let other = self.sources.keys().nth((id.0 % count) as usize);
         let expected = match other.filter(|_| is_lie) {

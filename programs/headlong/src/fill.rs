@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use headlong_units::Bytes;
 
-/// From one question to the next. The server ends a fill that nobody asked about for ten seconds.
-const INTERVAL: Duration = Duration::from_millis(500);
+/// From one question to the next, at first and later. The server ends a fill that nobody asked about
+/// for ten seconds.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 /// A question is answered at once or never.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that is being restarted is back within this.
@@ -64,8 +65,13 @@ pub(crate) fn fill(filling: &Filling) -> anyhow::Result<()> {
     }
     let ask = Ask::new(filling);
     let mut failed = 0_usize;
+    let (began, mut fetched) = (Instant::now(), 0_u64);
     for (number, path) in paths.iter().enumerate() {
+        // The server keeps to the rate within a title; of small ones it is kept to here.
+        let takes = Duration::from_secs_f64(fetched as f64 / filling.rate as f64);
+        std::thread::sleep(takes.saturating_sub(began.elapsed()));
         let told = watch(&ask, path)?;
+        fetched += told.bytes_fetched;
         let text = match told.state.as_str() {
             "done" => format!("there, {} of it fetched", Bytes(told.bytes_fetched)),
             "full" => {
@@ -104,6 +110,7 @@ fn read_list(path: &PathBuf) -> anyhow::Result<Vec<String>> {
 /// Asks about a title until it is there or will not be.
 fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
     let mut silent_since = None;
+    let mut interval = INTERVALS.0;
     loop {
         match ask.about(path) {
             Ok(told) => {
@@ -122,7 +129,8 @@ fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
                 }
             }
         }
-        std::thread::sleep(INTERVAL);
+        std::thread::sleep(interval);
+        interval = INTERVALS.1.min(interval * 2);
     }
 }
 

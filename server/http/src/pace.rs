@@ -141,7 +141,7 @@ mod tests {
             }
             sent[at] += PIECE;
             let next = pacer.go(now, PIECE);
-            let is_last = sent[at] / PIECE % pieces == 0;
+            let is_last = (sent[at] / PIECE).is_multiple_of(pieces);
             may_go_at[at] = if is_last { pacer.free_at() } else { next };
         }
         sent

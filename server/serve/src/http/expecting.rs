@@ -18,9 +18,6 @@ use super::state::{HttpSettings, MediaState};
 use crate::disk::{Device, StreamSource};
 use crate::pull::SliceSource;
 
-/// Hints that are being looked up at a time, of all viewers. Any more are dropped.
-pub(super) const EXPECTING_MAX: usize = 8;
-
 /// Who says what it will ask for next.
 struct Hint {
     next: NextRequest,
@@ -40,11 +37,14 @@ pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, 
         return;
     };
     let record = &asked.account.record;
+    let mut head = head.clone();
+    // The connection is not to live longer for it.
+    head.extensions.clear();
     let hint = Hint {
         next,
         viewer: asked.identity,
         settings: Arc::clone(&asked.settings),
-        head: head.clone(),
+        head,
         address: record.remote.ip(),
         now: record.start_unix_ms / 1000,
     };

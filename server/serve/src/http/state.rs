@@ -11,7 +11,6 @@ use headlong_library::{Library, StreamFiles};
 use tokio::sync::Semaphore;
 
 use super::access::AccessRules;
-use super::expecting::EXPECTING_MAX;
 use super::gzip;
 use super::lookup::Lookups;
 use super::shared_pace::{Shared, SharedPaces, SharedRates};
@@ -23,6 +22,8 @@ use crate::net::{ByAddress, Held};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
+/// Hints of next requests that are being looked up at a time, of all viewers. Any more are dropped.
+const EXPECTING_MAX: usize = 8;
 /// Between two warnings of what clients ask for.
 const WARN_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -173,6 +174,9 @@ impl MediaState {
         address: IpAddr,
         viewer: Identity,
     ) -> Shared {
+        if settings.shared_rates == SharedRates::default() {
+            return Shared::default();
+        }
         let session = match viewer {
             Identity::Named(viewer) | Identity::Unnamed { origin: viewer, .. } => viewer,
         };

@@ -7,14 +7,14 @@
 //! Invariants: one slice of a title is fetched at a time; the disk has no more than its bound; nothing
 //! goes for a fill that is read more than what goes first anyway.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use headlong_engine::DeviceState;
 use headlong_pull::{Fault, Fill, Turn, Viewers};
 use headlong_units::Duration as ModelTime;
 
+use super::fills::{FillState, FillView, Filling};
 use super::titles::Pull;
 
 /// Titles of a path that are being filled at a time, or that somebody is still to be told of.
@@ -23,79 +23,6 @@ const FILLS_MAX: usize = 16;
 const LEASE: ModelTime = ModelTime::from_secs(10);
 /// Between two looks at who waits.
 const LOOK_INTERVAL: ModelTime = ModelTime::from_millis(250);
-
-/// How far a fill is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FillState {
-    /// It is under way.
-    Running,
-    /// It waits while viewers do.
-    Yielding,
-    /// All of the title is there.
-    Done,
-    /// There is no room but for what viewers read more.
-    Full,
-    /// It failed.
-    Failed,
-}
-
-impl FillState {
-    fn is_over(self) -> bool {
-        matches!(self, Self::Done | Self::Full | Self::Failed)
-    }
-}
-
-/// What is said of a fill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct FillView {
-    /// How far it is.
-    pub state: FillState,
-    /// Bytes of the title; zero as long as nobody knows.
-    pub bytes: u64,
-    /// Of those, bytes that are there.
-    pub bytes_there: u64,
-    /// Bytes that were fetched for it.
-    pub bytes_fetched: u64,
-    /// Why it failed, in the words of the metrics.
-    pub fault: Option<&'static str>,
-}
-
-struct Filling {
-    view: FillView,
-    bytes_per_second: u64,
-    asked_at: Instant,
-}
-
-/// The titles of a path that are being filled.
-#[derive(Default)]
-pub(super) struct Fills(Mutex<HashMap<Arc<str>, Filling>>);
-
-impl Fills {
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Filling>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How many are under way.
-    pub(super) fn running(&self) -> u64 {
-        let table = self.table();
-        let running = table.values().filter(|of| !of.view.state.is_over());
-        running.count() as u64
-    }
-
-    fn update(&self, name: &str, change: impl FnOnce(&mut FillView)) {
-        if let Some(of) = self.table().get_mut(name) {
-            change(&mut of.view);
-        }
-    }
-
-    /// The rate that was asked for last, if somebody still asks.
-    fn rate(&self, name: &str, lease: Duration) -> Option<u64> {
-        let table = self.table();
-        let of = table.get(name)?;
-        (of.asked_at.elapsed() <= lease).then_some(of.bytes_per_second)
-    }
-}
 
 impl Pull {
     /// Brings a title at so many bytes a second, or goes on to, and says how far it is. `None` if as

@@ -14,6 +14,7 @@ mod connect;
 mod counters;
 mod fetch;
 mod filling;
+mod fills;
 mod origin;
 mod pinned;
 mod pulls;
@@ -24,7 +25,7 @@ mod titles;
 mod version;
 
 pub use counters::{PullCounts, Purged};
-pub use filling::{FillState, FillView};
+pub use fills::{FillState, FillView};
 pub use pinned::Pinned;
 pub use pulls::Pulls;
 pub(crate) use s3::check as check_s3;

@@ -13,7 +13,7 @@ use headlong_units::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
 use super::counters::{Counters, PullCounts, Purged};
-use super::filling::Fills;
+use super::fills::Fills;
 use super::origin::Origin;
 use super::store::{self, About, Left, Store};
 use super::title::{self, Title};
