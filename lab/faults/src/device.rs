@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_engine::{
-    Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
-    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+    Command, DeviceState, EngineConfig, Event, Expected, Failure, ReadCommand, ReadId, ReadOutcome,
+    Refusal, Request, RequestId, Shard, Slot, StreamId, StreamSpec,
 };
 use headlong_units::Instant;
 
@@ -24,6 +24,9 @@ use crate::port::Port;
 pub(crate) struct Source {
     pub(crate) parts: Vec<(String, Identity)>,
 }
+
+/// Of so many requests one says what comes next.
+const EXPECTING: u64 = 3;
 
 /// Something for a reply.
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +147,36 @@ impl Device {
             // The file is opened before it is read, so that the reply has this version.
             let _ = self.open_file(around, request.stream, request.part);
         }
+        if taken_on.is_ok() && id.0.is_multiple_of(EXPECTING) {
+            self.expect(around, id, &request);
+        }
         taken_on
+    }
+
+    /// A player names what it will ask for next, and half of them lie: any file of any stream.
+    fn expect(&mut self, around: &mut Around<'_>, id: RequestId, request: &Request) {
+        let is_lie = id.0.is_multiple_of(2 * EXPECTING);
+        let count = self.sources.len().max(1) as u64;
+        let other = self.sources.keys().nth((id.0 % count) as usize);
+        let expected = match other.filter(|_| is_lie) {
+            Some(stream) => Expected {
+                viewer: request.viewer,
+                stream: *stream,
+                part: (id.0 % 5) as u32,
+                offset: id.0 * 4099 % 500_000,
+                length: u64::MAX,
+            },
+            None => Expected {
+                viewer: request.viewer,
+                stream: request.stream,
+                part: request.part,
+                offset: request.offset + request.length,
+                length: request.length.max(1),
+            },
+        };
+        // What is not there is no error of the server's.
+        let _ = self.shard.handle_expected(around.now, expected);
+        self.settle(around);
     }
 
     fn register(&mut self, now: Instant, spec: StreamSpec, source: Source) -> Result<(), Refusal> {

@@ -6,14 +6,15 @@
 use alloc::boxed::Box;
 use core::borrow::Borrow;
 
-use headlong_units::Instant;
+use headlong_units::{ByteRange, Instant};
 
 use crate::adaptive::{AdaptivePlayer, Moment, Turn};
 use crate::calls::Calls;
 use crate::record::Outcome;
 use crate::script::ScriptPlayer;
 use crate::{
-    AdaptivePlan, CallEnd, CallId, CallRecord, Command, Plan, Script, SessionEnd, TransportEnd,
+    AdaptivePlan, CallEnd, CallId, CallRecord, Command, ObjectId, Plan, Script, SessionEnd,
+    TransportEnd,
 };
 
 /// What plays the plan.
@@ -173,6 +174,19 @@ impl<P: Borrow<Plan>> Player<P> {
             return None;
         }
         Some(self.due()).filter(|due| *due < Instant::NEVER)
+    }
+
+    /// What it will ask for next as far as it knows, beyond what is under way: what players say by
+    /// `nor` and `nrr` of CMCD.
+    pub fn upcoming(&self) -> Option<(ObjectId, Option<ByteRange>)> {
+        if self.end.is_some() {
+            return None;
+        }
+        match (&self.machine, self.plan.borrow()) {
+            (Machine::Script(player), Plan::Script(script)) => player.upcoming(script),
+            (Machine::Adaptive(player), Plan::Adaptive(plan)) => player.upcoming(plan),
+            _ => None,
+        }
     }
 
     /// How it ended, once it has.

@@ -1,12 +1,12 @@
 //! The papers' simple player (thesis 3.4): one burst of calls after another, each at its time, and
 //! gone at the first that is not whole in time.
 
-use headlong_units::{Duration, Instant};
+use headlong_units::{ByteRange, Duration, Instant};
 
 use crate::calls::{Ask, Calls};
 use crate::playout::Playout;
 use crate::record::Outcome;
-use crate::{Call, CallEnd, CallId, Script};
+use crate::{Call, CallEnd, CallId, ObjectId, Script};
 
 /// Where in its script a session is. Nothing is kept of calls that have ended.
 #[derive(Debug, Clone)]
@@ -41,6 +41,12 @@ impl ScriptPlayer {
     /// When the next call may be sent; [`Instant::NEVER`] while another is under way.
     pub(crate) fn due(&self) -> Instant {
         self.due.unwrap_or(Instant::NEVER)
+    }
+
+    /// The first call that has not been sent.
+    pub(crate) fn upcoming(&self, script: &Script) -> Option<(ObjectId, Option<ByteRange>)> {
+        let next = script.calls.get(self.next)?;
+        Some((next.object, next.range))
     }
 
     /// Sends what is due. The end of the session, if nothing is left to send.

@@ -90,6 +90,9 @@ pub(crate) trait Origin: Debug {
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16>;
 
+    /// A viewer whose request was taken on says what it will ask for next. Asked of headlong only.
+    fn expect(&mut self, _: Instant, _: Asker, _: ObjectId, _: Option<ByteRange>) {}
+
     /// From when on a piece may be handed to its socket; asked once for each, in order.
     fn leaves_at(&mut self, now: Instant, _piece: &Piece) -> Instant {
         now

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, ConnectionId, Event, Extent, Failure, Hints, Identity as Who, PartSpec, ReadOutcome,
-    Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
+    Command, ConnectionId, Event, Expected, Extent, Failure, Hints, Identity as Who, PartSpec,
+    ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
 };
 use headlong_http::{Pace, Pacer};
 use headlong_player::ObjectId;
@@ -48,6 +48,7 @@ pub(crate) struct Server {
     socket_bytes: u64,
     pace: Pace,
     identity: Identity,
+    playlists_known: bool,
     bit_rates_known: bool,
     bit_rates_told: Vec<(BitRate, BitRate)>,
     /// Streams that the shard knows, and where each of their files begins.
@@ -105,6 +106,7 @@ impl Server {
             socket_bytes: setup.socket_bytes,
             pace: setup.pace,
             identity: setup.identity,
+            playlists_known: setup.playlists_known,
             bit_rates_known: setup.bit_rates_known,
             bit_rates_told: setup.bit_rates_told.clone(),
             registered: BTreeMap::new(),
@@ -141,32 +143,16 @@ impl Origin for Server {
         object: ObjectId,
         range: Option<ByteRange>,
     ) -> Result<RequestId, u16> {
-        let Some(place) = self.layout.place(object) else {
+        let Some(place) = self.place(object) else {
             return Err(404);
         };
-        let (stream, part) = match &place.part {
-            Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
-            None => (StreamId(u64::from(object.0)), 0),
-        };
+        let (stream, part) = stream_of(object, &place);
         let whole = ByteRange::new(0, place.size_bytes);
         let wanted = range.map_or(whole, |range| range.intersection(whole));
         if wanted.is_empty() {
             return Err(416);
         }
-        if !self.registered.contains_key(&stream) {
-            let parts = parts_of(&place);
-            let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
-            let starts = parts.iter().map(first).collect();
-            let spec = StreamSpec {
-                id: stream,
-                parts,
-                bit_rate: self.bit_rate_told(place.bit_rate),
-            };
-            self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
-            self.registered.insert(stream, starts);
-            self.kept.welcome(now, &mut self.shard, stream);
-            self.settle(now);
-        }
+        self.register(now, stream, &place)?;
         let request = Request {
             viewer: self.who(asker),
             stream,
@@ -191,6 +177,28 @@ impl Origin for Server {
         }
         self.settle(now);
         result.map(|()| id).map_err(status_of)
+    }
+
+    fn expect(&mut self, now: Instant, asker: Asker, object: ObjectId, range: Option<ByteRange>) {
+        let Some(place) = self.place(object) else {
+            return;
+        };
+        let (stream, part) = stream_of(object, &place);
+        let whole = ByteRange::new(0, place.size_bytes);
+        let wanted = range.map_or(whole, |range| range.intersection(whole));
+        let expected = Expected {
+            viewer: self.who(asker),
+            stream,
+            part,
+            offset: wanted.start,
+            length: wanted.len(),
+        };
+        let told = self.shard.handle_expected(now, expected);
+        if told == Err(Refusal::UnknownStream) && self.register(now, stream, &place).is_ok() {
+            // What lies beyond the end of a file is nothing.
+            let _ = self.shard.handle_expected(now, expected);
+        }
+        self.settle(now);
     }
 
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
@@ -331,7 +339,45 @@ impl Origin for Server {
     }
 }
 
+/// The stream of an object, and which of its parts it is.
+fn stream_of(object: ObjectId, place: &Place) -> (StreamId, u32) {
+    match &place.part {
+        Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
+        None => (StreamId(u64::from(object.0)), 0),
+    }
+}
+
 impl Server {
+    /// Where an object lies, and of which title it is a part if the server knows playlists.
+    fn place(&self, object: ObjectId) -> Option<Place> {
+        let place = self.layout.place(object)?;
+        let part = place.part.filter(|_| self.playlists_known);
+        Some(Place { part, ..place })
+    }
+
+    /// Has the shard know a stream.
+    ///
+    /// # Errors
+    /// The status of the reply that says no.
+    fn register(&mut self, now: Instant, stream: StreamId, place: &Place) -> Result<(), u16> {
+        if self.registered.contains_key(&stream) {
+            return Ok(());
+        }
+        let parts = parts_of(place);
+        let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
+        let starts = parts.iter().map(first).collect();
+        let spec = StreamSpec {
+            id: stream,
+            parts,
+            bit_rate: self.bit_rate_told(place.bit_rate),
+        };
+        self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
+        self.registered.insert(stream, starts);
+        self.kept.welcome(now, &mut self.shard, stream);
+        self.settle(now);
+        Ok(())
+    }
+
     /// Does what the shard says until it has nothing to say.
     fn settle(&mut self, now: Instant) {
         loop {

@@ -47,6 +47,10 @@ pub struct Setup {
     pub placement: Placement,
     /// Whether the server knows the bit rates of its titles, as it does from manifests and headers.
     pub bit_rates_known: bool,
+    /// Whether the server knows the playlists of titles in several files, and so the order of those.
+    pub playlists_known: bool,
+    /// Whether players say with each request what they will ask for next (`nor` of CMCD).
+    pub names_next: bool,
     /// What players tell about themselves; an experiment's workload and a trace know better.
     pub identity: Identity,
     /// Bit rates that it is told in place of others, if it is told any: for sizes that are scaled by
@@ -82,6 +86,8 @@ impl Default for Setup {
             queue_depth: None,
             placement: Placement::default(),
             bit_rates_known: false,
+            playlists_known: true,
+            names_next: false,
             identity: Identity::default(),
             bit_rates_told: Vec::new(),
             window: Window::default(),

@@ -39,6 +39,8 @@ enum Coming {
         call: CallId,
         object: ObjectId,
         range: Option<ByteRange>,
+        /// What its player says that it will ask for next.
+        next: Option<(ObjectId, Option<ByteRange>)>,
     },
     /// A socket has taken a piece.
     Taken(RequestId, Slot),
@@ -263,7 +265,8 @@ impl<'a> World<'a> {
                 call,
                 object,
                 range,
-            } => self.request(session, call, object, range),
+                next,
+            } => self.request((session, call), (object, range), next),
             Coming::Taken(request, slot) => {
                 self.server.taken(now, request, slot);
                 self.pass_on();
@@ -397,6 +400,7 @@ impl<'a> World<'a> {
         tell(&mut visit.player);
         let delay = visit.link.delay();
         let mut is_over = false;
+        let names_next = self.setup.names_next;
         while let Some(command) = visit.player.poll_command() {
             match command {
                 Command::Send {
@@ -415,6 +419,7 @@ impl<'a> World<'a> {
                         call,
                         object,
                         range,
+                        next: names_next.then(|| visit.player.upcoming()).flatten(),
                     };
                     self.events.plan(self.now + delay, request);
                 }
@@ -471,7 +476,12 @@ impl<'a> World<'a> {
         self.measure.end(self.now, &*self.server);
     }
 
-    fn request(&mut self, session: u32, call: CallId, object: ObjectId, range: Option<ByteRange>) {
+    fn request(
+        &mut self,
+        (session, call): (u32, CallId),
+        (object, range): (ObjectId, Option<ByteRange>),
+        next: Option<(ObjectId, Option<ByteRange>)>,
+    ) {
         // Whoever has left in the meantime, or does not want this any more, has closed the connection
         // before it was read.
         let visit = self.visits.get_mut(u64::from(session));
@@ -489,7 +499,12 @@ impl<'a> World<'a> {
             is_whole: range.is_none(),
         };
         match self.server.ask(self.now, asker, object, range) {
-            Ok(request) => visit.asked.push((call, request)),
+            Ok(request) => {
+                visit.asked.push((call, request));
+                if let Some((object, range)) = next {
+                    self.server.expect(self.now, asker, object, range);
+                }
+            }
             Err(status) => {
                 let refused = Coming::Status {
                     session,

@@ -78,6 +78,7 @@ fn every_option_that_a_page_of_the_manual_names_is_there() {
                     "mount",
                     "flash",
                     "top",
+                    "fill",
                 ]
                 .contains(&verb.get_name())
             })

@@ -68,6 +68,12 @@ pub(crate) struct WorldArgs {
     /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
     #[arg(long)]
     spread: bool,
+    /// Let the server know no playlists: files of titles in several are titles of their own
+    #[arg(long)]
+    no_playlists: bool,
+    /// Let players name with each request what they will ask for next (`nor` of CMCD)
+    #[arg(long)]
+    names_next: bool,
     /// Tell the engine the bit rates of titles, which it otherwise has to find out
     #[arg(long)]
     bit_rates: bool,
@@ -163,6 +169,8 @@ impl WorldArgs {
             },
             request_bytes_max: self.request_max.0,
             bit_rates_known: self.bit_rates,
+            playlists_known: !self.no_playlists,
+            names_next: self.names_next,
             placement: match self.spread {
                 true => Placement::Spread,
                 false => Placement::Packed,

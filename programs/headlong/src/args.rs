@@ -8,6 +8,7 @@ use headlong_serve::config::{Config, Flags, Mistakes};
 use headlong_survey::{LayingOut, Probing, Tuning};
 
 use crate::anyprogram::{Receiving, Running};
+use crate::fill::Filling;
 use crate::lab;
 use crate::manual::{Completing, Documenting};
 use crate::mount::{Keeping, Mounting};
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Flash(FlashCommand),
     /// Show what the disks of a running server do, each second
     Top(Watching),
+    /// Have a running server bring titles of an origin ahead of viewers
+    Fill(Filling),
     /// Print what a shell needs to complete command lines
     #[command(hide = true)]
     Completions(Completing),

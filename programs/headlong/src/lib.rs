@@ -9,6 +9,7 @@
 mod anyprogram;
 mod args;
 mod check;
+mod fill;
 mod flash;
 mod lab;
 mod manual;
@@ -59,6 +60,7 @@ pub fn main() -> ExitCode {
         Command::Tune(tuning) => headlong_survey::tune(&tuning).map_err(Into::into),
         Command::Flash(command) => flash::flash(&command),
         Command::Top(watching) => top::top(&watching),
+        Command::Fill(filling) => fill::fill(&filling),
         Command::Completions(completing) => manual::complete(&completing, command()),
         Command::Manual(documenting) => manual::write(&documenting, command()),
         Command::Disk(DiskCommand::Layout(laying_out)) => {

@@ -206,6 +206,7 @@ fn every_verb_of_this_program_has_a_page_of_the_manual_and_others_have_none() {
             "headlong-disk-layout.1",
             "headlong-disk-probe.1",
             "headlong-disk.1",
+            "headlong-fill.1",
             "headlong-flash-drop.1",
             "headlong-flash-format.1",
             "headlong-flash-status.1",

@@ -9,7 +9,7 @@
 //! Invariants: a viewer with a name has at most [`CHAINS_PER_VIEWER`] chains without a request on
 //! one stream; a chain that ended is gone from every index.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
@@ -74,9 +74,16 @@ pub(crate) struct Chain {
     pub(crate) job: Option<JobId>,
     /// A prefetch for it failed: until so many reads have succeeded, only what is asked for is read.
     pub(crate) careful: u8,
+    /// No request of it came yet: its player said that one will.
+    is_expected: bool,
 }
 
 impl Chain {
+    /// Whether its player has only said that it will ask.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.is_expected
+    }
+
     /// Whether no request of it is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.active.is_empty()
@@ -247,6 +254,9 @@ pub(crate) struct Chains {
     /// The chains of each viewer, whatever they read.
     by_viewer: BTreeSet<(ViewerId, ChainId)>,
     readers: Readers,
+    /// Those whose request has not come yet, and the bytes that were read for each.
+    expected: BTreeMap<(ViewerId, ChainId), u64>,
+    expected_bytes: u64,
     /// Chains without a request, by the time since when: when they were last seen.
     idle: AgeQueue<ChainId>,
     next_id: u64,
@@ -384,6 +394,7 @@ impl Chains {
             unread: Unread::default(),
             job: None,
             careful: 0,
+            is_expected: false,
         };
         let surplus = match is_named {
             true => self.add_sibling(reader, id),
@@ -422,6 +433,68 @@ impl Chains {
             chain.pace = Pace::resume(now, told.pace);
         }
         surplus
+    }
+
+    /// Begins the chain of a request that will come, as its viewer says. Answers it, and the chain that
+    /// has to end because its viewer has too many.
+    pub(crate) fn expect(
+        &mut self,
+        now: Instant,
+        reader: (Identity, StreamId),
+        start: u64,
+    ) -> (ChainId, Option<ChainId>) {
+        let (id, surplus) = self.begin(now, reader, start, false);
+        let turn = self.idle.push(now, id);
+        if let Some(chain) = self.chains.get_mut(&id) {
+            chain.idle = Some(turn);
+            chain.is_expected = true;
+            self.expected.insert((chain.viewer, id), 0);
+        }
+        let turn_of = |id| self.chains.get(&id)?.idle;
+        self.idle.tidy(self.chains.len(), turn_of);
+        (id, surplus)
+    }
+
+    /// A request of a chain comes: of one that was expected it decides what it is. Whether it was.
+    pub(crate) fn meet(&mut self, now: Instant, id: ChainId, open_ended: bool) -> bool {
+        let chain = self.chains.get_mut(&id);
+        let Some(chain) = chain.filter(|chain| chain.is_expected) else {
+            return false;
+        };
+        chain.is_expected = false;
+        chain.open_ended = open_ended;
+        chain.pace = Pace::new(now);
+        let held = self.expected.remove(&(chain.viewer, id));
+        self.expected_bytes -= held.unwrap_or(0);
+        true
+    }
+
+    /// How many of a viewer's chains are expected, as far as `count_max`.
+    pub(crate) fn expected_of(&self, identity: Identity, count_max: usize) -> usize {
+        let viewer = identity.viewer();
+        let of_viewer = (viewer, ChainId(0))..=(viewer, ChainId(u64::MAX));
+        self.expected.range(of_viewer).take(count_max).count()
+    }
+
+    /// How many chains are expected.
+    pub(crate) fn expected_len(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Bytes that were read for all that are expected.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        self.expected_bytes
+    }
+
+    /// So many more bytes are read for a chain; they count if it is expected.
+    pub(crate) fn hold_expected(&mut self, id: ChainId, more: u64) {
+        let Some(viewer) = self.chains.get(&id).map(|chain| chain.viewer) else {
+            return;
+        };
+        if let Some(held) = self.expected.get_mut(&(viewer, id)) {
+            *held += more;
+            self.expected_bytes += more;
+        }
     }
 
     /// Answers the chain that has to end because its viewer has too many on the stream.
@@ -514,6 +587,8 @@ impl Chains {
             }
         }
         self.by_viewer.remove(&(chain.viewer, id));
+        let held = self.expected.remove(&(chain.viewer, id));
+        self.expected_bytes -= held.unwrap_or(0);
         Some(chain)
     }
 
@@ -567,6 +642,8 @@ impl Chains {
             assert!(chain.idle.is_none_or(is_known), "{id:?} is in no queue");
             assert!(chain.start <= chain.end, "{chain:?}");
             assert!(self.by_viewer.contains(&(chain.viewer, *id)));
+            let is_expected = self.expected.contains_key(&(chain.viewer, *id));
+            assert_eq!(is_expected, chain.is_expected, "{chain:?}");
             let reader = (chain.viewer, chain.stream);
             let last = (chain.end, chain.connection);
             let siblings = self.by_reader.get(&reader).into_iter().flatten();
@@ -576,6 +653,12 @@ impl Chains {
             assert!(self.readers.has(chain.stream, (chain.position, *id)));
         }
         assert_eq!(self.by_viewer.len(), self.chains.len());
+        assert_eq!(self.expected.values().sum::<u64>(), self.expected_bytes);
+        let is_live = |(_, id): &&(ViewerId, ChainId)| self.chains.get(id).is_some();
+        assert_eq!(
+            self.expected.keys().filter(is_live).count(),
+            self.expected.len()
+        );
         let unnamed = self.chains.values().filter(|chain| !chain.is_named);
         assert_eq!(self.unnamed.len(), unnamed.count());
     }

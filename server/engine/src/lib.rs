@@ -62,7 +62,7 @@ pub use ids::{ChainId, ConnectionId, FlashReadId, ReadId, RequestId, Slot, Strea
 pub use knobs::{knobs, policy, prefetch};
 pub use learned::{Learned, LearnedChain};
 pub use opening::Opening;
-pub use request::{Hints, Identity, Request};
+pub use request::{Expected, Hints, Identity, Request};
 pub use shard::{ChainView, Shard};
 pub use sizing::{ChainGrowth, ChainShape, prefetch_bytes, prefetch_bytes_with};
 pub use stats::{MemoryUse, QueueUse, Stats};

@@ -57,6 +57,22 @@ pub struct Request {
     pub hints: Hints,
 }
 
+/// What a viewer will want next, as its player says (`nor` and `nrr` of CMCD): a hint, which makes no
+/// reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// Who says it.
+    pub viewer: Identity,
+    /// The stream.
+    pub stream: StreamId,
+    /// Index of the part in [`crate::StreamSpec::parts`].
+    pub part: u32,
+    /// First byte that will be wanted, within the part.
+    pub offset: u64,
+    /// Bytes that will be wanted; what the part has not is passed over.
+    pub length: u64,
+}
+
 /// What the player said with CMCD (CTA-5004); all of it is optional and none of it is trusted to
 /// be more than a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

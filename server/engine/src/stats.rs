@@ -72,6 +72,12 @@ pub struct Stats {
     pub wasted_bytes: u64,
     /// Bytes evicted after they had been read at least once.
     pub cache_evicted_bytes: u64,
+    /// What players said that they will ask for next, and what of it was read for that.
+    pub expected: u64,
+    /// Jobs for it.
+    pub expected_read: u64,
+    /// Of the chains begun for it, those whose request came.
+    pub expected_met: u64,
     /// Chains begun.
     pub chains: u64,
     /// Chains refused because the device was overloaded.
@@ -99,7 +105,7 @@ macro_rules! counters {
             read_errors, bytes_read, jobs, job_bytes, job_bytes_wanted, jobs_merged,
             jobs_late, busy_time, queue_time, seek_bytes, seeks, prefetch_evicted_bytes,
             prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-            cache_evicted_bytes, chains, chains_refused, chains_joined, chain_bytes
+            cache_evicted_bytes, expected, expected_read, expected_met, chains, chains_refused, chains_joined, chain_bytes
         )
     };
 }

@@ -6,8 +6,8 @@
 mod rig;
 
 use headlong_engine::{
-    Admission, ConnectionId, EngineConfig, Hints, Identity, Order, PartSpec, Policy, Request,
-    RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Admission, ConnectionId, EngineConfig, Expected, Hints, Identity, Order, PartSpec, Policy,
+    Request, RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, Duration, KIB};
 use proptest::prelude::*;
@@ -25,6 +25,12 @@ enum Step {
         length: u16,
         open: bool,
         buffer: Option<u8>,
+    },
+    Expect {
+        viewer: u64,
+        title: u64,
+        at: u16,
+        length: u32,
     },
     Cancel {
         nth: u8,
@@ -55,6 +61,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(viewer, title, at, length, open, buffer)| {
                 Step::Ask { viewer, title, at, length, open, buffer }
             }),
+        3 => (0u64..12, title.clone(), any::<u16>(), any::<u32>())
+            .prop_map(|(viewer, title, at, length)| Step::Expect { viewer, title, at, length }),
         3 => (0u16..3000).prop_map(|millis| Step::Wait { millis }),
         2 => any::<u8>().prop_map(|nth| Step::Cancel { nth }),
         1 => Just(Step::Wait { millis: 50_000 }),
@@ -200,6 +208,24 @@ impl World {
                 {
                     self.asked.push(id);
                 }
+            }
+            Step::Expect {
+                viewer,
+                title,
+                at,
+                length,
+            } => {
+                let sizes = spec(title, 0).parts;
+                let part = usize::from(at) % sizes.len();
+                let expected = Expected {
+                    viewer: identity(viewer, u64::from(length)),
+                    stream: self.stream(title),
+                    part: part as u32,
+                    offset: u64::from(at) * 5 % (sizes[part].size_bytes + 1),
+                    length: length.into(),
+                };
+                // Beyond the end of a part there is nothing.
+                let _ = self.rig.expect(expected);
             }
             Step::Cancel { nth } => {
                 let live = |id: &&RequestId| !self.rig.is_over(**id);

@@ -4,7 +4,8 @@
 //! its bounds is passed over alone, and the rest still counts. The four header fields and the
 //! `CMCD=` argument of the query have the same syntax, so there is one parser: a list of
 //! `key=value`, where text is in quotes, numbers and tokens are bare, and a key without a value
-//! is true. Where version 2 sends a list in parentheses, its first member counts.
+//! is true. Where version 2 sends a list in parentheses, its first member counts, with its range
+//! where it is of `nor`.
 
 use alloc::string::String;
 
@@ -145,7 +146,12 @@ impl Cmcd {
         for member in members(text) {
             match member.split_once('=') {
                 None => self.absorb_flag(member, true),
-                Some((key, value)) => self.absorb_value(key, first_item(value)),
+                Some((key, value)) => {
+                    self.absorb_value(key, first_item(value));
+                    if let ("nor", Some(range)) = (key, range_of_first(value)) {
+                        keep(&mut self.next_range, quoted(range, NEXT_RANGE_CHARS_MAX));
+                    }
+                }
             }
         }
     }
@@ -241,6 +247,14 @@ fn first_item(value: &str) -> &str {
         return closing.map_or(item, |(at, _)| &item[..=at]);
     }
     item.split([' ', ';', ')']).next().unwrap_or(item)
+}
+
+/// The parameter `r` of the first object in a list of `nor`, in its quotes.
+fn range_of_first(value: &str) -> Option<&str> {
+    let behind = value.split_once(first_item(value))?.1;
+    let range = behind.strip_prefix(";r=")?;
+    let end = range.strip_prefix('"')?.find('"')?;
+    range.get(..end + 2)
 }
 
 fn integer(value: &str) -> Option<u64> {

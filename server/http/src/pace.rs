@@ -74,9 +74,114 @@ impl Pacer {
     }
 }
 
+/// The schedule that all replies of one client share, however many there are.
+///
+/// Each reply takes its turn when its bytes go, and the next of its own may go when all that was taken
+/// before has had its time: replies that go on together get equal parts, and who begins anew, on
+/// whatever connection, begins behind what has gone. In all that is the rate, and at most a piece of
+/// each reply in progress besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedPacer {
+    rate: BitRate,
+    free_at: Instant,
+}
+
+impl SharedPacer {
+    /// One of so many bytes a second.
+    pub fn new(bytes_per_second: u64) -> Self {
+        Self {
+            rate: rate_of(bytes_per_second),
+            free_at: Instant::ZERO,
+        }
+    }
+
+    /// Another rate, for what goes from now on.
+    pub fn set_rate(&mut self, bytes_per_second: u64) {
+        self.rate = rate_of(bytes_per_second);
+    }
+
+    /// From when on a reply that begins may send its first bytes.
+    pub fn free_at(&self) -> Instant {
+        self.free_at
+    }
+
+    /// So many bytes of a reply go now; from when on the next of that reply may.
+    pub fn go(&mut self, now: Instant, bytes: u64) -> Instant {
+        self.free_at = self.free_at.max(now) + self.rate.time_for(bytes);
+        self.free_at
+    }
+}
+
+fn rate_of(bytes_per_second: u64) -> BitRate {
+    BitRate(bytes_per_second.saturating_mul(8).max(1))
+}
+
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
+
+    const PIECE: u64 = 128 << 10;
+    const SHARED: u64 = 10 * PIECE;
+
+    /// Replies that each send a piece when they may, for so long; what each has sent. Each is of so
+    /// many pieces, and is followed by another one.
+    fn share(replies: usize, pieces: u64, length: Duration) -> Vec<u64> {
+        let mut pacer = SharedPacer::new(SHARED);
+        let mut sent = alloc::vec![0; replies];
+        let mut may_go_at = alloc::vec![Instant::ZERO; replies];
+        let end = Instant::ZERO + length;
+        let mut now = Instant::ZERO;
+        for _ in 0..1_000_000 {
+            let next = (0..replies).min_by_key(|at| (may_go_at[*at], *at));
+            let at = next.expect("some");
+            now = now.max(may_go_at[at]);
+            if now >= end {
+                break;
+            }
+            sent[at] += PIECE;
+            let next = pacer.go(now, PIECE);
+            let is_last = (sent[at] / PIECE).is_multiple_of(pieces);
+            may_go_at[at] = if is_last { pacer.free_at() } else { next };
+        }
+        sent
+    }
+
+    #[test]
+    fn replies_that_share_a_schedule_get_no_more_together_than_one_alone_and_equal_parts() {
+        let length = Duration::from_secs(60);
+        let alone: u64 = share(1, 1000, length).iter().sum();
+        assert_eq!(alone, 60 * SHARED);
+        for replies in [2, 8, 100] {
+            let sent = share(replies, 1000, length);
+            let all: u64 = sent.iter().sum();
+            // Those that begin at one moment are ahead by a piece each, and never by more.
+            let most = 60 * SHARED + replies as u64 * PIECE;
+            assert!((60 * SHARED..=most).contains(&all), "{replies}: {all}");
+            let (least, most) = (sent.iter().min(), sent.iter().max());
+            let apart = most.zip(least).map(|(most, least)| most - least);
+            assert!(apart <= Some(PIECE), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn who_asks_anew_for_each_piece_gets_no_more() {
+        let length = Duration::from_secs(60);
+        for replies in [1, 5] {
+            let all: u64 = share(replies, 1, length).iter().sum();
+            assert!(all <= 60 * SHARED + 5 * PIECE, "{replies}: {all}");
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_used_saves_nothing_up() {
+        let mut pacer = SharedPacer::new(1000);
+        let later = Instant::ZERO + Duration::from_secs(100);
+        assert_eq!(pacer.go(later, 500), later + Duration::from_millis(500));
+        pacer.set_rate(2000);
+        assert_eq!(pacer.go(later, 1000), later + Duration::from_secs(1));
+    }
 
     const PACE: Pace = Pace {
         percent: 125,

@@ -1,7 +1,7 @@
 //! The query of a request target: pairs of keys and values, read on demand.
 //!
-//! It never chooses a file. What is looked for in it is what the player says (`CMCD=`) and a
-//! configured session key.
+//! It never chooses a file of a root. What is looked for in it is what the player says (`CMCD=`) and a
+//! configured session key; of titles of an origin it may be a part of the name, by [`QueryKey`].
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -28,6 +28,52 @@ pub fn query_without<'a>(query: &'a str, key: &str) -> Cow<'a, str> {
     Cow::Owned(kept.join("&"))
 }
 
+/// What of a request's query tells one title of an origin from another.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum QueryKey {
+    /// Nothing.
+    #[default]
+    Ignored,
+    /// All of it, as it is written.
+    All,
+    /// The arguments of these names, in this order.
+    Names(Vec<String>),
+}
+
+/// The longest query that is a part of a name, in bytes.
+const KEY_BYTES_MAX: usize = 1024;
+
+impl QueryKey {
+    /// The part of a query that names a title, without what `is_of_viewer`: tokens, sessions, CMCD.
+    /// `None` if it is longer than any name may be.
+    pub fn of(&self, query: &str, is_of_viewer: impl Fn(&str) -> bool) -> Option<String> {
+        let named = |pair: &&str| {
+            let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+            !is_of_viewer(name)
+        };
+        let kept: Vec<&str> = match self {
+            Self::Ignored => Vec::new(),
+            Self::All => {
+                let all = query.split('&').filter(|pair| !pair.is_empty());
+                all.filter(named).collect()
+            }
+            Self::Names(names) => {
+                let of_name = |name: &String| {
+                    let all = query.split('&').filter(|pair| !pair.is_empty());
+                    let name = name.clone();
+                    all.filter(move |pair| {
+                        let written = pair.split_once('=').map_or(*pair, |(name, _)| name);
+                        is_named(written, &name)
+                    })
+                };
+                names.iter().flat_map(of_name).filter(named).collect()
+            }
+        };
+        let key = kept.join("&");
+        (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+}
+
 fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -51,6 +97,25 @@ mod tests {
         assert_eq!(query_value(query, "cmcd"), None);
         assert_eq!(query_value("x=%ff", "x"), None);
         assert_eq!(query_value("x=50%", "x").as_deref(), Some("50%"));
+    }
+
+    #[test]
+    fn what_of_a_query_names_a_title_is_what_the_rule_says_without_what_is_of_the_viewer() {
+        let is_of_viewer = |name: &str| is_named(name, "token") || is_named(name, "CMCD");
+        let query = "b=2&token=x&a=1&&CMCD=br&t%6fken=y&a=%31&c";
+        let of = |rule: &QueryKey| rule.of(query, is_of_viewer);
+        let names = |names: &[&str]| QueryKey::Names(names.iter().map(|&n| n.into()).collect());
+        assert_eq!(of(&QueryKey::Ignored).as_deref(), Some(""));
+        assert_eq!(of(&QueryKey::All).as_deref(), Some("b=2&a=1&a=%31&c"));
+        assert_eq!(of(&names(&["a", "b"])).as_deref(), Some("a=1&a=%31&b=2"));
+        assert_eq!(of(&names(&["token", "c"])).as_deref(), Some("c"));
+        assert_eq!(of(&names(&["d"])).as_deref(), Some(""));
+        let long = "x".repeat(KEY_BYTES_MAX + 1);
+        assert_eq!(QueryKey::All.of(&long, is_of_viewer), None);
+        assert_eq!(
+            QueryKey::Ignored.of(&long, is_of_viewer).as_deref(),
+            Some("")
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod answer;
+mod fill;
 mod freshness;
 mod negative;
 mod slices;
@@ -24,6 +25,7 @@ mod space;
 mod target;
 
 pub use answer::{AnswerHead, Fault, Validators, Version};
+pub use fill::{Fill, Turn, Viewers};
 pub use freshness::{Freshness, Judgement, Rules, fresh_for};
 pub use negative::Negative;
 pub use slices::Slices;

@@ -62,18 +62,28 @@ impl Space {
 
     /// A slice is there now, of so many bytes.
     pub fn add(&mut self, key: SliceKey, bytes: u32) {
+        self.add_worth(key, bytes, self.floor);
+    }
+
+    /// A slice is there now that was fetched ahead of all viewers: worth one read, so that what is
+    /// filled after it does not take its place.
+    pub fn add_filled(&mut self, key: SliceKey, bytes: u32) {
+        self.add_worth(key, bytes, self.floor + 1);
+    }
+
+    fn add_worth(&mut self, key: SliceKey, bytes: u32, worth: u64) {
         if self.kept.contains_key(&key) {
             return;
         }
         let kept = Kept {
             bytes,
             reads: 0,
-            worth: self.floor,
+            worth,
         };
         self.used_bytes += u64::from(bytes);
         self.kept.insert(key, kept);
-        self.order.insert(place(key, self.floor));
-        self.lift_first(key.version, self.floor);
+        self.order.insert(place(key, worth));
+        self.lift_first(key.version, worth);
         if key.index == 0 {
             // One that comes back after others of its version.
             let most = self.most_of(key.version);
@@ -117,10 +127,32 @@ impl Space {
     /// Slices that have to go so that `bytes` become free, worth least first; those for which `is_used`
     /// holds stay. Fewer bytes if there are no more. They are still there until [`Space::remove`].
     pub fn victims(&self, bytes: u64, is_used: impl Fn(SliceKey) -> bool) -> Vec<SliceKey> {
+        self.least(bytes, u64::MAX, is_used)
+    }
+
+    /// Slices that may go for what nobody has asked for: only of those worth least, that would be the
+    /// next to go for any viewer's. `None` if those are too few.
+    pub fn victims_of_fill(
+        &self,
+        bytes: u64,
+        is_used: impl Fn(SliceKey) -> bool,
+    ) -> Option<Vec<SliceKey>> {
+        let victims = self.least(bytes, self.floor, is_used);
+        let found = victims.iter().filter_map(|key| self.kept.get(key));
+        let found: u64 = found.map(|kept| u64::from(kept.bytes)).sum();
+        (found >= bytes).then_some(victims)
+    }
+
+    fn least(
+        &self,
+        bytes: u64,
+        worth_max: u64,
+        is_used: impl Fn(SliceKey) -> bool,
+    ) -> Vec<SliceKey> {
         let mut found = 0;
         let mut victims = Vec::new();
-        for (_, Reverse(index), version) in &self.order {
-            if found >= bytes {
+        for (worth, Reverse(index), version) in &self.order {
+            if found >= bytes || *worth > worth_max {
                 break;
             }
             let key = SliceKey {
@@ -202,6 +234,34 @@ mod tests {
             }
         }
         assert!(next > 10, "it goes at once");
+    }
+
+    #[test]
+    fn a_fill_takes_the_place_of_what_nobody_read_and_of_no_other_fill() {
+        let mut space = Space::default();
+        for version in 1..=4 {
+            space.add(key(version, 0), 10);
+        }
+        space.touch(key(1, 0));
+        space.touch(key(2, 0));
+        let fill = |space: &mut Space, version| {
+            let victims = space.victims_of_fill(10, |_| false)?;
+            for victim in victims {
+                space.evict(victim);
+            }
+            space.add_filled(key(version, 0), 10);
+            Some(())
+        };
+        assert_eq!(fill(&mut space, 5), Some(()));
+        assert_eq!(fill(&mut space, 6), Some(()));
+        assert_eq!(fill(&mut space, 7), None);
+        for version in [1, 2, 5, 6] {
+            assert!(space.kept.contains_key(&key(version, 0)), "{version}");
+        }
+        // Viewers go on as ever, and what was filled and not read goes as what was read once.
+        let victim = space.victims(10, |_| false)[0];
+        space.evict(victim);
+        assert_eq!(fill(&mut space, 8), Some(()), "of the worth that goes now");
     }
 
     #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use headlong_library::{Library, LibraryOptions};
 
 use crate::config::{AccessFormat, Config, LogSink};
 use crate::flash::{FlashError, Tier};
-use crate::http::{AccessRules, HttpSettings};
+use crate::http::{AccessRules, HttpSettings, SharedRates};
 use crate::log::{AccessLog, LogConfig, LogFormat, LogTarget, SessionLimits, SinkError};
 use crate::net::{ConnectionThreads, Limits, TcpOptions};
 use crate::run_error::RunError;
@@ -55,6 +55,10 @@ pub(crate) fn http_settings(config: &Config) -> HttpSettings {
         cache_status: config.cache_status,
         cmsd: config.cmsd,
         direct: config.direct,
+        shared_rates: SharedRates {
+            per_address: config.pacing.bytes_per_second_per_address_max,
+            per_session: config.pacing.bytes_per_second_per_session_max,
+        },
         requests_per_address_max: config.limits.requests_per_address_max as usize,
         lookup_timeout: config.time_scale().wall(config.engine.read_timeout),
         time_scale: config.time_scale(),

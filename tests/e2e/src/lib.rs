@@ -1,5 +1,5 @@
 //! What the end-to-end tests share: sample libraries, nginx, HAProxy and Prometheus, the table of HTTP
-//! conformance, viewers beside some trouble, servers with a flash tier, and a runtime with a bound on time.
+//! conformance, viewers beside some trouble, servers with a flash tier, a bucket of S3, and a runtime with a bound on time.
 //!
 //! Every test starts a server of its own over titles of its own, and ends with it.
 
@@ -14,6 +14,7 @@ pub mod preload;
 mod program;
 pub mod prometheus;
 pub mod runtime;
+pub mod s3;
 pub mod tier;
 
 pub use haproxy::HaProxy;

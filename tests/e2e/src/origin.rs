@@ -1,7 +1,7 @@
 //! An origin that can be made ill: HTTP written by hand, with a switch for each way to be wrong.
 //!
-//! Its titles are `/o/NUMBER-SIZE`, whose bytes are those of the pattern of that number. What it sends
-//! in bodies is counted.
+//! Its titles are `/o/NUMBER-SIZE`, whose bytes are those of the pattern of that number, or of another
+//! one that the argument `v` of its query names. What it sends in bodies is counted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -52,6 +52,7 @@ struct Shared {
     mode: Mutex<Mode>,
     sent: AtomicU64,
     asked: AtomicU64,
+    targets: Mutex<Vec<String>>,
     is_over: AtomicBool,
 }
 
@@ -64,6 +65,7 @@ impl Origin {
             mode: Mutex::new(Mode::Well),
             sent: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            targets: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
@@ -103,6 +105,12 @@ impl Origin {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
+    /// What it was asked for, in order.
+    pub fn targets(&self) -> Vec<String> {
+        let targets = self.shared.targets.lock();
+        targets.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Requests that it was sent.
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Relaxed)
@@ -118,6 +126,7 @@ impl Drop for Origin {
 
 /// Of a request, what matters.
 struct Wanted {
+    target: String,
     is_head: bool,
     title: u64,
     size: u64,
@@ -137,6 +146,9 @@ impl Shared {
         let mut reader = BufReader::new(stream);
         while let Some(wanted) = read_head(&mut reader)? {
             self.asked.fetch_add(1, Ordering::Relaxed);
+            let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+            targets.push(wanted.target.clone());
+            drop(targets);
             match self.mode() {
                 Mode::Down => return Ok(()),
                 Mode::Garbage => return stream.write_all(b"\x00\x01garbage\r\n\r\n"),
@@ -219,10 +231,14 @@ fn read_head(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Wante
     }
     let mut words = first.split(' ');
     let is_head = words.next() == Some("HEAD");
-    let name = words.next().and_then(|path| path.strip_prefix("/o/"));
+    let target = words.next().unwrap_or_default().to_owned();
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let name = path.strip_prefix("/o/");
     let numbers = name.and_then(|name| name.split_once('-'));
     let numbers = numbers.and_then(|(title, size)| Some((title.parse().ok()?, size.parse().ok()?)));
     let (title, size) = numbers.unwrap_or((0, 0));
+    let version = query.split('&').find_map(|pair| pair.strip_prefix("v="));
+    let title = version.and_then(|v| v.parse().ok()).unwrap_or(title);
     let (mut range, mut condition) = (None, None);
     loop {
         let mut line = String::new();
@@ -244,6 +260,7 @@ fn read_head(reader: &mut BufReader<&TcpStream>) -> std::io::Result<Option<Wante
         }
     }
     Ok(Some(Wanted {
+        target,
         is_head,
         title,
         size,

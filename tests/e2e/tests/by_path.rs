@@ -7,7 +7,7 @@ use std::time::Duration;
 use headlong_e2e_tests::{Library, Title, eventually, have_or_skip};
 use headlong_testkit::client::{Connection, fetch, request_text};
 use headlong_testkit::pattern;
-use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::server::{Server, ServerBuilder};
 
 const MIB: u64 = 1 << 20;
 const PIECE_BYTES: u64 = 64 << 10;
@@ -255,4 +255,53 @@ fn players_are_told_by_cmsd_what_is_known_and_only_if_the_operator_says_so() {
     let bounded = "\"headlong\";mb=8388;rd=";
     assert!(of_reply.is_some_and(|text| text.starts_with(bounded)));
     assert_eq!(told(telling.address(), "/missing.ts"), (None, None));
+}
+
+/// Whether bytes of a body come within a time in which they would if they might.
+fn comes(connection: &mut Connection) -> bool {
+    connection
+        .set_patience(Duration::from_millis(300))
+        .expect("set");
+    connection.receive_body(1).is_ok()
+}
+
+#[test]
+fn replies_of_one_address_and_of_one_session_share_a_rate_and_others_do_not() {
+    let library = library(&["a"]);
+    let begin = |server: &Server, fields: &[(&str, &str)]| {
+        let mut connection = Connection::open(server.address()).expect("connects");
+        let text = request_text("GET", "/a/title.bin", fields);
+        connection.send(text.as_bytes()).expect("sent");
+        assert_eq!(connection.receive_head().expect("a head").status, 200);
+        connection
+    };
+    // So slow that what comes after the first piece does not come in this test.
+    let start = |setting: &str| {
+        let text = format!(
+            "piece = \"64KiB\"\n{setting} = \"1B\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n\
+             [session]\nheader = \"x-session\"\n"
+        );
+        let builder = ServerBuilder::new([library.root()]).config(&text);
+        builder.start().expect("a server")
+    };
+    let of = |address, session| [("X-Forwarded-For", address), ("X-Session", session)];
+    let by_address = start("bytes_per_second_per_address_max");
+    let mut first = begin(&by_address, &of("192.0.2.1", "one"));
+    assert!(comes(&mut first));
+    let mut same = begin(&by_address, &of("192.0.2.1", "two"));
+    let mut other = begin(&by_address, &of("192.0.2.2", "one"));
+    assert!(!comes(&mut same), "what has gone is made up for");
+    assert!(comes(&mut other));
+    // The proxy itself is nobody.
+    for _ in 0..2 {
+        let mut own = begin(&by_address, &[]);
+        own.receive_body(MIB).expect("as fast as it can");
+    }
+    let by_session = start("bytes_per_second_per_session_max");
+    let mut first = begin(&by_session, &of("192.0.2.1", "one"));
+    assert!(comes(&mut first));
+    let mut same = begin(&by_session, &of("192.0.2.2", "one"));
+    let mut other = begin(&by_session, &of("192.0.2.1", "two"));
+    assert!(!comes(&mut same));
+    assert!(comes(&mut other));
 }

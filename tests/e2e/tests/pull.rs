@@ -582,3 +582,66 @@ fn an_edge_that_is_killed_while_it_fetches_has_only_whole_slices_afterwards() {
         assert_right(&reply.expect("a reply"), title, 0, 3_000_000);
     }
 }
+
+#[test]
+fn two_queries_are_two_titles_where_the_operator_says_so_and_a_token_is_part_of_no_name() {
+    let ask = |edge: &Server, query: &str, title: u64| {
+        let path = format!("/vod/1-100000{query}");
+        let reply = range(edge, &path, 0, 50_000).expect("a reply");
+        assert_right(&reply, title, 0, 50_000);
+        reply.field("cache-status").map(str::to_owned)
+    };
+    let rule = "[path.\"/vod/\"]\nsecret_arguments = [\"ticket\"]\n[session]\nquery = \"who\"\n";
+    let (miss, hit) = (
+        Some("headlong; fwd=miss; stored; detail=origin".to_owned()),
+        Some("headlong; hit; detail=slice".to_owned()),
+    );
+    // All of it.
+    let (origin, folder) = ground();
+    let more = format!("ahead_bytes = \"0B\"\nquery = \"key\"\n{rule}");
+    let server = edge(&origin, folder.path(), &more);
+    assert_eq!(ask(&server, "?v=5&ticket=abc&who=me", 5), miss);
+    assert_eq!(ask(&server, "?who=you&v=6", 6), miss);
+    assert_eq!(ask(&server, "?v=5&t%69cket=x&CMCD=br%3D1", 5), hit);
+    assert_eq!(ask(&server, "", 1), miss);
+    assert_eq!(ask(&server, "?v=5&x", 5), miss);
+    let mut targets = origin.targets();
+    targets.dedup();
+    let asked = ["?v=5", "?v=6", "", "?v=5&x"].map(|query| format!("/o/1-100000{query}"));
+    assert_eq!(targets, asked);
+    let long = format!("?x={}", "y".repeat(2000));
+    let reply = range(&server, &format!("/vod/1-100000{long}"), 0, 10).expect("a reply");
+    assert_eq!(reply.status(), 400);
+    // A restart knows them apart, and a purge takes all of a path.
+    drop(server);
+    let server = edge(&origin, folder.path(), &more);
+    assert_eq!(ask(&server, "?v=6", 6), hit);
+    let purged = fetch(server.admin(), "POST", "/purge?path=/vod/1-100000", &[]);
+    let purged = purged.expect("a reply").text();
+    assert!(purged.contains("\"titles\":4"), "{purged}");
+    drop(server);
+    // Some of it, in whatever order.
+    let (origin, folder) = ground();
+    let more = format!("ahead_bytes = \"0B\"\nquery = [\"v\", \"ticket\"]\n{rule}");
+    let server = edge(&origin, folder.path(), &more);
+    assert_eq!(ask(&server, "?a=1&v=5&ticket=abc", 5), miss);
+    assert_eq!(ask(&server, "?v=5&a=2", 5), hit);
+    assert!(
+        origin
+            .targets()
+            .iter()
+            .all(|target| target == "/o/1-100000?v=5")
+    );
+    drop(server);
+    // Nothing of it, as ever.
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "ahead_bytes = \"0B\"\n");
+    assert_eq!(ask(&server, "?v=5", 1), miss);
+    assert_eq!(ask(&server, "?v=6", 1), hit);
+    assert!(
+        origin
+            .targets()
+            .iter()
+            .all(|target| target == "/o/1-100000")
+    );
+}

@@ -9,7 +9,7 @@ mod watching;
 
 use alloc::vec::Vec;
 
-use headlong_units::{BitRate, Duration, Instant};
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
 use super::meter::Meter;
 use super::plan::{AdaptivePlan, Probing};
@@ -17,7 +17,7 @@ use super::screen::Screen;
 use super::window::Window;
 use crate::calls::Calls;
 use crate::record::Outcome;
-use crate::{CallEnd, CallId};
+use crate::{CallEnd, CallId, ObjectId};
 
 /// What a call is for.
 #[derive(Debug, Clone, Copy)]
@@ -270,6 +270,20 @@ impl AdaptivePlayer {
             bit_rate: mean.map(|rate| BitRate(u64::try_from(rate).unwrap_or(u64::MAX))),
             switches: self.switches,
         }
+    }
+
+    /// The segment behind those that are under way, of their rendition; none while several are tried.
+    pub(crate) fn upcoming(&self, plan: &AdaptivePlan) -> Option<(ObjectId, Option<ByteRange>)> {
+        if matches!(self.phase, Phase::Transient { .. }) {
+            return None;
+        }
+        let runs = self.going.iter().filter_map(|going| match going.job {
+            Job::Run(run) if !run.open_ended => Some(run),
+            _ => None,
+        });
+        let last = runs.max_by_key(|run| run.until)?;
+        let place = plan.title.place(last.rendition, last.until)?;
+        Some((place.object, place.range))
     }
 
     fn take(&mut self, job: Job, plan: &AdaptivePlan) {

@@ -72,7 +72,8 @@ impl Shard {
 
     fn seen(&self) -> Seen {
         let (mut sizes, mut paces, mut rates, mut rated) = (0_u128, 0_u128, 0_u128, 0_u128);
-        for (_, chain) in self.chains.iter() {
+        let chains = self.chains.iter();
+        for (_, chain) in chains.filter(|(_, chain)| !chain.is_expected()) {
             // No prefetch is larger, whatever its viewer says of its bit rate.
             let size = self
                 .prefetch_bytes(chain, 0)
@@ -86,7 +87,7 @@ impl Shard {
             }
         }
         let memory = self.memory_use();
-        let chains = self.chains.len() as u64;
+        let chains = self.reader_count();
         let mean = |sum: u128| u64::try_from(sum / u128::from(chains.max(1))).unwrap_or(u64::MAX);
         Seen {
             now: self.now,

@@ -29,7 +29,8 @@ impl Shard {
 
     /// At most `count_max` of the live chains: those seen last first.
     pub fn learned_chains(&self, count_max: usize) -> Vec<LearnedChain> {
-        let mut chains: Vec<_> = self.chains.iter().collect();
+        let chains = self.chains.iter();
+        let mut chains: Vec<_> = chains.filter(|(_, chain)| !chain.is_expected()).collect();
         chains.sort_unstable_by_key(|(id, chain)| (core::cmp::Reverse(chain.last_seen), *id));
         chains.truncate(count_max);
         let told = chains

@@ -3,9 +3,10 @@
 //! `state` is the device with its parts; the other files are what happens to it, in the order in
 //! which a request goes through: it joins a chain and is looked for in memory (`requests`), what is
 //! missing becomes a job (`planning`), a job becomes reads (`reading`), and each piece read goes to
-//! the replies that wait for it.
+//! the replies that wait for it. What a player says that it will ask for next comes in by `expecting`.
 
 mod controlling;
+mod expecting;
 mod flash;
 mod learned;
 mod planning;

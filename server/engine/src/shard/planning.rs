@@ -138,7 +138,7 @@ impl Shard {
     /// Pieces from where a chain's own prefetches end that are in memory, or on their way,
     /// because of somebody else, or on flash: they become this chain's too, until it has more than `enough`
     /// ahead of it. Answers where what it can count on ends.
-    fn claim_present(&mut self, id: ChainId, enough: u64) -> u64 {
+    pub(super) fn claim_present(&mut self, id: ChainId, enough: u64) -> u64 {
         let Some(chain) = self.chains.get(id) else {
             return 0;
         };
@@ -176,7 +176,7 @@ impl Shard {
 
     /// A job of `wanted_bytes` from a piece on, cut to the chain's fair share of memory and to
     /// the end of the stream.
-    fn plan(
+    pub(super) fn plan(
         &self,
         chain: ChainId,
         stream_id: StreamId,
@@ -205,7 +205,7 @@ impl Shard {
         })
     }
 
-    fn push_job(&mut self, job: Job) {
+    pub(super) fn push_job(&mut self, job: Job) {
         let id = self.queue.push(job);
         let end = match self.streams.get(job.stream) {
             Some(stream) => stream.layout.logical_of_piece(job.to),
@@ -300,11 +300,16 @@ impl Shard {
     /// What memory leaves of a prefetch: what the controller says, else the chain's even share.
     fn cut_to_memory(&self, wanted_bytes: u64) -> u64 {
         let budget = self.memory.slot_count() as u64 * self.config.piece_bytes;
-        match self.control.cut(wanted_bytes, self.chains.len() as u64) {
+        match self.control.cut(wanted_bytes, self.reader_count()) {
             Some(cut) => cut.max(self.config.piece_bytes).min(budget / 2),
             None => self.fair_share_bytes(),
         }
         .min(wanted_bytes)
+    }
+
+    /// Chains that are read: those that were only announced take no share from them.
+    pub(super) fn reader_count(&self) -> u64 {
+        (self.chains.len() - self.chains.expected_len()) as u64
     }
 
     /// A chain's even share of one and a half times the memory. A chain that has its next prefetch
@@ -317,7 +322,7 @@ impl Shard {
         if self.config.retention == Retention::PageCache {
             return budget / 2;
         }
-        let share = budget / 2 * 3 / (self.chains.len() as u64).max(1);
+        let share = budget / 2 * 3 / self.reader_count().max(1);
         share.max(self.config.piece_bytes).min(budget / 2)
     }
 

@@ -136,6 +136,10 @@ impl Shard {
             if let Some(other) = bridged {
                 self.merge_chains(chain, other);
             }
+            if self.chains.meet(self.now, chain, open_ended) {
+                self.stats.chains += 1;
+                self.stats.expected_met += 1;
+            }
             return Ok(chain);
         }
         self.admit(request)?;
@@ -236,7 +240,8 @@ impl Shard {
         let longer_by = self.chains.extend(into, whole);
         // Two that overlap have bytes in common, which count twice: a counter does not go back.
         self.stats.chain_bytes += longer_by.saturating_sub(other.length_bytes());
-        self.stats.chains_joined += 1;
+        // One that was only expected was not counted as begun.
+        self.stats.chains_joined += u64::from(!other.is_expected());
         let Some(chain) = self.chains.get_mut(into) else {
             return;
         };

@@ -107,7 +107,10 @@ impl Shard {
         let Some(chain) = self.chains.end(id) else {
             return;
         };
-        self.remember_chain(&chain);
+        // Who never came says nothing of those who do.
+        if !chain.is_expected() {
+            self.remember_chain(&chain);
+        }
         self.streams.end_chain(self.now, chain.stream);
         if let Some(job) = chain.job
             && self.queue.job(job).is_some_and(|job| !job.demanded)

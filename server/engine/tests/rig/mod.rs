@@ -16,9 +16,9 @@ mod flash;
 use std::collections::{BTreeMap, VecDeque};
 
 use headlong_engine::{
-    Command, EngineConfig, Event, Failure, Hints, Identity, PartSpec, Policy, ReadCommand,
-    ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId, StreamSpec,
-    ViewerId,
+    Command, EngineConfig, Event, Expected, Failure, Hints, Identity, PartSpec, Policy,
+    ReadCommand, ReadOutcome, Refusal, Request, RequestId, Shard, SizingConfig, Slot, StreamId,
+    StreamSpec, ViewerId,
 };
 use headlong_flash::{BlockId, FileKey, FlashSpec, SsdId, SsdSpec};
 use headlong_units::{BitRate, Duration, Instant, MIB};
@@ -199,6 +199,15 @@ impl Rig {
         }
         self.drain();
         result.map(|()| id)
+    }
+
+    /// A player says what it will ask for next.
+    pub fn expect(&mut self, expected: Expected) -> Result<(), Refusal> {
+        let result = self.shard.handle_expected(self.now, expected);
+        self.log
+            .push(format!("{:?} expect {expected:?} {result:?}", self.now));
+        self.drain();
+        result
     }
 
     pub fn cancel(&mut self, id: RequestId) {
@@ -456,6 +465,17 @@ pub fn range(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Request
         length,
         open_ended: false,
         hints: Hints::default(),
+    }
+}
+
+/// The same range, as what a player says that it will ask for.
+pub fn expected(viewer: u64, stream: StreamId, offset: u64, length: u64) -> Expected {
+    Expected {
+        viewer: Identity::Named(ViewerId(viewer)),
+        stream,
+        part: 0,
+        offset,
+        length,
     }
 }
 

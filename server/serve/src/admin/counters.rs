@@ -41,13 +41,13 @@ fn seconds(value: Duration) -> CounterValue {
 
 /// All counters, in the order of `/status`.
 #[rustfmt::skip]
-pub(super) fn counters(stats: &Stats) -> [Counter; 31] {
+pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
     let Stats {
         requests, requests_refused, requests_failed, bytes_requested, bytes_sent, bytes_from_ram,
         bytes_from_flash, bytes_from_disk, bytes_reused, reads, reads_done, read_errors, bytes_read, jobs, job_bytes,
         job_bytes_wanted, jobs_merged, jobs_late, busy_time, queue_time, seek_bytes, seeks,
         prefetch_evicted_bytes, prefetch_evictions, prefetch_eviction_time, wasted_bytes,
-        cache_evicted_bytes, chains, chains_refused, chains_joined, chain_bytes,
+        cache_evicted_bytes, expected, expected_read, expected_met, chains, chains_refused, chains_joined, chain_bytes,
     } = *stats;
     [
         row("requests", "requests", "Requests taken on", count(requests)),
@@ -77,6 +77,9 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 31] {
         row("prefetch_eviction_seconds", "prefetch_eviction", "Time those pieces had been in memory", seconds(prefetch_eviction_time)),
         row("wasted_bytes", "wasted", "Bytes read that nobody read before they were dropped", bytes(wasted_bytes)),
         row("cache_evicted_bytes", "cache_evicted", "Bytes evicted after they had been read", bytes(cache_evicted_bytes)),
+        row("expected", "expected", "Times that players named what they would ask for next", count(expected)),
+        row("expected_read", "expected_read", "Of those, times that some of it was read ahead for that", count(expected_read)),
+        row("expected_met", "expected_met", "Of the chains begun for that, those whose request came", count(expected_met)),
         row("chains", "chains", "Chains begun", count(chains)),
         row("chains_refused", "chains_refused", "Chains refused because the device was overloaded", count(chains_refused)),
         row("chains_joined", "chains_joined", "Chains that turned out to be part of another", count(chains_joined)),

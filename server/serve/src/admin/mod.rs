@@ -11,14 +11,16 @@
 //! | `/library.json` | titles, as JSON for the library page |
 //! | `/healthz` | 200 `ok`, or 503 and why not |
 //! | `/`, ... | the pages |
+//! | `POST /purge`, `POST /fill` | titles of an origin go, or come ahead of viewers |
 //!
-//! Invariants: nothing here changes anything; only GET and HEAD are answered; a page of another
+//! Invariants: GET and HEAD change nothing, and no other method does anything else; a page of another
 //! site cannot read it through a name of its own that resolves to loopback (see `host.rs`).
 
 mod counters;
 mod device_metrics;
 mod encode;
 mod exposition;
+mod fill;
 mod flash_metrics;
 mod host;
 mod metrics;

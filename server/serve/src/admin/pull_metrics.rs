@@ -14,7 +14,7 @@ use crate::pull::PullCounts;
 
 type Reading = fn(&PullCounts) -> u64;
 
-const GAUGES: [(&str, &str, Option<Unit>, Reading); 3] = [
+const GAUGES: [(&str, &str, Option<Unit>, Reading); 4] = [
     (
         "used",
         "Bytes kept of an origin's titles",
@@ -27,9 +27,15 @@ const GAUGES: [(&str, &str, Option<Unit>, Reading); 3] = [
     ("fetches_running", "Slices being fetched", None, |of| {
         of.in_flight
     }),
+    (
+        "fills_running",
+        "Titles being filled ahead of viewers",
+        None,
+        |of| of.fills_running,
+    ),
 ];
 
-const COUNTERS: [(&str, &str, Option<Unit>, Reading); 5] = [
+const COUNTERS: [(&str, &str, Option<Unit>, Reading); 6] = [
     (
         "fetched",
         "Bytes that came from the origin",
@@ -53,6 +59,12 @@ const COUNTERS: [(&str, &str, Option<Unit>, Reading); 5] = [
         "Bytes that went for want of space",
         Some(Unit::Bytes),
         |of| of.evicted_bytes,
+    ),
+    (
+        "filled",
+        "Of the bytes that came from the origin, those brought by fills",
+        Some(Unit::Bytes),
+        |of| of.filled_bytes,
     ),
     (
         "stale_replies",

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::exposition::Exposition;
 use super::state::AdminState;
-use super::{host, pages, purge, server_metrics, status};
+use super::{fill, host, pages, purge, server_metrics, status};
 use crate::disk::DeviceSnapshot;
 use crate::net::{ConnectionCounters, Limits, ListenerContext, Shutdown, TcpOptions};
 
@@ -79,8 +79,12 @@ pub(super) async fn answer<B>(state: &AdminState, request: Request<B>) -> Answer
 }
 
 async fn route(state: &AdminState, request: &http::request::Parts) -> Answer {
-    if request.uri.path() == "/purge" && request.method == Method::POST {
-        let (status, text) = purge::answer(&state.pulls, request).await;
+    let posted = match (request.uri.path(), &request.method) {
+        ("/purge", &Method::POST) => Some(purge::answer(&state.pulls, request).await),
+        ("/fill", &Method::POST) => Some(fill::answer(&state.pulls, request)),
+        _ => None,
+    };
+    if let Some((status, text)) = posted {
         let media_type = if status == StatusCode::OK {
             JSON
         } else {

@@ -23,6 +23,7 @@ pub(crate) fn device(name: &str, state: DeviceState) -> DeviceSnapshot {
         io: "io_uring, O_DIRECT",
         capacity_bytes: 4_000_000_000_000,
         state,
+        is_overloaded: false,
         config: EngineConfig::default(),
         control: None,
         stats: Stats {

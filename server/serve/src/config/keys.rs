@@ -69,6 +69,10 @@ pub(super) fn rows() -> Rows<Config> {
         "What of a title a reply sends as fast as it can at first, with `pace_percent`. Longer than what a player buffers before it plays, and than a segment.");
     rows.add("bytes_per_second_max", size(), |c| &mut c.pacing.bytes_per_second_max,
         "Most bytes a second of one reply, whatever its bit rate and from its first byte on; \"0B\" for any.");
+    rows.add("bytes_per_second_per_address_max", size(), |c| &mut c.pacing.bytes_per_second_per_address_max,
+        "Most bytes a second of all replies to one address together, whatever they are for, or to one IPv6 network of 64 bits; \"0B\" for any. Behind one address there may be a whole NAT of viewers. An address in `proxies.trusted` is nobody's.");
+    rows.add("bytes_per_second_per_session_max", size(), |c| &mut c.pacing.bytes_per_second_per_session_max,
+        "Most bytes a second of all replies to one session together; \"0B\" for any. Who sends no session id is told by address and user agent; a client can call itself what it likes, so this is for players and not for those who would take everything.");
     rows.add("time_scale", whole().at_least(1), |c| &mut c.time_scale,
         "For experiments on an emulated drive: the server's own clocks run this many times faster, so that every duration in this file is model time. Anything but 1 is wrong for real viewers.").restart();
     rows.add(

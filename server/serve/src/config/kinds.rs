@@ -163,6 +163,16 @@ pub(super) fn host() -> Kind<String> {
     )
 }
 
+pub(super) fn region() -> Kind<String> {
+    text_that(
+        |text| {
+            let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            !text.is_empty() && text.chars().all(is_fit)
+        },
+        "is not a region of S3; write one like \"eu-west-1\", or what your server of S3 calls itself",
+    )
+}
+
 /// Fields that the server decides about.
 const OWN_FIELDS: &[&str] = &[
     "accept-ranges",

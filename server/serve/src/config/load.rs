@@ -95,6 +95,10 @@ impl Config {
         {
             rule.folder = folder.join(&rule.folder);
         }
+        let keys = self.pull.values_mut();
+        for path in keys.filter_map(|rule| rule.s3_keys.as_mut()) {
+            *path = folder.join(&path);
+        }
         for sink in [&mut self.log.access, &mut self.log.sessions] {
             if let LogSink::File(path) = sink {
                 *path = folder.join(&path);

@@ -15,6 +15,7 @@ use super::memory;
 use super::settings::{Config, LogSink};
 use crate::devices;
 use crate::flash;
+use crate::pull::check_s3;
 use crate::tokens::PublicKey;
 
 impl Config {
@@ -64,6 +65,11 @@ impl Config {
                 if let Err(error) = error {
                     document.wrong(&format!("path.{prefix}.jwt_public_keys"), error);
                 }
+            }
+        }
+        for (prefix, rule) in &self.pull {
+            if let Err((key, text)) = check_s3(rule) {
+                document.wrong(&format!("pull.{prefix}.{key}"), text);
             }
         }
         if let Some(folder) = self.state.as_ref().filter(|folder| !folder.is_dir()) {

@@ -251,6 +251,20 @@ impl PathRule {
         all.collect()
     }
 
+    /// Arguments that are of a token: secrets, and what stands beside them.
+    pub fn token_arguments(&self) -> Vec<String> {
+        let beside: &[&str] = match self.access {
+            Access::Signed => &["expires", "prefix"],
+            Access::SecureLink => &[&self.expires_argument],
+            _ => &[],
+        };
+        let beside = beside.iter().map(|name| (*name).to_owned());
+        self.all_secret_arguments()
+            .into_iter()
+            .chain(beside)
+            .collect()
+    }
+
     /// Whether an argument is one of these.
     pub fn is_secret(&self, argument: &str) -> bool {
         let secrets = self.all_secret_arguments();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use headlong_http::QueryKey;
 use headlong_pull::Target;
 use headlong_units::{Duration, GIB, MIB};
 
@@ -10,6 +11,12 @@ use headlong_units::{Duration, GIB, MIB};
 pub struct PullRule {
     /// URL that takes the place of the prefix.
     pub origin: String,
+    /// The region of a bucket of S3, if requests are to be signed.
+    pub s3_region: Option<String>,
+    /// The file with its keys; without one, they are in the environment.
+    pub s3_keys: Option<PathBuf>,
+    /// What of a request's query is a part of a title's name.
+    pub query: QueryKey,
     /// Folder on whose disk slices are kept.
     pub folder: PathBuf,
     /// Most bytes of slices.
@@ -42,6 +49,9 @@ impl Default for PullRule {
     fn default() -> Self {
         Self {
             origin: String::new(),
+            s3_region: None,
+            s3_keys: None,
+            query: QueryKey::Ignored,
             folder: PathBuf::new(),
             bytes_max: 100 * GIB,
             free_bytes_min: GIB,

@@ -1,9 +1,10 @@
 //! Paths that are filled from an origin: their settings, and what can be wrong with them.
 
+use headlong_http::QueryKey;
 use headlong_settings::{Document, Kind, Rows, flag, size, text, time, whole};
 use headlong_units::{Duration, KIB, MIB};
 
-use super::kinds::{host, path};
+use super::kinds::{host, of_query, path, region};
 use super::pull_rule::PullRule;
 use super::settings::Config;
 
@@ -23,11 +24,29 @@ fn origin() -> Kind<String> {
     })
 }
 
+fn query_key() -> Kind<QueryKey> {
+    let names = |key: &QueryKey| match key {
+        QueryKey::Names(names) => names.clone(),
+        QueryKey::Ignored | QueryKey::All => Vec::new(),
+    };
+    of_query()
+        .list()
+        .map(QueryKey::Names, names)
+        .or_word("ignore", QueryKey::Ignored)
+        .or_word("key", QueryKey::All)
+}
+
 /// What may be said of one path that is filled from an origin.
 pub(super) fn pull_rows() -> Rows<PullRule> {
     let mut rows = Rows::<PullRule>::default();
     rows.add("origin", origin(), |p| &mut p.origin,
         "The URL of a folder of the origin, `http` or `https`; what follows the prefix in a request's path is looked for in it. Queries, cookies and headers of viewers are not handed on.").restart();
+    rows.add("s3_region", region().optional(), |p| &mut p.s3_region,
+        "The origin is a bucket of S3, or of what speaks as S3, in this region: requests are signed with its keys (AWS Signature Version 4).").restart();
+    rows.add("s3_keys", path().optional(), |p| &mut p.s3_keys,
+        "A file with `aws_access_key_id = ...`, `aws_secret_access_key = ...` and, if there is one, `aws_session_token = ...`, that only the server's user and group may read; it is read again when the bucket refuses. Without it, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.").restart();
+    rows.add("query", query_key(), |p| &mut p.query,
+        "What of a request's query tells one title from another, and is sent to the origin: nothing (`ignore`), all of it as it is written (`key`), or the arguments of these names, in this order. Tokens, session ids and CMCD are never a part of it.").restart();
     rows.add("folder", path(), |p| &mut p.folder,
         "A folder on the disk that keeps what was fetched, in `.headlong-pull` below it; it may be a root.").restart();
     rows.add("bytes_max", size().at_least(MIB), |p| &mut p.bytes_max,

@@ -144,6 +144,10 @@ pub struct Pacing {
     pub pace_burst: Duration,
     /// Most bytes a second of one reply; zero for any.
     pub bytes_per_second_max: u64,
+    /// Most bytes a second of all replies of one address; zero for any.
+    pub bytes_per_second_per_address_max: u64,
+    /// Most bytes a second of all replies of one session; zero for any.
+    pub bytes_per_second_per_session_max: u64,
 }
 
 impl Default for Pacing {
@@ -152,6 +156,8 @@ impl Default for Pacing {
             pace_percent: 0,
             pace_burst: Duration::from_secs(10),
             bytes_per_second_max: 0,
+            bytes_per_second_per_address_max: 0,
+            bytes_per_second_per_session_max: 0,
         }
     }
 }

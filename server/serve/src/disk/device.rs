@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use headlong_engine::{
-    ConfigError, DeviceState, EngineConfig, MemoryUse, PartSpec, QueueUse, Refusal, Request,
-    RequestId, Shard, Stats, StreamId,
+    ConfigError, DeviceState, EngineConfig, Expected, MemoryUse, PartSpec, QueueUse, Refusal,
+    Request, RequestId, Shard, Stats, StreamId,
 };
 use headlong_units::{BitRate, Bytes};
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use super::keeper::Keeper;
 use super::learned::Returning;
 use super::link::Link;
 use super::mailbox::{Mailbox, Waker};
-use super::message::Message;
+use super::message::{Expect, Message};
 use super::reply::Reply;
 use super::start_error::StartError;
 use super::start_io::start_io;
@@ -201,6 +201,34 @@ impl Device {
         self.ask(request, Some((spec, Arc::clone(source)))).await
     }
 
+    /// A player says what it will ask for next; the engine decides whether it is read ahead. Only if it
+    /// would be, a stream that it does not know is registered for it.
+    pub(crate) async fn expect(&self, expected: Expected, source: &Arc<dyn StreamSource>) {
+        if self.tell_expected(expected, None).await != Some(Err(Refusal::UnknownStream)) {
+            return;
+        }
+        let describer = Arc::clone(source);
+        let described = self.aside(move || describer.spec()).await;
+        if let Some(spec) = described.filter(|spec| spec.id == expected.stream) {
+            let register = Some((spec, Arc::clone(source)));
+            self.tell_expected(expected, register).await;
+        }
+    }
+
+    async fn tell_expected(
+        &self,
+        expected: Expected,
+        register: Option<(headlong_engine::StreamSpec, Arc<dyn StreamSource>)>,
+    ) -> Option<Result<(), Refusal>> {
+        let (answer, answered) = oneshot::channel();
+        self.link().post(Message::Expect(Box::new(Expect {
+            expected,
+            register,
+            answer,
+        })));
+        answered.await.ok()
+    }
+
     /// Has something done that waits for this disk, on a thread kept for it; `None` if the disk
     /// does not answer in time, or too much waits for it already.
     pub(crate) async fn aside<T: Send + 'static>(
@@ -326,6 +354,7 @@ impl Device {
             io: "stopped",
             capacity_bytes,
             state: DeviceState::Offline,
+            is_overloaded: false,
             config: self.handle.shared.config(),
             control: None,
             stats: Stats::default(),

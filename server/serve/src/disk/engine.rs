@@ -201,6 +201,14 @@ impl DeviceEngine {
                 // A reply that comes back is dropped, and cancels itself.
                 let _ = answer.send(self.ask(now, (id, request), register));
             }
+            Message::Expect(expect) => {
+                let told = self.register(now, expect.register);
+                let told = told.and_then(|()| {
+                    let shard = &mut self.parts.shard;
+                    shard.handle_expected(now, expect.expected)
+                });
+                let _ = expect.answer.send(told);
+            }
             Message::Sent { request, slot } => return self.sent(now, request, slot),
             Message::Cancel(request) => return self.cancel(now, request),
             Message::BitRate(stream, rate) => self.parts.shard.handle_bit_rate(now, stream, rate),
@@ -584,6 +592,7 @@ impl DeviceEngine {
             io: io_name(self.parts.io_mode, self.parts.files.is_direct()),
             capacity_bytes,
             state: self.parts.shard.device_state(),
+            is_overloaded: self.parts.shard.is_overloaded(),
             config,
             control: Some(control),
             stats: self.parts.shard.stats(),

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use headlong_engine::{
-    ConfigError, EngineConfig, PartSpec, Refusal, Request, RequestId, Slot, StreamId, StreamSpec,
+    ConfigError, EngineConfig, Expected, PartSpec, Refusal, Request, RequestId, Slot, StreamId,
+    StreamSpec,
 };
 use headlong_units::BitRate;
 use tokio::sync::oneshot;
@@ -22,6 +23,8 @@ pub(crate) const REQUESTS_MAX: usize = 65_536;
 pub(crate) enum Message {
     /// Somebody wants bytes.
     Request(Box<Ask>),
+    /// A player says what it will ask for.
+    Expect(Box<Expect>),
     /// A piece was taken by a socket, or dropped.
     Sent { request: RequestId, slot: Slot },
     /// A reply was dropped.
@@ -47,6 +50,13 @@ pub(crate) enum Message {
     TakeFlash(TierPart, Say),
     /// The flash tier is let go.
     LeaveFlash,
+}
+
+/// What a player will ask for, and what is needed if its stream is not known yet.
+pub(crate) struct Expect {
+    pub(crate) expected: Expected,
+    pub(crate) register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
+    pub(crate) answer: oneshot::Sender<Result<(), Refusal>>,
 }
 
 /// A request, and what is needed if its stream is not known yet.

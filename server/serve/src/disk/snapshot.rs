@@ -27,6 +27,8 @@ pub struct DeviceSnapshot {
     pub capacity_bytes: u64,
     /// Health.
     pub state: DeviceState,
+    /// Whether new viewers are refused, or would be by another setting.
+    pub is_overloaded: bool,
     /// Settings in force; with a controller, the reference size is the one in use.
     pub config: EngineConfig,
     /// The controller of the reference size.

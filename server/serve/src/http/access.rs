@@ -37,6 +37,8 @@ pub struct AccessRules {
     rules: Vec<Rule>,
     /// Of files that no rule is about.
     pace: Pace,
+    /// Arguments of tokens, of any rule.
+    token_arguments: Vec<String>,
 }
 
 /// A field as the configuration writes it, which was checked there.
@@ -73,12 +75,17 @@ impl AccessRules {
                 bytes_per_second_max: rule
                     .bytes_per_second_max
                     .unwrap_or(pacing.bytes_per_second_max),
+                ..pacing
             }),
         };
         let mut rules: Vec<Rule> = paths.iter().map(rule).collect();
         rules.sort_by_key(|rule| std::cmp::Reverse(rule.prefix.len()));
         let pace = pace(pacing);
-        Self { rules, pace }
+        Self {
+            rules,
+            pace,
+            token_arguments: paths.values().flat_map(PathRule::token_arguments).collect(),
+        }
     }
 
     /// What is answered to scripts of other origins about a file; `of_all` where no rule says.
@@ -143,6 +150,18 @@ impl AccessRules {
             None => Ok(()),
             Some(rule) => rule.door.ask(asks, rule.skew_seconds).await,
         }
+    }
+
+    /// Whether an argument, as it is written, is of a token.
+    pub fn is_of_token(&self, argument: &str) -> bool {
+        let mut names = self.token_arguments.iter();
+        names.any(|name| is_same_argument(argument, name))
+    }
+
+    /// Whether another server is asked who may have a file.
+    pub fn asks_a_server(&self, path: &str) -> bool {
+        let door = self.rule(path).map(|rule| &rule.door);
+        matches!(door, Some(Door::Server(_)))
     }
 
     /// The `Cache-Control` of a file, if a rule has one, in the place of `of_all`.

@@ -31,6 +31,13 @@ pub(super) struct Answer {
     pub(super) from: Option<FromOrigin>,
 }
 
+impl Answer {
+    /// Whether a device was asked for some of it.
+    pub(super) fn has_bytes(&self) -> bool {
+        self.first.is_some()
+    }
+}
+
 /// Why there is no file to send.
 pub(super) enum NoAnswer {
     Status(Status, Option<String>),

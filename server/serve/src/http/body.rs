@@ -19,6 +19,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::asking::{Asking, Begun, NotBegun};
 use super::gzip::Turn;
+use super::shared_pace::Shared;
 use super::state::MediaState;
 use crate::disk::Piece;
 use crate::log::RequestRecord;
@@ -138,6 +139,7 @@ pub struct ReplyBody {
     /// How often in a row what was there a moment ago was not.
     vain: u32,
     pacer: Option<Pacer>,
+    shared: Shared,
     /// Fires when the schedule lets the next bytes go.
     alarm: Option<Pin<Box<Sleep>>>,
 }
@@ -166,6 +168,11 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn elapsed(&self) -> Duration {
         self.time_scale.model(self.started.elapsed())
+    }
+
+    /// By the clock that replies share.
+    fn now(&self) -> Instant {
+        self.state.now(self.time_scale)
     }
 
     pub(super) fn note_piece(&mut self, piece: &Piece) {
@@ -205,6 +212,7 @@ impl ReplyBody {
             account,
             vain: 0,
             pacer: None,
+            shared: Shared::default(),
             alarm: None,
         }
     }
@@ -213,7 +221,7 @@ impl ReplyBody {
     pub(super) fn parts(
         body: headlong_http::Body,
         first: (Begun, Piece),
-        asking: Asking,
+        (asking, shared): (Asking, Shared),
         account: Account,
     ) -> Self {
         let left_bytes = body.length();
@@ -243,6 +251,7 @@ impl ReplyBody {
             account,
             vain: 0,
             pacer,
+            shared,
             alarm: None,
         }
     }
@@ -308,12 +317,17 @@ impl ReplyBody {
 
     /// Waits until the schedule lets the next bytes go.
     fn poll_pace(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(pacer) = &self.pacer else {
+        if self.pacer.is_none() && self.shared.is_none() {
             return Poll::Ready(());
-        };
+        }
         loop {
             let passed = Instant::ZERO + self.account.elapsed();
-            let left = pacer.may_go_at().since(passed);
+            let own = self
+                .pacer
+                .as_ref()
+                .map(|pacer| pacer.may_go_at().since(passed));
+            let shared = self.shared.may_go_at().since(self.account.now());
+            let left = own.unwrap_or(Duration::ZERO).max(shared);
             if left == Duration::ZERO {
                 return Poll::Ready(());
             }
@@ -350,6 +364,9 @@ impl http_body::Body for ReplyBody {
                 this.account.note_sent(length);
                 if let Some(pacer) = &mut this.pacer {
                     pacer.go(length);
+                }
+                if !this.shared.is_none() {
+                    this.shared.go(this.account.now(), length);
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }

@@ -19,9 +19,16 @@ pub(super) async fn answer(
     asked: &mut Asked,
     (pull, path): (&Arc<Pull>, &str),
 ) -> Result<Answer, NoAnswer> {
+    let settings = &asked.settings;
+    let is_of_viewer = |argument: &str| settings.is_of_viewer(argument);
+    let name = pull.name(path, head.uri.query(), is_of_viewer);
+    let name = name.ok_or_else(|| {
+        let detail = "the query is too long to be a part of a name".to_owned();
+        NoAnswer::Status(Status::BadRequest, Some(detail))
+    })?;
     let mut tried = 1;
     loop {
-        let found = pull.find(path).await.map_err(NoAnswer::Origin)?;
+        let found = pull.find(&name).await.map_err(NoAnswer::Origin)?;
         match begin(state, head, asked, (pull, found, tried > 1)).await {
             Err(again) if tried < VERSIONS_TRIED_MAX && is_passing(&again) => tried += 1,
             answer => return answer,

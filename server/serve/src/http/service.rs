@@ -18,6 +18,7 @@ use super::asked::Asked;
 use super::asking::Asking;
 use super::body::{Account, ReplyBody};
 use super::door::{Asks, Denied};
+use super::expecting::expect_next;
 use super::explain::explain;
 use super::gzip::gzip;
 use super::pulled;
@@ -90,6 +91,10 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         },
     };
     let is_file = answer.is_ok() && asked.method != Method::Options;
+    // Who is served may say what it will want next.
+    if answer.as_ref().is_ok_and(Answer::has_bytes) {
+        expect_next(&state, &head, &asked);
+    }
     let now = asked.account.record.start_unix_ms / 1000;
     let mut retry_after = None;
     let answer = answer.unwrap_or_else(|none| {
@@ -358,7 +363,10 @@ fn build(
         .map(cache_status);
     let body = match (answer.first, answer.gzipped) {
         (Some((begun, piece, asking)), _) => {
-            ReplyBody::parts(body, (begun, piece), asking, account)
+            let address = account.record.remote.ip();
+            let state = Arc::clone(&account.state);
+            let shared = state.shared(settings, address, asking.request.viewer);
+            ReplyBody::parts(body, (begun, piece), (asking, shared), account)
         }
         (None, Some(gzipped)) => {
             account.gzip_turn = Some(gzipped.turn);

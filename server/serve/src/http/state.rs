@@ -5,13 +5,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use headlong_engine::StreamId;
-use headlong_http::{CorsPolicy, RangeLimits, SessionRule};
+use headlong_engine::{Identity, StreamId};
+use headlong_http::{CorsPolicy, RangeLimits, SessionRule, is_same_argument};
 use headlong_library::{Library, StreamFiles};
+use tokio::sync::Semaphore;
 
 use super::access::AccessRules;
 use super::gzip;
 use super::lookup::Lookups;
+use super::shared_pace::{Shared, SharedPaces, SharedRates};
 use crate::admin::RequestMetrics;
 use crate::config::{Proxies, ServerTiming};
 use crate::disk::Device;
@@ -20,6 +22,8 @@ use crate::net::{ByAddress, Held};
 use crate::pull::Pulls;
 use crate::time_scale::TimeScale;
 
+/// Hints of next requests that are being looked up at a time, of all viewers. Any more are dropped.
+const EXPECTING_MAX: usize = 8;
 /// Between two warnings of what clients ask for.
 const WARN_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -46,6 +50,8 @@ pub struct HttpSettings {
     pub cache_status: bool,
     /// Whether replies tell players what is known of them, by CMSD.
     pub cmsd: bool,
+    /// Bytes a second that an address and a session get in all.
+    pub shared_rates: SharedRates,
     /// Requests in progress that an address may have on one device.
     pub requests_per_address_max: usize,
     /// Whether files may be read past the page cache.
@@ -54,6 +60,16 @@ pub struct HttpSettings {
     pub lookup_timeout: Duration,
     /// How fast the clock goes that replies are timed by.
     pub time_scale: TimeScale,
+}
+
+impl HttpSettings {
+    /// Whether an argument of a query, as it is written, is of the viewer and not of what it asks for.
+    pub(super) fn is_of_viewer(&self, argument: &str) -> bool {
+        let session = self.session.query.as_deref();
+        is_same_argument(argument, "CMCD")
+            || session.is_some_and(|name| is_same_argument(argument, name))
+            || self.access.is_of_token(argument)
+    }
 }
 
 /// Everything a request may touch.
@@ -74,6 +90,10 @@ pub struct MediaState {
     /// For each device, the requests in progress of each address.
     by_address: Vec<Arc<ByAddress>>,
     pub(super) gzip_turns: gzip::Turns,
+    shared_paces: SharedPaces,
+    started: Instant,
+    /// Turns of [`super::expecting`].
+    pub(super) expecting: Arc<Semaphore>,
     settings: RwLock<Arc<HttpSettings>>,
     warned: Mutex<Option<Instant>>,
     /// Streams that were asked for, to be named to the operator.
@@ -101,6 +121,9 @@ impl MediaState {
             metrics: Arc::new(RequestMetrics::default()),
             by_address,
             gzip_turns: gzip::Turns::default(),
+            shared_paces: SharedPaces::default(),
+            started: Instant::now(),
+            expecting: Arc::new(Semaphore::new(EXPECTING_MAX)),
             settings,
             warned: Mutex::new(None),
             streams: Mutex::new(HashMap::new()),
@@ -136,6 +159,31 @@ impl MediaState {
         }
         let count_max = settings.requests_per_address_max;
         held.hold(address, count_max).map(Some)
+    }
+
+    /// Model time since the start.
+    pub(super) fn now(&self, scale: TimeScale) -> headlong_units::Instant {
+        headlong_units::Instant::ZERO + scale.model(self.started.elapsed())
+    }
+
+    /// The schedules that a reply shares with others of its address and session. A proxy's own address
+    /// is nobody's.
+    pub(super) fn shared(
+        &self,
+        settings: &HttpSettings,
+        address: IpAddr,
+        viewer: Identity,
+    ) -> Shared {
+        if settings.shared_rates == SharedRates::default() {
+            return Shared::default();
+        }
+        let session = match viewer {
+            Identity::Named(viewer) | Identity::Unnamed { origin: viewer, .. } => viewer,
+        };
+        let is_own = !settings.proxies.trust(address.to_canonical());
+        let of = (is_own.then_some(address), session);
+        let now = self.now(settings.time_scale);
+        self.shared_paces.of(now, settings.shared_rates, of)
     }
 
     /// Says something that clients can bring about, once in a while.

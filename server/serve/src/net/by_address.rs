@@ -15,10 +15,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Addresses that count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Subscriber(Origin);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     V4([u8; 4]),
     /// The network of a subscriber.
     V6([u8; 8]),
+}
+
+impl Subscriber {
+    /// Whom an address is of.
+    pub fn of(address: IpAddr) -> Self {
+        Self(Origin::of(address))
+    }
 }
 
 impl Origin {

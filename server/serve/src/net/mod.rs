@@ -42,7 +42,7 @@ mod tls;
 mod tracked;
 
 pub use accept::serve_listener;
-pub use by_address::{ByAddress, Held};
+pub use by_address::{ByAddress, Held, Subscriber};
 pub use connection::{End, serve_connection};
 pub use context::ListenerContext;
 pub use counters::{ConnectionCounters, ConnectionCounts};

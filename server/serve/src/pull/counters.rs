@@ -15,12 +15,26 @@ pub(super) struct Counters {
     pub(super) in_flight: AtomicU64,
     pub(super) evicted_bytes: AtomicU64,
     pub(super) stale: AtomicU64,
+    pub(super) filled_bytes: AtomicU64,
+    /// Replies that wait for a slice.
+    waiting: AtomicU64,
     faults: Mutex<BTreeMap<Fault, u64>>,
 }
 
 impl Counters {
     pub(super) fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Relaxed);
+    }
+
+    /// Counts one who waits for a slice, until what it answers is dropped.
+    pub(super) fn wait(&self) -> Waits<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waits(&self.waiting)
+    }
+
+    /// How many wait for a slice.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting.load(Relaxed)
     }
 
     pub(super) fn fault(&self, fault: Fault) {
@@ -38,12 +52,23 @@ impl Counters {
             in_flight: self.in_flight.load(Relaxed),
             evicted_bytes: self.evicted_bytes.load(Relaxed),
             stale: self.stale.load(Relaxed),
+            filled_bytes: self.filled_bytes.load(Relaxed),
+            fills_running: 0,
             used_bytes: 0,
             titles: 0,
             faults: Fault::ALL
                 .map(|of| (of.name(), faults.get(&of).copied().unwrap_or(0)))
                 .to_vec(),
         }
+    }
+}
+
+/// One who waits.
+pub(super) struct Waits<'a>(&'a AtomicU64);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -64,6 +89,10 @@ pub struct PullCounts {
     pub evicted_bytes: u64,
     /// Replies by what the origin could not confirm.
     pub stale: u64,
+    /// Bytes that came ahead of viewers, by fills.
+    pub filled_bytes: u64,
+    /// Titles being filled.
+    pub fills_running: u64,
     /// Bytes kept.
     pub used_bytes: u64,
     /// Titles known.

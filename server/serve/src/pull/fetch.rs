@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::counters::Counters;
 use super::pinned::Pinned;
 use super::store;
+use super::title;
 use super::titles::Pull;
 use super::version::{Outcome, Version};
 
@@ -29,6 +30,8 @@ struct Wanted {
     is_miss: bool,
     /// Nobody waits for it.
     is_ahead: bool,
+    /// Nobody may, for it is brought ahead of all viewers.
+    is_fill: bool,
 }
 
 /// Whether nobody waits for a slice any more; then it is not coming either. The table holds one of
@@ -59,7 +62,7 @@ impl Pull {
         index: u32,
         until: u64,
     ) -> Result<Pinned, Fault> {
-        let mut is_miss = false;
+        let (mut is_miss, mut tried) = (false, 0);
         let pinned = loop {
             match self.look(
                 version,
@@ -67,13 +70,19 @@ impl Pull {
                 Wanted {
                     is_miss,
                     is_ahead: false,
+                    is_fill: false,
                 },
             ) {
                 Look::Here(pinned) => break pinned,
                 Look::Coming(mut outcome) => {
                     is_miss = true;
                     self.ahead(version, index, until);
-                    self.wait(&mut outcome).await?;
+                    let _waits = self.counters.wait();
+                    match self.wait(&mut outcome).await {
+                        // A fill has less room than a viewer.
+                        Err(Fault::NoSpace) if tried == 0 => tried += 1,
+                        outcome => outcome?,
+                    }
                 }
             }
         };
@@ -91,6 +100,37 @@ impl Pull {
             self.ahead(version, index, until);
         }
         Ok(pinned)
+    }
+
+    /// Has a slice brought that nobody has asked for.
+    ///
+    /// # Errors
+    /// Why it cannot be brought; [`Fault::NoSpace`] also if others are worth more.
+    pub(super) async fn bring_for_fill(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        index: u32,
+    ) -> Result<(), Fault> {
+        let wanted = Wanted {
+            is_miss: true,
+            is_ahead: true,
+            is_fill: true,
+        };
+        match self.look(version, index, wanted) {
+            Look::Here(_) => Ok(()),
+            Look::Coming(mut outcome) => self.wait(&mut outcome).await,
+        }
+    }
+
+    /// Whether a slice of so many bytes has room that viewers need less.
+    pub(super) fn has_room_for_fill(&self, bytes: u64) -> bool {
+        let state = self.state();
+        let wanted = state.space.used_bytes() + state.coming_bytes + bytes;
+        let over = wanted.saturating_sub(self.rule.bytes_max);
+        let victims = state
+            .space
+            .victims_of_fill(over, |key| state.is_pinned(key));
+        victims.is_some()
     }
 
     /// A read found another file than that of a slice, or none: if it is none, it is fetched again.
@@ -121,7 +161,7 @@ impl Pull {
         let (say, coming) = watch::channel(None);
         table.coming.insert(index, coming.clone());
         let pull = Arc::clone(self);
-        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted.is_ahead), say));
+        tokio::spawn(pull.fetch(Arc::clone(version), (index, wanted), say));
         Look::Coming(coming)
     }
 
@@ -136,6 +176,7 @@ impl Pull {
             let wanted = Wanted {
                 is_miss: true,
                 is_ahead: true,
+                is_fill: false,
             };
             drop(self.look(version, next as u32, wanted));
         }
@@ -144,16 +185,16 @@ impl Pull {
     async fn fetch(
         self: Arc<Self>,
         version: Arc<Version>,
-        (index, is_ahead): (u32, bool),
+        (index, wanted): (u32, Wanted),
         say: watch::Sender<Outcome>,
     ) {
         let outcome = match self.fetches.acquire().await {
             Ok(_turn) => {
-                if !is_ahead && is_given_up(&version, index, &say) {
+                if !wanted.is_ahead && is_given_up(&version, index, &say) {
                     return;
                 }
                 Counters::add(&self.counters.in_flight, 1);
-                let outcome = self.fetch_now(&version, index).await;
+                let outcome = self.fetch_now(&version, (index, wanted.is_fill)).await;
                 self.counters
                     .in_flight
                     .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
@@ -164,7 +205,7 @@ impl Pull {
         if let Err(fault) = outcome {
             self.counters.fault(fault);
             tracing::debug!(
-                path = version.about.path,
+                path = title::split(&version.about.path).0,
                 index,
                 fault = fault.name(),
                 "a slice did not come"
@@ -177,7 +218,11 @@ impl Pull {
         let _ = say.send(Some(outcome));
     }
 
-    async fn fetch_now(self: &Arc<Self>, version: &Arc<Version>, index: u32) -> Result<(), Fault> {
+    async fn fetch_now(
+        self: &Arc<Self>,
+        version: &Arc<Version>,
+        (index, is_fill): (u32, bool),
+    ) -> Result<(), Fault> {
         let range = version.slices.range(index);
         let mut bytes = Vec::with_capacity(range.len() as usize);
         let mut tried = 0;
@@ -192,6 +237,9 @@ impl Pull {
                 .await;
             let more = bytes.len().saturating_sub(before) as u64;
             Counters::add(&self.counters.fetched_bytes, more);
+            if is_fill {
+                Counters::add(&self.counters.filled_bytes, more);
+            }
             match fetched {
                 Ok(()) => break,
                 // What has come is kept, and the rest asked for.
@@ -200,31 +248,36 @@ impl Pull {
             }
             tokio::time::sleep(RETRY_PAUSE * tried).await;
         }
-        self.keep(version, index, Arc::new(bytes)).await
+        self.keep(version, (index, is_fill), Arc::new(bytes)).await
     }
 
     /// Writes a slice, after what it takes the place of has gone.
     async fn keep(
         self: &Arc<Self>,
         version: &Arc<Version>,
-        index: u32,
+        (index, is_fill): (u32, bool),
         bytes: Arc<Vec<u8>>,
     ) -> Result<(), Fault> {
         let length = bytes.len() as u64;
         self.state().coming_bytes += length;
-        self.free(0).await;
+        if !self.free(0, is_fill).await {
+            self.state().coming_bytes -= length;
+            return Err(Fault::NoSpace);
+        }
         let mut written = self.write(version, index, &bytes).await;
         for _ in 0..TRIES_MAX {
-            if !written.as_ref().is_err_and(is_no_space) {
+            if is_fill || !written.as_ref().is_err_and(is_no_space) {
                 break;
             }
             // Others may have taken what went, or be taking away all that can go at this moment.
-            self.free(SLICES_FREED * self.rule.slice_bytes).await;
+            self.free(SLICES_FREED * self.rule.slice_bytes, false).await;
             // The engine closes what it had open of it.
             tokio::time::sleep(RETRY_PAUSE).await;
             written = self.write(version, index, &bytes).await;
         }
-        if let Err(error) = &written {
+        if let Err(error) = written.as_ref()
+            && !(is_fill && is_no_space(error))
+        {
             let folder = version.folder.display();
             tracing::warn!(%folder, %error, "a slice cannot be written");
         }
@@ -240,13 +293,14 @@ impl Pull {
             self.store.begin(move || store::remove_version(&folder));
             return Err(Fault::Changed);
         }
-        state.space.add(
-            SliceKey {
-                version: version.key,
-                index,
-            },
-            length as u32,
-        );
+        let key = SliceKey {
+            version: version.key,
+            index,
+        };
+        match is_fill {
+            true => state.space.add_filled(key, length as u32),
+            false => state.space.add(key, length as u32),
+        }
         version.table().present[index as usize] = true;
         if let Some(device) = self.device.get() {
             device.part(version.stream, index, part);
@@ -271,18 +325,26 @@ impl Pull {
     }
 
     /// Takes away slices until there is room for what comes and `more` besides; they have gone when it
-    /// returns.
-    async fn free(&self, more: u64) {
-        for mut going in self.begin_freeing(more) {
+    /// returns. Whether there is room; for who is no fill there is.
+    async fn free(&self, more: u64, is_fill: bool) -> bool {
+        let Some(all_going) = self.begin_freeing(more, is_fill) else {
+            return false;
+        };
+        for mut going in all_going {
             let _ = going.wait_for(Option::is_some).await;
         }
+        true
     }
 
-    fn begin_freeing(&self, more: u64) -> Vec<watch::Receiver<Outcome>> {
+    fn begin_freeing(&self, more: u64, is_fill: bool) -> Option<Vec<watch::Receiver<Outcome>>> {
         let mut state = self.state();
         let wanted = state.space.used_bytes() + state.coming_bytes;
         let over = wanted.saturating_sub(self.rule.bytes_max).max(more);
-        let victims = state.space.victims(over, |key| state.is_pinned(key));
+        let is_pinned = |key| state.is_pinned(key);
+        let victims = match is_fill {
+            true => state.space.victims_of_fill(over, is_pinned)?,
+            false => state.space.victims(over, is_pinned),
+        };
         let (mut gone, mut all_going) = (0, Vec::new());
         for key in victims {
             gone += state.space.evict(key);
@@ -308,7 +370,7 @@ impl Pull {
             });
         }
         Counters::add(&self.counters.evicted_bytes, gone);
-        all_going
+        Some(all_going)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is asked of an origin: what a title is now, and the bytes of one slice.
 //!
-//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the path; a
+//! Invariants: every wait has a bound; nothing of a viewer's request is handed on but the title's name; a
 //! redirect is followed three times at most, and only to whom the rules allow.
 
 use std::error::Error as _;
@@ -21,6 +21,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
+use super::s3::{Signer, is_refusal};
+use super::title;
 use crate::config::{PullRule, target_of};
 use crate::time_scale::TimeScale;
 
@@ -44,12 +46,15 @@ pub(super) struct Origin {
     rules: Arc<TargetRules>,
     idle_timeout: Duration,
     usual_freshness: headlong_units::Duration,
+    /// If it is a bucket with keys.
+    signer: Option<Signer>,
 }
 
 impl Origin {
     /// The origin of a rule that was checked.
-    pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, &'static str> {
+    pub(super) fn new(rule: &PullRule, scale: TimeScale) -> Result<Self, String> {
         let (base, origin) = rule.target()?;
+        let signer = Signer::open(rule).map_err(|(key, text)| format!("{key} {text}"))?;
         let rules = Arc::new(TargetRules {
             origin,
             hosts: rule
@@ -77,15 +82,16 @@ impl Origin {
             rules,
             idle_timeout: scale.wall(rule.idle_timeout),
             usual_freshness: rule.fresh,
+            signer,
         })
     }
 
     /// What a title is now, and how long that may be believed.
     pub(super) async fn look(
         &self,
-        path: &str,
+        name: &str,
     ) -> Result<(Version, headlong_units::Duration), Fault> {
-        let response = self.ask(&Method::HEAD, path, &[]).await?;
+        let response = self.ask(&Method::HEAD, name, &[]).await?;
         let version = head_of(&response).version()?;
         let headers = response.headers();
         let control = field(headers, header::CACHE_CONTROL);
@@ -97,7 +103,7 @@ impl Origin {
     /// if the rest does not come.
     pub(super) async fn fetch(
         &self,
-        path: &str,
+        name: &str,
         version: &Version,
         range: ByteRange,
         bytes: &mut Vec<u8>,
@@ -112,7 +118,7 @@ impl Origin {
             .or(validators.last_modified.as_ref());
         let mut fields = vec![(header::RANGE, span.as_str())];
         fields.extend(condition.map(|value| (header::IF_RANGE, value.as_str())));
-        let response = self.ask(&Method::GET, path, &fields).await?;
+        let response = self.ask(&Method::GET, name, &fields).await?;
         head_of(&response).check_range(version, left)?;
         let mut body = response.into_body();
         while (bytes.len() as u64) < range.len() {
@@ -142,12 +148,14 @@ impl Origin {
     async fn ask(
         &self,
         method: &Method,
-        path: &str,
+        name: &str,
         fields: &[(header::HeaderName, &str)],
     ) -> Result<Response<Incoming>, Fault> {
-        let base = self.base.path();
-        let target = format!("{base}{}", utf8_percent_encode(path, IN_PATH));
-        let mut uri = with_path(&self.base, &target).ok_or(Fault::Redirect)?;
+        let uri = match &self.signer {
+            Some(signer) => signer.sign(*method == Method::HEAD, name),
+            None => self.plain(name),
+        };
+        let mut uri = uri.ok_or(Fault::Redirect)?;
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::builder()
                 .method(method)
@@ -168,12 +176,28 @@ impl Origin {
                 Ok(Ok(response)) => response,
             };
             if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+                let signer = self.signer.as_ref();
+                if let Some(signer) = signer.filter(|_| is_refusal(response.status())) {
+                    signer.refused(response.status(), response.headers());
+                }
                 return Ok(response);
             }
             let next = response.headers().get(header::LOCATION);
             uri = self.follow(&uri, next).ok_or(Fault::Redirect)?;
         }
         Err(Fault::Redirect)
+    }
+
+    /// The URL of a title where nothing is signed.
+    fn plain(&self, name: &str) -> Option<Uri> {
+        let (path, query) = title::split(name);
+        let mut target = self.base.path().to_owned();
+        target.extend(utf8_percent_encode(path, IN_PATH));
+        if let Some(query) = query {
+            target.push('?');
+            target.push_str(query);
+        }
+        with_path(&self.base, &target)
     }
 
     /// Where a redirect leads, if it may be followed.

@@ -1,4 +1,4 @@
-//! What is known of one title: its version, and whether somebody is asking for it.
+//! What is known of one title: its name, its version, and whether somebody is asking for it.
 
 use std::sync::Arc;
 
@@ -23,5 +23,24 @@ impl Title {
                 && !table.present.contains(&true)
         };
         self.asking.is_none() && self.version.as_ref().is_none_or(is_empty)
+    }
+}
+
+/// Between a title's path and its query: no path holds it.
+const BETWEEN: char = '\0';
+
+/// The name of a title: its decoded path below the prefix, and its query if that is a part of it.
+pub(super) fn name(path: &str, query: &str) -> String {
+    match query.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}{BETWEEN}{query}"),
+    }
+}
+
+/// Path and query of a name.
+pub(super) fn split(name: &str) -> (&str, Option<&str>) {
+    match name.split_once(BETWEEN) {
+        Some((path, query)) => (path, Some(query)),
+        None => (name, None),
     }
 }

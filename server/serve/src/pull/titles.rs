@@ -13,9 +13,10 @@ use headlong_units::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
 use super::counters::{Counters, PullCounts, Purged};
+use super::fills::Fills;
 use super::origin::Origin;
 use super::store::{self, About, Left, Store};
-use super::title::Title;
+use super::title::{self, Title};
 use super::version::{Outcome, Version};
 use crate::config::PullRule;
 use crate::disk::Device;
@@ -46,7 +47,8 @@ pub struct Pull {
     pub(super) fetches: Semaphore,
     looks: Semaphore,
     pub(super) counters: Counters,
-    scale: TimeScale,
+    pub(super) fills: Fills,
+    pub(super) scale: TimeScale,
     started: std::time::Instant,
 }
 
@@ -106,6 +108,7 @@ impl Pull {
             fetches: Semaphore::new(rule.fetches_max as usize),
             looks: Semaphore::new(LOOKS_MAX),
             counters: Counters::default(),
+            fills: Fills::default(),
             scale,
             // Room before it for what was confirmed by a process before.
             started: std::time::Instant::now(),
@@ -179,15 +182,27 @@ impl Pull {
         Arc::new(Version::new(about, slices, folder, stream))
     }
 
-    /// The version of a title that is in force.
+    /// The name of the title that a path below the prefix and a query ask for, without what
+    /// `is_of_viewer` of the query; `None` if the query is too long.
+    pub fn name(
+        &self,
+        path: &str,
+        query: Option<&str>,
+        is_of_viewer: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let query = self
+            .rule
+            .query
+            .of(query.unwrap_or_default(), is_of_viewer)?;
+        Some(title::name(path, &query))
+    }
+
+    /// The version of a title, by its name, that is in force.
     ///
     /// # Errors
     /// Why there is none to serve.
     pub async fn find(self: &Arc<Self>, path: &str) -> Result<Found, Fault> {
-        let rules = Rules {
-            fresh: self.rule.fresh,
-            stale_max: self.rule.stale_max,
-        };
+        let rules = self.rules();
         let (mut answer, old) = {
             let now = self.now();
             let mut state = self.state();
@@ -227,6 +242,22 @@ impl Pull {
         known
             .map(|(version, fresh)| found(version, fresh, now))
             .ok_or(Fault::Changed)
+    }
+
+    /// The version of a title that may be served without asking anybody, if there is one.
+    pub fn recall(&self, path: &str) -> Option<Arc<Version>> {
+        let now = self.now();
+        let state = self.state();
+        let (version, fresh) = state.titles.get(path)?.version.as_ref()?;
+        let judged = fresh.judge(now, &self.rules());
+        matches!(judged, Judgement::Fresh | Judgement::Stale).then(|| Arc::clone(version))
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            fresh: self.rule.fresh,
+            stale_max: self.rule.stale_max,
+        }
     }
 
     /// Waits for what an origin is asked for, but not for ever: many may be before it.
@@ -271,7 +302,7 @@ impl Pull {
                 pull.counters.fault(fault);
                 tracing::debug!(
                     prefix = pull.prefix,
-                    path = &*path,
+                    path = title::split(&path).0,
                     fault = fault.name(),
                     "an origin did not say what a title is"
                 );
@@ -385,7 +416,7 @@ impl Pull {
         let meant: Vec<Arc<str>> = state
             .titles
             .keys()
-            .filter(|path| is_meant(path))
+            .filter(|name| is_meant(title::split(name).0))
             .cloned()
             .collect();
         let mut purged = Purged::default();
@@ -406,7 +437,8 @@ impl Pull {
 
     /// The whole path of a title, from the root of all and without a slash.
     pub fn whole_path(&self, version: &Version) -> String {
-        format!("{}{}", &self.prefix[1..], version.about.path)
+        let (path, _) = title::split(&version.about.path);
+        format!("{}{path}", &self.prefix[1..])
     }
 
     pub(super) fn counts(&self) -> PullCounts {
@@ -414,6 +446,7 @@ impl Pull {
         PullCounts {
             used_bytes: state.space.used_bytes(),
             titles: state.titles.len() as u64,
+            fills_running: self.fills.running(),
             ..self.counters.counts(&self.prefix)
         }
     }

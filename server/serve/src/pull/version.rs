@@ -89,6 +89,11 @@ impl Version {
         self.slices
     }
 
+    /// Whether a slice is there.
+    pub fn has(&self, index: u32) -> bool {
+        self.table().present.get(index as usize) == Some(&true)
+    }
+
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         // Nothing under the lock panics half-way through a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,0 +1,79 @@
+//! Players that say what they will ask for next, where no playlist tells the order of files.
+
+use headlong_drive::preset;
+use headlong_engine::{EngineConfig, Stats};
+use headlong_sim::{Experiment, Setup, Window};
+use headlong_units::{Duration, Instant, MIB};
+use headlong_workload::Specification;
+
+/// Viewers of segments in files of their own, for a minute.
+fn stats(workload: &str, setup: Setup) -> Stats {
+    let group = if workload == "dash-vod" { "dash" } else { "sd" };
+    let changes = [
+        ("catalogue.chunk".to_owned(), "segment".to_owned()),
+        (format!("title.{group}.count"), "60".to_owned()),
+    ];
+    let experiment = Experiment {
+        workload: Specification::preset(workload, &changes).expect("a workload"),
+        drive: preset("wd-red-wd10efrx").expect("a drive"),
+        setup: Setup {
+            engine: EngineConfig {
+                memory_bytes: 512 * MIB,
+                ..EngineConfig::default()
+            },
+            window: Window {
+                from: Instant::ZERO + Duration::from_secs(20),
+                to: Instant::ZERO + Duration::from_secs(80),
+            },
+            checked: true,
+            ..setup
+        },
+        steps: Vec::new(),
+    };
+    let seen = experiment.observe(6.0, 7).expect("a world");
+    assert!(seen.calls.whole > 20, "something happens: {:?}", seen.calls);
+    seen.stats
+}
+
+#[test]
+fn who_names_the_next_file_rarely_waits_for_it_where_no_playlist_tells_the_order() {
+    let unknown = Setup {
+        playlists_known: false,
+        ..Setup::default()
+    };
+    let names = Setup {
+        names_next: true,
+        ..unknown.clone()
+    };
+    let (silent, named) = (stats("youtube-sd", unknown), stats("youtube-sd", names));
+    assert_eq!(silent.expected, 0);
+    // Some leave before they ask.
+    assert!(
+        named.expected_met * 10 >= named.expected_read * 8,
+        "{named:?}"
+    );
+    // Of bytes that were sent, those that a reply had to wait for.
+    assert!(
+        named.bytes_from_disk * 3 <= silent.bytes_from_disk,
+        "{named:?} {silent:?}"
+    );
+    // What was named is read once, and little in vain.
+    assert!(
+        named.bytes_read * 100 <= silent.bytes_read * 112,
+        "{named:?} {silent:?}"
+    );
+}
+
+#[test]
+fn players_that_adapt_name_what_they_ask_for_next_unless_they_change_their_mind() {
+    let named = stats(
+        "dash-vod",
+        Setup {
+            playlists_known: false,
+            names_next: true,
+            ..Setup::default()
+        },
+    );
+    assert!(named.expected_read > 0, "{named:?}");
+    assert!(named.expected_met * 4 >= named.expected_read, "{named:?}");
+}

@@ -1,0 +1,215 @@
+//! `headlong fill`: has a running server bring titles of an origin ahead of viewers.
+//!
+//! The server fetches, at the rate that is said here and only while no viewer waits; this program asks
+//! about one title after another until it is there. A fill that nobody asks about ends within seconds,
+//! so ending this program ends it, and starting it again goes on.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use headlong_units::Bytes;
+
+/// From one question to the next, at first and later. The server ends a fill that nobody asked about
+/// for ten seconds.
+const INTERVALS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+/// A question is answered at once or never.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that is being restarted is back within this.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Far more than any answer.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
+/// Which titles, of which server, and how fast.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Filling {
+    /// Titles: the paths of their URLs, decoded, such as /vod/film.mp4
+    #[arg(value_name = "PATH", required_unless_present = "list")]
+    paths: Vec<String>,
+    /// File with one such path a line, or - for standard input; # begins a remark
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+    /// The server's admin address
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8081")]
+    admin: String,
+    /// Bytes a second, in all
+    #[arg(long, value_name = "RATE", default_value = "20MB/s", value_parser = rate)]
+    rate: u64,
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    let size = text.strip_suffix("/s").unwrap_or(text);
+    let bytes: Bytes = size.parse().map_err(|error| format!("{error}"))?;
+    match bytes.0 {
+        0 => Err("it must be above zero".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// What the server says of a fill.
+#[derive(Debug, Clone, serde::Deserialize)]
+struct Told {
+    state: String,
+    bytes: u64,
+    bytes_there: u64,
+    bytes_fetched: u64,
+    fault: Option<String>,
+}
+
+/// Fills what was named, one title after another.
+pub(crate) fn fill(filling: &Filling) -> anyhow::Result<()> {
+    let mut paths = filling.paths.clone();
+    if let Some(list) = &filling.list {
+        paths.extend(read_list(list)?);
+    }
+    let ask = Ask::new(filling);
+    let mut failed = 0_usize;
+    let (began, mut fetched) = (Instant::now(), 0_u64);
+    for (number, path) in paths.iter().enumerate() {
+        // The server keeps to the rate within a title; of small ones it is kept to here.
+        let takes = Duration::from_secs_f64(fetched as f64 / filling.rate as f64);
+        std::thread::sleep(takes.saturating_sub(began.elapsed()));
+        let told = watch(&ask, path)?;
+        fetched += told.bytes_fetched;
+        let text = match told.state.as_str() {
+            "done" => format!("there, {} of it fetched", Bytes(told.bytes_fetched)),
+            "full" => {
+                let left = paths.len() - number - 1;
+                print_line(path, "no room but for what viewers read more")?;
+                anyhow::bail!(
+                    "the space of its path is full; raise bytes_max or purge something ({} done, \
+                     {left} not tried)",
+                    number - failed
+                );
+            }
+            _ => {
+                failed += 1;
+                format!("failed: {}", told.fault.as_deref().unwrap_or("unknown"))
+            }
+        };
+        print_line(path, &text)?;
+    }
+    anyhow::ensure!(failed == 0, "{failed} of {} titles failed", paths.len());
+    Ok(())
+}
+
+fn read_list(path: &PathBuf) -> anyhow::Result<Vec<String>> {
+    let mut text = String::new();
+    let named = || path.display().to_string();
+    if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text)?;
+    } else {
+        text = std::fs::read_to_string(path).with_context(named)?;
+    }
+    let lines = text.lines().map(str::trim);
+    let paths = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(paths.map(str::to_owned).collect())
+}
+
+/// Asks about a title until it is there or will not be.
+fn watch(ask: &Ask, path: &str) -> anyhow::Result<Told> {
+    let mut silent_since = None;
+    let mut interval = INTERVALS.0;
+    loop {
+        match ask.about(path) {
+            Ok(told) => {
+                silent_since = None;
+                if matches!(told.state.as_str(), "done" | "full" | "failed") {
+                    return Ok(told);
+                }
+                show(path, &told)?;
+            }
+            Err(Unanswered::Refused(error)) => return Err(error),
+            // A restart is not the end of a night.
+            Err(Unanswered::Silent(error)) => {
+                let since: &Instant = silent_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > PATIENCE {
+                    return Err(error);
+                }
+            }
+        }
+        std::thread::sleep(interval);
+        interval = INTERVALS.1.min(interval * 2);
+    }
+}
+
+/// How far it is, on one line of a terminal.
+fn show(path: &str, told: &Told) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if !out.is_terminal() {
+        return Ok(());
+    }
+    let waits = if told.state == "yielding" {
+        ", waits for viewers"
+    } else {
+        ""
+    };
+    let (there, bytes) = (Bytes(told.bytes_there), Bytes(told.bytes));
+    write!(out, "\r\x1b[K{path}: {there} of {bytes}{waits}")?;
+    out.flush()
+}
+
+fn print_line(path: &str, text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let clear = if out.is_terminal() { "\r\x1b[K" } else { "" };
+    writeln!(out, "{clear}{path}: {text}")?;
+    out.flush()
+}
+
+/// Why a question has no answer.
+enum Unanswered {
+    /// The server says no.
+    Refused(anyhow::Error),
+    /// There is none at the moment.
+    Silent(anyhow::Error),
+}
+
+/// Who is asked.
+struct Ask {
+    agent: ureq::Agent,
+    url: String,
+    rate: u64,
+}
+
+impl Ask {
+    fn new(filling: &Filling) -> Self {
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            // The server is the one that was named, whatever the environment says of proxies.
+            .proxy(None)
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .build();
+        let address = filling.admin.trim_end_matches('/');
+        let address = address.strip_prefix("http://").unwrap_or(address);
+        Self {
+            agent: config.new_agent(),
+            url: format!("http://{address}/fill"),
+            rate: filling.rate,
+        }
+    }
+
+    fn about(&self, path: &str) -> Result<Told, Unanswered> {
+        let silent =
+            |error: ureq::Error| Unanswered::Silent(anyhow::anyhow!("{}: {error}", self.url));
+        let request = self.agent.post(&self.url).query("path", path);
+        let request = request.query("rate", self.rate.to_string());
+        let mut answer = request.send_empty().map_err(silent)?;
+        let status = answer.status().as_u16();
+        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let text = body.read_to_string().map_err(silent)?;
+        match status {
+            200 => serde_json::from_str(&text).map_err(|error| {
+                let url = &self.url;
+                Unanswered::Refused(anyhow::anyhow!("{url} is no Headlong that fills: {error}"))
+            }),
+            // Others fill as many titles as may be.
+            429 => Err(Unanswered::Silent(anyhow::anyhow!("{}", text.trim()))),
+            _ => Err(Unanswered::Refused(anyhow::anyhow!(
+                "{path}: {}",
+                text.trim()
+            ))),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What players say that they will ask for next is read ahead: the next chunk file, where no
+//! playlist tells the order, or the next range.
+//!
+//! The one idea: an expectation begins the chain that its request will join, with one job that
+//! nobody waits for and that everybody else's goes before. It costs nobody anything that matters:
+//! it is dropped where a device or its memory has something better to do, it holds a small share of
+//! memory in all, and one viewer has few of them open, so that who names a thousand files has as
+//! many bytes read as who names two.
+
+use headlong_units::{ByteRange, Instant};
+
+use super::state::Shard;
+use crate::command::Refusal;
+use crate::health::DeviceState;
+use crate::ids::{ChainId, StreamId};
+use crate::memory::PieceKey;
+use crate::queue::Job;
+use crate::request::{Expected, Identity};
+
+/// What one viewer may have named and not asked for yet: the next segment of its picture, and that
+/// of its sound.
+const EXPECTED_PER_VIEWER: usize = 2;
+/// All that was read because it was named, and was not asked for yet, is at most this part of memory.
+const MEMORY_PARTS: u64 = 16;
+/// Of a table, so many parts of eight may be taken when more is put in for what was only named.
+const TABLE_TAKEN_MAX: usize = 7;
+
+/// Bytes of a stream that are expected.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Logical.
+    range: ByteRange,
+    /// First piece, and one past the last that may be read.
+    pieces: (u32, u32),
+}
+
+impl Shard {
+    /// A viewer's player says what it will ask for next. It may be read ahead, or not; nothing more is
+    /// said of it. To be called only for a viewer whose request was taken on.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownStream`]: it is worth while to register it and to say it again; where it is
+    /// not, an unknown stream is no error. [`Refusal::OutOfBounds`]: there is no
+    /// such part, or nothing of it from there on.
+    pub fn handle_expected(&mut self, now: Instant, expected: Expected) -> Result<(), Refusal> {
+        self.begin(now);
+        let result = self.expect(&expected);
+        self.finish();
+        result
+    }
+
+    fn expect(&mut self, expected: &Expected) -> Result<(), Refusal> {
+        let Some(stream) = self.streams.get(expected.stream) else {
+            // To say what a stream is costs the device something.
+            let has_room = self.streams.len() < self.config.streams_max / 8 * TABLE_TAKEN_MAX;
+            let may_begin = self.may_begin_expected(expected.viewer);
+            if has_room && may_begin && self.may_expect(self.config.piece_bytes) {
+                return Err(Refusal::UnknownStream);
+            }
+            self.stats.expected += 1;
+            return Ok(());
+        };
+        let layout = &stream.layout;
+        let part_bytes = layout
+            .part_bytes(expected.part)
+            .ok_or(Refusal::OutOfBounds)?;
+        if expected.offset >= part_bytes || expected.length == 0 {
+            return Err(Refusal::OutOfBounds);
+        }
+        let length = expected.length.min(part_bytes - expected.offset);
+        // One prefetch, whatever was named.
+        let length = length.min(self.control.sizing().reference_bytes.max(1));
+        let start = layout.logical(expected.part, expected.offset);
+        let first = layout.piece_at(expected.part, expected.offset);
+        let last = layout.piece_at(expected.part, expected.offset + length - 1);
+        let wanted = Wanted {
+            range: ByteRange::new(start, start + length),
+            pieces: (first, last + 1),
+        };
+        self.stats.expected += 1;
+        self.read_expected(expected, wanted);
+        Ok(())
+    }
+
+    fn read_expected(&mut self, expected: &Expected, wanted: Wanted) {
+        let (first, end) = wanted.pieces;
+        let mut pieces = first..end;
+        if pieces.all(|piece| self.is_there_or_coming((expected.stream, piece))) {
+            return;
+        }
+        let reader = (expected.viewer, expected.stream);
+        let known = self.chains.find(
+            self.now,
+            (self.config.chain_gap, self.config.reread_bytes),
+            reader,
+            ByteRange::new(wanted.range.start, wanted.range.start),
+        );
+        if !self.may_expect(wanted.range.len()) {
+            return;
+        }
+        let chain = match known {
+            Some((chain, _)) => Some(chain),
+            None => self.begin_expected(expected, wanted.range.start),
+        };
+        let is_queued =
+            chain.is_some_and(|chain| self.queue_expected(chain, expected.stream, wanted));
+        self.stats.expected_read += u64::from(is_queued);
+    }
+
+    fn is_there_or_coming(&self, key: PieceKey) -> bool {
+        self.memory.find(key).is_some()
+            || self.queue.covering(key.0, key.1).is_some()
+            || self.runs.will_bring(key)
+            || self.is_on_flash(key)
+    }
+
+    /// Whether the device and its memory have nothing better to do.
+    fn may_expect(&self, bytes: u64) -> bool {
+        let is_well = self.device_state() == DeviceState::Online && !self.load.is_overloaded();
+        let slots = self.memory.slot_count();
+        let has_memory = self.memory.available() >= slots / 4;
+        let budget = slots as u64 * self.config.piece_bytes / MEMORY_PARTS;
+        let held = self.chains.expected_bytes() + bytes;
+        is_well && has_memory && held <= budget && self.retiring.is_none() && self.reads_ahead_now()
+    }
+
+    /// The chain that the request which is expected will join.
+    fn begin_expected(&mut self, expected: &Expected, start: u64) -> Option<ChainId> {
+        if !self.may_begin_expected(expected.viewer) {
+            return None;
+        }
+        let reader = (expected.viewer, expected.stream);
+        let (chain, surplus) = self.chains.expect(self.now, reader, start);
+        self.streams.begin_chain(expected.stream);
+        if let Some(surplus) = surplus {
+            self.end_chain(surplus);
+        }
+        Some(chain)
+    }
+
+    fn may_begin_expected(&self, viewer: Identity) -> bool {
+        let has_many = self.chains.expected_of(viewer, EXPECTED_PER_VIEWER) >= EXPECTED_PER_VIEWER;
+        !has_many && self.chains.len() < self.config.chains_max / 8 * TABLE_TAKEN_MAX
+    }
+
+    /// Queues a chain's job for what is expected, unless it has one, or a prefetch before it.
+    fn queue_expected(&mut self, id: ChainId, stream_id: StreamId, wanted: Wanted) -> bool {
+        let Some(chain) = self.chains.get(id) else {
+            return false;
+        };
+        let left = chain.fetched_end.saturating_sub(chain.position);
+        let most = self.control.sizing().reference_bytes;
+        if chain.job.is_some() || chain.careful > 0 || left >= most {
+            return false;
+        }
+        let Wanted { range, .. } = wanted;
+        let enough = range.end.saturating_sub(chain.position).min(2 * most);
+        let before = chain.fetched_end.max(chain.position);
+        let reached = self.claim_present(id, enough);
+        let Some(stream) = self.streams.get(stream_id) else {
+            return false;
+        };
+        let from = stream.layout.piece_at_logical(reached.min(range.end - 1));
+        let first_byte = stream.layout.logical_of_piece(wanted.pieces.0);
+        let is_there = stream.layout.present_until(from, from + 1) > from;
+        // What lies before it is not there, and was not named.
+        let is_next = reached >= first_byte && reached < range.end;
+        let job = (is_there && is_next)
+            .then(|| {
+                let bytes = range.end - stream.layout.logical_of_piece(from);
+                let deadline = self.now + self.config.chain_gap;
+                self.plan(id, stream_id, from, bytes, deadline)
+            })
+            .flatten();
+        if let Some(job) = job {
+            // Nobody runs dry by it, however late it is.
+            self.push_job(Job {
+                startup: true,
+                ..job
+            });
+        }
+        let fetched = self
+            .chains
+            .get(id)
+            .map_or(before, |chain| chain.fetched_end);
+        self.chains
+            .hold_expected(id, fetched.saturating_sub(before));
+        job.is_some()
+    }
+}

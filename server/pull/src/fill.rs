@@ -1,0 +1,141 @@
+//! When the next slice of a title is brought that nobody has asked for.
+//!
+//! The one idea: a fill has all night. It keeps to a rate, counted from slice to slice, and makes up
+//! for nothing; and it stands still while anybody waits who is there now.
+
+use headlong_units::{Duration, Instant};
+
+/// How viewers fare at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Viewers {
+    /// One waits for a slice that the origin has to send.
+    pub wait_for_origin: bool,
+    /// The disk that keeps slices is late for those whom it serves, or out of service.
+    pub disk_is_late: bool,
+}
+
+/// Whether the next slice may be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Now.
+    Now,
+    /// Not before this.
+    At(Instant),
+    /// Not while viewers wait.
+    Yield,
+}
+
+/// The schedule of one title that is filled.
+#[derive(Debug, Clone, Copy)]
+pub struct Fill {
+    bytes_per_second: u64,
+    may_go_at: Instant,
+}
+
+impl Fill {
+    /// One at so many bytes a second that begins at once.
+    pub fn new(bytes_per_second: u64) -> Self {
+        Self {
+            bytes_per_second: bytes_per_second.max(1),
+            may_go_at: Instant::ZERO,
+        }
+    }
+
+    /// Another rate from the next slice on.
+    pub fn set_rate(&mut self, bytes_per_second: u64) {
+        self.bytes_per_second = bytes_per_second.max(1);
+    }
+
+    /// Whether the next slice may be fetched.
+    pub fn turn(&self, now: Instant, viewers: Viewers) -> Turn {
+        if viewers.wait_for_origin || viewers.disk_is_late {
+            Turn::Yield
+        } else if now < self.may_go_at {
+            Turn::At(self.may_go_at)
+        } else {
+            Turn::Now
+        }
+    }
+
+    /// A slice of so many bytes is being fetched from now on.
+    pub fn went(&mut self, now: Instant, bytes: u64) {
+        let nanoseconds = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
+        let takes = Duration(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+        self.may_go_at = now.max(self.may_go_at) + takes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE: u64 = 2 << 20;
+
+    /// How long so many slices take, each of which the origin sends in `fetch`, while `viewers`.
+    fn fill(
+        slices: u64,
+        rate: u64,
+        fetch: Duration,
+        viewers: impl Fn(Instant) -> Viewers,
+    ) -> Duration {
+        let mut fill = Fill::new(rate);
+        let mut now = Instant::ZERO;
+        for _ in 0..slices {
+            for _ in 0..1_000_000 {
+                match fill.turn(now, viewers(now)) {
+                    Turn::Now => break,
+                    Turn::At(at) => now = at,
+                    Turn::Yield => now = now + Duration::from_millis(250),
+                }
+            }
+            fill.went(now, SLICE);
+            now = now + fetch;
+        }
+        now.since(Instant::ZERO)
+    }
+
+    #[test]
+    fn a_fill_keeps_to_its_rate_and_makes_up_for_no_pause() {
+        let alone = |_| Viewers::default();
+        let took = fill(101, SLICE, Duration::from_millis(100), alone);
+        assert_eq!(took, Duration::from_millis(100_100));
+        // An origin that is slower than that is not asked for more at a time.
+        let slow = fill(100, SLICE, Duration::from_secs(3), alone);
+        assert_eq!(slow, Duration::from_secs(300));
+        let until = Instant::ZERO + Duration::from_secs(50);
+        let busy = |now| Viewers {
+            wait_for_origin: now < until,
+            disk_is_late: false,
+        };
+        let took = fill(101, SLICE, Duration::from_millis(100), busy);
+        assert_eq!(took, Duration::from_millis(150_100));
+    }
+
+    #[test]
+    fn while_anybody_waits_nothing_is_fetched() {
+        let fill = Fill::new(1);
+        for (wait_for_origin, disk_is_late) in [(true, false), (false, true), (true, true)] {
+            let viewers = Viewers {
+                wait_for_origin,
+                disk_is_late,
+            };
+            assert_eq!(fill.turn(Instant(5), viewers), Turn::Yield);
+        }
+        assert_eq!(fill.turn(Instant(5), Viewers::default()), Turn::Now);
+    }
+
+    #[test]
+    fn a_rate_may_change_and_is_never_none() {
+        let mut fill = Fill::new(0);
+        fill.went(Instant::ZERO, u64::MAX);
+        assert!(matches!(
+            fill.turn(Instant::ZERO, Viewers::default()),
+            Turn::At(_)
+        ));
+        let mut fill = Fill::new(1000);
+        fill.set_rate(2000);
+        fill.went(Instant::ZERO, 1000);
+        let half = Instant::ZERO + Duration::from_millis(500);
+        assert_eq!(fill.turn(Instant::ZERO, Viewers::default()), Turn::At(half));
+    }
+}

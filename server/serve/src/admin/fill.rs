@@ -1,0 +1,60 @@
+//! `POST /fill?path=/films/a.mp4&rate=20000000`: has a title of an origin brought ahead of viewers, at
+//! so many bytes a second, and says how far it is. Who asks no more ends it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headlong_http::query_value;
+use http::StatusCode;
+use http::header;
+
+use super::purge::Said;
+use crate::pull::Pulls;
+
+const USAGE: &str =
+    "name path=/films/a.mp4, percent-encoded, and rate=20000000, in bytes a second\n";
+
+/// Begins or goes on with what the query names.
+pub(super) fn answer(pulls: &Arc<Pulls>, request: &http::request::Parts) -> Said {
+    let said = |status, text: &'static str| (status, Bytes::from_static(text.as_bytes()));
+    // A page of another site could send it in an operator's browser, which would name the site.
+    if request.headers.contains_key(header::ORIGIN) {
+        return said(
+            StatusCode::FORBIDDEN,
+            "not from a page of a browser: use headlong fill\n",
+        );
+    }
+    let query = request.uri.query().unwrap_or_default();
+    let rate = query_value(query, "rate").and_then(|rate| rate.parse::<u64>().ok());
+    let path = query_value(query, "path");
+    let (Some(path), Some(rate)) = (path, rate.filter(|rate| *rate > 0)) else {
+        return said(StatusCode::BAD_REQUEST, USAGE);
+    };
+    let (path, of_title) = match path.split_once('?') {
+        Some((path, of_title)) => (path, Some(of_title)),
+        None => (path.as_str(), None),
+    };
+    let below = path.strip_prefix('/').and_then(|path| pulls.of(path));
+    let Some((pull, below)) = below else {
+        return said(
+            StatusCode::NOT_FOUND,
+            "this path is below no [pull] of the configuration\n",
+        );
+    };
+    let Some(name) = pull.name(below, of_title, |_| false) else {
+        return said(
+            StatusCode::BAD_REQUEST,
+            "the query of the title is too long\n",
+        );
+    };
+    let Some(view) = pull.fill(&name, rate) else {
+        return said(
+            StatusCode::TOO_MANY_REQUESTS,
+            "as many titles are being filled as may be; try again later\n",
+        );
+    };
+    match serde_json::to_vec(&view) {
+        Ok(text) => (StatusCode::OK, Bytes::from(text)),
+        Err(_) => said(StatusCode::INTERNAL_SERVER_ERROR, "it cannot be said\n"),
+    }
+}

@@ -1,0 +1,138 @@
+//! What a player says that it will ask for next (CMCD `nor`, `nrr`) is told to its device.
+//!
+//! The one idea: it is looked up as the request for it would be, by the same rules, and then the engine
+//! decides whether it is worth a read. What would cost anybody else something before that is not done:
+//! no other server is asked, no origin, and no disk for a name that nobody has seen.
+
+use std::sync::Arc;
+
+use headlong_engine::{Expected, Identity, StreamId};
+use headlong_http::{NextRequest, PathToken, RelativePath};
+use headlong_units::ByteRange;
+use http::{HeaderValue, Uri, header};
+
+use super::asked::Asked;
+use super::door::Asks;
+use super::source::LibrarySource;
+use super::state::{HttpSettings, MediaState};
+use crate::disk::{Device, StreamSource};
+use crate::pull::SliceSource;
+
+/// Who says what it will ask for next.
+struct Hint {
+    next: NextRequest,
+    viewer: Identity,
+    settings: Arc<HttpSettings>,
+    head: http::request::Parts,
+    address: std::net::IpAddr,
+    now: u64,
+}
+
+/// Sees to what a request that is being answered says of the next.
+pub(super) fn expect_next(state: &Arc<MediaState>, head: &http::request::Parts, asked: &Asked) {
+    let Some(next) = NextRequest::read(&asked.cmcd, head.uri.path()) else {
+        return;
+    };
+    let Ok(turn) = Arc::clone(&state.expecting).try_acquire_owned() else {
+        return;
+    };
+    let record = &asked.account.record;
+    let mut head = head.clone();
+    // The connection is not to live longer for it.
+    head.extensions.clear();
+    let hint = Hint {
+        next,
+        viewer: asked.identity,
+        settings: Arc::clone(&asked.settings),
+        head,
+        address: record.remote.ip(),
+        now: record.start_unix_ms / 1000,
+    };
+    let state = Arc::clone(state);
+    tokio::spawn(async move {
+        // Nobody waits for it, and nobody is told what became of it.
+        let _ = follow(&state, hint).await;
+        drop(turn);
+    });
+}
+
+async fn follow(state: &MediaState, mut hint: Hint) -> Option<()> {
+    // Its own query, or else the one that opened the request at hand: its token may open this too.
+    let query = hint.next.query.clone();
+    let query = query.or_else(|| hint.head.uri.query().map(str::to_owned));
+    let target = match query {
+        Some(query) => format!("{}?{query}", hint.next.path),
+        None => hint.next.path.clone(),
+    };
+    hint.head.uri = target.parse::<Uri>().ok()?;
+    let (path_token, path) = PathToken::split(hint.head.uri.path());
+    let path = RelativePath::parse(path).ok()?;
+    let access = &hint.settings.access;
+    let referer = hint.head.headers.get(header::REFERER);
+    access
+        .ask_referer(path.as_str(), referer.map(HeaderValue::as_bytes))
+        .ok()?;
+    let asks = Asks {
+        path: &path,
+        path_token,
+        head: &hint.head,
+        address: hint.address,
+        now: hint.now,
+    };
+    if access.asks_a_server(path.as_str()) || access.ask(&asks).await.is_err() {
+        return None;
+    }
+    match state.pulls.of(path.as_str()) {
+        Some((pull, below)) => {
+            let is_of_viewer = |argument: &str| hint.settings.is_of_viewer(argument);
+            let name = pull.name(below, hint.head.uri.query(), is_of_viewer)?;
+            let version = pull.recall(&name)?;
+            let range = hint.next.range(version.size_bytes())?;
+            let index = version.slices().at(range.start);
+            let slice = version.slices().range(index);
+            if !version.has(index) {
+                return None;
+            }
+            let end = range.end.min(slice.end);
+            let here = ByteRange::new(range.start - slice.start, end - slice.start);
+            let (_, device) = pull.device()?;
+            let source: Arc<dyn StreamSource> = Arc::new(SliceSource {
+                version: Arc::clone(&version),
+                library: state.library.clone(),
+                direct: hint.settings.direct,
+            });
+            tell(device, &hint, (version.stream, index, here), &source).await;
+        }
+        None => {
+            // Its name is known, so that one root is asked at most.
+            state.library.home(path.as_str())?;
+            let within = hint.settings.lookup_timeout;
+            let file = state.lookups.resolve(path.as_str(), within).await.ok()?;
+            let range = hint.next.range(file.size)?;
+            let device = state.devices.get(file.device)?;
+            let stream = StreamId(file.stream.id);
+            let source: Arc<dyn StreamSource> = Arc::new(LibrarySource {
+                files: Arc::clone(&file.stream),
+                direct: hint.settings.direct,
+            });
+            tell(device, &hint, (stream, file.part, range), &source).await;
+        }
+    }
+    Some(())
+}
+
+async fn tell(
+    device: &Device,
+    hint: &Hint,
+    (stream, part, range): (StreamId, u32, ByteRange),
+    source: &Arc<dyn StreamSource>,
+) {
+    let expected = Expected {
+        viewer: hint.viewer,
+        stream,
+        part,
+        offset: range.start,
+        length: range.len(),
+    };
+    device.expect(expected, source).await;
+}

@@ -1,0 +1,177 @@
+//! Who shares a schedule: the replies of one address, and those of one session.
+//!
+//! Invariant: a schedule is known for as long as it has a reply, or has not had its time; others are
+//! forgotten as the table doubles.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headlong_engine::ViewerId;
+use headlong_http::SharedPacer;
+use headlong_units::Instant;
+
+use crate::net::Subscriber;
+
+/// Bytes a second that an address, and a session, gets in all; zero for any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SharedRates {
+    /// Of an address.
+    pub per_address: u64,
+    /// Of a session.
+    pub per_session: u64,
+}
+
+/// Schedules are forgotten when there are more than these, and then twice what was left.
+const TIDIED_AT: usize = 64;
+
+#[derive(Debug)]
+struct Table<Key> {
+    schedules: HashMap<Key, Arc<Mutex<SharedPacer>>>,
+    tidied_at: usize,
+}
+
+impl<Key> Default for Table<Key> {
+    fn default() -> Self {
+        Self {
+            schedules: HashMap::new(),
+            tidied_at: TIDIED_AT,
+        }
+    }
+}
+
+impl<Key: Hash + Eq> Table<Key> {
+    fn of(&mut self, now: Instant, key: Key, bytes_per_second: u64) -> Arc<Mutex<SharedPacer>> {
+        if self.schedules.len() >= self.tidied_at {
+            self.schedules.retain(|_, schedule| {
+                Arc::strong_count(schedule) > 1 || lock(schedule).free_at() > now
+            });
+            self.tidied_at = TIDIED_AT.max(2 * self.schedules.len());
+        }
+        let new = || Arc::new(Mutex::new(SharedPacer::new(bytes_per_second)));
+        let schedule = Arc::clone(self.schedules.entry(key).or_insert_with(new));
+        lock(&schedule).set_rate(bytes_per_second);
+        schedule
+    }
+}
+
+/// All schedules that are shared.
+#[derive(Debug, Default)]
+pub(super) struct SharedPaces {
+    by_address: Mutex<Table<Subscriber>>,
+    by_session: Mutex<Table<ViewerId>>,
+}
+
+/// The schedules that one reply shares, and from when on its next bytes may go.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    schedules: Vec<Arc<Mutex<SharedPacer>>>,
+    may_go_at: Instant,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under the locks panics.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SharedPaces {
+    /// Those of a reply that begins now. An address that speaks for others is nobody's.
+    pub(super) fn of(
+        &self,
+        now: Instant,
+        rates: SharedRates,
+        (address, session): (Option<IpAddr>, ViewerId),
+    ) -> Shared {
+        let mut schedules = Vec::new();
+        if let Some(address) = address.filter(|_| rates.per_address > 0) {
+            let key = Subscriber::of(address);
+            schedules.push(lock(&self.by_address).of(now, key, rates.per_address));
+        }
+        if rates.per_session > 0 {
+            schedules.push(lock(&self.by_session).of(now, session, rates.per_session));
+        }
+        let free_at = schedules.iter().map(|schedule| lock(schedule).free_at());
+        Shared {
+            may_go_at: free_at.max().unwrap_or_default(),
+            schedules,
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the reply shares any.
+    pub(super) fn is_none(&self) -> bool {
+        self.schedules.is_empty()
+    }
+
+    /// From when on its next bytes may go.
+    pub(super) fn may_go_at(&self) -> Instant {
+        self.may_go_at
+    }
+
+    /// So many bytes of it go now.
+    pub(super) fn go(&mut self, now: Instant, bytes: u64) {
+        let next = self.schedules.iter().map(|of| lock(of).go(now, bytes));
+        self.may_go_at = next.max().unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headlong_units::Duration;
+
+    use super::*;
+
+    const RATES: SharedRates = SharedRates {
+        per_address: 1000,
+        per_session: 500,
+    };
+
+    fn ip(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([192, 0, 2, last]))
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn the_slower_of_both_schedules_counts_and_others_have_their_own() {
+        let paces = SharedPaces::default();
+        let mut first = paces.of(at(1), RATES, (ip(1), ViewerId(1)));
+        assert_eq!(first.may_go_at(), Instant::ZERO, "at once");
+        first.go(at(1), 1000);
+        assert_eq!(first.may_go_at(), at(3), "by its session");
+        // Another session of the address, and the same of another address, or of nobody's.
+        let second = paces.of(at(1), RATES, (ip(1), ViewerId(2)));
+        assert_eq!(second.may_go_at(), at(2));
+        let third = paces.of(at(1), RATES, (ip(2), ViewerId(1)));
+        assert_eq!(third.may_go_at(), at(3));
+        let fourth = paces.of(at(1), RATES, (None, ViewerId(3)));
+        assert_eq!(fourth.may_go_at(), Instant::ZERO);
+        assert!(
+            paces
+                .of(at(1), SharedRates::default(), (ip(1), ViewerId(1)))
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn what_has_gone_is_remembered_until_it_has_had_its_time_and_no_longer() {
+        let paces = SharedPaces::default();
+        for viewer in 0..1000 {
+            let mut reply = paces.of(at(1), RATES, (None, ViewerId(viewer)));
+            reply.go(at(1), 5000);
+        }
+        let known = || lock(&paces.by_session).schedules.len();
+        assert_eq!(known(), 1000);
+        let again = paces.of(at(1), RATES, (None, ViewerId(7)));
+        assert_eq!(again.may_go_at(), at(11));
+        drop(again);
+        for viewer in 1000..3000 {
+            paces.of(at(20), RATES, (None, ViewerId(viewer)));
+        }
+        assert!(known() <= 2 * TIDIED_AT, "{}", known());
+    }
+}

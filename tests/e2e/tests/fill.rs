@@ -1,0 +1,207 @@
+//! `headlong fill`: titles of an origin are brought ahead of viewers, and nobody notices.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use headlong_e2e_tests::eventually;
+use headlong_e2e_tests::origin::{Mode, Origin};
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::{Server, ServerBuilder, binary};
+use headlong_testkit::{Scratch, pattern};
+
+fn edge(origin: &Origin, folder: &Path, more: &str) -> Server {
+    let text = format!(
+        "cache_status = true\n[pull.\"/vod/\"]\norigin = \"http://{}/o/\"\nfolder = \"{}\"\n\
+         slice_bytes = \"64KiB\"\nahead_bytes = \"0B\"\nfree_bytes_min = \"0B\"\n{more}\n",
+        origin.address(),
+        folder.display()
+    );
+    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
+    builder.start().expect("an edge")
+}
+
+fn ground() -> (Origin, Scratch) {
+    let origin = Origin::start().expect("an origin");
+    (origin, Scratch::new("fill").expect("a folder"))
+}
+
+fn command(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    let admin = server.admin().to_string();
+    command.args(["fill", "--admin", &admin]).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn fill(server: &Server, arguments: &[&str]) -> Output {
+    command(server, arguments).output().expect("it runs")
+}
+
+fn metric(server: &Server, name: &str) -> u64 {
+    let metrics = server.metrics().expect("metrics");
+    let line = metrics.lines().find(|line| line.starts_with(name));
+    let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("{name} in {metrics}"))
+}
+
+fn get(server: &Server, title: u64, size: u64) -> Option<String> {
+    let path = format!("/vod/{title}-{size}");
+    let reply = fetch(server.address(), "GET", &path, &[]).expect("a reply");
+    assert_eq!(reply.status(), 200, "{}", reply.text());
+    pattern::verify(title, 0, &reply.body).expect("every byte");
+    reply.field("cache-status").map(str::to_owned)
+}
+
+const HIT: &str = "headlong; hit; detail=slice";
+
+#[test]
+fn titles_are_brought_before_anybody_asks_and_each_byte_once() {
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "");
+    let list = folder.path().join("list");
+    std::fs::write(&list, "# tonight\n/vod/1-500000\n\n/vod/2-70000\n").expect("written");
+    let list = list.display().to_string();
+    let done = fill(&server, &["--rate", "1GB/s", "--list", &list, "/vod/3-1"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said} {done:?}");
+    assert_eq!(said.matches(": there, ").count(), 3, "{said}");
+    assert_eq!(origin.sent_bytes(), 570_001);
+    assert_eq!(metric(&server, "headlong_pull_filled_bytes_total"), 570_001);
+    for (title, size) in [(1, 500_000), (2, 70_000), (3, 1)] {
+        assert_eq!(get(&server, title, size).as_deref(), Some(HIT));
+    }
+    // What is there is not fetched again.
+    let done = fill(&server, &["/vod/1-500000"]);
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(
+        said.contains("there, 0 B") || said.contains("there, 0B"),
+        "{said}"
+    );
+    assert_eq!(origin.sent_bytes(), 570_001);
+    assert_eq!(metric(&server, "headlong_pull_misses_total"), 0);
+}
+
+#[test]
+fn what_cannot_be_filled_is_told() {
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "");
+    let told = |arguments: &[&str]| {
+        let done = fill(&server, arguments);
+        let said = [done.stdout.clone(), done.stderr.clone()].concat();
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    let (code, said) = told(&["/elsewhere/1-5"]);
+    assert!(
+        code == Some(2) && said.contains("below no [pull]"),
+        "{said}"
+    );
+    let (code, said) = told(&["--rate", "0B/s", "/vod/1-5"]);
+    assert!(code == Some(64) && said.contains("above zero"), "{said}");
+    let (code, _) = told(&[]);
+    assert_eq!(code, Some(64));
+    origin.be(Mode::Absent);
+    let (code, said) = told(&["/vod/1-5", "/vod/2-5"]);
+    assert!(
+        code == Some(2) && said.contains("2 of 2 titles failed"),
+        "{said}"
+    );
+    // Not from a page of a browser, and not without a rate.
+    let post = |target: &str, fields: &[(&str, &str)]| {
+        let reply = fetch(server.admin(), "POST", target, fields);
+        reply.expect("a reply").status()
+    };
+    let origin_field = [("Origin", "http://evil.example")];
+    assert_eq!(post("/fill?path=/vod/1-5&rate=5", &origin_field), 403);
+    assert_eq!(post("/fill?path=/vod/1-5", &[]), 400);
+}
+
+#[test]
+fn a_fill_that_was_ended_goes_on_where_it_was() {
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "");
+    let path = "/vod/1-8000000";
+    let mut slow = command(&server, &["--rate", "200kB/s", path]);
+    let mut slow = slow.stdout(Stdio::null()).spawn().expect("it runs");
+    let fetched = || metric(&server, "headlong_pull_filled_bytes_total");
+    eventually("some of it came", fetched, |bytes| *bytes >= 128 << 10);
+    assert_eq!(metric(&server, "headlong_pull_fills_running"), 1);
+    slow.kill().expect("it runs");
+    slow.wait().expect("it ended");
+    let running = || metric(&server, "headlong_pull_fills_running");
+    eventually("nobody asks any more", running, |count| *count == 0);
+    assert!(
+        origin.sent_bytes() < 8_000_000,
+        "it was ended in the middle"
+    );
+    let done = fill(&server, &["--rate", "1GB/s", path]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert_eq!(origin.sent_bytes(), 8_000_000, "each byte once");
+    assert_eq!(get(&server, 1, 8_000_000).as_deref(), Some(HIT));
+}
+
+#[test]
+fn a_fill_takes_no_room_from_what_viewers_read() {
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "bytes_max = \"1MiB\"");
+    for _ in 0..2 {
+        get(&server, 1, 600_000);
+    }
+    let done = fill(&server, &["--rate", "1GB/s", "/vod/2-900000", "/vod/3-5"]);
+    let said = [done.stdout.clone(), done.stderr.clone()].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("is full") && said.contains("1 not tried"),
+        "{said}"
+    );
+    let used = metric(&server, "headlong_pull_used_bytes");
+    assert!((600_001..=1 << 20).contains(&used), "{used}");
+    assert_eq!(metric(&server, "headlong_pull_evicted_bytes_total"), 0);
+    let before = origin.sent_bytes();
+    assert_eq!(get(&server, 1, 600_000).as_deref(), Some(HIT));
+    assert_eq!(origin.sent_bytes(), before);
+    // A viewer takes room from a fill as from anybody.
+    get(&server, 4, 500_000);
+    get(&server, 4, 500_000);
+}
+
+#[test]
+fn while_a_viewer_waits_for_the_origin_nothing_is_filled() {
+    let (origin, folder) = ground();
+    let server = edge(&origin, folder.path(), "idle_timeout = \"60s\"");
+    origin.be(Mode::Hang);
+    std::thread::scope(|scope| {
+        let viewer = scope.spawn(|| fetch(server.address(), "GET", "/vod/1-500000", &[]));
+        let asked = || metric(&server, "headlong_pull_fetches_running");
+        eventually("a viewer waits", asked, |count| *count > 0);
+        let state = || {
+            let reply = fetch(
+                server.admin(),
+                "POST",
+                "/fill?path=/vod/2-70000&rate=1000000000",
+                &[],
+            );
+            reply.expect("a reply").text()
+        };
+        eventually("it stands still", state, |said| said.contains("yielding"));
+        let of_fill = || {
+            origin
+                .targets()
+                .iter()
+                .filter(|of| *of == "/o/2-70000")
+                .count()
+        };
+        assert_eq!(of_fill(), 1, "the question what it is, and no slice");
+        std::thread::sleep(Duration::from_millis(600));
+        assert_eq!(of_fill(), 1);
+        origin.be(Mode::Well);
+        eventually("it goes on", state, |said| said.contains("\"done\""));
+        let reply = viewer.join().expect("no panic").expect("a reply");
+        assert_eq!(reply.body.len(), 500_000);
+    });
+    assert_eq!(get(&server, 2, 70_000).as_deref(), Some(HIT));
+}

@@ -1,0 +1,150 @@
+//! An edge before a bucket of S3 whose keys it has; the bucket looks at each signature by itself.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use headlong_e2e_tests::s3::Bucket;
+use headlong_e2e_tests::{eventually, have_or_skip};
+use headlong_testkit::client::fetch;
+use headlong_testkit::server::{Server, ServerBuilder};
+use headlong_testkit::{Scratch, pattern};
+
+const KEY: &str = "AKIAHEADLONGTEST0001";
+const SECRET: &str = "abcd/efgh+ijklmnopqrstuvwxyz0123456789ABCD";
+const SIZE: u64 = 700_123;
+
+fn ground() -> (Scratch, Scratch) {
+    let files = Scratch::new("bucket").expect("a folder");
+    std::fs::create_dir(files.path().join("films")).expect("a folder");
+    pattern::write_file(&files.path().join("films/a b+c.mp4"), 7, SIZE).expect("a title");
+    (files, Scratch::new("edge").expect("a folder"))
+}
+
+fn write_keys(folder: &Path, secret: &str, mode: u32) -> String {
+    let path = folder.join("keys");
+    let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {secret}\n");
+    std::fs::write(&path, text).expect("written");
+    let rights = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&path, rights).expect("set");
+    path.display().to_string()
+}
+
+fn settings(bucket: &Bucket, folder: &Path, keys: &str) -> String {
+    format!(
+        "[pull.\"/vod/\"]\norigin = \"{}films/\"\nfolder = \"{}\"\nslice_bytes = \"64KiB\"\n\
+         free_bytes_min = \"0B\"\ns3_region = \"eu-test-1\"\ns3_keys = \"{keys}\"\n",
+        bucket.url(),
+        folder.display()
+    )
+}
+
+fn edge(settings: &str) -> Server {
+    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(settings);
+    builder.start().expect("an edge")
+}
+
+/// Nothing that the operator sees holds a secret or a signature.
+fn assert_secret(server: &Server) {
+    let status = fetch(server.admin(), "GET", "/status", &[]).expect("a status");
+    let shown = [
+        server.output(),
+        server.metrics().expect("metrics"),
+        status.text(),
+    ];
+    for text in shown {
+        assert!(!text.contains(SECRET) && !text.contains("X-Amz"), "{text}");
+    }
+}
+
+#[test]
+fn a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_right() {
+    let test = "a_bucket_that_looks_at_each_signature_is_read_in_ranges_and_every_byte_is_right";
+    if !have_or_skip(test, "python3") {
+        return;
+    }
+    let (files, cache) = ground();
+    let bucket = Bucket::start(files.path(), 0, (KEY, SECRET, "eu-test-1")).expect("a bucket");
+    let keys = write_keys(cache.path(), SECRET, 0o600);
+    let server = edge(&settings(&bucket, cache.path(), &keys));
+    let path = "/vod/a%20b+c.mp4";
+    for (first, end) in [(100_000, 300_000), (0, 10), (SIZE - 5, SIZE)] {
+        let span = format!("bytes={first}-{}", end - 1);
+        let reply = fetch(server.address(), "GET", path, &[("Range", &span)]).expect("a reply");
+        assert_eq!(reply.status(), 206, "{}", reply.text());
+        pattern::verify(7, first, &reply.body).expect("every byte");
+        let tag = reply.field("etag").expect("the bucket's tag");
+        assert_eq!(tag.len(), 34, "an MD5: {tag}");
+    }
+    let whole = fetch(server.address(), "GET", path, &[]).expect("a reply");
+    assert_eq!(whole.body.len() as u64, SIZE);
+    pattern::verify(7, 0, &whole.body).expect("every byte");
+    let none = fetch(server.address(), "GET", "/vod/none.mp4", &[]).expect("a reply");
+    assert_eq!(none.status(), 404);
+    let lines = bucket.lines();
+    let refused = |line: &&String| line.contains(" 403 ");
+    assert_eq!(lines.iter().filter(refused).count(), 0, "{lines:?}");
+    assert_eq!(
+        lines.iter().filter(|line| line.contains(" 206 ")).count(),
+        11
+    );
+    assert_secret(&server);
+}
+
+#[test]
+fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
+    let test = "wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken";
+    if !have_or_skip(test, "python3") {
+        return;
+    }
+    let (files, cache) = ground();
+    let bucket = Bucket::start(files.path(), 0, (KEY, SECRET, "eu-test-1")).expect("a bucket");
+    let keys = write_keys(cache.path(), "another", 0o600);
+    let server = edge(&settings(&bucket, cache.path(), &keys));
+    let ask = |server: &Server| {
+        let reply = fetch(server.address(), "GET", "/vod/a%20b+c.mp4", &[]).expect("a reply");
+        reply.status()
+    };
+    write_keys(cache.path(), SECRET, 0o600);
+    assert_eq!(ask(&server), 502);
+    assert!(bucket.lines()[0].ends_with("403 SignatureDoesNotMatch"));
+    let said = server.output();
+    assert!(said.contains("look at the keys, at s3_region"), "{said}");
+    let metrics = server.metrics().expect("metrics");
+    assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");
+    // It has read the keys again.
+    assert_eq!(
+        eventually("it is served", || ask(&server), |status| *status == 200),
+        200
+    );
+    assert_secret(&server);
+    drop(server);
+    drop(bucket);
+
+    let cache = Scratch::new("edge").expect("a folder");
+    let ahead = Bucket::start(files.path(), 7200, (KEY, SECRET, "eu-test-1")).expect("a bucket");
+    let keys = write_keys(cache.path(), SECRET, 0o600);
+    let server = edge(&settings(&ahead, cache.path(), &keys));
+    assert_eq!(ask(&server), 502);
+    assert!(ahead.lines()[0].ends_with("403 RequestTimeTooSkewed"));
+    let said = server.output();
+    assert!(
+        said.contains("set the clock") && said.contains("skew_s=7"),
+        "{said}"
+    );
+    assert_secret(&server);
+}
+
+#[test]
+fn a_file_of_keys_that_everybody_may_read_keeps_the_server_from_starting() {
+    let (_files, cache) = ground();
+    let keys = write_keys(cache.path(), SECRET, 0o644);
+    let text = format!(
+        "[pull.\"/vod/\"]\norigin = \"http://127.0.0.1:1/bucket/\"\nfolder = \"{}\"\n\
+         s3_region = \"eu-test-1\"\ns3_keys = \"{keys}\"\n",
+        cache.path().display()
+    );
+    let builder = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
+    let error = builder.start().err().expect("refused");
+    assert!(error.contains("mode 644"), "{error}");
+    assert!(!error.contains(SECRET), "{error}");
+}
