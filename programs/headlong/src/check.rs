@@ -34,8 +34,9 @@ fn report(config: &Config) -> anyhow::Result<String> {
         .map(|device| (device.name.clone(), device.rotates()))
         .collect();
     let engines = config.engines_for(&named)?;
-    let mut page =
-        String::from("# What would be served. The settings are a file that says the same.\n");
+    let mut page = String::from(
+        "# What would be served. The settings are a file that says the same, but for secrets.\n",
+    );
     for (device, engine) in devices.iter().zip(engines) {
         let name = &device.name;
         let roots = device.roots.iter().map(|root| root.display().to_string());

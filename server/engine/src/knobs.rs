@@ -22,7 +22,7 @@ pub fn knobs() -> Rows<EngineConfig> {
         "memory",
         size().at_least(8 * PIECE_MIN),
         |c| &mut c.memory_bytes,
-        "The whole budget for pieces of files. Devices named with a `memory` of their own get that; the others share what is left equally.",
+        "The whole budget for pieces of files, at least eight of them (`piece`). Devices named with a `memory` of their own get that; the others share what is left equally.",
     )
     .restart();
     rows.add(

@@ -89,13 +89,14 @@ impl Reloader {
         for setting in &taken {
             tracing::info!("reload: now {setting}");
         }
-        for setting in Changes::between(&self.started, config).needs_restart {
+        let of_restart = Changes::between(&self.started, config).needs_restart;
+        for setting in &of_restart {
             tracing::warn!("reload: not taken, as it needs a restart: {setting}");
         }
         for what in refused {
             tracing::error!("reload: not taken: {what}");
         }
-        let (changed, refused) = (taken.len(), refused.len());
+        let (changed, refused) = (taken.len(), refused.len() + of_restart.len());
         tracing::info!(changed, refused, "reloaded");
     }
 }

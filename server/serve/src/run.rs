@@ -252,7 +252,7 @@ async fn serve(
     let cut = drained.counts().drain_aborts;
     tracing::info!(
         cut,
-        "drained; so many connections were cut with replies in progress"
+        "drained; cut: connections that were closed with replies in progress"
     );
     if !is_replaced {
         tasks::remember(&state, &folder).await;

@@ -84,6 +84,12 @@ cors_origins = ["https://tv.example"]
         &[("Referer", "https://e.example/")],
     );
     assert_eq!(spelt.expect("answered").status(), 403);
+    // Rules are by URL, whatever file a link leads to.
+    let link = library.root().join("films/link.bin");
+    std::os::unix::fs::symlink("../open/title.bin", link).expect("a link");
+    let linked = fetch(address, "GET", "/films/link.bin", &[]).expect("answered");
+    assert_eq!(linked.status(), 200);
+    assert_eq!(linked.field("cache-control"), Some("max-age=3600"));
     let open = fetch(
         address,
         "GET",

@@ -106,6 +106,11 @@ impl Collector for ServerCollector {
                 of.address_refusals,
             ),
             (
+                "heads_refused",
+                "Requests that could not be understood, answered 400, 431 or 501; no log has them",
+                of.heads_refused,
+            ),
+            (
                 "log_records_dropped",
                 "Records the access log had no time for",
                 self.log.dropped,

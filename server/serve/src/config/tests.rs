@@ -443,6 +443,13 @@ fn what_the_machine_lacks_is_reported_together() {
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found}\n{expected}");
     }
+    let text = "[pull.\"/v/\"]\norigin = \"http://127.0.0.1:9/\"\nfolder = \"gone\"\nbytes_max = \"1GiB\"\n";
+    fs::write(path("p.toml"), text).expect("a file");
+    let file = PathBuf::from(path("p.toml"));
+    let errors = Config::load(Some(&file), &Flags::default()).expect_err("no folder");
+    let errors = errors.to_string().replace(&path(""), "T/");
+    let expected = "T/p.toml:3: pull./v/.folder: folder T/gone: no such directory";
+    assert!(errors.contains(expected), "{errors}");
 }
 
 #[test]

@@ -109,7 +109,8 @@ pub(super) struct Shown<'a> {
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn of(file: &'a FileEntry) -> Self {
+    /// A file as it was asked for: by a link it may have another path of its own, and rules are by URL.
+    pub(super) fn of(path: &'a str, file: &FileEntry) -> Self {
         let identity = &file.identity;
         let entity_tag = entity_tag(&FileIdentity {
             size: identity.size,
@@ -120,7 +121,7 @@ impl<'a> Shown<'a> {
         let modified = file.mtime.duration_since(UNIX_EPOCH).ok();
         let seconds = modified.and_then(|since| i64::try_from(since.as_secs()).ok());
         Self {
-            path: &file.path,
+            path,
             size: file.size,
             entity_tag,
             modified: seconds.and_then(HttpDate::from_unix_seconds),

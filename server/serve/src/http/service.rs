@@ -175,7 +175,7 @@ async fn answer_read(
     }
     for tried in 1.. {
         let file = resolve(state, path, asked.settings.lookup_timeout.min(LOOKUP_MAX)).await?;
-        match fetch(state, head, asked, &file).await {
+        match fetch(state, head, asked, (path.as_str(), &file)).await {
             Err(NoAnswer::Failed(Failure::Changed) | NoAnswer::Refused(Refusal::UnknownStream))
                 if tried < VERSIONS_TRIED_MAX =>
             {
@@ -240,10 +240,10 @@ async fn fetch(
     state: &Arc<MediaState>,
     head: &http::request::Parts,
     asked: &mut Asked,
-    file: &Arc<FileEntry>,
+    (path, file): (&str, &Arc<FileEntry>),
 ) -> Result<Answer, NoAnswer> {
     let gzip_turn = gzip_turn(state, head, asked, file);
-    let mut shown = Shown::of(file);
+    let mut shown = Shown::of(path, file);
     if gzip_turn.is_some() {
         shown.entity_tag = gzip_tag(&shown.entity_tag);
     }
@@ -301,7 +301,7 @@ async fn fetch(
         let gzipped = gzip(begun.reply, turn, |piece| asked.account.note_piece(piece)).await;
         let gzipped = gzipped.map_err(NoAnswer::Failed)?;
         plan.code("gzip", gzipped.bytes.len());
-        add_cmsd(&mut plan, asked, file);
+        add_cmsd(&mut plan, asked, (path, file));
         return Ok(Answer {
             gzipped: Some(gzipped),
             ..Answer::without_bytes(plan)
@@ -311,9 +311,9 @@ async fn fetch(
         Some(Ok(piece)) => {
             // By now the headers were read, on a thread that may wait for the disk.
             let bit_rate = file.stream.bit_rate_if_read().or(asked.cmcd.bit_rate);
-            let pace = asked.settings.access.pace(&file.path);
+            let pace = asked.settings.access.pace(path);
             asking.pacer = pace.pacer(headlong_units::Instant::ZERO, bit_rate);
-            add_cmsd(&mut plan, asked, file);
+            add_cmsd(&mut plan, asked, (path, file));
             Ok(Answer {
                 first: Some((begun, piece, asking)),
                 ..Answer::without_bytes(plan)
@@ -325,18 +325,18 @@ async fn fetch(
 }
 
 /// What a player is told of a file and its reply, if it is; no disk is asked for it.
-fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, file: &FileEntry) {
+fn add_cmsd(plan: &mut ReplyPlan, asked: &Asked, (path, file): (&str, &FileEntry)) {
     if !asked.settings.cmsd {
         return;
     }
     let object = Object {
-        file_name: &file.path,
+        file_name: path,
         bit_rate: file.stream.bit_rate_if_read(),
     };
     if let Some(said) = object.cmsd_static() {
         plan.fields.push(("cmsd-static", said.into()));
     }
-    let pace = asked.settings.access.pace(&file.path);
+    let pace = asked.settings.access.pace(path);
     let said = cmsd_dynamic(pace.bytes_per_second_max, asked.account.elapsed());
     plan.fields.push(("cmsd-dynamic", said.into()));
 }

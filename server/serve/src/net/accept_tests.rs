@@ -70,6 +70,8 @@ async fn sixty_four_kilobytes_of_headers_get_a_clean_431() {
         let reply = exchange(server.address, request.as_bytes()).await;
         assert!(reply.starts_with("HTTP/1.1 431 "), "{reply}");
     }
+    let counts = server.counters.counts();
+    assert_eq!(counts.heads_refused, 2, "no log has them");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ pub struct ConnectionCounters {
     pub(super) tls_failures: AtomicU64,
     pub(super) proxy_refusals: AtomicU64,
     pub(super) address_refusals: AtomicU64,
+    pub(super) heads_refused: AtomicU64,
     pub(super) drain_aborts: AtomicU64,
 }
 
@@ -45,6 +46,8 @@ pub struct ConnectionCounts {
     pub proxy_refusals: u64,
     /// Connections closed at once because their address had as many as it may.
     pub address_refusals: u64,
+    /// Requests over HTTP/1.1 that could not be understood or were too long, and are in no log.
+    pub heads_refused: u64,
     /// Connections cut because they had not finished when the drain ended.
     pub drain_aborts: u64,
 }
@@ -64,6 +67,7 @@ impl ConnectionCounters {
             tls_failures: self.tls_failures.load(Relaxed),
             proxy_refusals: self.proxy_refusals.load(Relaxed),
             address_refusals: self.address_refusals.load(Relaxed),
+            heads_refused: self.heads_refused.load(Relaxed),
             drain_aborts: self.drain_aborts.load(Relaxed),
         }
     }

@@ -25,6 +25,7 @@ use http_body::Body;
 use hyper::service::Service;
 use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
+use super::counters::add;
 use super::head::{Framing, Head, take_head, write_head};
 use super::info::ConnectionInfo;
 use super::outlet::{Outgoing, Outlet, Pins};
@@ -261,6 +262,7 @@ impl<IO: AsyncRead + Outlet + Unpin> Http1<'_, IO> {
 
     /// Says why a request is not understood.
     async fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
+        add(&self.info.counters().heads_refused);
         let framing = Framing {
             version: Version::HTTP_11,
             length: Some(0),
