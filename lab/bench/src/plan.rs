@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::experiment::{Cell, Experiment};
-use crate::rig::{Disk, DiskSetup, missing};
+use crate::rig::{Disk, DiskSetup, SsdSetup, missing};
 use crate::run::{ADMIN_PORT, PORT, generate_words, load_words};
 use crate::servers::{self, Place};
 
@@ -89,6 +89,20 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
     let (rate, seed) = (cell.rate_start(), experiment.seed);
     let words = generate_words(experiment, headlong, cell, rate, seed, &trace);
     let _ = writeln!(text, "$ {}", words.join(" "));
+    // Its number is not known before it is made.
+    let ssd = Path::new("/dev/loopN");
+    if let Some(tier) = &cell.flash {
+        let piece = cell.server.kind.piece();
+        let setup = SsdSetup {
+            headlong,
+            tier,
+            piece: piece.as_deref(),
+            time_scale: experiment.time_scale,
+        };
+        let start = setup.words(&folder.join("ssd.sock")).join(" ");
+        let format = setup.format_words(ssd).join(" ");
+        let _ = writeln!(text, "$ {start}\n$ {format}");
+    }
     let place = Place {
         root: folder.join("titles"),
         folder: folder.join("server"),
@@ -101,6 +115,7 @@ fn one(text: &mut String, experiment: &Experiment, cell: &Cell, headlong: &Path)
         preload: cell.server.preload,
         mount: cell.server.mount,
         reader: cell.server.reader.clone(),
+        flash: cell.flash.clone().map(|tier| (ssd.to_path_buf(), tier)),
     };
     for launch in servers::launches(&cell.server.kind, &place).all() {
         for (path, file) in &launch.files {

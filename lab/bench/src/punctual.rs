@@ -42,19 +42,19 @@ impl Punctuality {
         }
     }
 
-    /// Why what this drive served does not say what the drive it stands for would have, to somebody who looks
-    /// for rates in steps of `resolution`.
-    pub(crate) fn complaint(self, resolution: f64) -> Option<String> {
+    /// Why what this drive, or `what` it is, served does not say what the one it stands for would have,
+    /// to somebody who looks for rates in steps of `resolution`.
+    pub(crate) fn complaint(self, what: &str, resolution: f64) -> Option<String> {
         if self.latest_ms > STANDSTILL_MS_MAX {
             let latest = self.latest_ms;
             return Some(format!(
-                "the emulated drive once answered {latest:.0} ms of model time late"
+                "the emulated {what} once answered {latest:.0} ms of model time late"
             ));
         }
         let is_often = self.share > STEP_SHARE_MAX * resolution;
         (self.p99_ms > LATENESS_MS_MAX && is_often).then(|| {
             format!(
-                "one in a hundred answers of the emulated drive was {:.1} ms of model time late, and \
+                "one in a hundred answers of the emulated {what} was {:.1} ms of model time late, and \
                  lateness {:.1} % of all waiting for it",
                 self.p99_ms,
                 self.share * 100.0
@@ -75,7 +75,7 @@ mod tests {
             "p99_ns": p99_ns, "max_ns": max_ns, "late_ns": late_ns, "response_ns": 100e9,
         });
         let sums = json!({"time_scale": 10.0, "lateness": lateness});
-        Punctuality::of(&json!({"counters": sums})).complaint(0.04)
+        Punctuality::of(&json!({"counters": sums})).complaint("drive", 0.04)
     }
 
     #[test]
@@ -99,6 +99,6 @@ mod tests {
 
     #[test]
     fn a_drive_that_never_answered_was_never_late() {
-        assert_eq!(Punctuality::of(&json!(null)).complaint(0.04), None);
+        assert_eq!(Punctuality::of(&json!(null)).complaint("drive", 0.04), None);
     }
 }

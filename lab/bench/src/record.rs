@@ -127,6 +127,9 @@ pub struct DiskFacts {
     pub counters: Value,
     /// In what order it was read.
     pub pattern: DiskPattern,
+    /// The emulator's counters of the flash tier's SSD, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_counters: Option<Value>,
 }
 
 /// Everything that decides a run.

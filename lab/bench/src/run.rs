@@ -19,7 +19,7 @@ use crate::record::{
 };
 use crate::rig::{
     self, Disk, DiskSetup, Group, Guard, Output, PrivateNetwork, Process, QueueSettings, RigError,
-    Start, set_words, with_path,
+    Ssd, SsdSetup, Start, set_words, with_path,
 };
 use crate::servers::{self, Launch, Listens, Place, Status};
 
@@ -109,17 +109,30 @@ impl Bench {
         let queue = disk.prepare(&cell.kernel, self.experiment.warm_metadata)?;
         let folder = self.guard.folder().join(format!("run-{}", self.runs));
         std::fs::create_dir_all(&folder).map_err(|error| RigError::io(folder.display(), error))?;
+        let piece = cell.server.kind.piece();
+        let ssd = cell.flash.as_ref().map(|tier| {
+            let setup = SsdSetup {
+                headlong: &self.headlong,
+                tier,
+                piece: piece.as_deref(),
+                time_scale: self.experiment.time_scale,
+            };
+            Ssd::start(&self.guard, &folder, &setup)
+        });
         let mut attempt = Attempt {
             experiment: &self.experiment,
             guard: &self.guard,
             network: &self.network,
             disk,
+            ssd: ssd.transpose()?,
             headlong: &self.headlong,
             folder: &folder,
             commands: vec![],
             files: BTreeMap::new(),
         };
         attempt.commands.push(attempt.disk.command.join(" "));
+        let of_ssd = attempt.ssd.as_ref().map(|ssd| ssd.commands.clone());
+        attempt.commands.extend(of_ssd.into_iter().flatten());
         attempt.commands.push(
             generate_words(&self.experiment, &self.headlong, cell, rate, seed, &trace).join(" "),
         );
@@ -371,6 +384,7 @@ struct Attempt<'a> {
     guard: &'a Guard,
     network: &'a PrivateNetwork,
     disk: &'a mut Disk,
+    ssd: Option<Ssd>,
     headlong: &'a Path,
     folder: &'a Path,
     commands: Vec<String>,
@@ -389,6 +403,9 @@ impl Attempt<'_> {
         let mut serving = self.start_server(cell, &group)?;
         let disk_trace = self.folder.join("disk-trace");
         self.disk.begin(&disk_trace)?;
+        if let Some(ssd) = &mut self.ssd {
+            ssd.begin()?;
+        }
         let result = self.folder.join("load.json");
         let words = load_words(
             self.experiment,
@@ -415,6 +432,7 @@ impl Attempt<'_> {
             (Status::Mount(point), None) => Some(admin::mount_status(point)),
         };
         let counters = self.disk.end()?;
+        let ssd_counters = self.ssd.as_mut().map(Ssd::end).transpose()?;
         let mut server = serving.server;
         server.stop();
         if let Some(reader) = &mut serving.reader {
@@ -441,6 +459,7 @@ impl Attempt<'_> {
                     what: "reading the drive's trace".into(),
                     words: error.to_string(),
                 })?,
+                ssd_counters,
             },
             cpu,
         })
@@ -459,6 +478,9 @@ impl Attempt<'_> {
             preload: cell.server.preload,
             mount: cell.server.mount,
             reader: cell.server.reader.clone(),
+            flash: (self.ssd.as_ref())
+                .zip(cell.flash.clone())
+                .map(|(ssd, tier)| (ssd.device().to_path_buf(), tier)),
         };
         let launches = servers::launches(&cell.server.kind, &place);
         let mut status = launches.server.status.clone();
@@ -548,6 +570,9 @@ impl Attempt<'_> {
             }
             if ramp_end.take_if(|end| Instant::now() >= *end).is_some() {
                 self.disk.forget_lateness()?;
+                if let Some(ssd) = &mut self.ssd {
+                    ssd.forget_lateness()?;
+                }
             }
             if Instant::now() >= next_look {
                 next_look += LOOK_INTERVAL;
@@ -591,7 +616,10 @@ fn verdict(
     }
     let punctuality = Punctuality::of(&seen.disk.counters);
     let resolution = experiment.search.resolution;
-    limit = punctuality.complaint(resolution).or(limit);
+    let of_ssd = seen.disk.ssd_counters.as_ref().map(Punctuality::of);
+    let of_ssd = of_ssd.and_then(|ssd| ssd.complaint("SSD", resolution));
+    let of_drive = punctuality.complaint("drive", resolution);
+    limit = of_drive.or(of_ssd).or(limit);
     let rules = &experiment.search;
     let short = rules.quality.shortfall(&seen.load.viewed);
     let has_failed = seen.load.failure_share > rules.failures_max || !short.missed.is_empty();

@@ -74,16 +74,7 @@ impl Checkpoints {
             open.summaries.remove(&block);
             open.filling.insert(block);
         }
-        self.void(drive, block)?;
-        let Some(start) = drive.tier.layout.block_start(block) else {
-            return Ok(());
-        };
-        // The model is told all the same.
-        if plant != Some(Plant::EraseLeftOut) {
-            drive.put(start, &NOTHING)?;
-        }
-        drive.ledger.erase(block);
-        Ok(())
+        self.void(drive, block)
     }
 
     /// The checkpoint that knows nothing of what a block will hold is void.

@@ -412,8 +412,16 @@ impl Device {
                     [block.0.into(), (*from).into(), (*to).into()],
                 );
             }
-            FlashCommand::Seal { block, sequence } => {
-                self.flash_bytes += u64::from(self.port.as_ref().map_or(0, |port| port.seal_bytes));
+            FlashCommand::Seal {
+                block,
+                from,
+                sequence,
+            } => {
+                let bytes = self
+                    .port
+                    .as_ref()
+                    .map_or(0, |port| port.bytes_of_seal(*from));
+                self.flash_bytes += u64::from(bytes);
                 around.note("seal", [block.0.into(), *sequence, 0]);
             }
             FlashCommand::Drop(block) => around.note("drop", [block.0.into(), 0, 0]),

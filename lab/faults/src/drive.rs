@@ -211,6 +211,16 @@ impl Drive {
         Ok(())
     }
 
+    /// A record was written: what was at the front of a block before is not there any more.
+    pub(crate) fn note_front(&mut self, at: u64) {
+        let first = self.tier.layout.block_start(0).unwrap_or(u64::MAX);
+        let block_bytes = u64::from(self.tier.layout.block_bytes());
+        let behind = at.saturating_sub(first);
+        if at >= first && behind.is_multiple_of(block_bytes) {
+            self.ledger.overwrite((behind / block_bytes) as u32);
+        }
+    }
+
     /// The super record that lies there; `None` if none does.
     pub(crate) fn super_copies(&self) -> [[u8; SUPER_BYTES]; 2] {
         let mut copies = [[0; SUPER_BYTES]; 2];

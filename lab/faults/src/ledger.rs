@@ -21,7 +21,7 @@ struct Block {
     durable: Option<Sealed>,
     /// What is being sealed, unless it was given up meanwhile.
     wanted: Option<Sealed>,
-    /// Summaries that were taken away: not yet for good, and for good.
+    /// Summaries that something was written over the front of: not yet for good, and for good.
     erased: BTreeSet<Sealed>,
     gone: BTreeSet<Sealed>,
 }
@@ -85,8 +85,8 @@ impl Ledger {
         is_new
     }
 
-    /// A block's first page was made blank.
-    pub(crate) fn erase(&mut self, block: u32) {
+    /// The first record of a new filling was written.
+    pub(crate) fn overwrite(&mut self, block: u32) {
         let block = self.block(block);
         block.erased.extend(block.given.iter().map(sealed));
     }
@@ -99,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// What was erased and not flushed may come back.
+    /// What was overwritten and not flushed may come back.
     pub(crate) fn cut_power(&mut self) {
         for block in self.blocks.values_mut() {
             block.erased.clear();
@@ -120,7 +120,10 @@ impl Ledger {
             if !is_known {
                 return Some(Wrong::Unknown);
             }
-            let is_gone = block.is_some_and(|of| of.gone.contains(&sealed(found)));
+            // What was not flushed is there all the same, unless the power went.
+            let is_over =
+                |of: &Block| of.gone.contains(&sealed(found)) || of.erased.contains(&sealed(found));
+            let is_gone = block.is_some_and(is_over);
             if is_gone && !self.is_dishonest {
                 return Some(Wrong::GivenUp);
             }

@@ -67,8 +67,8 @@ plants! {
     TornSummaryTaken => "torn-summary-taken",
     /// The records are not flushed before the summary.
     FlushLeftOut => "flush-left-out",
-    /// A block's summary is not taken away when it is filled anew.
-    EraseLeftOut => "erase-left-out",
+    /// A summary is believed whatever filling the record at the front of its block is of.
+    FrontUnchecked => "front-unchecked",
     /// A group's checkpoint is not made void when a block of the group is filled anew.
     CheckpointNotVoided => "checkpoint-not-voided",
     /// A checkpoint is written without what was sealed since the one before.

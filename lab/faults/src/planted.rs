@@ -24,6 +24,8 @@ pub(crate) fn recover_unchecked(drive: &Drive, groups: Range<u32>, plant: Option
         let blocks = drive.tier.layout.group_blocks(group);
         if is_void && plant == Some(Plant::TornSummaryTaken) {
             of_group.summaries = scan_unchecked(drive, blocks);
+        } else if is_void && plant == Some(Plant::FrontUnchecked) {
+            of_group.summaries = blocks.filter_map(|block| whole(drive, block)).collect();
         } else if is_void && let Some(summaries) = checkpoint_unchecked(drive, group) {
             (of_group.summaries, of_group.void) = (summaries, Vec::new());
             of_group.bare.clear();
@@ -57,8 +59,8 @@ pub(crate) fn search_any(drive: &Drive, block: u32) -> Option<(u64, Vec<RecordEn
     let layout = &drive.tier.layout;
     let start = layout.block_start(block)?;
     let mut found: Option<(u64, Vec<RecordEntry>)> = None;
-    let mut offset = layout.summary_bytes();
-    while offset + 2 * PAGE as u32 <= layout.block_bytes() {
+    let mut offset = 0;
+    while offset + 2 * PAGE as u32 <= layout.records_end() {
         let mut header = [0; PAGE];
         drive.medium.read(start + u64::from(offset), &mut header);
         let Some(name) = RecordName::of_header(&header).filter(|of| of.offset == offset) else {
@@ -80,17 +82,33 @@ pub(crate) fn search_any(drive: &Drive, block: u32) -> Option<(u64, Vec<RecordEn
     found
 }
 
+/// The summary at the end of a block, whatever lies in front.
+fn whole(drive: &Drive, block: u32) -> Option<Summary> {
+    let layout = &drive.tier.layout;
+    let mut bytes = vec![0; layout.summary_bytes() as usize];
+    drive.medium.read(layout.summary_start(block)?, &mut bytes);
+    Summary::of_block(&bytes, drive.tier.device, block, layout)
+}
+
 fn scan_unchecked(drive: &Drive, blocks: Range<u32>) -> Vec<Summary> {
     let look = |block| {
-        let start = drive.tier.layout.block_start(block)?;
+        let start = drive.tier.layout.summary_start(block)?;
         let mut bytes = [0; PAGE];
         drive.medium.read(start, &mut bytes);
         // One that is longer than a page is read as it should be.
         let right = || scan(&drive.tier, block..block + 1, drive.medium.reader());
         summary(&bytes, drive.tier.device, block, &drive.tier.layout)
+            .filter(|of| filling_in_front(drive, block) == Some(of.head.filling))
             .or_else(|| right().summaries.pop())
     };
     blocks.filter_map(look).collect()
+}
+
+fn filling_in_front(drive: &Drive, block: u32) -> Option<u64> {
+    let mut front = [0; PAGE];
+    let start = drive.tier.layout.block_start(block)?;
+    drive.medium.read(start, &mut front);
+    Some(RecordName::of_header(&front)?.filling)
 }
 
 fn number(bytes: &[u8], at: usize, length: usize) -> u128 {

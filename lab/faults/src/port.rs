@@ -58,7 +58,7 @@ pub(crate) struct Port {
     /// Which filling each block has that can be read.
     fillings: BTreeMap<BlockId, u64>,
     collecting: BTreeMap<BlockId, Collecting>,
-    /// Blocks whose summaries were taken away, and that are filled next.
+    /// Blocks that were made ready for something else, and are filled next.
     emptied: BTreeSet<BlockId>,
     next_filling: u64,
     /// The last sequence number of each SSD.
@@ -71,8 +71,9 @@ pub(crate) struct Port {
     /// Bytes written within a day before, and those of first fillings, which come on top.
     pub(crate) written_bytes: u64,
     pub(crate) first_fillings: u64,
-    /// Most bytes to fill a block besides its records.
-    pub(crate) seal_bytes: u32,
+    /// Bytes of a block, and most that are written elsewhere to fill one.
+    block_bytes: u32,
+    seal_bytes: u32,
 }
 
 impl Port {
@@ -86,8 +87,7 @@ impl Port {
     ) -> Self {
         let mut first = 0;
         let layout = ssds[order[0]].drive.tier.layout;
-        let seal_bytes = u64::from(layout.summary_bytes() + 2 * RECORD_ALIGN_BYTES);
-        let seal_bytes = seal_bytes + layout.checkpoint_bytes();
+        let seal_bytes = layout.checkpoint_bytes() + u64::from(RECORD_ALIGN_BYTES);
         let mut shares = Vec::new();
         for &ssd in order {
             let blocks = ssds[ssd].drive.tier.layout.block_count();
@@ -116,8 +116,14 @@ impl Port {
             fresh: Vec::new(),
             written_bytes: 0,
             first_fillings: 0,
+            block_bytes: layout.block_bytes(),
             seal_bytes: seal_bytes as u32,
         }
+    }
+
+    /// Most bytes that are written to seal a block whose records end here.
+    pub(crate) fn bytes_of_seal(&self, from: u32) -> u32 {
+        self.block_bytes - from + self.seal_bytes
     }
 
     pub(crate) fn uses(&self, ssds: &[Ssd]) -> bool {
@@ -215,7 +221,9 @@ impl Port {
                 self.stage(around, pool, place, piece, (length, slot));
             }
             FlashCommand::Write { block, from, to } => self.write(around, pool, block, from, to),
-            FlashCommand::Seal { block, sequence } => self.seal(around, block, sequence),
+            FlashCommand::Seal {
+                block, sequence, ..
+            } => self.seal(around, block, sequence),
             FlashCommand::Drop(block) => self.drop_block(around, block),
             FlashCommand::Read(read) => self.read(around, pool, read),
             FlashCommand::Probe(id) => {

@@ -151,7 +151,7 @@ impl Search {
         let entries = bare.entries;
         let summary = Summary { head, entries };
         let ssd = &mut around.ssds[self.ssd];
-        let start = ssd.drive.tier.layout.block_start(bare.block)?;
+        let start = ssd.drive.tier.layout.summary_start(bare.block)?;
         let bytes = summary.encode(ssd.drive.tier.device);
         self.saved_bytes += bytes.len().next_multiple_of(4096) as u64;
         ssd.drive.ledger.give(&summary);
@@ -236,7 +236,7 @@ impl Search {
 fn found_in(ssd: &Ssd, groups: Range<u32>, plant: Option<Plant>) -> Found {
     let drive = &ssd.drive;
     match plant {
-        Some(Plant::TornSummaryTaken | Plant::TornCheckpointTaken) => {
+        Some(Plant::TornSummaryTaken | Plant::TornCheckpointTaken | Plant::FrontUnchecked) => {
             planted::recover_unchecked(drive, groups, plant)
         }
         _ => recover(&drive.tier, groups, drive.medium.reader()),

@@ -20,7 +20,7 @@ use crate::pool::Pool;
 /// One thing that a writing job does.
 #[derive(Debug, Clone)]
 pub(crate) enum Doing {
-    /// Makes ready a block for something else: its checkpoint is void, its summary taken away.
+    /// Makes ready a block for something else: its checkpoint is void.
     Empty(u32),
     /// A block is given up.
     GiveUp(u32),
@@ -201,10 +201,13 @@ impl Ssd {
             Doing::Empty(block) => drop(checkpoints.begin(drive, *block, plant)),
             Doing::GiveUp(block) => checkpoints.end(*block, None),
             Doing::Void(block) => checkpoints.void(drive, *block)?,
-            Doing::Records(at, bytes) => drive.put(*at, bytes)?,
+            Doing::Records(at, bytes) => {
+                drive.put(*at, bytes)?;
+                drive.note_front(*at);
+            }
             Doing::Summary(summary, at) => {
-                let bytes = summary.encode(drive.tier.device);
-                drive.put(*at, &bytes)?;
+                let (from, bytes) = summary.encode_tail(drive.tier.device, &drive.tier.layout);
+                drive.put(at + u64::from(from), &bytes)?;
             }
             Doing::Sealed(summary) => {
                 let known = (plant != Some(Plant::CheckpointStale)).then(|| (**summary).clone());

@@ -19,11 +19,9 @@ use headlong_units::{Duration, Instant, KIB, MIB};
 use headlong_workload::SessionStream;
 
 use crate::device::Device;
+use crate::flash_place::TierPlaces;
 use crate::layout::{Ground, Place};
 
-/// Bytes of a summary: 32 for each of the records, and some.
-const SUMMARY_BYTES: u32 = 32 << 10;
-const RECORDS_MAX: u32 = 1000;
 /// Requests to the SSD are cut to this, as the kernel cuts them.
 const REQUEST_BYTES: u64 = 512 * KIB;
 /// What a probe reads, as the server's.
@@ -125,6 +123,8 @@ enum Doing {
     Write(BlockId, u32),
     Seal(BlockId, u64),
     Probe(SsdId),
+    /// A checkpoint, or what makes one void.
+    Aside,
 }
 
 /// What a block holds: what was copied into it, and with which number it was sealed, once it was.
@@ -138,7 +138,7 @@ struct Contents {
 #[derive(Debug)]
 pub(crate) struct Tier {
     device: Device,
-    block_bytes: u64,
+    places: TierPlaces,
     spec: FlashSpec,
     /// What a process that comes later finds; nothing is kept if none does.
     contents: Option<BTreeMap<BlockId, Contents>>,
@@ -162,13 +162,14 @@ impl Tier {
         is_restarted: bool,
     ) -> Result<Self, SpecError> {
         let bytes = setup.bytes.min(setup.drive.capacity_bytes());
-        let blocks = u32::try_from(bytes / u64::from(setup.block_bytes.max(1)));
-        let blocks = blocks.map_err(|_| SpecError::Blocks)?;
+        let piece_bytes = shard.config().piece_bytes;
+        let (places, blocks) = TierPlaces::new(bytes, setup.block_bytes, piece_bytes)?;
+        let layout = *places.layout();
         let spec = FlashSpec {
             block_bytes: setup.block_bytes,
-            summary_bytes: SUMMARY_BYTES,
-            records_max: RECORDS_MAX,
-            seal_bytes: SUMMARY_BYTES,
+            summary_bytes: layout.summary_bytes(),
+            records_max: layout.records_max(),
+            seal_bytes: places.seal_bytes(),
             written_bytes: 0,
             is_recovering: false,
             ssds: vec![SsdSpec {
@@ -177,13 +178,12 @@ impl Tier {
                 is_fresh: !setup.is_warm,
             }],
         };
-        let piece_bytes = shard.config().piece_bytes;
-        let found = recovered(&setup.kept, piece_bytes, setup.block_bytes, blocks);
+        let found = recovered(&setup.kept, piece_bytes, layout.records_end(), blocks);
         let contents = is_restarted.then(|| found.iter().map(contents_of).collect());
         shard.attach_flash(Instant::ZERO, &spec, found)?;
         Ok(Self {
             device: Device::new(setup.drive.build(), None, Duration::ZERO),
-            block_bytes: u64::from(setup.block_bytes),
+            places,
             spec,
             contents,
             of_request: BTreeMap::new(),
@@ -259,11 +259,20 @@ impl Tier {
                 self.begin(now, doing, Direction::Read, BlockId(0), (0, PROBE_BYTES));
             }
             FlashCommand::Write { block, from, to } => {
+                if from == 0 {
+                    for (at, bytes) in self.places.begin(block.0) {
+                        self.begin_at(now, Doing::Aside, Direction::Write, (at, at + bytes));
+                    }
+                }
                 let range = (u64::from(from), u64::from(to));
                 self.begin(now, Doing::Write(block, to), Direction::Write, block, range);
             }
-            FlashCommand::Seal { block, sequence } => {
-                let range = (0, u64::from(SUMMARY_BYTES));
+            FlashCommand::Seal {
+                block,
+                from,
+                sequence,
+            } => {
+                let range = (from.into(), self.spec.block_bytes.into());
                 let doing = Doing::Seal(block, sequence);
                 self.begin(now, doing, Direction::Write, block, range);
             }
@@ -285,11 +294,21 @@ impl Tier {
         doing: Doing,
         direction: Direction,
         block: BlockId,
+        (from, to): (u64, u64),
+    ) {
+        let base = self.places.block_start(block.0);
+        self.begin_at(now, doing, direction, (base + from, base + to));
+    }
+
+    fn begin_at(
+        &mut self,
+        now: Instant,
+        doing: Doing,
+        direction: Direction,
         (mut from, to): (u64, u64),
     ) {
         let task = self.next_id;
         self.next_id += 1;
-        let base = u64::from(block.0) * self.block_bytes;
         let requests = (to - from).div_ceil(REQUEST_BYTES);
         self.tasks.insert(task, (doing, requests as u32));
         while from < to {
@@ -298,7 +317,7 @@ impl Tier {
             self.next_id += 1;
             self.of_request.insert(id, task);
             let request = Request {
-                sector: (base + from) / SECTOR_BYTES,
+                sector: from / SECTOR_BYTES,
                 sectors: (bytes / SECTOR_BYTES) as u32,
                 direction,
             };
@@ -337,6 +356,7 @@ impl Tier {
     pub(crate) fn tell(&mut self, now: Instant, shard: &mut Shard) -> bool {
         match self.done.pop_front() {
             None => return false,
+            Some(Doing::Aside) => {}
             Some(Doing::Read(id, records)) => {
                 shard.handle_flash_read_done(now, id, &vec![FlashOutcome::Done; records]);
             }
@@ -372,21 +392,21 @@ fn contents_of(found: &RecoveredBlock) -> (BlockId, Contents) {
 fn recovered(
     kept: &[Kept],
     piece_bytes: u64,
-    block_bytes: u32,
+    records_end: u32,
     blocks: u32,
 ) -> Vec<RecoveredBlock> {
     let mut found: Vec<RecoveredBlock> = Vec::new();
-    let mut end = block_bytes;
+    let mut end = records_end;
     for kept in kept {
         for piece in kept.from / piece_bytes..kept.to.div_ceil(piece_bytes) {
             let length = piece_bytes.min(kept.to - piece * piece_bytes) as u32;
             let size = RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES);
-            if end + size > block_bytes {
+            if end + size > records_end {
                 let block = found.len() as u32;
                 if block + 2 >= blocks {
                     return found;
                 }
-                end = SUMMARY_BYTES;
+                end = 0;
                 found.push(RecoveredBlock {
                     block: BlockId(block),
                     // What is read least is the oldest.

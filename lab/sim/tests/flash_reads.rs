@@ -12,11 +12,11 @@ use headlong_flash::{
     SsdSpec,
 };
 use headlong_random::Generator;
+use headlong_sim::TierPlaces;
 use headlong_units::{Duration, Instant, KIB, MIB};
 
 const BLOCK: u64 = 16 * MIB;
 const PIECE: u32 = 128 << 10;
-const SUMMARY: u32 = 68 << 10;
 /// As the kernel cuts them.
 const REQUEST: u64 = 512 * KIB;
 const SEED: u64 = 901;
@@ -27,15 +27,17 @@ enum Doing {
     Read(BlockId, Instant),
     Write(BlockId, u32),
     Seal(BlockId),
+    /// A checkpoint, or what makes one void.
+    Aside,
 }
 
-/// Where a block's summary is written, which comes last.
+/// What is written of a block last: its summary and what is left over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Summary {
-    /// At the front, as the server's tiers have it.
-    First,
-    /// Behind the records, with what is left over: the block is written in order to its end.
-    Last,
+enum Order {
+    /// At its end: all of it is written in order.
+    InOrder,
+    /// At its front, out of order, as it was until version 3; to see what that costs.
+    SummaryInFront,
 }
 
 /// A tier on one SSD.
@@ -52,22 +54,24 @@ struct World {
     next_id: u64,
     pieces: u32,
     written: u64,
-    /// Of the block that is written.
-    written_to: u64,
-    summary: Summary,
+    places: TierPlaces,
+    order: Order,
     /// Of each read that ended, milliseconds.
     took: Vec<f64>,
 }
 
 impl World {
-    fn new(name: &str, policy: FlashPolicy, summary: Summary) -> Self {
+    fn new(name: &str, policy: FlashPolicy, order: Order) -> Self {
         let drive = preset(name).expect("known").build();
-        let blocks = (drive.capacity_sectors() * SECTOR_BYTES / BLOCK) as u32;
+        let bytes = drive.capacity_sectors() * SECTOR_BYTES;
+        let places = TierPlaces::new(bytes, BLOCK as u32, PIECE.into());
+        let (places, blocks) = places.expect("a tier that can be");
+        let layout = *places.layout();
         let spec = FlashSpec {
             block_bytes: BLOCK as u32,
-            summary_bytes: SUMMARY,
-            records_max: 2000,
-            seal_bytes: SUMMARY,
+            summary_bytes: layout.summary_bytes(),
+            records_max: layout.records_max(),
+            seal_bytes: places.seal_bytes(),
             written_bytes: 0,
             is_recovering: false,
             ssds: vec![SsdSpec {
@@ -94,8 +98,8 @@ impl World {
             next_id: 0,
             pieces: 0,
             written: 0,
-            written_to: 0,
-            summary,
+            places,
+            order,
             took: Vec::new(),
         }
     }
@@ -116,13 +120,18 @@ impl World {
             };
             match command {
                 RoomCommand::Write { block, from, to } => {
+                    if from == 0 {
+                        for (at, bytes) in self.places.begin(block.0) {
+                            self.begin_at(Doing::Aside, Direction::Write, at, at + bytes);
+                        }
+                    }
                     self.written += u64::from(to - from);
-                    self.written_to = u64::from(to);
                     let doing = Doing::Write(block, to);
                     self.begin(doing, Direction::Write, block, from, to);
                 }
-                RoomCommand::Seal { block, .. } => {
-                    self.begin(Doing::Seal(block), Direction::Write, block, 0, SUMMARY);
+                RoomCommand::Seal { block, from, .. } => {
+                    self.written += BLOCK - u64::from(from);
+                    self.seal(block, from);
                 }
                 RoomCommand::Drop(_) | RoomCommand::Probe(_) => {}
             }
@@ -149,16 +158,31 @@ impl World {
         self.begin(doing, Direction::Read, block, offset, end);
     }
 
-    fn begin(&mut self, doing: Doing, direction: Direction, block: BlockId, from: u32, to: u32) {
-        let task = self.next_id;
-        let base = u64::from(block.0) * BLOCK;
-        let (mut from, mut to) = (u64::from(from), u64::from(to));
-        if self.summary == Summary::Last {
-            (from, to) = match doing {
-                Doing::Seal(_) => (self.written_to - u64::from(SUMMARY), BLOCK),
-                _ => (from - u64::from(SUMMARY), to - u64::from(SUMMARY)),
-            };
+    fn seal(&mut self, block: BlockId, from: u32) {
+        let (doing, direction) = (Doing::Seal(block), Direction::Write);
+        match self.order {
+            Order::InOrder => self.begin(doing, direction, block, from, BLOCK as u32),
+            Order::SummaryInFront => {
+                let base = self.places.block_start(block.0);
+                let summary = u64::from(self.places.layout().summary_bytes());
+                self.begin_at(doing, direction, base, base + summary);
+            }
         }
+    }
+
+    /// In the place of bytes `from..to` of a block.
+    fn begin(&mut self, doing: Doing, direction: Direction, block: BlockId, from: u32, to: u32) {
+        let base = self.places.block_start(block.0);
+        let shift = match self.order {
+            Order::InOrder => 0,
+            Order::SummaryInFront => self.places.layout().summary_bytes(),
+        };
+        let at = |byte: u32| base + u64::from(byte + shift);
+        self.begin_at(doing, direction, at(from), at(to));
+    }
+
+    fn begin_at(&mut self, doing: Doing, direction: Direction, mut from: u64, to: u64) {
+        let task = self.next_id;
         self.tasks
             .insert(task, (doing, (to - from).div_ceil(REQUEST)));
         while from < to {
@@ -166,7 +190,7 @@ impl World {
             self.next_id += 1;
             self.of_request.insert(self.next_id, task);
             let request = Request {
-                sector: (base + from) / SECTOR_BYTES,
+                sector: from / SECTOR_BYTES,
                 sectors: (bytes / SECTOR_BYTES) as u32,
                 direction,
             };
@@ -200,6 +224,7 @@ impl World {
             self.tasks.remove(&task);
             match doing {
                 Doing::Write(block, to) => self.room.handle_written(self.now, block, to, true),
+                Doing::Aside => {}
                 Doing::Seal(block) => self.room.handle_sealed(self.now, block, true),
                 Doing::Read(block, since) => {
                     let took = self.now.since(since);
@@ -269,8 +294,8 @@ impl Row {
 }
 
 /// A minute of writes alone, of reads alone, and of both.
-fn row(name: &str, policy: FlashPolicy, summary: Summary, reads_a_second: f64) -> Row {
-    let mut world = World::new(name, policy, summary);
+fn row(name: &str, policy: FlashPolicy, order: Order, reads_a_second: f64) -> Row {
+    let mut world = World::new(name, policy, order);
     let (_, alone) = world.pass(0.0, true);
     world.pass(0.0, false);
     let (idle, _) = world.pass(reads_a_second, false);
@@ -284,7 +309,7 @@ fn row(name: &str, policy: FlashPolicy, summary: Summary, reads_a_second: f64) -
         alone_mib_s: alone,
     };
     println!(
-        "| `{name}` | `{}` | {summary:?} | {reads_a_second} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
+        "| `{name}` | `{}` | {order:?} | {reads_a_second} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
         policy.name(),
         row.idle_p99_ms,
         row.p50_ms,
@@ -296,25 +321,31 @@ fn row(name: &str, policy: FlashPolicy, summary: Summary, reads_a_second: f64) -
     row
 }
 
-/// Old controllers copy a block of flash that is not written in order: there the rule does not hold
-/// with the summary in front, and the table says by how much.
+/// An old controller copies a block of flash that is not written in order: the rule holds there only
+/// because blocks are. The last rows say by how much it did not before.
 #[test]
-fn a_read_waits_for_no_more_than_one_block_where_writes_need_no_copying() {
+fn a_read_under_full_writes_waits_for_no_more_than_one_block_on_old_and_new_ssds() {
     println!(
-        "| SSD | policy | summary | reads/s | idle p99 | p50 | p99 | one block | MiB/s | alone |"
+        "| SSD | policy | order | reads/s | idle p99 | p50 | p99 | one block | MiB/s | alone |"
     );
     let (old, new) = ("ssd-ocz-core-v2", "ssd-nvme-data-centre");
-    for (name, summary, reads) in [
-        (new, Summary::First, 2000.0),
-        (old, Summary::Last, 200.0),
-        (old, Summary::First, 200.0),
+    for (name, order, reads) in [
+        (new, Order::InOrder, 2000.0),
+        (old, Order::InOrder, 200.0),
+        (old, Order::SummaryInFront, 200.0),
     ] {
-        let ours = row(name, FlashPolicy::Adaptive, summary, reads);
-        let papers = row(name, FlashPolicy::Lru, summary, reads);
+        let ours = row(name, FlashPolicy::Adaptive, order, reads);
+        let papers = row(name, FlashPolicy::Lru, order, reads);
         assert!(papers.written_mib_s < ours.written_mib_s);
-        if (name, summary) != (old, Summary::First) {
-            let bound = ours.idle_p99_ms + ours.block_ms();
-            assert!(ours.p99_ms <= bound, "{name}: {} of {bound}", ours.p99_ms);
+        for row in [&ours, &papers] {
+            let bound = row.idle_p99_ms + row.block_ms();
+            let is_kept = row.p99_ms <= bound;
+            assert_eq!(
+                is_kept,
+                order == Order::InOrder,
+                "{name}: {} of {bound}",
+                row.p99_ms
+            );
         }
     }
 }

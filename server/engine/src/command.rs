@@ -50,12 +50,14 @@ pub enum FlashCommand {
         /// One past the last byte.
         to: u32,
     },
-    /// All of a block's records are written: write its summary, with this sequence number, and
-    /// make all of it durable. Answer with [`crate::Shard::handle_flash_sealed`]. The memory that
+    /// All of a block's records are written: write its summary, with this sequence number, and the
+    /// rest of it, and make all of it durable. Answer with [`crate::Shard::handle_flash_sealed`]. The memory that
     /// collected the block is free then.
     Seal {
         /// The block.
         block: BlockId,
+        /// Where its records end.
+        from: u32,
         /// Grows with every block of this SSD that is sealed.
         sequence: u64,
     },

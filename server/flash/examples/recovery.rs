@@ -117,8 +117,7 @@ fn processor_seconds() -> f64 {
 /// Writes the checkpoints of a tier full of whole pieces; how many records and bytes those are.
 fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64)> {
     let layout = &tier.layout;
-    let per_block = ((layout.block_bytes() - layout.summary_bytes()) as u64
-        / padded_bytes(layout.piece_bytes())) as u32;
+    let per_block = (u64::from(layout.records_end()) / padded_bytes(layout.piece_bytes())) as u32;
     let pieces = (TITLE_BYTES / u64::from(layout.piece_bytes())) as u32;
     let (mut entries, mut written) = (0, 0);
     let mut run = 0_u32;
@@ -136,8 +135,7 @@ fn fill(file: &File, tier: &Super, run_pieces: u32) -> std::io::Result<(u64, u64
                 let title = run % titles;
                 let piece = (run / titles % runs) * run_pieces + row % run_pieces;
                 RecordEntry {
-                    offset: layout.summary_bytes()
-                        + row * padded_bytes(layout.piece_bytes()) as u32,
+                    offset: row * padded_bytes(layout.piece_bytes()) as u32,
                     piece: PieceId {
                         file: FileKey(
                             u128::from(title).wrapping_mul(0x9e37_79b9_7f4a_7c15_1234_5678),
@@ -177,7 +175,7 @@ fn take_in(file: &File, tier: &Super, blocks: Range<u32>) -> (u64, [f64; 3]) {
         block_bytes: layout.block_bytes(),
         summary_bytes: layout.summary_bytes(),
         records_max: layout.records_max(),
-        seal_bytes: layout.summary_bytes(),
+        seal_bytes: layout.checkpoint_bytes() as u32,
         written_bytes: 0,
         is_recovering: true,
         ssds: vec![SsdSpec {

@@ -16,13 +16,13 @@ pub struct SsdId(pub u16);
 pub struct FlashSpec {
     /// Bytes of a block: as the SSD writes well. The same for all SSDs of one tier.
     pub block_bytes: u32,
-    /// Bytes at the front of a block that hold its summary: records begin behind it. A multiple of
+    /// Bytes at the end of a block that hold its summary: records end before it. A multiple of
     /// [`crate::RECORD_ALIGN_BYTES`].
     pub summary_bytes: u32,
     /// Most records that a summary has room for.
     pub records_max: u32,
-    /// Most bytes that are written to fill a block besides its records: summary, checkpoint, and what
-    /// makes those of before void.
+    /// Most bytes that are written elsewhere when a block is filled: a checkpoint, and what makes the
+    /// one before void.
     pub seal_bytes: u32,
     /// Bytes written within the last day, as far as is known: a restart does not give them back.
     pub written_bytes: u64,

@@ -46,6 +46,39 @@ kind = "command"
 command = ["sh", "-c", "HEADLONG serve {root} --memory 16MiB --listen 127.0.0.1:{port} --admin off & sleep 1; kill -9 $!; echo the last words >&2; exit 1"]
 "#;
 
+/// The same with an SSD before the drive: few titles and little memory, so that what left memory is
+/// asked for again.
+const WITH_SSD: &str = r#"
+name = "with-ssd"
+time_scale = 20
+memory = "48MiB"
+[drive]
+preset = "wd-red-wd10efrx"
+size = "1GB"
+[flash]
+preset = "ssd-sata-low-end"
+size = "512MiB"
+block = "2MiB"
+[files]
+catalogue = "youtube-sd"
+set.title.sd.count = 8
+set.title.hd.count = 1
+[phases]
+ramp_up = "60s"
+measured = "60s"
+ramp_down = "10s"
+[workload.sd]
+preset = "youtube-sd"
+rate = "4MiB/s"
+[server.with]
+kind = "headlong"
+config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
+[server.without]
+kind = "headlong"
+flash = false
+config = { admission = "accept", prefetch = "1MiB", read_max = "2MiB" }
+"#;
+
 /// Whether this machine can do it; says why not.
 fn can(test: &str) -> bool {
     let has_memory = ["memory.limit_in_bytes", "../cgroup.controllers"]
@@ -69,8 +102,12 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::of(EXPERIMENT)
+    }
+
+    fn of(experiment: &str) -> Self {
         let scratch = Scratch::new("bench").expect("a folder");
-        let experiment = EXPERIMENT.replace("HEADLONG", &binary().to_string_lossy());
+        let experiment = experiment.replace("HEADLONG", &binary().to_string_lossy());
         fs::write(scratch.path().join("small.toml"), experiment).expect("written");
         let below = scratch.directory("below").expect("a folder");
         Self { scratch, below }
@@ -185,6 +222,40 @@ fn a_run_of_each_server_ends_with_a_record_and_leaves_nothing() {
     place.expect_nothing_left(&[]);
 }
 
+#[test]
+fn a_server_with_an_ssd_serves_from_it_and_one_without_has_none() {
+    let test = "a_server_with_an_ssd_serves_from_it_and_one_without_has_none";
+    if !can(test) {
+        return;
+    }
+    let place = Place::of(WITH_SSD);
+    for (server, has_ssd) in [("with", true), ("without", false)] {
+        let output = place.bench(server).output().expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{stderr}");
+        let record: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(record["load"]["wrong_bytes"], 0);
+        let tier = &record["server_facts"]["status"]["devices"][0]["flash"];
+        let counters = &record["disk"]["ssd_counters"]["counters"];
+        if !has_ssd {
+            assert_eq!((tier, counters), (&Value::Null, &Value::Null));
+            continue;
+        }
+        let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);
+        assert!(number(tier, "read_bytes") > 0, "{tier:#}");
+        assert!(number(tier, "written_bytes") > 0, "{tier:#}");
+        assert_eq!(number(tier, "reads_wrong"), 0);
+        // What the server says is what the SSD has seen, and the summaries and headers.
+        let [read, written] = ["reads", "writes"].map(|of| number(&counters[of], "bytes"));
+        assert!(read >= number(tier, "read_bytes"), "{counters:#}");
+        assert!(
+            written >= number(tier, "admitted_bytes") / 2,
+            "{counters:#}"
+        );
+    }
+    place.expect_nothing_left(&[]);
+}
+
 /// Both worlds at a small load, far from any limit: what is delivered and read does not depend on
 /// how fast this machine is.
 #[test]
@@ -259,9 +330,9 @@ fn a_run_whose_server_dies_does_not_count_and_has_its_last_words() {
     place.expect_nothing_left(&[]);
 }
 
-/// A bench whose viewers are watching.
-fn watching(place: &Place) -> Child {
-    let mut command = place.bench("nginx");
+/// A bench whose viewers are watching, with so many mounts.
+fn watching(place: &Place, server: &str, mounts: usize) -> Child {
+    let mut command = place.bench(server);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let bench = command.spawn().expect("the binary starts");
     eventually(
@@ -269,7 +340,7 @@ fn watching(place: &Place) -> Child {
         || processes_naming(&place.below),
         |lines| lines.iter().any(|line| line.contains(" load ")),
     );
-    assert_eq!(leftovers::mounts_below(&place.below).len(), 2);
+    assert_eq!(leftovers::mounts_below(&place.below).len(), mounts);
     bench
 }
 
@@ -281,7 +352,7 @@ fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
     }
     let place = Place::new();
     for signal in [Signal::KILL, Signal::INT, Signal::TERM] {
-        let mut bench = watching(&place);
+        let mut bench = watching(&place, "nginx", 2);
         let groups = place.groups();
         assert!(!groups.is_empty());
         let pid = Pid::from_child(&bench);
@@ -292,4 +363,19 @@ fn a_bench_that_is_killed_or_interrupted_leaves_nothing() {
         }
         place.expect_nothing_left(&groups);
     }
+}
+
+#[test]
+fn a_bench_with_an_ssd_that_is_killed_leaves_nothing_of_it() {
+    let test = "a_bench_with_an_ssd_that_is_killed_leaves_nothing_of_it";
+    if !can(test) {
+        return;
+    }
+    let place = Place::of(WITH_SSD);
+    let mut bench = watching(&place, "with", 3);
+    assert_eq!(leftovers::loop_devices_below(&place.below).len(), 2);
+    let groups = place.groups();
+    kill_process(Pid::from_child(&bench), Signal::KILL).expect("it runs");
+    bench.wait().expect("it ended");
+    place.expect_nothing_left(&groups);
 }

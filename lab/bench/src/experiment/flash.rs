@@ -2,7 +2,7 @@
 
 use headlong_drive::{DriveSpec as Model, preset};
 use headlong_settings::{Document, Rows, choice, flag, size, suggestion, text};
-use headlong_units::MIB;
+use headlong_units::{Bytes, MIB};
 use serde::Serialize;
 
 const POLICIES: [&str; 4] = ["lru", "lfu-mean", "lfu-median", "adaptive"];
@@ -73,7 +73,7 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
     } else if let (Ok(model), Some(bytes)) = (tier.model(), tier.size_bytes)
         && bytes > model.capacity_bytes()
     {
-        let most = headlong_units::Bytes(model.capacity_bytes());
+        let most = Bytes(model.capacity_bytes());
         let text = format!("is more than {} has; write {most} or less", tier.preset);
         document.wrong("flash.size", text);
     }
@@ -81,6 +81,18 @@ pub(super) fn flash(document: &mut Document) -> Option<FlashTier> {
 }
 
 impl FlashTier {
+    /// Adds the tier's keys of the server's configuration that are not there.
+    pub(crate) fn add_keys(&self, table: &mut toml::Table) {
+        let policy = self.policy.map(toml::Value::from);
+        let budget = self.write_per_day_bytes.map(Bytes);
+        let budget = budget.map(|bytes| toml::Value::from(bytes.to_string()));
+        for (key, value) in [("flash_policy", policy), ("flash_write_per_day", budget)] {
+            if let Some(value) = value {
+                table.entry(key).or_insert(value);
+            }
+        }
+    }
+
     /// The SSD as it is modelled.
     pub(crate) fn model(&self) -> Result<Model, String> {
         preset(&self.preset).map_err(|error| error.to_string())

@@ -254,6 +254,17 @@ pub enum ServerKind {
     },
 }
 
+impl ServerKind {
+    /// The size of a piece that its configuration says, if it does.
+    pub(crate) fn piece(&self) -> Option<String> {
+        let Self::Headlong { config } = self else {
+            return None;
+        };
+        let table: toml::Table = config.parse().ok()?;
+        Some(table.get("piece")?.as_str()?.to_owned())
+    }
+}
+
 /// How nginx is set up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nginx {

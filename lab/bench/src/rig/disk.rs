@@ -227,7 +227,9 @@ pub(crate) fn set_words(changes: &[(String, String)]) -> Vec<String> {
 }
 
 /// The drive says in one line of JSON when it can be used.
-fn ready_line(process: &mut Process) -> Result<(Value, BufReader<ChildStdout>), RigError> {
+pub(super) fn ready_line(
+    process: &mut Process,
+) -> Result<(Value, BufReader<ChildStdout>), RigError> {
     let mut line = String::new();
     if let Some(stdout) = process.stdout() {
         let mut stdout = BufReader::new(stdout);
@@ -245,7 +247,7 @@ fn ready_line(process: &mut Process) -> Result<(Value, BufReader<ChildStdout>), 
     })
 }
 
-fn device_name(ready: &Value) -> Result<String, RigError> {
+pub(super) fn device_name(ready: &Value) -> Result<String, RigError> {
     let device = ready["device"]
         .as_str()
         .and_then(|path| path.strip_prefix("/dev/"));

@@ -16,6 +16,7 @@ mod network;
 mod playlist;
 mod process;
 mod queue;
+mod ssd;
 mod store;
 
 pub(crate) use disk::{Disk, DiskSetup, set_words};
@@ -26,6 +27,7 @@ pub(crate) use guard::{Guard, Start};
 pub(crate) use network::PrivateNetwork;
 pub(crate) use process::{Output, Process};
 pub use queue::QueueSettings;
+pub(crate) use ssd::{Ssd, SsdSetup};
 use store::Store;
 
 use std::path::{Path, PathBuf};
@@ -63,10 +65,11 @@ pub fn missing(experiment: &Experiment, cells: &[Cell]) -> Vec<String> {
             "the memory controller of control groups: mount /sys/fs/cgroup with it".to_owned(),
         );
     }
-    if let Some(cell) = cells.iter().find(|cell| cell.flash.is_some()) {
+    let is_warm = |cell: &&Cell| cell.flash.as_ref().is_some_and(|tier| tier.is_warm);
+    if let Some(cell) = cells.iter().find(is_warm) {
         missing.push(format!(
-            "an emulated SSD for the flash tier of {}: [flash] is for `headlong simulate` so far; \
-             write `flash = false` for that server, or leave [flash] out",
+            "a tier for {} that begins warm: only `headlong simulate` has one; write `warm = false` \
+             in [flash], and let `ramp_up` fill it",
             cell.server_name
         ));
     }

@@ -50,6 +50,10 @@ fn whole(config: &str, place: &Place) -> String {
         let proxies = toml::Table::from_iter([("trusted".to_owned(), trusted.into())]);
         table.entry("proxies").or_insert(proxies.into());
     }
+    if let Some((device, tier)) = &place.flash {
+        table.insert("flash".to_owned(), vec![text(device)].into());
+        tier.add_keys(&mut table);
+    }
     if let Some(limit) = place.memory {
         let memory = toml::Value::from(pool_memory(limit).to_string());
         table.entry("memory").or_insert(memory);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use headlong_units::{Bytes, MIB};
 
-use crate::experiment::Front;
+use crate::experiment::{FlashTier, Front};
 
 /// Where a server is to run.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) mount: bool,
     /// Keys of what reads for the server: the reception or the mount.
     pub(crate) reader: String,
+    /// The device of its flash tier, and what the experiment says of that.
+    pub(crate) flash: Option<(PathBuf, FlashTier)>,
 }
 
 /// Of a limit on memory, page cache included, one part in so many is left to the kernel and to the

@@ -126,6 +126,7 @@ mod tests {
             preload: false,
             mount: false,
             reader: String::new(),
+            flash: None,
         }
     }
 

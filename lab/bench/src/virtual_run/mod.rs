@@ -318,6 +318,7 @@ impl VirtualCell {
             disk: DiskFacts {
                 counters: counters(seen),
                 pattern: pattern(seen),
+                ssd_counters: None,
             },
             cpu: CpuUse::default(),
             setup: Setup {

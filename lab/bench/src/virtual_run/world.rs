@@ -7,7 +7,7 @@ use headlong_sim::{
     Access, Experiment as World, FlashSetup, Placement, Scheduler, ServerKind as Origin,
     Setup as Made, VanillaSetup, Window,
 };
-use headlong_units::{Bytes, Duration, Instant, KIB};
+use headlong_units::{Duration, Instant, KIB};
 use headlong_workload::Specification;
 
 use super::{LOOP_REQUEST_KB, NotVirtual, VirtualBench};
@@ -119,14 +119,7 @@ impl VirtualBench {
             table.entry("memory").or_insert(memory.to_string().into());
         }
         if let Some(flash) = flash {
-            let policy = flash.policy.map(toml::Value::from);
-            let budget = flash.write_per_day_bytes.map(Bytes);
-            let budget = budget.map(|bytes| toml::Value::from(bytes.to_string()));
-            for (key, value) in [("flash_policy", policy), ("flash_write_per_day", budget)] {
-                if let Some(value) = value {
-                    table.entry(key).or_insert(value);
-                }
-            }
+            flash.add_keys(&mut table);
             let drive = flash.model()?;
             made.flash = Some(FlashSetup {
                 bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),

@@ -2,7 +2,10 @@
 //!
 //! The one idea: what misses is read from the disk and written to the SSD before it is passed on, in
 //! single blocks of 4 KiB (FlashStream 5.2: "SSD write operations are in the critical path"). The
-//! place of a block is in the set of its address, 512 blocks each; within a set the oldest goes.
+//! place of a block is in the set of its address, 512 blocks each; within a set the oldest goes. Its
+//! own description (doc/flashcache-doc.txt) says "target set = (dbn / block size / set size) mod
+//! (number of sets)", so that neighbours on the disk share a set and lie one behind the other there:
+//! what is scattered is 2 MiB, not 4 KiB.
 //!
 //! Simpler than life: nothing is ever dirty, and the metadata's own writes are left out; both would
 //! make it slower. A segment's blocks stay or go one by one; it comes from the SSD if all are there.
@@ -24,46 +27,53 @@ const SET_BLOCKS: u64 = 512;
 pub(super) struct Flashcache {
     sets: u64,
     /// The slot of each block of the disk that is there.
-    slots: HashMap<u64, u64>,
+    slots: HashMap<u32, u32>,
     /// What each slot holds.
-    held: HashMap<u64, u64>,
+    held: Vec<u32>,
     /// Of each set, the slot that goes next.
-    next: HashMap<u64, u64>,
+    next: Vec<u16>,
+    filled: u64,
 }
+
+/// Of a slot that holds nothing.
+const NOTHING: u32 = u32::MAX;
 
 impl Flashcache {
     pub(super) fn new(bytes: u64) -> Self {
+        let sets = (bytes / BLOCK_BYTES / SET_BLOCKS).max(1);
         Self {
-            sets: (bytes / BLOCK_BYTES / SET_BLOCKS).max(1),
+            sets,
             slots: HashMap::new(),
-            held: HashMap::new(),
-            next: HashMap::new(),
+            held: vec![NOTHING; (sets * SET_BLOCKS) as usize],
+            next: vec![0; sets as usize],
+            filled: 0,
         }
     }
 
-    fn blocks(segment: &Segment) -> std::ops::Range<u64> {
+    /// By their numbers on the disk, of which one of 16 TB has as many as are counted here.
+    fn blocks(segment: &Segment) -> std::ops::Range<u32> {
         let end = segment.physical + u64::from(segment.bytes);
-        segment.physical / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
+        (segment.physical / BLOCK_BYTES) as u32..end.div_ceil(BLOCK_BYTES) as u32
     }
 
     /// Puts a block into the oldest slot of its set; what was there is gone.
-    fn put(&mut self, block: u64) -> u64 {
-        // As flashcache: neighbours on the disk share a set, sets follow from a division.
-        let set = block / SET_BLOCKS % self.sets;
-        let next = self.next.entry(set).or_insert(0);
-        let slot = set * SET_BLOCKS + *next;
-        *next = (*next + 1) % SET_BLOCKS;
-        if let Some(old) = self.held.insert(slot, block) {
-            self.slots.remove(&old);
+    fn put(&mut self, block: u32) -> u32 {
+        let set = u64::from(block) / SET_BLOCKS % self.sets;
+        let next = &mut self.next[set as usize];
+        let slot = set * SET_BLOCKS + u64::from(*next);
+        *next = (*next + 1) % SET_BLOCKS as u16;
+        match std::mem::replace(&mut self.held[slot as usize], block) {
+            NOTHING => self.filled += 1,
+            old => drop(self.slots.remove(&old)),
         }
-        self.slots.insert(block, slot);
-        slot
+        self.slots.insert(block, slot as u32);
+        slot as u32
     }
 }
 
-fn part(slot: u64) -> Part {
+fn part(slot: u32) -> Part {
     Part {
-        from: slot * BLOCK_BYTES,
+        from: u64::from(slot) * BLOCK_BYTES,
         bytes: BLOCK_BYTES,
     }
 }
@@ -71,7 +81,7 @@ fn part(slot: u64) -> Part {
 impl Tier for Flashcache {
     fn find(&mut self, segment: &Segment) -> Found {
         let slots = Self::blocks(segment).map(|block| self.slots.get(&block).copied());
-        match slots.collect::<Option<Vec<u64>>>() {
+        match slots.collect::<Option<Vec<u32>>>() {
             None => Found::nothing(),
             Some(slots) => Found {
                 on_ssd: slots.into_iter().map(part).collect(),
@@ -82,7 +92,7 @@ impl Tier for Flashcache {
 
     fn handle_read(&mut self, segment: &Segment) -> Vec<Part> {
         let missing = Self::blocks(segment).filter(|block| !self.slots.contains_key(block));
-        let missing: Vec<u64> = missing.collect();
+        let missing: Vec<u32> = missing.collect();
         missing
             .into_iter()
             .map(|block| part(self.put(block)))
@@ -90,6 +100,6 @@ impl Tier for Flashcache {
     }
 
     fn filled(&self) -> f64 {
-        self.held.len() as f64 / (self.sets * SET_BLOCKS) as f64
+        self.filled as f64 / (self.sets * SET_BLOCKS) as f64
     }
 }

@@ -14,7 +14,7 @@ use headlong_units::{Duration, Instant, KIB};
 
 use super::library::{Library, Segment};
 use super::memory::Memory;
-use super::station::{Part, Station};
+use super::station::{Pace, Part, Station};
 use super::tier::Tier;
 
 /// Over this it is told how busy the SSD was: the epoch of 4.4.
@@ -131,12 +131,24 @@ impl Machine {
         }
     }
 
-    /// From here on drives take no time, or the time they take.
-    pub(super) fn set_instant(&mut self, is_instant: bool) {
-        self.ssd.is_instant = is_instant;
+    /// From here on drives take no time, and the SSD knows of what is written if it `ages`.
+    pub(super) fn begin_warming(&mut self, ages: bool) {
+        self.ssd.pace = match ages {
+            true => Pace::Aging,
+            false => Pace::Instant,
+        };
         for disk in &mut self.disks {
-            disk.is_instant = is_instant;
+            disk.pace = Pace::Instant;
         }
+    }
+
+    /// From here on drives take the time they take.
+    pub(super) fn end_warming(&mut self) {
+        self.ssd.pace = Pace::Real;
+        for disk in &mut self.disks {
+            disk.pace = Pace::Real;
+        }
+        self.shift_to(self.ssd.aged_until);
     }
 
     pub(super) fn begin_count(&mut self) {
@@ -150,18 +162,10 @@ impl Machine {
             from: index << 20,
             bytes: 1 << 20,
         };
-        let mut now = self.now;
         for index in 0..bytes >> 20 {
-            self.ssd.submit(now, 0, &[part(index)], Direction::Write);
-            while self.ssd.poll_done().is_none() {
-                let Some(next) = self.ssd.poll_timeout() else {
-                    break;
-                };
-                now = now.max(next);
-                self.ssd.handle_timeout(now);
-            }
+            self.ssd.age(self.now, &[part(index)]);
         }
-        self.shift_to(now);
+        self.shift_to(self.ssd.aged_until);
     }
 
     fn shift_to(&mut self, now: Instant) {

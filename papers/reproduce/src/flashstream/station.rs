@@ -26,12 +26,24 @@ pub(super) struct Used {
     pub(super) busy: Duration,
 }
 
-/// A drive, and what waits for it. With `is_instant` everything is done at once: to bring caches into
-/// the state of after days.
+/// How long a drive takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// As long as it takes.
+    Real,
+    /// No time, and it knows nothing of it: to bring caches into the state of after days.
+    Instant,
+    /// The same, but what is written reaches it, so that its flash is in that state too.
+    Aging,
+}
+
+/// A drive, and what waits for it.
 #[derive(Debug)]
 pub(super) struct Station {
     drive: Box<dyn Drive>,
-    pub(super) is_instant: bool,
+    pub(super) pace: Pace,
+    /// Up to when it was written to in no time.
+    pub(super) aged_until: Instant,
     waiting: VecDeque<(RequestId, Request)>,
     in_drive: usize,
     /// The job that a request is part of.
@@ -48,7 +60,8 @@ impl Station {
     pub(super) fn new(spec: &DriveSpec) -> Self {
         Self {
             drive: spec.build(),
-            is_instant: false,
+            pace: Pace::Real,
+            aged_until: Instant::ZERO,
             waiting: VecDeque::new(),
             in_drive: 0,
             job_of: HashMap::new(),
@@ -67,7 +80,10 @@ impl Station {
             Direction::Read => self.used.read_bytes += bytes,
             Direction::Write => self.used.written_bytes += bytes,
         }
-        if self.is_instant || bytes == 0 {
+        if self.pace != Pace::Real || bytes == 0 {
+            if self.pace == Pace::Aging && direction == Direction::Write {
+                self.age(now, parts);
+            }
             self.done.push_back(job);
             return;
         }
@@ -91,6 +107,33 @@ impl Station {
         }
         self.left.insert(job, requests);
         self.feed(now);
+    }
+
+    /// Writes in a time of its own, one after the other.
+    pub(super) fn age(&mut self, now: Instant, parts: &[Part]) {
+        self.aged_until = self.aged_until.max(now);
+        for part in parts {
+            let request = Request {
+                sector: part.from / SECTOR_BYTES,
+                sectors: part.bytes.div_ceil(SECTOR_BYTES) as u32,
+                direction: Direction::Write,
+            };
+            let id = RequestId(u64::MAX);
+            if self
+                .drive
+                .handle_request(self.aged_until, id, request)
+                .is_err()
+            {
+                continue;
+            }
+            while self.drive.poll_completion().is_none() {
+                let Some(next) = self.drive.poll_timeout() else {
+                    break;
+                };
+                self.aged_until = self.aged_until.max(next);
+                self.drive.handle_timeout(self.aged_until);
+            }
+        }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {

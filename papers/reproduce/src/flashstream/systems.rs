@@ -1,13 +1,13 @@
 //! The systems of Figure 7 and the machines of Table 5, and how each is measured.
 
-use headlong_bench::{Outcome, Probe, Quality, Search, SearchRules};
+use headlong_bench::{Quality, SearchRules};
 use headlong_drive::DriveSpec;
 use headlong_units::{Duration, GIB, MIB};
 use serde::Serialize;
 
 use super::flashcache::Flashcache;
 use super::l2arc::L2arc;
-use super::library::Library;
+use super::library::{Library, Requests};
 use super::machine::{Machine, MachineSpec, Stretch, library};
 use super::ssds::{ssd_a, ssd_b};
 use super::stream::{Stream, StreamSpec, Victim};
@@ -22,8 +22,10 @@ const OWN_BYTES: u64 = GIB / 2;
 pub(super) const MEMORY_GIB: u64 = 8;
 /// Mean bytes of a segment: what a rate in requests is in bytes, about.
 const SEGMENT_BYTES: u64 = 974_400;
-/// A rate of one request in a second, as the search counts it.
-const ONE_PER_S: f64 = MIB as f64;
+/// Rates are raised by this factor until one fails, then again in the steps that were asked for.
+const COARSE: f64 = 1.125;
+/// No system is slower than its guess over this.
+const SLOWEST: f64 = 64.0;
 
 /// A system with its machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -178,17 +180,17 @@ impl System {
         }
     }
 
-    /// One run at a rate with a cache that is warm, until a segment is missed.
-    fn run(&self, effort: &Effort, library: &Library, rate: f64, seed: u64) -> Run {
+    /// A machine whose caches are warm.
+    fn warmed(&self, effort: &Effort, requests: &mut Requests<'_>) -> Machine {
         let mut machine = Machine::new(&self.spec(effort), self.tier(effort));
-        if self.kind == Kind::Flashcache {
+        let has_small_writes = self.kind == Kind::Flashcache;
+        if has_small_writes {
             machine.age_ssd(self.ssd_bytes(effort));
         }
-        let mut requests = library.requests(rate, seed);
-        machine.set_instant(true);
+        machine.begin_warming(has_small_writes);
         let turnover = (self.ssd_bytes(effort) + self.spec(effort).memory_bytes) / SEGMENT_BYTES;
         machine.run(
-            &mut requests,
+            requests,
             FOREVER,
             |machine| {
                 let asked = machine.counts.requests;
@@ -196,11 +198,17 @@ impl System {
             },
             |_| {},
         );
-        machine.set_instant(false);
-        machine.run(&mut requests, effort.ramp, |_| false, |_| {});
+        machine.end_warming();
+        machine
+    }
+
+    /// A rate on a warm machine, until a segment is missed.
+    fn run(effort: &Effort, machine: &mut Machine, requests: &mut Requests<'_>, rate: f64) -> Run {
+        requests.set_rate(rate);
+        machine.run(requests, effort.ramp, |_| false, |_| {});
         machine.begin_count();
         let is_lost = |machine: &Machine| machine.counts.missed > 0;
-        machine.run(&mut requests, effort.measured, is_lost, |_| {});
+        machine.run(requests, effort.measured, is_lost, |_| {});
         let counts = machine.counts;
         Run {
             missed: counts.missed,
@@ -210,30 +218,60 @@ impl System {
         }
     }
 
-    /// Its highest rate without a missed segment.
+    /// Rates on one warm machine as the paper raised them (5.2), from one up; the last that passed.
+    fn raise(
+        &self,
+        effort: &Effort,
+        library: &Library,
+        seed: u64,
+        mut rates: impl Iterator<Item = f64>,
+    ) -> Option<(f64, Run)> {
+        let mut requests = library.requests(self.guess, seed);
+        let mut machine = self.warmed(effort, &mut requests);
+        let mut passed = None;
+        rates.try_for_each(|rate| {
+            let run = Self::run(effort, &mut machine, &mut requests, rate);
+            (run.missed == 0).then(|| passed = Some((rate, run)))
+        });
+        passed
+    }
+
+    /// The highest rate that passes with one seed.
+    fn limit_of_seed(&self, effort: &Effort, library: &Library, seed: u64) -> Option<(f64, Run)> {
+        let mut from = self.guess / 2.0;
+        let coarse = loop {
+            let rates = std::iter::successors(Some(from), |rate| Some(rate * COARSE));
+            match self.raise(effort, library, seed, rates) {
+                Some(passed) => break passed,
+                None if from > self.guess / SLOWEST => from /= 4.0,
+                None => return None,
+            }
+        };
+        // A machine that has failed has a queue still; the second one is warm and has none. If it misses
+        // at once, near the limit, what the first one bore counts.
+        let step = effort.resolution.min(coarse.0 / 8.0);
+        let first = (coarse.0 / step).floor() * step;
+        let rates = (0..).map(|index| first + f64::from(index) * step);
+        self.raise(effort, library, seed, rates).or(Some(coarse))
+    }
+
+    /// Its highest rate without a missed segment, with every seed.
     pub(super) fn limit(&self, effort: &Effort) -> Limit {
         let library = library(effort.scale, effort.alpha, &self.spec(effort));
-        let search = Search::new(self.guess * ONE_PER_S, rules(effort));
-        let search = search.in_steps_of(effort.resolution.min(self.guess) * ONE_PER_S);
-        let make = |probes: &[Probe]| -> Result<Vec<Run>, std::convert::Infallible> {
-            let of = |probe: &Probe| {
-                let seed = effort.seed + u64::from(probe.seed_index);
-                self.run(effort, &library, probe.rate / ONE_PER_S, seed)
-            };
-            Ok(probes.iter().map(of).collect())
-        };
-        let Ok(searched) = search.run(1, make, |run| match run.missed {
-            0 => Outcome::Passed,
-            _ => Outcome::Failed,
-        });
-        let runs = &searched.passed;
+        let seeds = (effort.seed..).take(effort.seeds.max(1) as usize);
+        let of_seeds: Option<Vec<(f64, Run)>> = seeds
+            .map(|seed| self.limit_of_seed(effort, &library, seed))
+            .collect();
+        let of_seeds = of_seeds.unwrap_or_default();
+        let runs: Vec<Run> = of_seeds.iter().map(|(_, run)| *run).collect();
+        let rates = of_seeds.iter().map(|(rate, _)| *rate);
         let mean = |of: fn(&Run) -> f64| {
             let sum: f64 = runs.iter().map(of).sum();
             sum / runs.len().max(1) as f64
         };
         Limit {
             name: self.name,
-            requests_per_s: searched.found.rate.map(|rate| rate / ONE_PER_S),
+            requests_per_s: rates.reduce(f64::min),
             ssd_share: mean(|run| run.ssd_share),
             memory_share: mean(|run| run.memory_share),
             longest_s: runs.iter().map(|run| run.longest_s).fold(0.0, f64::max),

@@ -400,7 +400,15 @@ impl Shard {
         while let Some(command) = flash.room.poll_command(self.now) {
             let command = match command {
                 RoomCommand::Write { block, from, to } => FlashCommand::Write { block, from, to },
-                RoomCommand::Seal { block, sequence } => FlashCommand::Seal { block, sequence },
+                RoomCommand::Seal {
+                    block,
+                    from,
+                    sequence,
+                } => FlashCommand::Seal {
+                    block,
+                    from,
+                    sequence,
+                },
                 RoomCommand::Drop(block) => FlashCommand::Drop(block),
                 RoomCommand::Probe(ssd) => FlashCommand::Probe(ssd),
             };

@@ -37,20 +37,16 @@ fn content(piece: PieceId, length: u32) -> Vec<u8> {
 /// Blocks and fillings, in order: two groups, one block alone in its group at the end.
 const FILLINGS: [(u32, u64); 7] = [(0, 1), (1, 2), (16, 3), (0, 4), (17, 5), (1, 6), (16, 7)];
 
-/// The steps that fill a block as the server does: its group's checkpoint void, the old summary
-/// away, records, flush, summary, flush.
+/// The steps that fill a block as the server does: its group's checkpoint void, records, flush, the
+/// rest of the block with its summary, flush.
 fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
     let tier = tier();
     let start = tier.layout.block_start(block).expect("a block");
     let group = block / GROUP_BLOCKS;
     let (checkpoint, _) = tier.layout.checkpoint_place(group).expect("a group");
-    let mut steps = vec![
-        Step::Dropped(block),
-        Step::Write(checkpoint, vec![0; PAGE]),
-        Step::Write(start, vec![0; PAGE]),
-    ];
+    let mut steps = vec![Step::Dropped(block), Step::Write(checkpoint, vec![0; PAGE])];
     let mut entries = Vec::new();
-    let mut offset = tier.layout.summary_bytes();
+    let mut offset = 0;
     for number in 0..3 {
         let file = FileKey(u128::from(filling % 3));
         let piece = PieceId {
@@ -85,11 +81,11 @@ fn fill(block: u32, filling: u64) -> (Vec<Step>, Summary) {
         sealed_s: 0,
     };
     let summary = Summary { head, entries };
-    let mut bytes = summary.encode(tier.device);
-    bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+    let (from, bytes) = summary.encode_tail(tier.device, &tier.layout);
+    assert_eq!(from, offset);
     steps.extend([
         Step::Flush,
-        Step::Write(start, bytes),
+        Step::Write(start + u64::from(from), bytes),
         Step::Flush,
         Step::Sealed(block, filling),
     ]);
@@ -240,7 +236,12 @@ fn after_a_power_cut_anywhere_what_is_found_was_sealed_and_what_was_durable_is_f
     for end in 0..=steps.len() {
         let steps = &steps[..end];
         // Everything arrives up to some page, in order: a write torn at every page.
-        for pages in 0..14 {
+        let of_writes = steps.iter().rev().map_while(|step| match step {
+            Step::Write(_, bytes) => Some(bytes.len().div_ceil(PAGE)),
+            Step::Flush => None,
+            Step::Sealed(..) | Step::Dropped(_) => Some(0),
+        });
+        for pages in 0..=of_writes.sum() {
             let (image, must, may) = cut(steps, |index| index < pages);
             check(&image, &must, &may);
         }
@@ -256,6 +257,33 @@ fn after_a_power_cut_anywhere_what_is_found_was_sealed_and_what_was_durable_is_f
             check(&image, &must, &may);
         }
     }
+}
+
+#[test]
+fn what_is_written_first_of_a_block_takes_away_the_summary_at_its_end() {
+    let tier = tier();
+    let start = tier.layout.block_start(0).expect("a block");
+    let (old, summary) = fill(0, 1);
+    let (new, _) = fill(0, 2);
+    let is_record = |step: &&Step| matches!(step, Step::Write(at, _) if *at >= start);
+    let front = new.iter().find(is_record).cloned().expect("a record");
+    let look = |steps: &[Step]| {
+        let (image, ..) = cut(steps, |_| true);
+        let found = scan(&tier, 0..1, read(&image)).summaries;
+        let searched = search_block(&tier, 0, read(&image)).expect("reads");
+        (
+            found,
+            searched.map(|(filling, records)| (filling, records.len())),
+        )
+    };
+    assert_eq!(look(&old), (vec![summary.clone()], Some((1, 3))));
+    let mut over = old.clone();
+    over.push(front);
+    assert_eq!(look(&over), (vec![], Some((2, 1))));
+    // Where nothing lies in front, as on an SSD that was told to discard it, nothing is believed.
+    let mut discarded = old;
+    discarded.push(Step::Write(start, vec![0; PAGE]));
+    assert_eq!(look(&discarded), (vec![], None));
 }
 
 #[test]
@@ -353,7 +381,8 @@ fn a_void_or_damaged_checkpoint_costs_a_look_at_its_blocks_and_a_lost_summary_on
     assert_eq!((heads, void), (must, vec![0, 1]));
     assert!(!bare.contains(&1));
     let start = tier.layout.block_start(1).expect("a block");
-    damaged.insert(start, vec![0xff; PAGE]);
+    let summary = tier.layout.summary_start(1).expect("a block");
+    damaged.insert(summary, vec![0xff; PAGE]);
     let (heads, _, bare) = all(&damaged);
     assert!(!heads.contains_key(&1) && bare.contains(&1));
     let search = |image: &Image| search_block(&tier, 1, read(image)).expect("reads");

@@ -149,9 +149,14 @@ impl Layout {
         self.piece_bytes
     }
 
-    /// Bytes at the start of a block that are kept for its summary; records follow.
+    /// Bytes at the end of a block that are kept for its summary.
     pub fn summary_bytes(&self) -> u32 {
         self.summary_bytes
+    }
+
+    /// Where in a block its records end at the latest, and its summary begins.
+    pub fn records_end(&self) -> u32 {
+        self.block_bytes - self.summary_bytes
     }
 
     /// How many blocks there are.
@@ -161,13 +166,18 @@ impl Layout {
 
     /// Most records of a block.
     pub fn records_max(&self) -> u32 {
-        (self.block_bytes - self.summary_bytes) / (2 * RECORD_ALIGN_BYTES)
+        self.records_end() / (2 * RECORD_ALIGN_BYTES)
     }
 
-    /// Where a block begins, with its summary; `None` if there is no such block.
+    /// Where a block begins, with its first record; `None` if there is no such block.
     pub fn block_start(&self, block: u32) -> Option<u64> {
         let start = u64::from(block) * u64::from(self.block_bytes);
         (block < self.block_count).then(|| self.blocks_start + start)
+    }
+
+    /// Where a block's summary begins; `None` if there is no such block.
+    pub fn summary_start(&self, block: u32) -> Option<u64> {
+        Some(self.block_start(block)? + u64::from(self.records_end()))
     }
 
     /// Groups of blocks that have a checkpoint.

@@ -2,13 +2,17 @@
 //!
 //! ```text
 //! | super, twice | checkpoints | block 0           | block 1           | ...
-//!                              | summary | records | summary | records |
+//!                              | records | summary | records | summary |
 //! ```
 //!
 //! The one idea: everything on the SSD names the SSD, the place and the filling of the block that it
-//! belongs to, and has a checksum over all of that (XXH3, 64 bits). A block is filled from front to
-//! back and its summary written last; so what is found after a stop at any moment is a block that
-//! was filled, or nothing. A checkpoint is the summaries of neighbouring blocks one after another.
+//! belongs to, and has a checksum over all of that (XXH3, 64 bits). A block is written from front to
+//! back, to its end, and never out of order: an SSD that maps in large blocks copies one that is. Its
+//! summary comes last; so what is found after a stop at any moment is a block that was filled, or
+//! nothing. A checkpoint is the summaries of neighbouring blocks one after another.
+//!
+//! Nothing is written to take a summary away. The first record of the next filling, which is written
+//! first, does it: a summary counts only if the record at the front is of its filling.
 //!
 //! Invariants: all numbers are little-endian. Decoding takes any bytes, never panics, and takes
 //! memory by what it was given, not by what the bytes say. What does not fit the SSD is refused.
@@ -31,7 +35,7 @@ pub use summary::{Summary, SummaryHead};
 pub use super_record::{SUPER_BYTES, Super, SuperError};
 
 /// Version of all that lies on an SSD; another is not read.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 #[cfg(test)]
 mod crash_tests;

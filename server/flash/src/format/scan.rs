@@ -1,6 +1,9 @@
 //! What is found on an SSD: by checkpoints; where they are void, by the summaries of blocks; where
 //! those are not there, by the records themselves.
 //!
+//! A summary at the end of a block may be of what was there before: it counts only if the record at
+//! the front is of its filling. That record is the first thing that is written of a block.
+//!
 //! What is damaged counts as empty. What cannot be read is told apart from that: it may be whole, and
 //! be read the next time, so that nothing may be written that says it is not there. Groups and blocks
 //! may be looked at in any order and by several at once: what is found in one says nothing of another.
@@ -92,10 +95,10 @@ pub fn search_block(
         return Ok(None);
     };
     let mut found: Option<(u64, Vec<RecordEntry>)> = None;
-    let mut offset = tier.layout.summary_bytes();
+    let mut offset = 0;
     let mut bytes = vec![0; padded_bytes(tier.layout.piece_bytes()) as usize];
     let most = tier.layout.records_max() as usize;
-    while offset + 2 * RECORD_ALIGN_BYTES <= tier.layout.block_bytes()
+    while offset + 2 * RECORD_ALIGN_BYTES <= tier.layout.records_end()
         && found
             .as_ref()
             .is_none_or(|(_, records)| records.len() < most)
@@ -111,7 +114,7 @@ pub fn search_block(
         let is_next = (name.device, name.block, name.offset, name.filling)
             == (tier.device, block, offset, filling)
             && (1..=tier.layout.piece_bytes()).contains(&name.length)
-            && end <= u64::from(tier.layout.block_bytes());
+            && end <= u64::from(tier.layout.records_end());
         if !is_next {
             break;
         }
@@ -142,10 +145,11 @@ pub fn scan(
     let mut found = Found::default();
     let mut buffer = vec![0; tier.layout.summary_bytes() as usize];
     for block in blocks {
-        let Some(start) = tier.layout.block_start(block) else {
+        let places = (tier.layout.block_start(block)).zip(tier.layout.summary_start(block));
+        let Some(places) = places else {
             break;
         };
-        match look(tier, block, start, &mut buffer, &mut read) {
+        match look(tier, block, places, &mut buffer, &mut read) {
             Ok(summary) => found.summaries.extend(summary),
             Err(ReadFailed) => found.unreadable.push(block),
         }
@@ -156,11 +160,13 @@ pub fn scan(
 fn look(
     tier: &Super,
     block: u32,
-    start: u64,
+    (front, start): (u64, u64),
     buffer: &mut [u8],
     read: &mut impl FnMut(u64, &mut [u8]) -> Result<(), ReadFailed>,
 ) -> Result<Option<Summary>, ReadFailed> {
     let page = RECORD_ALIGN_BYTES as usize;
+    read(front, &mut buffer[..page])?;
+    let first = RecordName::of_header(&buffer[..page]);
     read(start, &mut buffer[..page])?;
     let length = SummaryHead::peek(&buffer[..page], tier.device, block, &tier.layout);
     let Some(length) = length.map(|length| length.next_multiple_of(page)) else {
@@ -169,12 +175,13 @@ fn look(
     if length > page {
         read(start + page as u64, &mut buffer[page..length])?;
     }
-    Ok(Summary::of_block(
-        &buffer[..length],
-        tier.device,
-        block,
-        &tier.layout,
-    ))
+    let summary = Summary::of_block(&buffer[..length], tier.device, block, &tier.layout);
+    let is_of = |first: &RecordName, of: &Summary| {
+        (first.device, first.block, first.offset, first.filling)
+            == (tier.device, block, 0, of.head.filling)
+    };
+    // Of another filling, or of none: what the summary says is overwritten, or will be.
+    Ok(summary.filter(|of| first.is_some_and(|first| is_of(&first, of))))
 }
 
 /// How many of a block's records are what its summary says, and how many are not.

@@ -45,8 +45,8 @@ pub struct Summary {
 }
 
 impl SummaryHead {
-    /// Of the first bytes of a block: whether they look like the summary of this block, and how long
-    /// it is; to know how much more is to be read. Nothing is believed yet.
+    /// Of the first bytes at the place of a block's summary: whether they look like one of this block,
+    /// and how long it is; to know how much more is to be read. Nothing is believed yet.
     pub fn peek(bytes: &[u8], device: u128, block: u32, layout: &Layout) -> Option<usize> {
         let (head, runs, _) = read_head(bytes, device)?;
         let fits = head.block == block && head.count <= layout.records_max();
@@ -130,7 +130,7 @@ impl Summary {
         bytes
     }
 
-    /// The summary at the front of `bytes`, whatever block of the SSD it is of, and how long it is.
+    /// The summary that `bytes` begin with, whatever block of the SSD it is of, and how long it is.
     /// `None` if it is damaged, of another SSD, or says what cannot be.
     pub fn decode(bytes: &[u8], device: u128, layout: &Layout) -> Option<(Self, usize)> {
         let (head, runs, sum) = read_head(bytes, device)?;
@@ -142,7 +142,7 @@ impl Summary {
         if checksum(&[&bytes[..SUMMARY_HEAD_BYTES - 8], runs]) != sum {
             return None;
         }
-        let mut end = u64::from(layout.summary_bytes());
+        let mut end = 0;
         let mut entries = Vec::with_capacity(head.count as usize);
         for run in runs.chunks_exact(RUN_BYTES) {
             end = read_run(run, layout, end, head.count, &mut entries)?;
@@ -151,7 +151,21 @@ impl Summary {
         is_whole.then_some((Self { head, entries }, length))
     }
 
-    /// The same at the start of a block.
+    /// What is written behind a block's records, up to its end, so that all of it is written in order:
+    /// nothing, the summary at its place, and nothing. With it where in the block that begins.
+    pub fn encode_tail(&self, device: u128, layout: &Layout) -> (u32, Vec<u8>) {
+        let last = self.entries.last();
+        let from = last.map_or(0, |last| {
+            let end = u64::from(last.offset) + padded_bytes(last.length);
+            u64::min(end, layout.records_end().into()) as u32
+        });
+        let mut bytes = alloc::vec![0; (layout.records_end() - from) as usize];
+        bytes.extend(self.encode(device));
+        bytes.resize((layout.block_bytes() - from) as usize, 0);
+        (from, bytes)
+    }
+
+    /// The same at the place of a block's summary.
     pub fn of_block(bytes: &[u8], device: u128, block: u32, layout: &Layout) -> Option<Self> {
         let (summary, _) = Self::decode(bytes, device, layout)?;
         (summary.head.block == block).then_some(summary)
@@ -175,7 +189,7 @@ fn read_run(
     let fits = offset.is_multiple_of(RECORD_ALIGN_BYTES)
         && u64::from(offset) >= from
         && (1..=layout.piece_bytes()).contains(&length)
-        && end <= u64::from(layout.block_bytes())
+        && end <= u64::from(layout.records_end())
         && (1..=most.saturating_sub(entries.len() as u32)).contains(&count);
     piece.checked_add(count)?;
     fits.then_some(())?;
@@ -205,7 +219,7 @@ pub(super) mod tests {
                 file: FileKey(u128::from(index % 3)),
                 piece: index + block,
             },
-            offset: layout().summary_bytes() + index * 8192,
+            offset: index * 8192,
             length: 4096 - index % 100,
         };
         Summary {
@@ -243,7 +257,7 @@ pub(super) mod tests {
                 file: FileKey(7),
                 piece: 30 + index,
             },
-            offset: layout.summary_bytes() + index * 8192,
+            offset: index * 8192,
             length: if index == 9 { 100 } else { 4096 },
         };
         let mut summary = summary(3, 10);
@@ -267,7 +281,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn records_that_overlap_or_end_behind_the_block_are_none() {
+    fn records_that_overlap_or_reach_into_the_summary_are_none() {
         let layout = layout();
         let wrong = |change: fn(&mut RecordEntry)| {
             let mut summary = summary(3, 3);
@@ -287,5 +301,26 @@ pub(super) mod tests {
         assert!(wrong(|entry| entry.length = 0).is_none());
         assert!(wrong(|entry| entry.length = u32::MAX).is_none());
         assert!(wrong(|entry| entry.offset = u32::MAX - 4095).is_none());
+        let mut last = summary(3, 1);
+        last.entries[0].offset = layout.records_end() - 8192;
+        assert!(Summary::of_block(&last.encode(9), 9, 3, &layout).is_some());
+        last.entries[0].offset += 4096;
+        assert!(Summary::of_block(&last.encode(9), 9, 3, &layout).is_none());
+    }
+
+    #[test]
+    fn what_is_written_behind_the_records_ends_with_the_block_and_has_the_summary_at_its_place() {
+        let layout = layout();
+        for count in [0, 1, layout.records_max()] {
+            let summary = summary(3, count);
+            let (from, tail) = summary.encode_tail(9, &layout);
+            let last = summary.entries.last();
+            let end = last.map_or(0, |last| u64::from(last.offset) + padded_bytes(last.length));
+            assert_eq!(u64::from(from), end);
+            assert_eq!(from as usize + tail.len(), layout.block_bytes() as usize);
+            let at = (layout.records_end() - from) as usize;
+            assert!(tail[..at].iter().all(|byte| *byte == 0));
+            assert_eq!(Summary::of_block(&tail[at..], 9, 3, &layout), Some(summary));
+        }
     }
 }

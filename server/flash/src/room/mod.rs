@@ -72,6 +72,8 @@ pub enum RoomCommand {
     Seal {
         /// The block.
         block: BlockId,
+        /// Where its records end; from here to its end it is written too, so that it is in order.
+        from: u32,
         /// Grows with every seal of the SSD.
         sequence: u64,
     },
@@ -131,7 +133,7 @@ impl Room {
             piece_bytes,
             block_bytes: spec.block_bytes,
             summary_bytes: summary,
-            seal_bytes: spec.seal_bytes.max(summary),
+            seal_bytes: spec.seal_bytes,
             records_max: spec.records_max.min(u32::from(u16::MAX)),
             catalogue: Catalogue::default(),
             ssds: Vec::new(),
@@ -272,15 +274,11 @@ impl Room {
             return None;
         }
         let is_open = self.ssds[index].opened().is_some();
-        let seal = if is_open {
-            0
-        } else {
-            u64::from(self.seal_bytes)
-        };
-        let ahead: u64 = (self.ssds.iter())
-            .map(|ssd| ssd.bytes_left(self.seal_bytes))
-            .sum();
-        if !is_first && ahead + seal + u64::from(size) > self.wear.left(now) {
+        // A block is written to its end, however little it holds.
+        let block = u64::from(self.block_bytes) + u64::from(self.seal_bytes);
+        let opened = if is_open { 0 } else { block };
+        let ahead: u64 = self.ssds.iter().map(|ssd| ssd.bytes_left(block)).sum();
+        if !is_first && ahead + opened > self.wear.left(now) {
             self.counts.refused.budget_bytes += bytes;
             return None;
         }
@@ -310,18 +308,17 @@ impl Room {
     /// The SSD with the least to write of those that can take a record; an open block with no room
     /// for it is closed.
     fn ssd_for(&mut self, size: u32) -> Option<usize> {
-        let block_bytes = self.block_bytes;
+        let records_end = self.block_bytes - self.summary_bytes;
         for ssd in &mut self.ssds {
             if let Some(opened) = ssd.opened()
-                && opened.staged + size > block_bytes
+                && opened.staged + size > records_end
             {
                 opened.is_closed = true;
             }
         }
-        let seal = self.seal_bytes;
         let left = |ssd: &Ssd| -> u64 {
             let filling = ssd.filling.iter();
-            filling.map(|of| of.bytes_left(seal)).sum()
+            filling.map(|of| of.bytes_waiting()).sum()
         };
         let ssds = self.ssds.iter().enumerate();
         let able = ssds.filter(|(_, ssd)| ssd.conduct.may_write() && ssd.can_take());
@@ -399,7 +396,7 @@ impl Room {
         if is_first {
             ssd.first_left -= u64::from(self.block_bytes).min(ssd.first_left);
         }
-        ssd.open(block, self.summary_bytes, is_first);
+        ssd.open(block, is_first);
         true
     }
 
@@ -453,9 +450,19 @@ impl Room {
                     let block = BlockId(block);
                     (RoomCommand::Write { block, from, to }, to - from)
                 }
-                Task::Seal { block, sequence } => {
+                Task::Seal {
+                    block,
+                    from,
+                    sequence,
+                } => {
+                    let bytes = self.block_bytes - from + self.seal_bytes;
                     let block = BlockId(block);
-                    (RoomCommand::Seal { block, sequence }, self.seal_bytes)
+                    let seal = RoomCommand::Seal {
+                        block,
+                        from,
+                        sequence,
+                    };
+                    (seal, bytes)
                 }
             };
             self.counts.written_bytes += u64::from(bytes);

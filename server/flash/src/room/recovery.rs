@@ -64,10 +64,9 @@ impl Room {
 
     fn is_possible(&self, record: &RecordEntry) -> bool {
         let end = u64::from(record.offset) + padded_bytes(record.length);
-        record.offset >= self.summary_bytes
-            && record.offset.is_multiple_of(RECORD_ALIGN_BYTES)
+        record.offset.is_multiple_of(RECORD_ALIGN_BYTES)
             && (1..=self.piece_bytes).contains(&u64::from(record.length))
-            && end <= u64::from(self.block_bytes)
+            && end <= u64::from(self.block_bytes - self.summary_bytes)
     }
 
     /// All that is on SSDs of which blocks were still to be found has been: they may be written to.

@@ -40,18 +40,33 @@ pub(crate) struct Filling {
 }
 
 impl Filling {
-    /// Bytes that will still be given to the SSD.
-    pub(crate) fn bytes_left(&self, seal_bytes: u32) -> u64 {
-        let seal = if self.is_sealing { 0 } else { seal_bytes };
-        u64::from(self.staged - self.issued) + u64::from(seal)
+    /// Bytes that will still be given to the SSD, of so many in all.
+    fn bytes_left(&self, block_bytes: u64) -> u64 {
+        match self.is_sealing {
+            true => 0,
+            false => block_bytes - u64::from(self.issued),
+        }
+    }
+
+    /// Bytes of records that wait to be given to the SSD.
+    pub(crate) fn bytes_waiting(&self) -> u64 {
+        u64::from(self.staged - self.issued)
     }
 }
 
 /// What an SSD was given to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    Write { block: u32, from: u32, to: u32 },
-    Seal { block: u32, sequence: u64 },
+    Write {
+        block: u32,
+        from: u32,
+        to: u32,
+    },
+    Seal {
+        block: u32,
+        from: u32,
+        sequence: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -121,15 +136,15 @@ impl Ssd {
         (self.first_block..self.end_block).contains(&block)
     }
 
-    /// A block that takes records from `from` on.
-    pub(crate) fn open(&mut self, block: u32, from: u32, is_first: bool) {
+    /// A block that takes records.
+    pub(crate) fn open(&mut self, block: u32, is_first: bool) {
         self.serial += 1;
         self.filling.push_back(Filling {
             block,
             serial: self.serial,
-            staged: from,
-            issued: from,
-            written: from,
+            staged: 0,
+            issued: 0,
+            written: 0,
             is_closed: false,
             is_sealing: false,
             is_first,
@@ -158,10 +173,11 @@ impl Ssd {
         self.filling.len() < FILLING_MAX && self.filling.back().is_none_or(|last| last.is_closed)
     }
 
-    /// Bytes that will still be given to the SSD, and are not of its first filling.
-    pub(crate) fn bytes_left(&self, seal_bytes: u32) -> u64 {
+    /// Bytes that will still be given to the SSD, of so many for a block in all, and are not of its
+    /// first filling.
+    pub(crate) fn bytes_left(&self, block_bytes: u64) -> u64 {
         let counted = self.filling.iter().filter(|filling| !filling.is_first);
-        counted.map(|filling| filling.bytes_left(seal_bytes)).sum()
+        counted.map(|filling| filling.bytes_left(block_bytes)).sum()
     }
 
     /// Whether there is something to write; the next task is [`Self::begin_task`]'s.
@@ -188,6 +204,7 @@ impl Ssd {
         let is_written = first.is_closed && !first.is_sealing && first.written == first.staged;
         is_written.then_some(Task::Seal {
             block: first.block,
+            from: first.staged,
             sequence: self.next_sequence,
         })
     }
@@ -241,7 +258,9 @@ impl Ssd {
                 first.written = to;
                 Ended::Written
             }
-            Task::Seal { block, sequence } => {
+            Task::Seal {
+                block, sequence, ..
+            } => {
                 self.filling.pop_front();
                 Ended::Sealed(block, sequence)
             }

@@ -82,11 +82,11 @@ impl World {
             piece: of,
             length,
         };
-        assert!(media.sealed.is_none() && place.offset >= media.written.max(SUMMARY));
+        assert!(media.sealed.is_none() && place.offset >= media.written);
         let end = media.staged.last();
-        let end = end.map_or(SUMMARY, |last| last.offset + record_bytes(last.length));
+        let end = end.map_or(0, |last| last.offset + record_bytes(last.length));
         assert_eq!(place.offset, end, "one behind the other");
-        assert!(place.offset + record_bytes(length) <= BLOCK);
+        assert!(place.offset + record_bytes(length) <= BLOCK - SUMMARY);
         media.staged.push(entry);
         true
     }
@@ -100,15 +100,16 @@ impl World {
                 RoomCommand::Probe(_) => self.doing.push(command),
                 RoomCommand::Write { block, from, to } => {
                     assert!(from < to && from % 4096 == 0 && to % 4096 == 0);
-                    assert_eq!(from, self.media[&block.0].written.max(SUMMARY));
+                    assert_eq!(from, self.media[&block.0].written);
                     self.count(u64::from(to - from));
                     self.doing.push(command);
                 }
-                RoomCommand::Seal { block, .. } => {
+                RoomCommand::Seal { block, from, .. } => {
                     let media = &self.media[&block.0];
                     let last = media.staged.last().expect("a sealed block has records");
                     assert_eq!(media.written, last.offset + record_bytes(last.length));
-                    self.count(u64::from(SUMMARY));
+                    assert_eq!(media.written, from);
+                    self.count(u64::from(BLOCK - from + SUMMARY));
                     self.doing.push(command);
                 }
             }
@@ -133,7 +134,9 @@ impl World {
                 }
                 self.room.handle_written(self.now, block, to, ok);
             }
-            RoomCommand::Seal { block, sequence } => {
+            RoomCommand::Seal {
+                block, sequence, ..
+            } => {
                 if let (Some(media), true) = (self.media.get_mut(&block.0), ok) {
                     media.sealed = Some(sequence);
                     let ssd = block.0 / self.blocks;
@@ -268,11 +271,11 @@ proptest! {
             block: BlockId(block),
             sequence: 10 + u64::from(block),
             records: vec![
-                RecordEntry { offset: SUMMARY, piece: piece(0, 0), length: 100 + block },
-                RecordEntry { offset: SUMMARY + 8192, piece: piece(1, block), length: 8192 },
+                RecordEntry { offset: 0, piece: piece(0, 0), length: 100 + block },
+                RecordEntry { offset: 8192, piece: piece(1, block), length: 8192 },
                 // Past the end of the block, in the summary, larger than a piece.
                 RecordEntry { offset: BLOCK - 4096, piece: piece(2, block), length: 10 },
-                RecordEntry { offset: 0, piece: piece(2, block), length: 10 },
+                RecordEntry { offset: BLOCK - 8192, piece: piece(2, block), length: 10 },
                 RecordEntry { offset: 20_480, piece: piece(2, block), length: 8193 },
             ],
         };

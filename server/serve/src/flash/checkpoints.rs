@@ -106,8 +106,8 @@ impl Checkpoints {
         self.open.insert(group, open);
     }
 
-    /// A block is to hold something else: its group's checkpoint is void from now on, and its
-    /// summary is taken away. Groups that are through are saved.
+    /// A block is to hold something else: its group's checkpoint is void from now on. Its summary is
+    /// when its first record is written. Groups that are through are saved.
     pub(super) fn begin(&mut self, place: &Place<'_>, block: u32) -> io::Result<()> {
         let group = block / GROUP_BLOCKS;
         self.save_closed(place, Some(group));
@@ -117,11 +117,7 @@ impl Checkpoints {
             open.summaries.remove(&block);
             open.filling.insert(block);
         }
-        self.void(place, block)?;
-        let Some(start) = place.tier.layout.block_start(block) else {
-            return Ok(());
-        };
-        place.write(start, &Aligned::new(RECORD_ALIGN_BYTES as usize))
+        self.void(place, block)
     }
 
     /// The checkpoint that knows nothing of what a block will hold is void. To be made sure of before

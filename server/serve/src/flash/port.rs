@@ -112,7 +112,7 @@ pub(crate) struct FlashPort {
     /// Which filling each block has that can be read.
     fillings: HashMap<BlockId, u64>,
     collecting: HashMap<BlockId, Collecting>,
-    /// Blocks whose summaries were taken away, and that are filled next.
+    /// Blocks that were made ready for something else, and are filled next.
     emptied: HashSet<BlockId>,
     next_filling: u64,
 }
@@ -155,7 +155,9 @@ impl FlashPort {
                 slot,
             } => self.stage(place, piece, length, slot),
             FlashCommand::Write { block, from, to } => self.write(block, from, to),
-            FlashCommand::Seal { block, sequence } => self.seal(block, sequence),
+            FlashCommand::Seal {
+                block, sequence, ..
+            } => self.seal(block, sequence),
             FlashCommand::Drop(block) => self.drop_block(block),
             FlashCommand::Read(read) => self.read(read),
             FlashCommand::Probe(ssd) => self.probe(ssd),

@@ -183,7 +183,7 @@ impl Search<'_> {
         };
         let summary = Summary { head, entries };
         let bytes = Aligned::of(&summary.encode(tier.device));
-        let start = tier.layout.block_start(block)?;
+        let start = tier.layout.summary_start(block)?;
         let sealed = medium.file().sync_data().and_then(|()| {
             medium.write_counted(&self.ssd.counters, start, &bytes)?;
             medium.file().sync_data()

@@ -100,9 +100,7 @@ impl Ssd {
         self.with_checkpoints(|checkpoints, place| checkpoints.begin(place, block))?;
         let layout = &self.tier.layout;
         if let Some(start) = layout.block_start(block) {
-            let page = RECORD_ALIGN_BYTES;
-            let rest = u64::from(layout.block_bytes() - page);
-            self.medium.discard(start + u64::from(page), rest);
+            self.medium.discard(start, layout.block_bytes().into());
         }
         Ok(())
     }
@@ -120,8 +118,9 @@ impl Ssd {
             checkpoints.void(place, block)?;
             // The records must be there before anything says that they are.
             flush()?;
-            let bytes = Aligned::of(&summary.encode(self.tier.device));
-            self.medium.write_counted(&self.counters, start, &bytes)?;
+            let (from, bytes) = summary.encode_tail(self.tier.device, &self.tier.layout);
+            let (at, bytes) = (start + u64::from(from), Aligned::of(&bytes));
+            self.medium.write_counted(&self.counters, at, &bytes)?;
             flush()?;
             checkpoints.end(block, Some(summary));
             Ok(())

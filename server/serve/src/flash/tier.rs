@@ -175,9 +175,8 @@ impl TierPart {
     /// none.
     pub(super) fn spec(&self) -> Option<FlashSpec> {
         let layout = self.tier.ssds.first()?.tier.layout;
-        // A summary, a checkpoint, and the pages that make those before void.
-        let seal_bytes = u64::from(layout.summary_bytes() + 2 * RECORD_ALIGN_BYTES);
-        let seal_bytes = seal_bytes + layout.checkpoint_bytes();
+        // A checkpoint, and the page that makes the one before void.
+        let seal_bytes = layout.checkpoint_bytes() + u64::from(RECORD_ALIGN_BYTES);
         let ssd = |(number, (_, first, own)): (usize, (_, u32, Range<u32>))| SsdSpec {
             ssd: SsdId(number as u16),
             blocks: BlockId(first + own.start)..BlockId(first + own.end),

@@ -1,0 +1,68 @@
+//! Where a tier lies on a modelled SSD, and what is written of it beside its blocks.
+//!
+//! As the server has it: checkpoints in front, blocks behind them. When a block of another group is
+//! filled, the checkpoint of the group before is written, and the group's own made void.
+
+use headlong_flash::format::{GROUP_BLOCKS, Layout};
+use headlong_flash::{RECORD_ALIGN_BYTES, SpecError};
+
+/// The places of a tier.
+#[derive(Debug, Clone)]
+pub struct TierPlaces {
+    layout: Layout,
+    blocks_start: u64,
+    /// The group of which a block was filled last.
+    group: Option<u32>,
+}
+
+impl TierPlaces {
+    /// Of so many bytes. Smaller ones are possible than the server takes.
+    ///
+    /// # Errors
+    /// If blocks of this size cannot be, or there is no room for one.
+    pub fn new(bytes: u64, block_bytes: u32, piece_bytes: u64) -> Result<(Self, u32), SpecError> {
+        let block = u64::from(block_bytes);
+        // What a block and a checkpoint need does not depend on how many there are.
+        let layout = Layout::new(block.saturating_mul(200), block, piece_bytes);
+        let layout = layout.map_err(|_| SpecError::BlockSize)?;
+        let groups = (bytes / block).div_ceil(GROUP_BLOCKS.into());
+        let blocks_start = (groups * layout.checkpoint_bytes()).next_multiple_of(block);
+        let count = bytes.saturating_sub(blocks_start) / block;
+        let places = Self {
+            layout,
+            blocks_start,
+            group: None,
+        };
+        let count = u32::try_from(count).ok().filter(|count| *count > 0);
+        Ok((places, count.ok_or(SpecError::Blocks)?))
+    }
+
+    /// What a block is made of.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Where a block begins.
+    pub fn block_start(&self, block: u32) -> u64 {
+        self.blocks_start + u64::from(block) * u64::from(self.layout.block_bytes())
+    }
+
+    /// Most bytes that are written beside a block to fill it.
+    pub fn seal_bytes(&self) -> u32 {
+        self.layout.checkpoint_bytes() as u32 + RECORD_ALIGN_BYTES
+    }
+
+    /// A block is filled anew: where else is written before that, and how many bytes.
+    pub fn begin(&mut self, block: u32) -> Vec<(u64, u64)> {
+        let group = block / GROUP_BLOCKS;
+        let before = self.group.replace(group);
+        if before == Some(group) {
+            return Vec::new();
+        }
+        let bytes = self.layout.checkpoint_bytes();
+        let place = |group: u32| u64::from(group) * bytes;
+        let saved = before.map(|before| (place(before), bytes));
+        let void = (place(group), u64::from(RECORD_ALIGN_BYTES));
+        saved.into_iter().chain([void]).collect()
+    }
+}
