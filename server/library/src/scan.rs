@@ -276,7 +276,7 @@ impl State {
         self.read(|catalogue| {
             self.maker.ground.late_warnings.retain(|warning| {
                 let entry = catalogue.files.get(warning.path.as_str());
-                entry.is_some_and(|entry| entry.stream.is_header_broken())
+                entry.is_some_and(|entry| entry.stream.is_header_odd())
             });
         });
         last.warnings = warnings;
