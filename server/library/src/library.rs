@@ -89,6 +89,7 @@ impl Library {
         let found = lock(&self.state.found);
         let of_scans = found.iter().flat_map(|found| &found.warnings);
         let mut warnings: Vec<Warning> = of_scans.map(|(warning, _)| warning.clone()).collect();
+        warnings.extend(lock(&self.state.missing).iter().cloned());
         warnings.extend(self.state.maker.ground.late_warnings.all());
         warnings
     }
