@@ -1,5 +1,6 @@
 //! The library as the rest of the server holds it: look a path up, list the titles, scan again.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,7 +102,16 @@ impl Library {
 
     /// The titles, in path order. Touches no disk.
     pub fn titles(&self) -> Vec<TitleView> {
-        let view = |title: &TitleRecord, files: &Files| title.view(files);
+        let mut odd = HashMap::new();
+        for Warning { path, reason } in self.warnings() {
+            odd.entry(path).or_insert(reason);
+        }
+        let view = |title: &TitleRecord, files: &Files| {
+            Some(TitleView {
+                odd: odd.get(&*title.path).cloned(),
+                ..title.view(files)?
+            })
+        };
         self.state.of_titles(view).collect()
     }
 

@@ -163,6 +163,9 @@ fn a_broken_file_is_served_and_warned_of_once() {
     let warnings = library.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].path, "bad.mp4");
+    let titles = library.titles();
+    assert_eq!(titles[0].odd.as_ref(), Some(&warnings[0].reason));
+    assert_eq!(titles[1].odd, None);
     tree.write("bad.mp4", "");
     library.rescan();
     assert!(library.warnings().is_empty());
