@@ -15,6 +15,7 @@ mod clients;
 mod device;
 mod file;
 mod hold;
+mod limits;
 mod readers;
 mod receive;
 mod run;

@@ -14,19 +14,19 @@ use std::time::{Duration as Wall, Instant as Clock};
 use headlong_engine::{ConfigError, Shard};
 use headlong_library::Places;
 use headlong_protocol::{ASK_BYTES_MAX, Answer, Kind};
-use headlong_units::{Bytes, MIB};
+use headlong_units::MIB;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, UCred, accept_with, bind, connect,
     listen, socket_with,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::answering::{Answering, say};
 use crate::clients::Clients;
 use crate::device::{Ask, DeviceThread, Message, Note, Start};
 use crate::file::version;
+use crate::limits::raise_limits;
 use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
@@ -93,7 +93,8 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
     let path = Path::new(&settings.socket);
     let listener = open_socket(path)?;
     let _named = Named(path.to_path_buf());
-    raise_limits(settings);
+    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2;
+    raise_limits(settings, files);
     let reception = Reception {
         settings: settings.clone(),
         counters: Arc::default(),
@@ -137,43 +138,6 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(wrong)?;
     listen(&socket, BACKLOG).map_err(|error| wrong(error.into()))?;
     Ok(socket)
-}
-
-/// Takes as many descriptors and as much locked memory as it may have, and says what is missing.
-fn raise_limits(settings: &Settings) {
-    let files = settings.engine.streams_max as u64 + BACKLOG as u64 * 2;
-    if let Some(limit) = raise(Resource::Nofile).filter(|limit| *limit < files) {
-        eprintln!(
-            "headlong: only {limit} descriptors may be open, {files} may be needed; raise LimitNOFILE, or \
-             lower streams_max"
-        );
-    }
-    let memory = Bytes(settings.engine.memory_bytes);
-    if let Some(limit) = raise(Resource::Memlock).filter(|limit| *limit < memory.0) {
-        eprintln!(
-            "headlong: only {} of the memory of {memory} may be locked: the kernel may evict what is \
-             prefetched before it is read; run as root, or raise LimitMEMLOCK",
-            Bytes(limit)
-        );
-    }
-}
-
-/// Raises a limit as far as it goes, and tells it; `None` for no limit.
-fn raise(resource: Resource) -> Option<u64> {
-    let none = Rlimit {
-        current: None,
-        maximum: None,
-    };
-    if resource == Resource::Memlock && setrlimit(resource, none).is_ok() {
-        return None;
-    }
-    let own = getrlimit(resource);
-    let highest = Rlimit {
-        current: own.maximum,
-        maximum: own.maximum,
-    };
-    let _ = setrlimit(resource, highest);
-    getrlimit(resource).current
 }
 
 type Devices = BTreeMap<usize, SyncSender<Message>>;

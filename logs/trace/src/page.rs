@@ -55,7 +55,7 @@ fn lead(told: &Characterisation) -> String {
     let chain = |row| number_of(told, "table-chain-lengths", row, "value");
     let phase = |row| number_of(told, "table-phases", row, "time");
     if told.sessions == 0 {
-        return "The log has no request that could be used; what was dropped is listed below."
+        return "The log has no request that could be used; what was not used is listed below."
             .into();
     }
     let volume = format!(
@@ -181,7 +181,7 @@ fn files(told: &Characterisation) -> String {
 }
 
 fn dropped(told: &Characterisation) -> Shown {
-    let mut table = Shown::new(["Dropped because", "Lines", "For example"])
+    let mut table = Shown::new(["Not used because", "Lines", "For example"])
         .caption("What was not used, and why");
     for dropped in &told.about.dropped {
         let sample: String = dropped.sample.chars().take(160).collect();
@@ -192,7 +192,7 @@ fn dropped(told: &Characterisation) -> Shown {
         ]);
     }
     if table.is_empty() {
-        table.push(["Nothing was dropped.".into()]);
+        table.push(["All lines were used.".into()]);
     }
     table
 }

@@ -37,7 +37,7 @@ fn first_line(taken: &TakenIn) -> String {
     let share = 100.0 * dropped as f64 / (taken.requests + dropped).max(1) as f64;
     format!(
         "read as {}: {lines} lines, of which {} are requests, {dropped} were dropped ({share:.1} %) \
-         and {others} are none (comments, other methods and statuses)",
+         and {others} were left out (comments, other methods and statuses, files of pages)",
         taken.told_format, taken.requests
     )
 }

@@ -1,6 +1,6 @@
 //! `headlong trace characterise`: what viewers did, from the server's logs.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -12,6 +12,7 @@ use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
+use crate::output::print_line;
 use crate::request_logs::{Joining, Logs, mistake};
 use headlong_report::command_line;
 
@@ -122,19 +123,17 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
 }
 
 fn print(result: &Characterisation, as_json: bool) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
     if as_json {
-        serde_json::to_writer_pretty(&mut out, result)?;
-        writeln!(out)?;
-        return Ok(());
+        return print_line(&serde_json::to_string_pretty(result)?);
     }
-    writeln!(out)?;
+    let mut text = String::from("\n");
     for id in ["table-5.1", "table-5.2", "table-5.4", "table-phases"] {
         for table in result.tables().filter(|table| table.id == id) {
-            writeln!(out, "{}", headlong_trace::text(table))?;
+            text.push_str(&headlong_trace::text(table));
+            text.push('\n');
         }
     }
-    Ok(())
+    crate::output::print(&text)
 }
 
 /// How far it is, if somebody is looking.

@@ -3,8 +3,11 @@
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
 //! was started), 2 for a failure while running, 3 for a result that counts for nothing, 4 for one
-//! that misses a threshold, 5 for a log of which more than a tenth cannot be read. Results go to standard output, everything else
-//! to standard error.
+//! that misses a threshold, 5 for a log of which more than a tenth cannot be read, or without
+//! any request. Results go to standard output, everything else to standard error.
+
+// A reader that has had enough closes the pipe, and `println!` panics: `output::print`.
+#![deny(clippy::print_stdout)]
 
 mod args;
 mod bench;

@@ -12,6 +12,7 @@ use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::mistake::Mistakes;
+use crate::output::print_line;
 use crate::verdict::{EXIT_DROPPED, Verdict};
 
 /// Lines of each log that a check looks at.
@@ -139,22 +140,35 @@ pub(crate) fn taken_in(
     let log = take_in(intake, &bar).map_err(taking_in)?;
     bar.0.finish_and_clear();
     let is_too_little = log.is_mostly_dropped() && !allow_dropped;
+    let dropped = &log.dropped;
+    if log.requests + dropped.count() + dropped.others() == 0 {
+        return Err(nothing("the log is empty"));
+    }
     for line in summary(&log) {
         match is_output_taken || is_too_little {
             true => eprintln!("headlong: {line}"),
-            false => println!("{line}"),
+            false => print_line(&line)?,
         }
     }
     if is_too_little {
         let reason = "more than a tenth of the lines were dropped, so nothing is told of the rest; \
                       --allow-dropped tells it all the same";
-        return Err(Verdict {
-            code: EXIT_DROPPED,
-            reasons: vec![reason.to_owned()],
-        }
-        .into());
+        return Err(nothing(reason));
+    }
+    if log.requests == 0 {
+        return Err(nothing(
+            "there is no request in the log, so nothing can be told",
+        ));
     }
     Ok(log)
+}
+
+fn nothing(reason: &str) -> anyhow::Error {
+    let verdict = Verdict {
+        code: EXIT_DROPPED,
+        reasons: vec![reason.to_owned()],
+    };
+    verdict.into()
 }
 
 /// What was dropped, but for headers and the like, which are rightly no requests.

@@ -1,12 +1,12 @@
 //! `headlong trace`: what request logs tell.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, TableForm, TakenIn};
 
 use crate::characterise::{Characterise, characterise};
+use crate::output::print;
 use crate::request_logs::{Joining, Logs, dropped, mistake};
 
 /// Read request logs of any server and report what viewers did
@@ -98,7 +98,7 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         eprint!("{told}");
         return Ok(());
     }
-    Ok(std::io::stdout().lock().write_all(told.as_bytes())?)
+    print(&told)
 }
 
 fn text(sums: &ChainSums) -> String {

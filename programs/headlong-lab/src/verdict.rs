@@ -4,7 +4,7 @@
 pub(crate) const EXIT_INVALID: u8 = 3;
 /// The result is valid, and misses a threshold.
 pub(crate) const EXIT_MISSED: u8 = 4;
-/// More than a tenth of a log could not be read.
+/// More than a tenth of a log could not be read, or there is no request in it.
 pub(crate) const EXIT_DROPPED: u8 = 5;
 
 /// Why a result is not what was wanted; each reason is one line.

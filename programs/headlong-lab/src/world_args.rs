@@ -31,7 +31,7 @@ pub(crate) struct WorldArgs {
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
     /// The rule's reference size, or who finds it (auto, auto-paper); the same as --engine
-    /// prefetch=SIZE
+    /// prefetch=SIZE. Without it 8MiB, fixed; the server's default is auto
     #[arg(long, value_name = "SIZE|auto")]
     prefetch: Option<String>,
     /// Order of the device's jobs; the same as --engine order=NAME

@@ -263,3 +263,39 @@ fn a_file_that_is_no_text_is_said_to_be_none_once() {
     assert_eq!(code, Some(64));
     assert_eq!(err.matches("film.bin is no text").count(), 1, "{err}");
 }
+
+#[test]
+fn of_a_log_without_requests_one_line_is_told_and_no_table_of_zeros() {
+    let (code, out, err) = told("", &[]);
+    assert_eq!((code, &out[..]), (Some(5), ""));
+    assert!(err.ends_with("headlong: the log is empty\n"), "{err}");
+    let missing = with_ranges().replace(" 206 ", " 404 ");
+    let (code, out, err) = told(&missing, &[]);
+    assert_eq!(code, Some(5));
+    assert!(err.contains("there is no request in the log"), "{err}");
+    assert!(!out.contains("Sessions"), "{out}");
+}
+
+#[test]
+fn pictures_and_scripts_of_a_page_are_no_titles_and_are_counted() {
+    let mut log = with_ranges();
+    for name in ["poster.jpg", "player.js", "site.css", "favicon.ico"] {
+        let like = with_ranges();
+        let line = like.lines().next().expect("a line");
+        log.push_str(&line.replace("films/film0.mp4", name));
+        log.push('\n');
+    }
+    let (code, out, _) = told(&log, &[]);
+    assert_eq!(code, Some(0));
+    let mut lines = out.lines();
+    let first = lines.next().expect("a line");
+    assert!(
+        first.contains("300 are requests") && first.contains("4 were left out"),
+        "{out}"
+    );
+    assert!(
+        out.contains("4 lines left out: a page, or a picture"),
+        "{out}"
+    );
+    assert!(out.contains("titles: 10 files"), "{out}");
+}

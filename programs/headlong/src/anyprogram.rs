@@ -86,11 +86,8 @@ pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
     };
     let settings = Settings::load(receiving.config.as_deref(), &flags)?;
     if receiving.status {
-        println!(
-            "{}",
-            headlong_reception::status(Path::new(&settings.socket))?
-        );
-        return Ok(());
+        let status = headlong_reception::status(Path::new(&settings.socket))?;
+        return Ok(headlong_survey::print(&format!("{status}\n"))?);
     }
     Ok(headlong_reception::run(&settings)?)
 }

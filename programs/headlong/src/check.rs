@@ -1,7 +1,6 @@
 //! `headlong check`: what `headlong serve` with the same arguments would do.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
 
 use headlong_library::look_at_roots;
 use headlong_serve::config::Config;
@@ -15,12 +14,7 @@ pub(crate) fn check(serving: &Serving) -> anyhow::Result<()> {
     // So that the settings mean the same wherever they are saved.
     config.join_paths(&std::env::current_dir()?);
     let page = report(&config)?;
-    let printed = std::io::stdout().write_all(page.as_bytes());
-    match printed {
-        // Whoever reads had enough: not a failure of ours.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
+    Ok(headlong_survey::print(&page)?)
 }
 
 fn report(config: &Config) -> anyhow::Result<String> {

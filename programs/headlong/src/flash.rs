@@ -1,7 +1,5 @@
 //! `headlong flash`: the flash tier's SSDs.
 
-use std::io::Write as _;
-
 use headlong_engine::EngineConfig;
 use headlong_serve::flash::{self, Formatting};
 use headlong_units::Bytes;
@@ -16,7 +14,7 @@ pub(crate) fn flash(command: &FlashCommand) -> anyhow::Result<()> {
         FlashCommand::Verify(place) => flash::verify(&place.path)?,
         FlashCommand::Drop(place) => (flash::drop_tier(&place.path)?, true),
     };
-    std::io::stdout().write_all(text.as_bytes())?;
+    headlong_survey::print(&text)?;
     anyhow::ensure!(
         is_right,
         "damaged records are never served; if there are more each time, replace the SSD"

@@ -5,6 +5,8 @@
 //! standard error.
 
 #![forbid(unsafe_code)]
+// A reader that has had enough closes the pipe, and `println!` panics: `headlong_survey::print`.
+#![deny(clippy::print_stdout)]
 
 mod anyprogram;
 mod args;

@@ -44,8 +44,8 @@ pub(crate) struct Keeping {
 /// Mounts, and answers until it is told to stop; or prints the status of a mount.
 pub(crate) fn mount(mounting: &Mounting) -> anyhow::Result<()> {
     if let Some(mount_point) = &mounting.status {
-        println!("{}", headlong_mount::status(mount_point)?);
-        return Ok(());
+        let status = headlong_mount::status(mount_point)?;
+        return Ok(headlong_survey::print(&format!("{status}\n"))?);
     }
     let flags = Flags {
         directory: mounting.directory.clone(),

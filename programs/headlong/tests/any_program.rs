@@ -245,3 +245,19 @@ fn programs_give_the_same_with_a_reception_without_one_and_with_one_that_is_kill
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
 }
+
+#[test]
+fn a_status_that_nobody_reads_to_its_end_ends_in_silence() {
+    let case = Case::new();
+    let _reception = Reception::start(&case.socket());
+    let (reader, closed) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(HEADLONG);
+    command.args(["reception", "--status", "--socket"]);
+    let output = command.arg(case.socket()).stdout(closed).output();
+    let output = output.expect("started");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+}

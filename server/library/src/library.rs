@@ -1,5 +1,6 @@
 //! The library as the rest of the server holds it: look a path up, list the titles, scan again.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,6 +90,7 @@ impl Library {
         let found = lock(&self.state.found);
         let of_scans = found.iter().flat_map(|found| &found.warnings);
         let mut warnings: Vec<Warning> = of_scans.map(|(warning, _)| warning.clone()).collect();
+        warnings.extend(lock(&self.state.missing).iter().cloned());
         warnings.extend(self.state.maker.ground.late_warnings.all());
         warnings
     }
@@ -100,7 +102,16 @@ impl Library {
 
     /// The titles, in path order. Touches no disk.
     pub fn titles(&self) -> Vec<TitleView> {
-        let view = |title: &TitleRecord, files: &Files| title.view(files);
+        let mut odd = HashMap::new();
+        for Warning { path, reason } in self.warnings() {
+            odd.entry(path).or_insert(reason);
+        }
+        let view = |title: &TitleRecord, files: &Files| {
+            Some(TitleView {
+                odd: odd.get(&*title.path).cloned(),
+                ..title.view(files)?
+            })
+        };
         self.state.of_titles(view).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Manifests as read from disk, and the titles they describe together.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Read;
 use std::sync::Arc;
 
@@ -108,4 +108,30 @@ pub(crate) fn titles(manifests: &Manifests) -> (Vec<Title>, Vec<Warning>) {
         titles.push(title);
     }
     (titles, warnings)
+}
+
+/// Says of each title which files it names that are nowhere.
+pub(crate) fn missing(titles: &[Title], is_here: impl Fn(&str) -> bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for title in titles {
+        let renditions = title.renditions.iter();
+        let segments = renditions.flat_map(|rendition| &rendition.segments);
+        let (mut named, mut missing, mut first) = (HashSet::new(), 0u64, None);
+        for segment in segments {
+            if named.insert(&*segment.path) && !is_here(&segment.path) {
+                missing += 1;
+                first.get_or_insert(&*segment.path);
+            }
+        }
+        if let Some(first) = first {
+            let verb = if missing == 1 { "is" } else { "are" };
+            let reason = format!(
+                "{missing} of the {} files that it names {verb} not there, or only as links; \
+                 the first is `{first}`",
+                named.len()
+            );
+            warnings.push(Warning::new(&title.path, reason));
+        }
+    }
+    warnings
 }

@@ -31,6 +31,10 @@ pub struct Mp4Header {
     pub duration: Duration,
     /// Its tracks.
     pub tracks: Vec<Mp4Track>,
+    /// Where the file ends by the boxes between `moov` and the first media box, that one among
+    /// them. More than the file has, if it was cut or is still being copied; zero if nothing
+    /// follows.
+    pub end_declared: u64,
 }
 
 /// One track.
@@ -75,9 +79,15 @@ pub enum Mp4Error {
 }
 
 impl Mp4Header {
-    /// The bytes of the file over its duration.
+    /// The bytes of the file over its duration; of one that was cut, the bytes it should have.
     pub fn bit_rate(&self, size_bytes: u64) -> Option<BitRate> {
-        BitRate::from_transfer(size_bytes, self.duration).filter(|rate| rate.0 > 0)
+        let whole_bytes = size_bytes.max(self.end_declared);
+        BitRate::from_transfer(whole_bytes, self.duration).filter(|rate| rate.0 > 0)
+    }
+
+    /// Whether a file of so many bytes lacks some of its media.
+    pub fn is_cut(&self, size_bytes: u64) -> bool {
+        self.end_declared > size_bytes
     }
 }
 
@@ -94,7 +104,9 @@ pub fn read_mp4_header(file: &File, size: u64) -> Result<Mp4Header, Mp4Error> {
     let mut at = 0;
     while let Some(found) = reader.next_box(at, None)? {
         if found.kind == FourCC::new(b"moov") {
-            return reader.moov(&found);
+            let mut header = reader.moov(&found)?;
+            header.end_declared = reader.end_declared(found.end);
+            return Ok(header);
         }
         at = found.end;
     }
@@ -286,6 +298,20 @@ impl Reader<'_> {
             }
         }
         Ok(Duration::ZERO)
+    }
+
+    /// The end of the first media box at or after `at`, as its header says it. What cannot be read
+    /// there says nothing: the file has its headers all the same.
+    fn end_declared(&mut self, mut at: u64) -> u64 {
+        let mut end = 0;
+        while let Ok(Some(found)) = self.next_box(at, None) {
+            end = found.end;
+            if ["mdat", "moof"].contains(&&found.kind.to_string()[..]) {
+                break;
+            }
+            at = found.end;
+        }
+        end
     }
 
     fn decode<T: Decode>(&mut self, found: &Found) -> Result<T, Mp4Error> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue::{Catalogue, Located, build};
 use crate::identity::{Identity, is_regular};
-use crate::manifest::{Manifests, titles};
+use crate::manifest::{Manifests, missing, titles};
 use crate::state::{LastFound, LastWalk, State, lock};
 use crate::walk::{Before, Counts, Listing, RootScan, walk};
 use crate::warning::Warning;
@@ -105,7 +105,8 @@ impl State {
         last.listings = std::mem::take(&mut scan.listings);
         let losses = self.losses.load(Ordering::Relaxed);
         let is_asked_for = std::mem::replace(&mut last.losses, losses) != losses;
-        if !is_asked_for && !self.is_changed(root, &scan) {
+        let is_known = lock(&self.found)[root].is_taken_in;
+        if is_known && !is_asked_for && !self.is_changed(root, &scan) {
             let gone_streams = std::mem::take(&mut *lock(&self.writer));
             return Changes {
                 gone_streams,
@@ -126,7 +127,8 @@ impl State {
             self.maker.ground.place(root, dev);
         }
         let mut all_found = lock(&self.found);
-        let (changes, odd) = self.exchange(root, &mut found, began_ns, &all_found);
+        all_found[root].is_taken_in = true;
+        let (mut changes, odd) = self.exchange(root, &mut found, began_ns, &all_found);
         if self.roots().len() > 1 && changes.removed + changes.changed > 0 {
             self.note_losses();
             last.losses += 1;
@@ -135,7 +137,11 @@ impl State {
         let manifests = Arc::new(std::mem::take(&mut found.manifests));
         last.manifests = Arc::clone(&manifests);
         all_found[root].manifests = manifests;
-        self.keep_warnings(found, &mut all_found[root], changes)
+        let of_other_files = std::mem::take(&mut changes.warnings);
+        let mut changes = self.keep_warnings(found, &mut all_found[root], changes);
+        Warning::log_all(&of_other_files);
+        changes.warnings.extend(of_other_files);
+        changes
     }
 
     /// Puts a new catalogue in the place of the old one.
@@ -183,6 +189,12 @@ impl State {
             let (titles, odd) = titles(&manifests);
             let new = build(&found.located, &titles, old, &self.maker);
             changes.compare(old, &new);
+            let mut served = (0..all_found.len()).filter(|index| self.is_served(*index));
+            // A root that was not looked at yet may have what no other has.
+            if served.all(|index| all_found[index].is_taken_in) {
+                let is_here = |path: &str| found.located.contains_key(path);
+                changes.warnings = self.keep_missing(missing(&titles, is_here));
+            }
             (new, odd)
         });
         changes.gone_streams.append(&mut gone);
@@ -196,6 +208,17 @@ impl State {
             file.is_none_or(|file| file.root == root)
         });
         (changes, odd.collect())
+    }
+
+    /// Remembers which titles name files that are nowhere, and tells what is new of it.
+    fn keep_missing(&self, mut warnings: Vec<Warning>) -> Vec<Warning> {
+        warnings.truncate(WARNINGS_MAX);
+        let mut kept = lock(&self.missing);
+        let before: HashSet<_> = kept.iter().collect();
+        let new = warnings.iter().filter(|warning| !before.contains(warning));
+        let new: Vec<Warning> = new.cloned().collect();
+        *kept = warnings;
+        new
     }
 
     /// Whether a root holds anything that the catalogue does not have just so.
@@ -276,7 +299,7 @@ impl State {
         self.read(|catalogue| {
             self.maker.ground.late_warnings.retain(|warning| {
                 let entry = catalogue.files.get(warning.path.as_str());
-                entry.is_some_and(|entry| entry.stream.is_header_broken())
+                entry.is_some_and(|entry| entry.stream.is_header_odd())
             });
         });
         last.warnings = warnings;

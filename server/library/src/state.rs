@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) walks: Vec<Mutex<LastWalk>>,
     /// Held while the outcome of a walk is taken in; by root.
     pub(crate) found: Mutex<Vec<LastFound>>,
+    /// Which titles name files that no root has; held for a moment.
+    pub(crate) missing: Mutex<Vec<Warning>>,
     /// Grows when a root lost files: another may have had them too, hidden so far.
     pub(crate) losses: AtomicU64,
 }
@@ -55,6 +57,8 @@ pub(crate) struct LastFound {
     pub(crate) manifests: Arc<Manifests>,
     pub(crate) warnings: Vec<(Warning, Option<Identity>)>,
     pub(crate) counts: Counts,
+    /// Whether there was one.
+    pub(crate) is_taken_in: bool,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -73,6 +77,7 @@ impl State {
             writer: Mutex::default(),
             walks: (0..roots).map(|_| Mutex::default()).collect(),
             found: Mutex::new((0..roots).map(|_| LastFound::default()).collect()),
+            missing: Mutex::default(),
             losses: AtomicU64::new(0),
         }
     }

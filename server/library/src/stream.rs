@@ -239,9 +239,11 @@ impl StreamFiles {
         self.header.get().is_some()
     }
 
-    /// Whether the headers were asked for and could not be read.
-    pub(crate) fn is_header_broken(&self) -> bool {
-        matches!(self.header.get(), Some(None))
+    /// Whether the headers were asked for, and could not be read or say that the file was cut.
+    pub(crate) fn is_header_odd(&self) -> bool {
+        let is_odd = |header: &Mp4Header| header.is_cut(self.size());
+        let asked = self.header.get();
+        asked.is_some_and(|header| header.as_ref().is_none_or(is_odd))
     }
 
     fn read_header(&self) -> Option<Mp4Header> {
@@ -252,15 +254,18 @@ impl StreamFiles {
             return None;
         }
         let file = self.open(0).ok()?;
-        match read_mp4_header(&file, only.size()) {
-            Ok(header) => Some(header),
-            Err(error) => {
-                let reason = format!("{error}; it is served as a plain file");
-                let warning = Warning::new(&only.path, reason);
-                self.ground.late_warnings.push(warning);
-                None
+        let (header, odd) = match read_mp4_header(&file, only.size()) {
+            Ok(header) if header.is_cut(only.size()) => {
+                let reason = "its mdat is longer than the file: it was cut, or is still being \
+                              copied; it is served as far as it goes";
+                (Some(header), reason.to_string())
             }
-        }
+            Ok(header) => return Some(header),
+            Err(error) => (None, format!("{error}; it is served as a plain file")),
+        };
+        let late = &self.ground.late_warnings;
+        late.push(Warning::new(&only.path, odd));
+        header
     }
 
     /// Opens one part for reading, beneath its root.

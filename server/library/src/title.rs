@@ -44,6 +44,8 @@ pub struct TitleView {
     pub bytes: u64,
     /// URL path of a picture of the same stem, or of `poster.jpg` and the like beside it.
     pub poster: Option<String>,
+    /// What is odd about it, if anything is; of several things the first.
+    pub odd: Option<String>,
 }
 
 /// What is kept of a title between scans.
@@ -134,6 +136,7 @@ impl TitleRecord {
             bit_rates_bps,
             bytes,
             poster: poster(&self.path, files).map(|path| encode_path(&path)),
+            odd: None,
         })
     }
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Tree, fixture, resolve, stream_of};
-use headlong_library::TitleView;
+use headlong_library::{Library, LibraryOptions, TitleView};
 
 fn hls_tree() -> Tree {
     let tree = Tree::new();
@@ -162,8 +162,9 @@ fn dash_templates_lists_and_single_files_become_streams() {
         ]
     );
     let warnings = library.warnings();
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].path == "list/x.mpd" && warnings[0].reason.contains("cdn.example"));
+    assert!(warnings[1].path == "number/x.mpd" && warnings[1].reason.contains("3 of the 12"));
 }
 
 #[test]
@@ -215,6 +216,74 @@ fn a_broken_manifest_is_a_plain_file_and_is_warned_of_once() {
         .map(|w| w.path)
         .collect();
     assert_eq!(again, ["a.m3u8"]);
+}
+
+#[test]
+fn a_manifest_that_names_files_that_are_not_there_is_warned_of_once() {
+    let tree = Tree::new();
+    let list = |names: &[&str]| {
+        let lines = names.iter().map(|name| format!("#EXTINF:2,\n{name}.ts\n"));
+        let lines: String = lines.collect();
+        format!("#EXTM3U\n#EXT-X-TARGETDURATION:2\n{lines}#EXT-X-ENDLIST\n")
+    };
+    tree.write("a/v.m3u8", list(&["1", "2", "3", "4"]))
+        .write("b/v.m3u8", list(&["gone"]));
+    for name in ["1", "3", "4"] {
+        tree.write(&format!("a/{name}.ts"), [7; 100_000]);
+    }
+    let library = tree.scan();
+    let title = only(library.titles());
+    assert_eq!(title.duration_s, Some(8.0));
+    assert_eq!(title.bit_rates_bps, [400_000]);
+    let entry = resolve(&library, "a/1.ts");
+    assert_eq!(entry.stream.bit_rate().map(|rate| rate.0), Some(400_000));
+    let mut warnings = library.warnings();
+    warnings.sort_by(|a, b| a.path.cmp(&b.path));
+    let told: Vec<_> = warnings
+        .iter()
+        .map(|w| (&w.path[..], &w.reason[..]))
+        .collect();
+    let expected = [
+        (
+            "a/v.m3u8",
+            "1 of the 4 files that it names is not there, or only as links; \
+             the first is `a/2.ts`",
+        ),
+        (
+            "b/v.m3u8",
+            "1 of the 1 files that it names is not there, or only as links; \
+             the first is `b/gone.ts`",
+        ),
+    ];
+    assert_eq!(told, expected);
+    assert!(library.rescan().warnings.is_empty());
+    tree.write("a/2.ts", [7; 100_000]);
+    assert!(library.rescan().warnings.is_empty());
+    assert_eq!(library.warnings().len(), 1);
+    std::fs::remove_file(tree.at("a/4.ts")).expect("removed");
+    assert_eq!(library.rescan().warnings.len(), 1);
+}
+
+#[test]
+fn a_file_that_another_root_has_is_not_missing() {
+    let roots = [Tree::new(), Tree::new(), Tree::new()];
+    roots[0].write("v.m3u8", "#EXTM3U\n#EXTINF:2,\n1.ts\n#EXT-X-ENDLIST\n");
+    roots[1].write("1.ts", [7; 1000]);
+    let paths = roots.each_ref().map(Tree::path);
+    let library = common::scan(&paths);
+    assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+    // Each root is scanned by itself; that one has it is known when all have been.
+    let library = Library::open(&paths, LibraryOptions::default()).expect("the roots are fine");
+    for root in 0..3 {
+        library.scan_root(root);
+        assert!(library.warnings().is_empty(), "{:?}", library.warnings());
+    }
+    std::fs::remove_file(roots[1].at("1.ts")).expect("removed");
+    assert_eq!(library.rescan().warnings[0].path, "v.m3u8");
+    // The last root to be scanned has nothing.
+    let library = Library::open(&paths, LibraryOptions::default()).expect("the roots are fine");
+    let told = [0, 1, 2].map(|root| library.scan_root(root).warnings.len());
+    assert_eq!(told, [0, 0, 1]);
 }
 
 #[test]

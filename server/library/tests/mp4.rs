@@ -163,8 +163,56 @@ fn a_broken_file_is_served_and_warned_of_once() {
     let warnings = library.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert_eq!(warnings[0].path, "bad.mp4");
+    let titles = library.titles();
+    assert_eq!(titles[0].odd.as_ref(), Some(&warnings[0].reason));
+    assert_eq!(titles[1].odd, None);
     tree.write("bad.mp4", "");
     library.rescan();
+    assert!(library.warnings().is_empty());
+}
+
+#[test]
+fn a_file_that_was_cut_is_warned_of_and_has_the_bit_rate_of_the_whole() {
+    let whole = [
+        ftyp(),
+        boxed("moov", &[&mvhd(1000, 8000), &track("vide", 1000, 8000)]),
+        boxed("free", &[&[0; 100]]),
+        boxed("mdat", &[&vec![7; 1_000_000]]),
+    ]
+    .concat();
+    let tree = Tree::new();
+    tree.write("whole.mp4", &whole)
+        .write("cut.mp4", &whole[..250_000]);
+    let library = tree.scan();
+    let rate = |path: &str| resolve(&library, path).stream.bit_rate();
+    assert_eq!(rate("cut.mp4"), rate("whole.mp4"));
+    let expected = headlong_units::BitRate(whole.len() as u64);
+    assert_eq!(
+        rate("cut.mp4"),
+        Some(expected),
+        "eight seconds of eight bits a byte"
+    );
+    let shown = library
+        .titles()
+        .into_iter()
+        .map(|title| title.bit_rates_bps);
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(shown[0], shown[1]);
+    let warnings = library.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].path, "cut.mp4");
+    assert!(
+        warnings[0]
+            .reason
+            .contains("its mdat is longer than the file")
+    );
+    // Another file that comes or goes makes no difference to it; the rest of it does.
+    tree.write("other.txt", "");
+    library.rescan();
+    assert_eq!(library.warnings().len(), 1);
+    tree.write("cut.mp4", &whole);
+    library.rescan();
+    assert_eq!(rate("cut.mp4"), rate("whole.mp4"));
     assert!(library.warnings().is_empty());
 }
 

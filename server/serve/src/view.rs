@@ -59,16 +59,31 @@ impl Devices for View {
 
 impl Library for View {
     fn json(&self) -> Bytes {
-        #[derive(serde::Serialize)]
-        struct Document {
-            titles: Vec<headlong_library::TitleView>,
-        }
-        let document = Document {
-            titles: self.0.library.titles(),
-        };
-        // Texts and numbers: there is nothing in it that JSON cannot say.
-        serde_json::to_vec(&document).map_or_else(|_| Bytes::new(), Bytes::from)
+        document(&self.0.library)
     }
+}
+
+/// Most odd things listed; how many there are is said all the same.
+const ODD_MAX: usize = 1000;
+
+/// `/library.json`.
+fn document(library: &headlong_library::Library) -> Bytes {
+    #[derive(serde::Serialize)]
+    struct Document {
+        titles: Vec<headlong_library::TitleView>,
+        odd: Vec<headlong_library::Warning>,
+        odd_count: usize,
+    }
+    let mut odd = library.warnings();
+    let odd_count = odd.len();
+    odd.truncate(ODD_MAX);
+    let document = Document {
+        titles: library.titles(),
+        odd,
+        odd_count,
+    };
+    // Texts and numbers: there is nothing in it that JSON cannot say.
+    serde_json::to_vec(&document).map_or_else(|_| Bytes::new(), Bytes::from)
 }
 
 impl StreamNames for View {
@@ -79,5 +94,33 @@ impl StreamNames for View {
             path,
             bit_rate: files.manifest_bit_rate,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_files_are_listed_with_their_reasons_in_bounded_number() {
+        let root = tempfile::tempdir().expect("a folder");
+        let write = |name: &str| std::fs::write(root.path().join(name), "no film");
+        for number in 0..ODD_MAX {
+            write(&format!("{number}.m3u8")).expect("written");
+        }
+        write("bad.mp4").expect("written");
+        let library = headlong_library::Library::scan(&[root.path().to_path_buf()]);
+        let library = library.expect("a library");
+        let entry = library.resolve("bad.mp4").expect("it is there");
+        assert!(entry.stream.header().is_none());
+        let document: serde_json::Value =
+            serde_json::from_slice(&document(&library)).expect("JSON");
+        assert_eq!(document["odd_count"], ODD_MAX + 1);
+        let odd = document["odd"].as_array().expect("a list");
+        assert_eq!(odd.len(), ODD_MAX);
+        let reason = odd[0]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("is not understood"), "{reason}");
+        let reason = document["titles"][0]["odd"].as_str().expect("a reason");
+        assert!(reason.contains("it is no MP4 file"), "{reason}");
     }
 }

@@ -126,8 +126,12 @@ class PlayerPage implements Page {
     if (base === null) return this.#stop(NO_ADDRESS);
     if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
     if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
-    const tell = (error: unknown) => {
-      const trouble = explain(library.asPlayerError(error), title.name, base.host);
+    const tell = async (error: unknown) => {
+      // The server may have read the file's headers only now that it was asked for.
+      const now = await findTitle(title.id).catch(() => null);
+      if (this.#closed) return;
+      const odd = (now ?? title).odd;
+      const trouble = explain(library.asPlayerError(error), title.name, base.host, odd);
       if (trouble !== null) this.#stop(trouble);
     };
     try {
@@ -135,7 +139,7 @@ class PlayerPage implements Page {
       if (this.#closed) return void engine.close();
       this.#engine = engine;
       window.headlong.player = engine.player;
-      engine.onError(tell);
+      engine.onError((error) => void tell(error));
       engine.onBuffering((buffering) => this.#wait(buffering));
       this.#controls.use(engine);
       await engine.load(mediaUrl(base, title.path), title.kind);
@@ -144,7 +148,7 @@ class PlayerPage implements Page {
       // A browser may refuse to start by itself; then the play button is there.
       await this.#video.play().catch(() => this.#controls.paint());
     } catch (error) {
-      if (!this.#closed) tell(error);
+      if (!this.#closed) await tell(error);
     }
   }
 

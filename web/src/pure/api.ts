@@ -15,6 +15,8 @@ export interface Title {
   bit_rates_bps: number[];
   bytes: number | null;
   poster: string | null;
+  /** What the server found odd about it. */
+  odd: string | null;
 }
 
 /** Counters that only grow while a server runs; the order is that of `/status`. */
@@ -177,6 +179,7 @@ export function decodeLibrary(value: unknown): Title[] {
       bit_rates_bps: list(title['bit_rates_bps'], number).filter((rate) => rate > 0),
       bytes: numberOrNull(title['bytes']),
       poster: stringOrNull(title['poster']),
+      odd: stringOrNull(title['odd']),
     };
   });
 }

@@ -60,10 +60,29 @@ function httpTrouble(file: string, status: unknown): Trouble {
   }
 }
 
-/** What to show for an error, or null if there is nothing to tell. */
-export function explain(error: PlayerError, title: string, base: string): Trouble | null {
+/** Whether what was fetched is the cause, rather than the way to it. */
+function isOfMedia(code: number): boolean {
+  return code >= 2000 && code < 5000;
+}
+
+/**
+ * What to show for an error, or null if there is nothing to tell. What the server found odd about
+ * the title explains more than a browser that could make nothing of it.
+ */
+export function explain(
+  error: PlayerError,
+  title: string,
+  base: string,
+  odd: string | null = null,
+): Trouble | null {
   const { code, data = [] } = error;
   if (SILENT.has(code)) return null;
+  if (odd !== null && isOfMedia(code)) {
+    return {
+      what: `“${title}” cannot be played. The server says of it: ${odd}.`,
+      remedy: 'Put a whole file in its place, or mend it, and try again.',
+    };
+  }
   const file = fileName(data[0]);
   if (code === BAD_HTTP_STATUS) return httpTrouble(file, data[1]);
   if (code === HTTP_ERROR) {

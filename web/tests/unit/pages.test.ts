@@ -61,7 +61,7 @@ describe('answers of a server', () => {
   test('name titles by their path if nothing else names them', () => {
     expect(decodeLibrary({ titles: [{ path: '/a.mp4', kind: 'vhs' }] })).toEqual([
       { id: '/a.mp4', name: '/a.mp4', kind: 'file', path: '/a.mp4', duration_s: null,
-        bit_rates_bps: [], bytes: null, poster: null },
+        bit_rates_bps: [], bytes: null, poster: null, odd: null },
     ]);
   });
 });
@@ -117,6 +117,19 @@ describe('an error of playback', () => {
     expect(explain({ code: 1002, data: [uri] }, 'A', 'box:8080')?.what).toContain('box:8080');
     expect(explain({ code: 3016, data: [4] }, 'A film', 'box')?.what).toContain('A film');
     expect(explain({ code: 4000 }, 'A film', 'box')?.what).toContain('playlist');
+  });
+
+  test('is explained by what the server found odd about the file, if that is the cause', () => {
+    const odd = 'it is no MP4 file: it does not consist of boxes; it is served as a plain file';
+    const [title] = decodeLibrary({ titles: [{ path: '/notes.mp4', odd }] });
+    for (const code of [3016, 4032, 3000, 4000]) {
+      const trouble = explain({ code, data: [4] }, 'notes', 'box', title?.odd);
+      expect(trouble?.what).toContain('it is no MP4 file');
+      expect(trouble?.remedy).not.toContain('H.264');
+    }
+    expect(explain({ code: 1002, data: [uri] }, 'notes', 'box', odd)?.what).toContain('No answer');
+    expect(explain({ code: 7000 }, 'notes', 'box', odd)).toBeNull();
+    expect(explain({ code: 3016 }, 'A film', 'box', null)?.remedy).toContain('H.264');
   });
 
   test('is told for every code, with a remedy, and without the query', () => {

@@ -76,6 +76,9 @@ pub(crate) fn interpret<'a>(
         return Err(Reason::Status);
     }
     let file = file(row, target)?;
+    if is_of_page(&file) {
+        return Err(Reason::PageFile);
+    }
     let who = who(row, target, session_key)?;
     let span = span(row, status)?;
     let sent_bytes = sent(row, &span)?;
@@ -94,6 +97,25 @@ pub(crate) fn interpret<'a>(
         agent: row.known(Field::Agent).unwrap_or_default(),
         is_timed,
     })
+}
+
+/// Endings of pages, and of what is shown and run on them.
+const PAGE_ENDINGS: [&[u8]; 17] = [
+    b"avif", b"css", b"gif", b"htm", b"html", b"ico", b"jpeg", b"jpg", b"js", b"map", b"mjs",
+    b"png", b"svg", b"ttf", b"webp", b"woff", b"woff2",
+];
+/// The longest of them.
+const PAGE_ENDING_MAX: usize = 5;
+
+/// Whether a file is a page, or a part of one, and so no title.
+fn is_of_page(file: &[u8]) -> bool {
+    let last = &file[file.len().saturating_sub(PAGE_ENDING_MAX + 1)..];
+    let Some(point) = memchr::memrchr(b'.', last) else {
+        return false;
+    };
+    let ending = &last[point + 1..];
+    let mut known = PAGE_ENDINGS.iter();
+    known.any(|known| ending.eq_ignore_ascii_case(known))
 }
 
 /// Method and target, from wherever they are.

@@ -122,6 +122,32 @@ fn other_methods_and_other_replies_are_left_out() {
 }
 
 #[test]
+fn what_is_shown_on_a_page_is_no_title() {
+    let of = |file: &str| with(&[(Field::File, file)]).map(drop);
+    for file in [
+        "/poster.jpg",
+        "/a/B.PNG",
+        "/p/app.js",
+        "/favicon.ico",
+        "/x.woff2",
+        "/i.html",
+    ] {
+        assert_eq!(of(file), Err(Reason::PageFile), "{file}");
+    }
+    for file in [
+        "/a.mp4",
+        "/js",
+        "/a.jsx/b",
+        "/film.css.mp4",
+        "/master.m3u8",
+        "/sub.vtt",
+        "7",
+    ] {
+        assert!(of(file).is_ok(), "{file}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_another_formats() {
     for (field, text) in [
         (Field::Status, "1000"),

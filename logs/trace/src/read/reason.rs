@@ -33,6 +33,8 @@ pub enum Reason {
     NotGet,
     /// The reply was neither 200 nor 206.
     Status,
+    /// It is for a part of a page: a picture, a style, a script.
+    PageFile,
     /// It asks for several ranges at once.
     ManyRanges,
     /// Its range cannot be read.
@@ -44,7 +46,7 @@ pub enum Reason {
 }
 
 /// A word for each in tables and JSON, and what people are told, in the order of the reasons.
-const TEXTS: [(&str, &str); 18] = [
+const TEXTS: [(&str, &str); 19] = [
     (
         "not-a-request",
         "a header, a comment or a summary, not a request",
@@ -62,6 +64,7 @@ const TEXTS: [(&str, &str); 18] = [
     ("absurd", "a number too large to be true"),
     ("not-get", "another method than GET"),
     ("status", "the status is neither 200 nor 206"),
+    ("page-file", "a page, or a picture, style or script of one"),
     ("many-ranges", "it asks for several ranges at once"),
     ("bad-range", "a range that cannot be read"),
     (
@@ -84,6 +87,7 @@ impl Reason {
             Self::NotARequest
                 | Self::NotGet
                 | Self::Status
+                | Self::PageFile
                 | Self::ManyRanges
                 | Self::UnknownOffset
                 | Self::Repeated
@@ -97,7 +101,7 @@ impl Reason {
     pub const fn is_other(self) -> bool {
         matches!(
             self,
-            Self::NotARequest | Self::NotGet | Self::Status | Self::Repeated
+            Self::NotARequest | Self::NotGet | Self::Status | Self::PageFile | Self::Repeated
         )
     }
 }
