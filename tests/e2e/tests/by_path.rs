@@ -115,6 +115,7 @@ fn a_paced_reply_sends_its_burst_and_then_keeps_to_its_bit_rate() {
     let server = ServerBuilder::new([library.root()])
         .config(
             r#"piece = "64KiB"
+limits.drain_timeout = "1s"
 [path."/bytes/"]
 bytes_per_second_max = "1B"
 [path."/rate/"]
@@ -284,7 +285,7 @@ fn replies_of_one_address_and_of_one_session_share_a_rate_and_others_do_not() {
     // So slow that what comes after the first piece does not come in this test.
     let start = |setting: &str| {
         let text = format!(
-            "piece = \"64KiB\"\n{setting} = \"1B\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n\
+            "piece = \"64KiB\"\n{setting} = \"1B\"\nlimits.drain_timeout = \"1s\"\n[proxies]\ntrusted = [\"127.0.0.1\"]\n\
              [session]\nheader = \"x-session\"\n"
         );
         let builder = ServerBuilder::new([library.root()]).config(&text);
