@@ -84,7 +84,7 @@ async fn serve(
     };
     let acceptor = tls.clone().map(tls_acceptor).transpose()?;
     let library = start::library(&config)?;
-    let pulls = Pulls::open(&config, &library).map_err(RunError::Pull)?;
+    let pulls = Pulls::open(&config, &library, predecessor.is_some()).map_err(RunError::Pull)?;
     let engines = devices::engines(&config, &library.devices())?;
     let mut doors = Doors::default();
     let listeners = doors.open_all(&config, &mut inherited)?;

@@ -307,6 +307,31 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
     origin.be(Mode::Well);
     let reply = range(&edge, path, 100_000, 400_000).expect("a reply");
     assert_right(&reply, 3, 100_000, 400_000);
+    let said = edge.output();
+    assert_eq!(said.matches("an origin fails").count(), 1, "{said}");
+    assert_eq!(said.matches("an origin answers again").count(), 1, "{said}");
+}
+
+#[test]
+fn two_servers_do_not_keep_titles_in_one_folder() {
+    let (origin, folder) = ground();
+    let first = edge(&origin, folder.path(), "");
+    let reply = range(&first, "/vod/4-400000", 0, SLICE).expect("answered");
+    assert_right(&reply, 4, 0, SLICE);
+    let url = format!("http://{}/o/", origin.address());
+    let text = settings(&url, folder.path(), "");
+    let second = ServerBuilder::new(Vec::<&Path>::new()).config(&text);
+    let error = second
+        .start()
+        .err()
+        .expect("the folder is taken")
+        .to_string();
+    assert!(error.contains("another server keeps titles"), "{error}");
+    drop(first);
+    let after = edge(&origin, folder.path(), "");
+    let reply = range(&after, "/vod/4-400000", 0, SLICE).expect("answered");
+    assert_right(&reply, 4, 0, SLICE);
+    assert_eq!(metric(&after, "headlong_pull_fetched_bytes_total"), 0);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod s3;
 mod store;
 mod title;
 mod titles;
+mod trouble;
 mod version;
 
 pub use counters::{PullCounts, Purged};

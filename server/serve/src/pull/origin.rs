@@ -23,6 +23,7 @@ use super::answers::{field, head_of};
 use super::connect::{Connector, tls};
 use super::s3::{Signer, is_refusal};
 use super::title;
+use super::trouble::Trouble;
 use crate::config::{PullRule, target_of};
 use crate::time_scale::TimeScale;
 
@@ -48,6 +49,9 @@ pub(super) struct Origin {
     usual_freshness: headlong_units::Duration,
     /// If it is a bucket with keys.
     signer: Option<Signer>,
+    /// As the operator wrote it.
+    written: String,
+    trouble: Trouble,
 }
 
 impl Origin {
@@ -83,6 +87,8 @@ impl Origin {
             idle_timeout: scale.wall(rule.idle_timeout),
             usual_freshness: rule.fresh,
             signer,
+            written: rule.origin.clone(),
+            trouble: Trouble::default(),
         })
     }
 
@@ -146,6 +152,24 @@ impl Origin {
     }
 
     async fn ask(
+        &self,
+        method: &Method,
+        name: &str,
+        fields: &[(header::HeaderName, &str)],
+    ) -> Result<Response<Incoming>, Fault> {
+        let answer = self.ask_anew(method, name, fields).await;
+        match &answer {
+            Err(fault) => self.trouble.failed(&self.written, fault.name()),
+            Ok(response) if response.status().is_server_error() => {
+                let what = response.status();
+                self.trouble.failed(&self.written, what.as_str());
+            }
+            Ok(_) => self.trouble.answered(&self.written),
+        }
+        answer
+    }
+
+    async fn ask_anew(
         &self,
         method: &Method,
         name: &str,

@@ -1,5 +1,6 @@
 //! All paths that are filled from origins, and which of them a request's is below.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use headlong_library::Library;
@@ -14,11 +15,12 @@ use crate::disk::Device;
 pub struct Pulls(Vec<Arc<Pull>>);
 
 impl Pulls {
-    /// Takes over what was kept before, and drops what is of no use. May wait for disks.
+    /// Takes over what was kept before, and drops what is of no use. May wait for disks. `is_heir`: the
+    /// process that has it now is about to end.
     ///
     /// # Errors
     /// What keeps a path from being filled.
-    pub fn open(config: &Config, library: &Library) -> Result<Self, String> {
+    pub fn open(config: &Config, library: &Library, is_heir: bool) -> Result<Self, String> {
         let folders = config.folders();
         let mut pulls = Vec::new();
         for (prefix, rule) in &config.pull {
@@ -28,10 +30,14 @@ impl Pulls {
                 prefix,
                 rule,
                 (library, root.unwrap_or(0)),
-                config.time_scale(),
+                (config.time_scale(), is_heir),
             );
             let pull = pull.map_err(|error| {
-                format!("pull.{prefix}: {folder} cannot keep titles: {error}; let the server's user write there")
+                let remedy = match error.kind() {
+                    ErrorKind::PermissionDenied => "; let the server's user write there",
+                    _ => "",
+                };
+                format!("pull.{prefix}: {folder} cannot keep titles: {error}{remedy}")
             })?;
             pulls.push(Arc::new(pull));
         }

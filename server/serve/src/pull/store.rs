@@ -8,11 +8,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use headlong_pull::{Slices, Validators, Version as Told};
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -63,14 +65,23 @@ pub(super) struct Store {
     folder: PathBuf,
     threads: ThreadPool,
     free_bytes_min: u64,
+    /// Locked: two servers would remove what the other one has.
+    _lock: Arc<File>,
 }
 
 impl Store {
-    /// For a prefix, in a folder of a disk.
-    pub(super) fn new(folder: &Path, prefix: &str, free_bytes_min: u64) -> io::Result<Self> {
+    /// For a prefix, in a folder of a disk. `is_heir`: a process that is about to end may still have it.
+    pub(super) fn new(
+        folder: &Path,
+        prefix: &str,
+        free_bytes_min: u64,
+        is_heir: bool,
+    ) -> io::Result<Self> {
         let name = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(prefix.as_bytes()));
+        let folder = folder.join(FOLDER).join(name);
         Ok(Self {
-            folder: folder.join(FOLDER).join(name),
+            _lock: lock(&folder.with_extension("lock"), is_heir)?,
+            folder,
             threads: ThreadPool::new("pull", THREADS_MAX, WAITING_MAX)?,
             free_bytes_min,
         })
@@ -120,6 +131,35 @@ impl Store {
         }
         Ok(left)
     }
+}
+
+/// Locks a file for as long as it is open; an heir may get it later.
+fn lock(path: &Path, is_heir: bool) -> io::Result<Arc<File>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let file = Arc::new(file);
+    match rustix::fs::flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) if is_heir => {
+            let later = Arc::clone(&file);
+            // It ends with the process that has the lock, or with this one.
+            std::thread::Builder::new()
+                .name("pull-lock".to_owned())
+                .spawn(move || rustix::fs::flock(&*later, FlockOperation::LockExclusive))?;
+        }
+        Err(Errno::WOULDBLOCK) => {
+            let text = "another server keeps titles of the same prefix there; give each a folder of its own";
+            return Err(io::Error::other(text));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(file)
 }
 
 /// The file of a slice.

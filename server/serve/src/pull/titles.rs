@@ -86,9 +86,9 @@ impl Pull {
         prefix: &str,
         rule: &PullRule,
         (library, root): (&Library, usize),
-        scale: TimeScale,
+        (scale, is_heir): (TimeScale, bool),
     ) -> std::io::Result<Self> {
-        let store = Store::new(&rule.folder, prefix, rule.free_bytes_min)?;
+        let store = Store::new(&rule.folder, prefix, rule.free_bytes_min, is_heir)?;
         let left = store.recover(rule.slice_bytes)?;
         let pull = Self {
             prefix: prefix.to_owned(),
