@@ -151,7 +151,7 @@ pub(super) fn explain(fault: Fault) -> (Status, Option<&'static str>, Option<u64
         Fault::Disk => (Status::InternalError, None, None),
         _ => (
             Status::BadGateway,
-            Some("the origin did not send the file; the server's metrics say why"),
+            Some("the origin did not send the file; the server's log and metrics say why"),
             None,
         ),
     }
