@@ -4,7 +4,9 @@
 //! dynamic aging; all slices cost the same to fetch, so GDSF comes to the same). So what is read
 //! often stays, and what was read often long ago goes in the end. Who reads a slice will need the
 //! beginning of its title again, as every viewer does: the first slice of a version is worth at least
-//! as much as any other of it, and between equals the one further back goes first.
+//! as much as any other of it, and between equals the one further back goes first. What was fetched
+//! for a viewer who has not come to it yet is worth more than what was read once: else one who reads
+//! more than there is room for would have each slice taken away just ahead of it.
 //!
 //! Invariants: the sum of sizes is what is used; each slice has one place in the order; the first
 //! slice of a version is never chosen while another of it, that is free to go, is there.
@@ -32,6 +34,8 @@ struct Kept {
     bytes: u32,
     reads: u32,
     worth: u64,
+    /// A viewer will read it soon.
+    is_awaited: bool,
 }
 
 /// All slices that are kept, in the order in which they go.
@@ -62,16 +66,21 @@ impl Space {
 
     /// A slice is there now, of so many bytes.
     pub fn add(&mut self, key: SliceKey, bytes: u32) {
-        self.add_worth(key, bytes, self.floor);
+        self.add_worth(key, bytes, self.floor, false);
+    }
+
+    /// A slice is there now that a viewer will read soon.
+    pub fn add_awaited(&mut self, key: SliceKey, bytes: u32) {
+        self.add_worth(key, bytes, self.floor + 2, true);
     }
 
     /// A slice is there now that was fetched ahead of all viewers: worth one read, so that what is
     /// filled after it does not take its place.
     pub fn add_filled(&mut self, key: SliceKey, bytes: u32) {
-        self.add_worth(key, bytes, self.floor + 1);
+        self.add_worth(key, bytes, self.floor + 1, false);
     }
 
-    fn add_worth(&mut self, key: SliceKey, bytes: u32, worth: u64) {
+    fn add_worth(&mut self, key: SliceKey, bytes: u32, worth: u64, is_awaited: bool) {
         if self.kept.contains_key(&key) {
             return;
         }
@@ -79,6 +88,7 @@ impl Space {
             bytes,
             reads: 0,
             worth,
+            is_awaited,
         };
         self.used_bytes += u64::from(bytes);
         self.kept.insert(key, kept);
@@ -107,7 +117,15 @@ impl Space {
             return;
         };
         kept.reads = (kept.reads + 1).min(READS_MAX);
-        let worth = (self.floor + u64::from(kept.reads)).max(kept.worth);
+        let worth = self.floor + u64::from(kept.reads);
+        // It was read: from now on it is worth that, and the first slice what it was.
+        if kept.is_awaited && key.index > 0 {
+            self.order.remove(&place(key, kept.worth));
+            kept.worth = worth.min(kept.worth);
+            self.order.insert(place(key, kept.worth));
+        }
+        kept.is_awaited = false;
+        let worth = worth.max(kept.worth);
         self.lift(key, worth);
         self.lift_first(key.version, worth);
     }
@@ -196,6 +214,31 @@ mod tests {
 
     fn key(version: u128, index: u32) -> SliceKey {
         SliceKey { version, index }
+    }
+
+    #[test]
+    fn who_reads_more_than_there_is_room_for_keeps_what_was_fetched_ahead() {
+        const ROOM: u64 = 10;
+        let mut space = Space::default();
+        let mut fetched = 0;
+        for round in 1..=2 {
+            for at in 0..40 {
+                for ahead in at..(at + 3).min(40) {
+                    if space.kept.contains_key(&key(1, ahead)) {
+                        continue;
+                    }
+                    let over = (space.used_bytes() + 1).saturating_sub(ROOM);
+                    for victim in space.victims(over, |of| of == key(1, at)) {
+                        space.evict(victim);
+                    }
+                    space.add_awaited(key(1, ahead), 1);
+                    fetched += 1;
+                }
+                space.touch(key(1, at));
+            }
+            assert!(fetched <= round * 40, "{fetched} in round {round}");
+        }
+        assert!(space.kept.contains_key(&key(1, 0)), "beginnings stay");
     }
 
     #[test]

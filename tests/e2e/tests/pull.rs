@@ -313,6 +313,20 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
 }
 
 #[test]
+fn who_reads_a_title_larger_than_the_space_has_each_byte_fetched_once() {
+    let (origin, folder) = ground();
+    let more = "bytes_max = \"1MiB\"\nahead_bytes = \"256KiB\"";
+    let edge = edge(&origin, folder.path(), more);
+    let whole = fetch(edge.address(), "GET", "/vod/5-4000000", &[]).expect("a reply");
+    assert_eq!(whole.body.len(), 4_000_000);
+    pattern::verify(5, 0, &whole.body).expect("every byte");
+    assert_eq!(
+        metric(&edge, "headlong_pull_fetched_bytes_total"),
+        4_000_000
+    );
+}
+
+#[test]
 fn two_servers_do_not_keep_titles_in_one_folder() {
     let (origin, folder) = ground();
     let first = edge(&origin, folder.path(), "");

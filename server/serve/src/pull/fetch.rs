@@ -299,7 +299,7 @@ impl Pull {
         };
         match is_fill {
             true => state.space.add_filled(key, length as u32),
-            false => state.space.add(key, length as u32),
+            false => state.space.add_awaited(key, length as u32),
         }
         version.table().present[index as usize] = true;
         if let Some(device) = self.device.get() {
