@@ -307,7 +307,11 @@ fn who_has_begun_watches_on_what_is_there_while_the_origin_is_down() {
     origin.be(Mode::Well);
     let reply = range(&edge, path, 100_000, 400_000).expect("a reply");
     assert_right(&reply, 3, 100_000, 400_000);
-    let said = edge.output();
+    let said = eventually(
+        "it is told",
+        || edge.output(),
+        |said| said.contains("an origin answers again"),
+    );
     assert_eq!(said.matches("an origin fails").count(), 1, "{said}");
     assert_eq!(said.matches("an origin answers again").count(), 1, "{said}");
 }

@@ -107,8 +107,12 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     write_keys(cache.path(), SECRET, 0o600);
     assert_eq!(ask(&server), 502);
     assert!(bucket.lines()[0].ends_with("403 SignatureDoesNotMatch"));
-    let said = server.output();
-    assert!(said.contains("look at the keys, at s3_region"), "{said}");
+    // The log is written beside the reply.
+    eventually(
+        "it is told",
+        || server.output(),
+        |said| said.contains("look at the keys, at s3_region"),
+    );
     let metrics = server.metrics().expect("metrics");
     assert!(metrics.contains("kind=\"origin-refused\"} 1"), "{metrics}");
     // It has read the keys again.
@@ -126,10 +130,10 @@ fn wrong_keys_and_wrong_clocks_are_told_and_keys_that_were_changed_are_taken() {
     let server = edge(&settings(&ahead, cache.path(), &keys));
     assert_eq!(ask(&server), 502);
     assert!(ahead.lines()[0].ends_with("403 RequestTimeTooSkewed"));
-    let said = server.output();
-    assert!(
-        said.contains("set the clock") && said.contains("skew_s=7"),
-        "{said}"
+    eventually(
+        "it is told",
+        || server.output(),
+        |said| said.contains("set the clock") && said.contains("skew_s=7"),
     );
     assert_secret(&server);
 }
