@@ -48,4 +48,9 @@ impl Control {
     pub(crate) fn timing(&mut self, on: bool) -> Result<(), RigError> {
         self.ask(&json!({ "do": "timing", "on": on })).map(drop)
     }
+
+    /// How late it answers is counted from here on.
+    pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
+        self.ask(&json!({ "do": "lateness_reset" })).map(drop)
+    }
 }

@@ -193,9 +193,7 @@ impl Disk {
 
     /// How late it answers is counted from here on.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.control
-            .ask(&json!({ "do": "lateness_reset" }))
-            .map(drop)
+        self.control.forget_lateness()
     }
 
     /// Ends what [`Disk::begin`] began; the drive's counters.

@@ -128,9 +128,7 @@ impl Ssd {
 
     /// How late it answers is counted from here on.
     pub(crate) fn forget_lateness(&mut self) -> Result<(), RigError> {
-        self.control
-            .ask(&json!({ "do": "lateness_reset" }))
-            .map(drop)
+        self.control.forget_lateness()
     }
 
     /// Its counters; its times are off afterwards.
