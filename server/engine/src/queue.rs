@@ -30,10 +30,9 @@ pub(crate) struct Job {
     pub(crate) deadline: Instant,
     /// Somebody waits for it already.
     pub(crate) demanded: bool,
-    /// It is a chain's first, or its viewer said that it is starting: being late for it says
-    /// nothing about the viewers being served.
+    /// It is a chain's first, or its viewer said that it is starting.
     pub(crate) startup: bool,
-    /// Its reader downloads, and does not watch: it does not run dry if the job is late.
+    /// Nobody runs dry if it is late: its reader downloads, and does not watch, or is expected only.
     pub(crate) can_wait: bool,
     /// Pieces at its beginning that are read even if memory for them has to be taken from others.
     pub(crate) pieces_needed: u32,
@@ -41,6 +40,21 @@ pub(crate) struct Job {
     pub(crate) wanted_bytes: u64,
     /// Where it begins on the device.
     pub(crate) physical: u64,
+}
+
+/// Jobs that cannot wait.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pressing {
+    /// For viewers who start.
+    pub(crate) starts: u64,
+    /// For those who are being served.
+    pub(crate) others: u64,
+}
+
+impl Pressing {
+    pub(crate) fn all(self) -> u64 {
+        self.starts + self.others
+    }
 }
 
 #[derive(Debug)]
@@ -122,6 +136,15 @@ impl Queue {
     /// Jobs in order of deadline.
     pub(crate) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
         self.by_deadline.iter().map(|(deadline, _)| *deadline)
+    }
+
+    /// How many jobs there are that cannot wait.
+    pub(crate) fn pressing(&self) -> Pressing {
+        let pressing = || self.jobs().filter(|job| !job.can_wait);
+        Pressing {
+            starts: pressing().filter(|job| job.startup).count() as u64,
+            others: pressing().filter(|job| !job.startup).count() as u64,
+        }
     }
 
     /// Positions of jobs, upwards.

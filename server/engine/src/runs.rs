@@ -26,8 +26,6 @@ pub(crate) struct Run {
     /// For whom each piece is read.
     pub(crate) claims: Vec<Claim>,
     pub(crate) deadline: Instant,
-    pub(crate) startup: bool,
-    pub(crate) can_wait: bool,
     pub(crate) wanted_bytes: u64,
     /// Bytes of its reads that ended.
     pub(crate) bytes: u64,
@@ -154,8 +152,6 @@ impl Runs {
         let run = Run {
             claims,
             deadline: job.deadline,
-            startup: job.startup,
-            can_wait: job.can_wait,
             wanted_bytes: job.wanted_bytes,
             bytes: 0,
             reads_outstanding: 0,

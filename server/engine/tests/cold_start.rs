@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{Control, EngineConfig, Order, Policy, SizingConfig};
+use headlong_engine::{Admission, Control, EngineConfig, Order, Policy, SizingConfig};
 use headlong_units::{Duration, MIB};
 use rig::{HOUR_BYTES, Rig, range};
 
@@ -18,6 +18,8 @@ fn eight_mib(order: Order) -> EngineConfig {
             ..SizingConfig::default()
         },
         order,
+        // What is looked at is the order in which all are served.
+        admission: Admission::Accept,
         ..EngineConfig::default()
     };
     config.control.mode = Control::Off;

@@ -3,7 +3,8 @@
 mod rig;
 
 use headlong_engine::{
-    Control, ControlConfig, DeviceState, EngineConfig, Failure, Hints, Refusal, Request, StreamId,
+    Admission, Control, ControlConfig, DeviceState, EngineConfig, Failure, Hints, Refusal, Request,
+    StreamId,
 };
 use headlong_units::{BitRate, Duration, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
@@ -225,6 +226,7 @@ fn a_viewer_who_is_served_may_seek_but_not_open_any_number_of_titles_under_overl
 fn a_viewer_in_a_hurry_goes_before_nobody_who_has_waited_for_a_start() {
     let mut rig = Rig::new(EngineConfig {
         sizing: fixed(MIB),
+        admission: Admission::Accept,
         ..config(128 * MIB)
     });
     rig.device.position_time = Duration::from_millis(200);

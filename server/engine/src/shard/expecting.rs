@@ -116,7 +116,7 @@ impl Shard {
 
     /// Whether the device and its memory have nothing better to do.
     fn may_expect(&self, bytes: u64) -> bool {
-        let is_well = self.device_state() == DeviceState::Online && !self.load.is_overloaded();
+        let is_well = self.device_state() == DeviceState::Online && !self.is_overloaded();
         let slots = self.memory.slot_count();
         let has_memory = self.memory.available() >= slots / 4;
         let budget = slots as u64 * self.config.piece_bytes / MEMORY_PARTS;
@@ -175,7 +175,7 @@ impl Shard {
         if let Some(job) = job {
             // Nobody runs dry by it, however late it is.
             self.push_job(Job {
-                startup: true,
+                can_wait: true,
                 ..job
             });
         }

@@ -240,12 +240,7 @@ impl Shard {
         self.stats.job_bytes += run.bytes;
         self.stats.job_bytes_wanted += run.wanted_bytes;
         self.stats.jobs_late += u64::from(was_late);
-        if !run.startup {
-            self.load.record_job(was_late && !run.can_wait);
-        }
-        if self.queue.is_empty() && self.runs.is_idle() {
-            self.load.record_idle();
-        }
+        self.load.record_job(self.now, !self.queue.is_empty());
     }
 
     /// Gives the device work as long as it can take some.

@@ -158,8 +158,12 @@ impl Shard {
 
     /// Asked for each new chain, as each takes its share of the device, whoever reads it.
     fn admit(&mut self, request: &Request) -> Result<(), Refusal> {
-        let accepts = self.config.admission == Admission::Accept;
-        if accepts || !self.load.is_overloaded() || self.needs_no_device(request.stream) {
+        if self.config.admission == Admission::Accept {
+            return Ok(());
+        }
+        let waiting = self.queue.pressing();
+        let is_refused = self.load.refuses(self.now, waiting, self.config.patience);
+        if !is_refused || self.needs_no_device(request.stream) {
             return Ok(());
         }
         match self.chains.may_begin(request.viewer) {

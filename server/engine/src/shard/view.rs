@@ -83,7 +83,8 @@ impl Shard {
 
     /// Whether new viewers are being refused.
     pub fn is_overloaded(&self) -> bool {
-        self.load.is_overloaded()
+        let waiting = self.queue.pressing();
+        self.load.is_overloaded(waiting, self.config.patience)
     }
 
     /// Number of live chains.
