@@ -22,7 +22,7 @@ pub(super) struct Sample {
 pub(super) struct Disk {
     pub(super) name: String,
     pub(super) state: String,
-    pub(super) viewers: u64,
+    pub(super) chains_live: u64,
     pub(super) queue_jobs: u64,
     pub(super) queue_jobs_overdue: u64,
     pub(super) outstanding_reads: u64,
@@ -77,7 +77,7 @@ impl Disk {
         Self {
             name: device.name.clone(),
             state: device.state.clone(),
-            viewers: device.chains.live,
+            chains_live: device.chains.live,
             queue_jobs: device.queue.jobs,
             queue_jobs_overdue: device.queue.jobs_overdue,
             outstanding_reads: device.queue.outstanding_reads,
@@ -153,7 +153,7 @@ pub(super) mod tests {
         };
         assert_eq!(sample.disks[0].rates, Some(expected));
         assert_eq!(sample.up_seconds, 11);
-        assert_eq!(sample.disks[0].viewers, 41);
+        assert_eq!(sample.disks[0].chains_live, 41);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::rates::{Disk, Sample};
 use super::status::Chain;
 
-/// Viewers shown: those who need their data soonest.
-const VIEWERS_MAX: usize = 10;
+/// Chains shown: those whose viewers need their data soonest.
+const CHAINS_MAX: usize = 10;
 const MIB: f64 = 1_048_576.0;
 
 /// The page.
@@ -29,7 +29,7 @@ pub(super) fn lines(sample: &Sample, address: &str) -> Vec<String> {
         String::new(),
     ];
     page.extend(table(
-        "DISK|STATE|BUSY|READS/s|READ MiB/s|FROM DISK|FROM MEMORY|QUEUE|OVERDUE|PREFETCH MiB|VIEWERS|REFUSED|ERRORS",
+        "DISK|STATE|BUSY|READS/s|READ MiB/s|FROM DISK|FROM MEMORY|QUEUE|OVERDUE|PREFETCH MiB|CHAINS|REFUSED|ERRORS",
         sample.disks.iter().map(disk_row),
     ));
     page.push(String::new());
@@ -43,12 +43,12 @@ pub(super) fn lines(sample: &Sample, address: &str) -> Vec<String> {
     }
     // By name too, so that lines do not jump about.
     chains.sort_by_key(|(_, chain)| (chain.slack_ms, &chain.path));
-    chains.truncate(VIEWERS_MAX);
+    chains.truncate(CHAINS_MAX);
     if !chains.is_empty() {
         page.push(String::new());
         page.extend(table(
-            "VIEWERS OF|MBIT/s|AHEAD MiB|PREFETCH MiB|DUE s|TITLE",
-            chains.into_iter().map(viewer_row),
+            "CHAINS OF|MBIT/s|AHEAD MiB|PREFETCH MiB|DUE s|TITLE",
+            chains.into_iter().map(chain_row),
         ));
     }
     page
@@ -69,7 +69,7 @@ fn disk_row(disk: &Disk) -> Vec<String> {
         format!("{}+{}", disk.queue_jobs, disk.outstanding_reads),
         disk.queue_jobs_overdue.to_string(),
         mib(disk.prefetch_reference_bytes),
-        disk.viewers.to_string(),
+        disk.chains_live.to_string(),
         disk.requests_refused.to_string(),
         disk.read_errors.to_string(),
     ]
@@ -88,7 +88,7 @@ fn memory_row(disk: &Disk) -> Vec<String> {
     ]
 }
 
-fn viewer_row((disk, chain): (&Disk, &Chain)) -> Vec<String> {
+fn chain_row((disk, chain): (&Disk, &Chain)) -> Vec<String> {
     vec![
         plain(&disk.name),
         format!("{:.1}", chain.pace_bps as f64 / 1e6),
@@ -181,14 +181,14 @@ mod tests {
             "headlong 1.2.3 at 127.0.0.1:8081: serving for 1 h 0 min; 0 connections, 0 requests",
             "MiB/s sent 30.0: from disk 20.0, from memory 10.0",
             "",
-            "DISK  STATE   BUSY  READS/s  READ MiB/s  FROM DISK  FROM MEMORY  QUEUE  OVERDUE  PREFETCH MiB  VIEWERS  REFUSED  ERRORS",
-            "sda   online   75%       31         0.0       20.0         10.0    3+1        1           8.0       41        0       0",
+            "DISK  STATE   BUSY  READS/s  READ MiB/s  FROM DISK  FROM MEMORY  QUEUE  OVERDUE  PREFETCH MiB  CHAINS  REFUSED  ERRORS",
+            "sda   online   75%       31         0.0       20.0         10.0    3+1        1           8.0      41        0       0",
             "",
             "MEMORY MiB  BUDGET  FREE  FILLING  UNREAD  SENDING  READ",
             "sda         1024.0   0.0      0.0     0.0      0.0   0.0",
             "",
-            "VIEWERS OF  MBIT/s  AHEAD MiB  PREFETCH MiB  DUE s  TITLE",
-            "sda            4.0        0.0           0.0    2.5  /a/b.mp4",
+            "CHAINS OF  MBIT/s  AHEAD MiB  PREFETCH MiB  DUE s  TITLE",
+            "sda           4.0        0.0           0.0    2.5  /a/b.mp4",
         ];
         assert_eq!(page, expected, "\n{}", page.join("\n"));
     }
@@ -233,7 +233,7 @@ mod tests {
             .skip(10)
             .map(|line| &line[line.len() - 3..])
             .collect();
-        assert_eq!(titles.len(), VIEWERS_MAX, "{page:?}");
+        assert_eq!(titles.len(), CHAINS_MAX, "{page:?}");
         assert_eq!(titles.first(), Some(&"/39"), "{page:?}");
     }
 }
