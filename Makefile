@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny bench-smoke bench-hot build deb web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods bench-smoke bench-hot build deb web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -18,6 +18,15 @@ check: ## Formatting and lints
 
 deny: ## Licences, sources and advisories of dependencies; installs cargo-deny if needed
 	@scripts/deny.sh
+
+coverage: ## Which lines of what operators run are run by tests; installs cargo-llvm-cov if needed
+	@scripts/coverage.sh
+
+sanitize: ## Threads in every order; address, race and Miri checks of unsafe code: KINDS="address"
+	@scripts/sanitize.sh $(KINDS)
+
+floods: ## What a viewer sees while a client floods the server: OPTIONS="--seconds 5 churn"
+	@python3 scripts/floods.py $(OPTIONS)
 
 bench-smoke: ## One short bench run on an emulated drive (root), and in virtual time
 	@scripts/bench_smoke.sh

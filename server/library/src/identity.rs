@@ -75,9 +75,10 @@ impl Identity {
     }
 }
 
-/// A time of `stat` as nanoseconds since 1970.
-pub(crate) fn nanoseconds(seconds: i64, part: u64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(part)
+/// A time of `stat` as nanoseconds since 1970. The kernel's `stat` counts the part without a sign, libc's
+/// with one.
+pub(crate) fn nanoseconds(seconds: i64, part: impl Into<i128>) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + part.into()
 }
 
 /// Nanoseconds since 1970.

@@ -123,19 +123,13 @@ pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
     let mut pending: Vec<(String, usize)> = vec![(String::new(), 0)];
     let mut file_count = 0;
     while let Some((directory, depth)) = pending.pop() {
-        match list(root, &directory, before, &mut scan) {
-            Ok(listing) => {
-                file_count += listing.files.len() + listing.manifests.len();
-                scan.counts.add(&listing.counts);
-                let below = listing.below.iter();
-                match depth < DEPTH_MAX {
-                    true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
-                    false => scan.warnings.extend(below.map(|path| too_deep(path))),
-                }
-                scan.listings.insert(directory, listing);
-            }
+        let listing = match list(root, &directory, before, &mut scan) {
+            Ok(listing) => listing,
             // It went away, or became something else, since it was listed.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => scan.is_changed = true,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                scan.is_changed = true;
+                continue;
+            }
             Err(errno) => {
                 let known = before.listings.get(&directory);
                 let kept = known.filter(|_| !is_denied(errno));
@@ -150,18 +144,23 @@ pub(crate) fn walk(root: &Root, before: Before<'_>) -> RootScan {
                     continue;
                 };
                 // The disk is ill; what is on it is still what it was, as far as anybody knows.
-                file_count += kept.files.len() + kept.manifests.len();
-                scan.counts.add(&kept.counts);
-                pending.extend(kept.below.iter().map(|path| (path.clone(), depth + 1)));
                 for path in &kept.manifests {
                     if let Some(manifest) = before.manifests.get(path) {
                         scan.files.push((Arc::clone(path), manifest.identity));
                     }
                 }
                 scan.unchanged.push(Arc::clone(kept));
-                scan.listings.insert(directory, Arc::clone(kept));
+                Arc::clone(kept)
             }
+        };
+        file_count += listing.files.len() + listing.manifests.len();
+        scan.counts.add(&listing.counts);
+        let below = listing.below.iter();
+        match depth < DEPTH_MAX {
+            true => pending.extend(below.map(|path| (path.clone(), depth + 1))),
+            false => scan.warnings.extend(below.map(|path| too_deep(path))),
         }
+        scan.listings.insert(directory, listing);
         if file_count > FILES_MAX {
             let reason = format!("more than {FILES_MAX} files; the rest is found when asked for");
             scan.warnings.push(Warning::new("", reason));

@@ -5,6 +5,7 @@ mod common;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -253,20 +254,92 @@ fn unusual_names_and_sizes_are_served() {
     assert_eq!(library.warnings().len(), 1);
 }
 
+/// Runs this as a user who may not read everything: only its thread becomes another one.
+fn as_nobody(call: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::process::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may");
+        }
+        call();
+    });
+    thread.join().expect("no panic");
+}
+
 #[test]
 fn an_unreadable_directory_is_warned_of_and_left_out() {
-    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new();
+    let mode = |path: &str, mode| {
+        fs::set_permissions(tree.at(path), fs::Permissions::from_mode(mode)).expect("set");
+    };
+    tree.write("closed/x.mp4", "x").write("open.mp4", "o");
+    fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).expect("set");
+    mode("closed", 0o755);
+    mode("open.mp4", 0o644);
+    let path = tree.path().to_path_buf();
+    let closed = tree.at("closed");
+    as_nobody(move || {
+        let library = scan(&[path]);
+        assert_eq!((library.titles().len(), library.warnings().len()), (2, 0));
+    });
+    mode("closed", 0o700);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
+    let path = tree.path().to_path_buf();
+    as_nobody(move || {
+        let library = scan(&[path]);
+        assert_eq!(library.warnings()[0].path, "closed");
+        let said = &library.warnings()[0].reason;
+        assert!(said.contains("left out"), "{said}");
+        assert_eq!(library.titles().len(), 1);
+        assert_eq!(resolve(&library, "open.mp4").size, 1);
+    });
+    mode("closed", 0o700);
+}
+
+/// Whoever may not read a folder any more does not get its files from memory.
+#[test]
+fn a_directory_that_is_closed_later_is_left_out_too() {
     let tree = Tree::new();
     tree.write("closed/x.mp4", "x").write("open.mp4", "o");
-    fs::set_permissions(tree.at("closed"), fs::Permissions::from_mode(0o000)).expect("closed");
-    let library = tree.scan();
-    // The superuser may read everything.
-    if !rustix::process::geteuid().is_root() {
-        assert_eq!(library.warnings()[0].path, "closed");
-        assert_eq!(library.titles().len(), 1);
+    let closed = tree.at("closed");
+    for (path, mode) in [(tree.path(), 0o755), (closed.clone(), 0o755)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
     }
-    fs::set_permissions(tree.at("closed"), fs::Permissions::from_mode(0o700)).expect("opened");
-    assert_eq!(resolve(&library, "open.mp4").size, 1);
+    let path = tree.path().to_path_buf();
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let (shut, is_shut) = std::sync::mpsc::channel::<()>();
+    let closer = std::thread::spawn({
+        let closed = closed.clone();
+        move || {
+            is_ready.recv().expect("scanned");
+            fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("closed");
+            shut.send(()).expect("waited for");
+        }
+    });
+    as_nobody(move || {
+        let library = scan(&[path]);
+        assert_eq!(library.titles().len(), 2);
+        ready.send(()).expect("waited for");
+        is_shut.recv().expect("closed");
+        library.refresh();
+        assert_eq!(library.titles().len(), 1);
+        assert!(library.resolve("closed/x.mp4").is_err());
+    });
+    closer.join().expect("no panic");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("opened");
+}
+
+#[test]
+fn directories_deeper_than_the_bound_are_warned_of_and_left_out() {
+    let tree = Tree::new();
+    let path = |depth: usize| "d/".repeat(depth) + "film.mp4";
+    tree.write(&path(64), "x").write(&path(65), "x");
+    let library = tree.scan();
+    assert_eq!(library.counts().files, 1);
+    let warnings = library.warnings();
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].reason.contains("more than 64"), "{warnings:?}");
+    assert_eq!(resolve(&library, &path(64)).size, 1);
 }
 
 #[test]

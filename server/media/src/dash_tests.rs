@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use std::format;
 use std::string::ToString;
 use std::vec;
 
@@ -39,6 +40,13 @@ fn templated(template: SegmentTemplate) -> Addressing {
     Addressing {
         template: Some(template),
         ..Addressing::default()
+    }
+}
+
+fn source(url: &str) -> Source {
+    Source {
+        url: Some(url.to_string()),
+        range: None,
     }
 }
 
@@ -193,6 +201,119 @@ fn a_live_manifest_without_an_end_gets_a_note_and_no_segments() {
     let title = dash_title("m.mpd", &mpd);
     assert!(title.renditions[0].segments.is_empty());
     assert_eq!(title.notes.iter().count(), 1);
+}
+
+#[test]
+fn a_template_that_cannot_be_used_gets_a_note_and_no_segments() {
+    let regular = |template| SegmentTemplate {
+        duration: Some(5),
+        ..template
+    };
+    let long = "x".repeat(crate::PATH_BYTES_MAX);
+    let cases = [
+        (template("$Segment$.m4s"), "uses an identifier"),
+        (template("$Number.m4s"), "without its partner"),
+        (template("$Number%x$.m4s"), "number format"),
+        (template(&format!("$Number${long}")), "longer than any path"),
+        (
+            template(&format!("{long}$Number$/a")),
+            "longer than any path",
+        ),
+        (SegmentTemplate::default(), "without media"),
+    ];
+    for (template, note) in cases {
+        let addressing = templated(regular(template));
+        let title = dash_title(
+            "m.mpd",
+            &mpd(
+                5,
+                addressing,
+                vec![representation("v", Addressing::default())],
+            ),
+        );
+        assert!(title.renditions[0].segments.is_empty(), "{note}");
+        let notes: Vec<&str> = title.notes.iter().collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains(note),
+            "{note}: {notes:?}"
+        );
+    }
+}
+
+#[test]
+fn an_initialization_that_cannot_be_named_costs_only_itself() {
+    let template = SegmentTemplate {
+        initialization: Some("$Number.mp4".to_string()),
+        duration: Some(5),
+        ..template("$Number$.m4s")
+    };
+    let mpd = mpd(
+        10,
+        templated(template),
+        vec![representation("v", Addressing::default())],
+    );
+    let title = dash_title("m.mpd", &mpd);
+    assert_eq!(paths(&title, 0), ["1.m4s", "2.m4s"]);
+    assert_eq!(title.notes.iter().count(), 1);
+}
+
+#[test]
+fn what_exceeds_the_bounds_of_a_title_is_left_out_and_said() {
+    let one = Addressing {
+        list: Some(SegmentList {
+            urls: vec![source("a.m4s")],
+            ..SegmentList::default()
+        }),
+        ..Addressing::default()
+    };
+    let max = RENDITIONS_PER_TITLE_MAX;
+    let many = (0..max + 5).map(|id| representation(&id.to_string(), one.clone()));
+    let title = dash_title("m.mpd", &mpd(10, Addressing::default(), many.collect()));
+    assert_eq!(title.renditions.len(), max);
+    let notes: Vec<&str> = title.notes.iter().collect();
+    assert!(
+        notes.iter().any(|note| note.contains("renditions")),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_list_below_another_takes_from_it_what_it_does_not_say() {
+    let list = |url: Option<&str>, timescale, timeline| SegmentList {
+        urls: url.into_iter().map(source).collect(),
+        timescale,
+        timeline,
+        ..SegmentList::default()
+    };
+    let entry = TimelineEntry {
+        time: Some(0),
+        duration: 3000,
+        repeat: 0,
+    };
+    let nothing = TimelineEntry {
+        duration: 0,
+        ..entry
+    };
+    let above = list(Some("above.m4s"), Some(1000), Some(vec![nothing, entry]));
+    for (own, path) in [(Some("own.m4s"), "own.m4s"), (None, "above.m4s")] {
+        let below = Addressing {
+            list: Some(list(own, None, None)),
+            ..Addressing::default()
+        };
+        let period = Addressing {
+            list: Some(above.clone()),
+            ..Addressing::default()
+        };
+        let title = dash_title("m.mpd", &mpd(10, period, vec![representation("v", below)]));
+        assert_eq!(paths(&title, 0), [path]);
+        let length = title.renditions[0].segments[0].duration;
+        assert_eq!(length, Duration::from_secs(3));
+        let notes: Vec<&str> = title.notes.iter().collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains("no length"),
+            "{notes:?}"
+        );
+    }
 }
 
 proptest! {

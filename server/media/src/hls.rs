@@ -379,6 +379,23 @@ mod tests {
     }
 
     #[test]
+    fn playlists_beyond_the_bound_or_of_others_are_left_out_and_said() {
+        let mut variants = vec![variant("https://cdn.example/v.m3u8", 1)];
+        variants
+            .extend((0..RENDITIONS_PER_TITLE_MAX + 5).map(|n| variant(&std::format!("{n}"), 1)));
+        let master = HlsMaster {
+            variants,
+            ..HlsMaster::default()
+        };
+        let mut notes = Notes::default();
+        let found = playlists("t/m.m3u8", &master, &mut notes);
+        assert_eq!(found.len(), RENDITIONS_PER_TITLE_MAX);
+        let notes: Vec<&str> = notes.iter().collect();
+        assert!(notes[0].contains("cdn.example"), "{notes:?}");
+        assert!(notes[1].contains("the rest is ignored"), "{notes:?}");
+    }
+
+    #[test]
     fn a_playlist_of_a_million_segments_is_cut_off_with_a_note() {
         let segments = vec![segment("1.ts"); 100_500];
         let title = media_title(

@@ -163,3 +163,63 @@ impl Chain {
         (self.stream, chain)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All numbers differ, so that two that change places are seen.
+    #[test]
+    fn all_that_was_learned_is_read_as_it_was_written() {
+        let ended = |n: u64| Ended {
+            read_bytes: n,
+            whole_bytes: n + 1,
+            rule_bytes_per_mib: n + 2,
+            ahead_bytes: n + 3,
+            pace: BitRate(n + 4),
+            sent_bytes: n + 5,
+        };
+        let learned = Learned {
+            reference_bytes: Some(1),
+            drive: Some(DriveTimes {
+                reposition: Duration(2),
+                transfer_per_mib: Duration(3),
+            }),
+            service: Duration(4),
+            carried: BitRate(5),
+            bit_rate_mean: Some(BitRate(6)),
+            ended: vec![ended(10), ended(20)],
+            sent_bytes: 7,
+        };
+        let chain = |viewer| LearnedChain {
+            viewer,
+            stream: StreamId(0),
+            start: 30,
+            end: 31,
+            position: 32,
+            last_request_bytes: 33,
+            open_ended: true,
+            pace: BitRate(34),
+            idle: Duration(35),
+        };
+        let unnamed = Identity::Unnamed {
+            origin: ViewerId(37),
+            connection: None,
+        };
+        let told = DeviceLearned {
+            learned,
+            chains: vec![
+                (38, chain(Identity::Named(ViewerId(36)))),
+                (39, chain(unnamed)),
+            ],
+            age: Duration(0),
+            told_at: Clock::now(),
+        };
+        let text = serde_json::to_string(&Record::of(&told)).expect("text");
+        let record: Record = serde_json::from_str(&text).expect("read");
+        let read = record.learned(Duration(40));
+        assert_eq!(format!("{:?}", read.learned), format!("{:?}", told.learned));
+        assert_eq!(format!("{:?}", read.chains), format!("{:?}", told.chains));
+        assert_eq!(read.age, Duration(40));
+    }
+}

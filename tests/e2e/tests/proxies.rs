@@ -288,10 +288,11 @@ fn a_port_for_proxies_is_closed_to_others_and_to_what_is_no_header() {
             .and_then(|()| connection.receive("GET"));
         assert!(reply.is_err(), "{text}: {reply:?}");
     }
-    let metrics = served.server.metrics().expect("metrics");
-    assert!(
-        metrics.contains("headlong_proxy_refusals_total 3"),
-        "{metrics}"
+    // Counted beside the close that the client sees.
+    eventually(
+        "all three are counted",
+        || served.server.metrics().expect("metrics"),
+        |metrics| metrics.contains("headlong_proxy_refusals_total 3"),
     );
     let output = || served.server.output();
     let is_told = |output: &String| output.contains("refused a connection");

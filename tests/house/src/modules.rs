@@ -175,7 +175,7 @@ impl Modules<'_> {
         for attribute in attributes {
             if let Some(path) = attribute.strip_prefix("path = \"") {
                 let path = path.trim_end_matches('"');
-                candidates.insert(0, format!("{}/{path}", parent_folder(file)));
+                candidates.insert(0, joined(parent_folder(file), path));
             }
         }
         let path = candidates
@@ -270,6 +270,17 @@ fn ends_in_pub(code: &[TokenTree]) -> bool {
 
 fn parent_folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A path below a folder, or, by `..`, beside it.
+fn joined(mut folder: &str, mut path: &str) -> String {
+    while let Some(rest) = path.strip_prefix("../") {
+        (folder, path) = (parent_folder(folder), rest);
+    }
+    match folder {
+        "" => path.to_string(),
+        _ => format!("{folder}/{path}"),
+    }
 }
 
 fn word(tree: &TokenTree) -> Option<String> {

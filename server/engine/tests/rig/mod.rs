@@ -223,6 +223,16 @@ impl Rig {
         reply.done || reply.failure.is_some() || reply.cancelled
     }
 
+    /// The memory of a slot is taken away by whoever owns it, unless a reply or a read has it.
+    pub fn lose(&mut self, slot: Slot) {
+        let is_read_into = |(_, read): &(Instant, ReadCommand)| read.slots.contains(&slot);
+        if !self.held.contains_key(&slot) && !self.in_flight.iter().any(is_read_into) {
+            self.content.remove(&slot);
+        }
+        self.shard.handle_lost(self.now, slot);
+        self.drain();
+    }
+
     /// Runs until `end`, event by event.
     pub fn run_until(&mut self, end: Instant) {
         for _ in 0..10_000_000u64 {

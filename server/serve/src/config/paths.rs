@@ -219,6 +219,27 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_nobody_could_enter_or_with_keys_of_too_many_years_is_a_mistake() {
+        let keys = |count: u32| {
+            let keys: Vec<String> = (0..count).map(|n| format!("{n:032}")).collect();
+            format!("keys = {keys:?}\n")
+        };
+        let cases = [
+            ("signed", String::new(), "must hold a key"),
+            ("signed", keys(3), "holds more than two keys"),
+            ("secure-link", String::new(), "secure_link_md5: must be set"),
+            ("jwt", keys(5), "makes more than four keys"),
+            ("auth-request", String::new(), "auth_url: must be set"),
+        ];
+        for (access, rest, said) in cases {
+            let text = format!("roots = [\"/srv\"]\n[path.\"/a/\"]\naccess = \"{access}\"\n{rest}");
+            let wrong = Config::from_text(Path::new("x.toml"), &text, &Flags::default());
+            let wrong = wrong.expect_err(access).to_string();
+            assert!(wrong.contains(said), "{said} in {wrong}");
+        }
+    }
+
+    #[test]
     fn a_secret_that_would_not_be_asked_for_is_a_mistake_and_opens_nothing() {
         let key = "0123456789abcdef";
         let rules = [

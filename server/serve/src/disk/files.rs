@@ -422,6 +422,57 @@ mod tests {
         assert!(!open.direct && files.is_direct());
     }
 
+    /// Has descriptors for so many opens, and then none until some are closed.
+    struct Scarce {
+        files: FileSource,
+        opens_left: std::sync::atomic::AtomicU32,
+        refused: AtomicBool,
+    }
+
+    impl StreamSource for Scarce {
+        fn spec(&self) -> headlong_engine::StreamSpec {
+            self.files.spec()
+        }
+
+        fn open(&self, part: u32, direct: bool) -> io::Result<File> {
+            let left = self.opens_left.load(Ordering::Relaxed);
+            if left == 0 && !self.refused.swap(true, Ordering::Relaxed) {
+                return Err(Errno::MFILE.into());
+            }
+            self.opens_left
+                .store(left.saturating_sub(1), Ordering::Relaxed);
+            self.files.open(part, direct)
+        }
+
+        fn unchanged(&self, part: u32, file: &File) -> bool {
+            self.files.unchanged(part, file)
+        }
+    }
+
+    #[test]
+    fn half_of_the_files_are_closed_when_descriptors_run_out() {
+        let scratch = Scratch::new();
+        let paths = (0..5).map(|n| scratch.file(&n.to_string(), &[n]));
+        let source = Scarce {
+            files: FileSource::new(1, paths),
+            opens_left: 4.into(),
+            refused: AtomicBool::new(false),
+        };
+        let files = files(8);
+        for part in 0..5 {
+            files.open(&source, StreamId(1), part).expect("opens");
+        }
+        assert!(source.refused.load(Ordering::Relaxed));
+        let open: Vec<u32> = (0..5)
+            .filter(|part| files.cached(StreamId(1), *part).is_some())
+            .collect();
+        assert_eq!(
+            open,
+            [2, 3, 4],
+            "the two that were used longest ago are closed"
+        );
+    }
+
     #[test]
     fn another_version_is_not_opened() {
         let scratch = Scratch::new();

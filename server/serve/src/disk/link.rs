@@ -2,15 +2,15 @@
 //!
 //! A request whose bytes are in memory, and a piece that is given back, are dealt with where they
 //! come up, without a trip to the device's thread. The lock is held for microseconds, as nothing
-//! under it waits; even so only the device's own thread ever waits for it: everybody else tries for
-//! a moment, and then leaves a message, which whoever holds the lock deals with before going.
+//! under it waits; even so only the device's own thread ever waits for it (the lock with hand-over of
+//! `lock.rs`): everybody else leaves a message if it is taken.
 //!
-//! Invariants: whatever a call makes necessary (a read to be started, an earlier end of the thread's
-//! sleep) wakes the device's thread; no message stays behind when the lock is free.
+//! Invariant: whatever a call makes necessary (a read to be started, an earlier end of the thread's
+//! sleep) wakes the device's thread.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use headlong_engine::{Refusal, Request, RequestId, Slot, StreamSpec};
@@ -20,13 +20,11 @@ use tokio::sync::oneshot;
 use super::StreamSource;
 use super::engine::{DeviceEngine, EngineParts};
 use super::keeper::Keeper;
+use super::lock::{self, HandOver};
 use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
 use super::reply::{Piece, Receiver, Reply};
 use super::transfer::Read;
-
-/// How often the lock is tried for before a message is left.
-const TRIES: u32 = 64;
 
 /// What the lock protects.
 struct Desk {
@@ -35,13 +33,10 @@ struct Desk {
     thread_due: Instant,
 }
 
-type Guard<'a> = MutexGuard<'a, Option<Desk>>;
-
 /// The way to one device's engine.
 pub(crate) struct Link {
-    /// `None` once the device has stopped.
-    desk: Mutex<Option<Desk>>,
-    mailbox: Arc<Mailbox<Message>>,
+    /// Closed once the device has stopped.
+    lock: HandOver<Desk>,
     is_stopping: AtomicBool,
     /// Copies what is sent again and again.
     keeper: Option<Keeper>,
@@ -55,29 +50,27 @@ impl Link {
         keeper: Option<Keeper>,
     ) -> Arc<Self> {
         let link = Arc::new(Self {
-            desk: Mutex::new(None),
-            mailbox,
+            lock: HandOver::new(mailbox),
             is_stopping: AtomicBool::new(false),
             keeper,
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
-        let desk = Desk {
+        link.lock.open(Desk {
             engine: DeviceEngine::new(parts, receiver),
             thread_due: Instant(0),
-        };
-        *link.desk.lock().unwrap_or_else(PoisonError::into_inner) = Some(desk);
+        });
         link
     }
 
     /// Leaves a message for the device's thread.
     pub(crate) fn post(&self, message: Message) {
-        self.mailbox.post(message);
+        self.lock.mailbox().post(message);
     }
 
     /// Has the device's thread end.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        self.mailbox.wake();
+        self.lock.mailbox().wake();
     }
 
     /// Whether the device's thread is to end.
@@ -92,12 +85,12 @@ impl Link {
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Option<Result<Reply, Refusal>> {
-        let waiting = match self.try_lock() {
+        let waiting = match self.lock.try_lock() {
             Some(mut guard) => {
                 let desk = guard.as_mut()?;
                 let now = desk.engine.now();
                 let reply = desk.engine.ask(now, (id, request), register);
-                self.leave(guard);
+                self.lock.leave(guard);
                 return Some(reply);
             }
             None => self.ask_by_message((id, request), register),
@@ -118,14 +111,14 @@ impl Link {
             answer,
         };
         let message = Message::Request(Box::new(ask));
-        self.mailbox.post_if_fewer(message, REQUESTS_MAX);
-        self.hand_over();
+        self.lock.mailbox().post_if_fewer(message, REQUESTS_MAX);
+        self.lock.hand_over();
         answered
     }
 
     /// Takes what was posted, in order, into `messages`, which must be empty.
     pub(crate) fn take_messages(&self, messages: &mut Vec<Message>) {
-        self.mailbox.take(messages);
+        self.lock.mailbox().take(messages);
     }
 
     /// The device's thread is about to start reads and to sleep: which, and how long at most.
@@ -133,13 +126,12 @@ impl Link {
     /// # Errors
     /// As [`Link::turn`].
     pub(crate) fn before_sleep(&self, submits: &mut Vec<Read>) -> io::Result<Option<Duration>> {
-        let timeout = self.locked(|desk| {
+        let (timeout, may_sleep) = self.lock.before_sleep(|desk| {
             desk.engine.take_submits(submits);
             desk.thread_due = desk.engine.due();
             desk.engine.wall_until(desk.engine.now(), desk.thread_due)
         })?;
-        // What was left while the thread held the lock is for the thread to deal with.
-        match self.mailbox.is_empty() {
+        match may_sleep {
             true => Ok(timeout),
             false => Ok(Some(Duration::ZERO)),
         }
@@ -150,75 +142,20 @@ impl Link {
     /// # Errors
     /// If a call panicked with the lock held: what the engine knows is not to be relied on then.
     pub(crate) fn turn<R>(&self, call: impl FnOnce(&mut DeviceEngine) -> R) -> io::Result<R> {
-        self.locked(|desk| call(&mut desk.engine))
-    }
-
-    fn locked<R>(&self, call: impl FnOnce(&mut Desk) -> R) -> io::Result<R> {
-        let guard = self.desk.lock().ok();
-        // Only the device's thread closes the link, when it has done with it.
-        let mut desk = guard.filter(|desk| desk.is_some());
-        let desk = desk.as_mut().and_then(|desk| desk.as_mut());
-        desk.map(call)
-            .ok_or_else(|| io::Error::other("a call broke the device's engine"))
+        self.lock.locked(|desk| call(&mut desk.engine))
     }
 
     /// Ends everything: what waits fails, what comes is dropped.
     pub(crate) fn close(&self) {
-        self.mailbox.close();
-        let mut guard = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-        let desk = guard.take();
-        drop(guard);
-        // Pieces and replies that nobody took come back here as they drop.
-        drop(desk);
-    }
-
-    fn try_lock(&self) -> Option<Guard<'_>> {
-        for _ in 0..TRIES {
-            match self.desk.try_lock() {
-                Ok(guard) => return Some(guard),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
-                Err(TryLockError::Poisoned(_)) => return None,
-            }
-        }
-        None
-    }
-
-    /// Deals with the messages that were left meanwhile, gives the lock back, and wakes the device's
-    /// thread if there is something for it to do.
-    fn leave<'a>(&'a self, mut guard: Guard<'a>) {
-        let mut is_needed = false;
-        loop {
-            let Some(desk) = guard.as_mut() else { return };
-            is_needed |= desk.take_in(&self.mailbox);
-            drop(guard);
-            // What was left between the last look and the unlocking.
-            if self.mailbox.is_empty() {
-                break;
-            }
-            match self.desk.try_lock() {
-                Ok(again) => guard = again,
-                // Whoever has it now does the same.
-                Err(_) => break,
-            }
-        }
-        if is_needed {
-            self.mailbox.wake();
-        }
-    }
-
-    /// Sees to it that the message just left is dealt with: by whoever holds the lock, or here.
-    fn hand_over(&self) {
-        match self.desk.try_lock() {
-            Ok(guard) => self.leave(guard),
-            Err(TryLockError::WouldBlock) => {}
-            // The device's thread will find out, and end.
-            Err(TryLockError::Poisoned(_)) => self.mailbox.wake(),
-        }
+        // Pieces and replies that nobody took come back here as they drop, so the lock is free again.
+        drop(self.lock.close());
     }
 }
 
-impl Desk {
-    /// Deals with what is in the mailbox; whether the device's thread has something to do then.
+impl lock::Desk for Desk {
+    type Message = Message;
+
+    /// The device's thread has something to do if a read is to be started, or if it would sleep too long.
     fn take_in(&mut self, mailbox: &Mailbox<Message>) -> bool {
         if !mailbox.is_empty() {
             let mut messages = Vec::new();
@@ -237,11 +174,13 @@ impl Desk {
 
 impl Receiver for Link {
     fn sent(&self, pieces: &[(RequestId, Slot)]) {
-        let Some(mut guard) = self.try_lock() else {
+        let Some(mut guard) = self.lock.try_lock() else {
             for (request, slot) in pieces.iter().copied() {
-                self.mailbox.post_quietly(Message::Sent { request, slot });
+                self.lock
+                    .mailbox()
+                    .post_quietly(Message::Sent { request, slot });
             }
-            return self.hand_over();
+            return self.lock.hand_over();
         };
         if let Some(desk) = guard.as_mut() {
             let now = desk.engine.now();
@@ -249,19 +188,19 @@ impl Receiver for Link {
                 desk.engine.sent(now, request, slot);
             }
         }
-        self.leave(guard);
+        self.lock.leave(guard);
     }
 
     fn cancelled(&self, request: RequestId) {
-        let Some(mut guard) = self.try_lock() else {
-            self.mailbox.post_quietly(Message::Cancel(request));
-            return self.hand_over();
+        let Some(mut guard) = self.lock.try_lock() else {
+            self.lock.mailbox().post_quietly(Message::Cancel(request));
+            return self.lock.hand_over();
         };
         if let Some(desk) = guard.as_mut() {
             let now = desk.engine.now();
             desk.engine.cancel(now, request);
         }
-        self.leave(guard);
+        self.lock.leave(guard);
     }
 
     fn keep(&self, piece: Piece) {

@@ -5,13 +5,10 @@
 //! nothing that was posted before a wake is overlooked.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::io::Errno;
+use super::sync::{AtomicU8, Event, Mutex, MutexGuard, Ordering};
 
 const AWAKE: u8 = 0;
 const SLEEPING: u8 = 1;
@@ -21,28 +18,26 @@ const WOKEN: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Waker {
     state: AtomicU8,
-    event: Arc<OwnedFd>,
+    event: Event,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Arc<Self>> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Arc::new(Self {
             state: AtomicU8::new(AWAKE),
-            event: Arc::new(event),
+            event: Event::new()?,
         }))
     }
 
-    /// What becomes readable when the thread sleeps and is woken.
-    pub(crate) fn event(&self) -> &Arc<OwnedFd> {
+    /// What is signalled when the thread sleeps and is woken.
+    pub(super) fn event(&self) -> &Event {
         &self.event
     }
 
     /// Ends the thread's sleep, or prevents the next.
     pub(crate) fn wake(&self) {
         if self.state.swap(WOKEN, Ordering::SeqCst) == SLEEPING {
-            // Fails only if the counter is full, and then the thread is being woken already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            self.event.signal();
         }
     }
 
@@ -62,31 +57,20 @@ impl Waker {
 
     /// Sleeps until woken, or until the time is over (`None`: it never is).
     pub(crate) fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let mut woken = Ok(0);
-        if self.begin_sleep() {
-            let timeout = timeout.map(|timeout| Timespec {
-                tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: timeout.subsec_nanos().into(),
-            });
-            let event = PollFd::new(&self.event, PollFlags::IN);
-            woken = poll(&mut [event], timeout.as_ref());
-        }
+        let woken = match self.begin_sleep() {
+            true => self.event.wait(timeout),
+            false => Ok(false),
+        };
         self.end_sleep();
-        match woken {
-            Ok(0) | Err(Errno::INTR) => Ok(()),
-            Ok(_) => {
-                self.clear();
-                Ok(())
-            }
-            Err(errno) => Err(errno.into()),
+        if woken? {
+            self.clear();
         }
+        Ok(())
     }
 
-    /// Makes the event descriptor unreadable again.
+    /// Forgets that it was woken.
     pub(crate) fn clear(&self) {
-        let mut count = [0; 8];
-        // Fails if nothing was written, which is what is wanted.
-        let _ = rustix::io::read(&self.event, &mut count);
+        self.event.clear();
     }
 }
 
@@ -167,7 +151,7 @@ impl<T> Mailbox<T> {
         drop(posts);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Vec<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<T>>> {
         // Every change to the queue is one call, so a panicking poster leaves it whole.
         self.posts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,6 +160,7 @@ impl<T> Mailbox<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::io::Errno;
 
     #[test]
     fn no_post_is_slept_through() {
@@ -212,13 +197,14 @@ mod tests {
         let waker = Waker::new().expect("eventfd");
         waker.wake();
         let mut count = [0; 8];
-        let read = rustix::io::read(waker.event(), &mut count);
+        let event = waker.event().descriptor();
+        let read = rustix::io::read(event, &mut count);
         assert_eq!(read, Err(Errno::AGAIN));
         assert!(!waker.begin_sleep(), "it was woken");
         waker.end_sleep();
         assert!(waker.begin_sleep());
         waker.wake();
-        assert_eq!(rustix::io::read(waker.event(), &mut count), Ok(8));
+        assert_eq!(rustix::io::read(event, &mut count), Ok(8));
     }
 
     #[test]

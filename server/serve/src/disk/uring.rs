@@ -61,7 +61,7 @@ impl UringIo {
     /// Sets up the ring; the error is why the kernel refuses.
     pub(crate) fn new(reads: u32, parts: &Parts) -> io::Result<Self> {
         Ok(Self {
-            ring: Ring::new(reads, Arc::clone(parts.waker.event()))?,
+            ring: Ring::new(reads, Arc::clone(parts.waker.event().descriptor()))?,
             opened_reads: BTreeMap::new(),
             next_read: 0,
             files: Arc::clone(&parts.files),

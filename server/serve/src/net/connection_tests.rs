@@ -352,3 +352,22 @@ async fn a_connection_that_asks_nothing_more_after_a_take_over_ends_by_its_idle_
     assert_eq!(server.task.await.expect("ended"), End::IdleTimeout);
     assert_eq!(server.counters.counts().drain_aborts, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_come_together_take_turns_with_those_of_other_connections() {
+    let (mut busy, mut other) = (serve(Limits::default()), serve(Limits::default()));
+    busy.say(&HELLO.repeat(30)).await;
+    other.say(HELLO).await;
+    other.hear("hello").await;
+    let mut heard = Vec::with_capacity(64 << 10);
+    busy.client.read_buf(&mut heard).await.expect("open");
+    let count = |heard: &[u8]| heard.windows(5).filter(|word| word == b"hello").count();
+    assert!(
+        count(&heard) < 5,
+        "{} before the other's one",
+        count(&heard)
+    );
+    while count(&heard) < 30 {
+        busy.client.read_buf(&mut heard).await.expect("open");
+    }
+}

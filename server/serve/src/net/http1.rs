@@ -84,6 +84,10 @@ where
                 if !answer.await? {
                     break;
                 }
+                if !connection.buffer.is_empty() {
+                    // Who sends many requests at once has them answered in turn with those of others.
+                    tokio::task::yield_now().await;
+                }
             }
             Ok(None) => break,
             Err(status) => {

@@ -127,3 +127,53 @@ impl AsyncWrite for Socket {
         Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headlong_pull::Target;
+    use tower_service::Service as _;
+
+    fn connector(origin: (&str, u16), may_be_private: bool) -> Connector {
+        let rules = TargetRules {
+            origin: Target {
+                host: origin.0.to_owned(),
+                port: origin.1,
+                is_tls: false,
+            },
+            hosts: vec!["localhost".to_owned()],
+            may_be_private,
+        };
+        Connector {
+            rules: Arc::new(rules),
+            tls: tls(),
+            timeout: Duration::from_secs(20),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_of_this_machine_is_called_only_as_the_origin_or_where_that_is_allowed() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let uri: Uri = format!("http://localhost:{port}/a").parse().expect("a URI");
+
+        let mut other = connector(("origin.example", 80), false);
+        let error = other.call(uri.clone()).await.err().expect("refused");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let none = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+        assert!(none.is_err(), "it was not even called");
+
+        for mut allowed in [
+            connector(("origin.example", 80), true),
+            connector(("localhost", port), false),
+        ] {
+            allowed.call(uri.clone()).await.map(drop).expect("called");
+            listener.accept().await.map(drop).expect("called");
+        }
+        // Of the origin, only the port that was named.
+        let mut next_door = connector(("localhost", port.wrapping_add(1)), false);
+        let error = next_door.call(uri).await.err().expect("refused");
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+}

@@ -502,3 +502,7 @@ fn found(version: &Arc<Version>, fresh: &Freshness, now: Instant) -> Found {
         is_stale: false,
     }
 }
+
+#[cfg(test)]
+#[path = "titles_tests.rs"]
+mod tests;

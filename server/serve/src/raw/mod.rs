@@ -12,6 +12,11 @@
 )]
 
 mod hot;
+#[cfg(not(miri))]
+mod mapping;
+#[cfg(miri)]
+#[path = "mapping_in_miri.rs"]
+mod mapping;
 mod passed;
 mod pool;
 mod ring;

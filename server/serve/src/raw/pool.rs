@@ -9,17 +9,13 @@
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use headlong_engine::Slot;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::hot::{CopiesUse, Hot, HotSize, Kept, Pinned};
-
-/// Huge pages need both ends of the mapping at multiples of this.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 
 /// State of a slot that is being filled; smaller numbers count its views.
 const LEASED: u32 = u32::MAX;
@@ -33,8 +29,7 @@ const HOT_LOOKS: u8 = 3;
 /// Memory for all pieces of one device.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    base: NonNull<u8>,
-    length: usize,
+    memory: Mapping,
     piece_bytes: usize,
     states: Box<[AtomicU32]>,
     /// How often each slot was looked at since it was filled.
@@ -43,8 +38,8 @@ pub(crate) struct Pool {
     hot: Option<Hot>,
 }
 
-// SAFETY: `base` is the start of a mapping that only this pool owns. What is inside it is reached
-// through leases and views alone, and the states, which are atomic, keep those apart.
+// SAFETY: the mapping is only this pool's. What is inside it is reached through leases and views alone,
+// and the states, which are atomic, keep those apart.
 unsafe impl Send for Pool {}
 // SAFETY: as above; no method touches the mapped bytes without having won a slot's state.
 unsafe impl Sync for Pool {}
@@ -70,13 +65,12 @@ impl Pool {
             .and_then(|bytes| bytes.checked_next_multiple_of(HUGE_PAGE_BYTES))
             .filter(|bytes| *bytes > 0)
             .ok_or(io::ErrorKind::OutOfMemory)?;
-        let base = map_aligned(length)?;
+        let memory = Mapping::new(length)?;
         let states = (0..slot_count).map(|_| AtomicU32::new(0)).collect();
         let looks = (0..slot_count).map(|_| AtomicU8::new(0)).collect();
         let hot = size.and_then(|size| Hot::new(slot_count, piece_bytes, size).ok());
         Ok(Arc::new(Self {
-            base,
-            length,
+            memory,
             piece_bytes,
             states,
             looks,
@@ -99,10 +93,7 @@ impl Pool {
     /// # Errors
     /// If the system has not so much, or does not know how to (before Linux 5.14).
     pub(crate) fn prefault(&self) -> io::Result<()> {
-        let base = self.base.as_ptr().cast();
-        // SAFETY: the mapping is ours and as long as that; the advice changes no content.
-        unsafe { madvise(base, self.length, Advice::LinuxPopulateWrite)? };
-        Ok(())
+        self.memory.take()
     }
 
     /// Takes `slots`, which must all be free, to be filled in this order. `None` if one of them
@@ -140,10 +131,9 @@ impl Pool {
         if let Some(hot) = &self.hot {
             hot.forget(slot);
         }
-        let base = self.address(slot).cast();
-        // SAFETY: the slot lies within our mapping, which is private and anonymous, and nobody reads or
-        // writes it while its state says that it is leased; its bytes are zero from then on.
-        let given = unsafe { madvise(base, self.piece_bytes, Advice::LinuxDontNeed) };
+        let start = slot.0 as usize * self.piece_bytes;
+        // SAFETY: nobody reads or writes the slot while its state says that it is leased.
+        let given = unsafe { self.memory.give_back(start, self.piece_bytes) };
         state.store(0, Ordering::Release);
         given.is_ok()
     }
@@ -190,48 +180,11 @@ impl Pool {
     /// Address of a slot that exists.
     fn address(&self, slot: Slot) -> *mut u8 {
         let offset = slot.0 as usize * self.piece_bytes;
-        debug_assert!(offset + self.piece_bytes <= self.length);
+        debug_assert!(offset + self.piece_bytes <= self.memory.length());
         // SAFETY: leases and views only name slots below `states.len()`, and the mapping has
         // room for that many.
-        unsafe { self.base.as_ptr().add(offset) }
+        unsafe { self.memory.base().as_ptr().add(offset) }
     }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and every lease and view, which are all that point into
-        // it, held the pool until now. An operation in flight holds its lease.
-        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
-        debug_assert!(unmapped.is_ok());
-    }
-}
-
-/// Maps `length` bytes, a multiple of the huge page, at an address that is one too.
-fn map_aligned(length: usize) -> io::Result<NonNull<u8>> {
-    let mapped = length
-        .checked_add(HUGE_PAGE_BYTES)
-        .ok_or(io::ErrorKind::OutOfMemory)?;
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
-    let start =
-        unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, protection, MapFlags::PRIVATE)? };
-    let head = start.cast::<u8>().align_offset(HUGE_PAGE_BYTES);
-    let base = start.cast::<u8>().wrapping_add(head);
-    let tail = HUGE_PAGE_BYTES - head;
-    // SAFETY: head and tail are whole pages at the two ends of the mapping made above, and
-    // nothing points into it yet. Failing to give them back costs address space only. The advice
-    // covers what is left and changes no content; it is best effort, for huge pages may be off.
-    unsafe {
-        if head > 0 {
-            let _ = munmap(start, head);
-        }
-        if tail > 0 {
-            let _ = munmap(base.wrapping_add(length).cast(), tail);
-        }
-        let _ = madvise(base.cast(), length, Advice::LinuxHugepage);
-        let _ = madvise(base.cast(), length, Advice::LinuxDontDump);
-    }
-    NonNull::new(base).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 /// The right to fill some slots; nobody can look at them meanwhile.
@@ -459,6 +412,31 @@ mod tests {
         assert!(pool.lease(&[Slot(3)]).is_some());
     }
 
+    /// Miri runs this too, and would say if a byte were written under somebody who reads it.
+    #[test]
+    fn threads_that_fill_and_threads_that_look_never_meet() {
+        let pool = Pool::new(2, PIECE).expect("maps");
+        std::thread::scope(|scope| {
+            for thread in 1..4_u8 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for turn in 0..20_u32 {
+                        let slot = Slot((turn + u32::from(thread)) % 2);
+                        match pool.lease(&[slot]) {
+                            Some(mut lease) => fill(&mut lease, thread),
+                            None => std::thread::yield_now(),
+                        }
+                        let Some(view) = pool.view(slot, 0, 64) else {
+                            continue;
+                        };
+                        let bytes = view.as_ref();
+                        assert!(bytes.iter().all(|byte| *byte == bytes[0]));
+                    }
+                });
+            }
+        });
+    }
+
     #[test]
     fn what_lies_outside_the_pool_is_not_handed_out() {
         let pool = Pool::new(16, PIECE).expect("maps");
@@ -473,7 +451,7 @@ mod tests {
     fn the_mapping_is_fit_for_huge_pages() {
         let pool = Pool::new(3, 128 << 10).expect("maps");
         assert_eq!(pool.address(Slot(0)).align_offset(HUGE_PAGE_BYTES), 0);
-        assert_eq!(pool.length, HUGE_PAGE_BYTES);
+        assert_eq!(pool.memory.length(), HUGE_PAGE_BYTES);
     }
 
     #[test]

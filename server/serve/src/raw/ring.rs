@@ -181,7 +181,7 @@ impl<T> Ring<T> {
         let mut queue = self.ring.submission();
         if !self.polled {
             let event = Fd(self.event.as_raw_fd());
-            let readable = u32::from(PollFlags::IN.bits());
+            let readable = PollFlags::IN.bits() as u32;
             let entry = opcode::PollAdd::new(event, readable)
                 .build()
                 .user_data(WAKE);

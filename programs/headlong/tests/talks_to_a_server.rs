@@ -1,0 +1,151 @@
+//! The verbs that ask a running server, against one that answers as a test says.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
+
+/// What a server says of itself.
+const STATUS: &str = include_str!("../../../server/serve/src/admin/status_golden.json");
+const DONE: &str =
+    r#"{"state":"done","bytes":100,"bytes_there":100,"bytes_fetched":60,"fault":null}"#;
+const UNDER_WAY: &str =
+    r#"{"state":"yielding","bytes":100,"bytes_there":40,"bytes_fetched":0,"fault":null}"#;
+
+/// Answers so many requests, each on a connection of its own, and tells what they were. `None`: closes
+/// the connection.
+fn server(answers: Vec<Option<(u16, &'static str)>>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let thread = std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("a client");
+            asked.push(take_request(&stream));
+            if let Some((status, body)) = answer {
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n");
+                let text = format!("{head}connection: close\r\n\r\n{body}");
+                stream.write_all(text.as_bytes()).expect("written");
+            }
+        }
+        asked
+    });
+    (address, thread)
+}
+
+/// The line of a request; its headers are read too, so that closing is no reset.
+fn take_request(stream: &TcpStream) -> String {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let first = lines.next().unwrap_or_default();
+    lines.find(String::is_empty);
+    first
+}
+
+fn headlong(args: &[&str], input: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(input.as_bytes()).expect("written");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_fill_goes_on_over_a_restart_and_waits_for_others() {
+    let busy = "as many titles are being filled as may be; try again later\n";
+    let answers = [
+        None,
+        Some((429, busy)),
+        Some((200, UNDER_WAY)),
+        Some((200, DONE)),
+    ];
+    let (address, asked) = server(answers.to_vec());
+    let list = "# of the night\n\n  /vod/a b.mp4  \n";
+    let ended = headlong(&["fill", "--admin", &address, "--list", "-"], list);
+    let said = text(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    assert_eq!(said, "/vod/a b.mp4: there, 60B of it fetched\n");
+    let asked = asked.join().expect("no panic");
+    assert!(asked.iter().all(|line| line == &asked[0]), "{asked:?}");
+    assert!(asked[0].starts_with("POST /fill?path="), "{asked:?}");
+    assert!(asked[0].contains("rate=20000000"), "{asked:?}");
+}
+
+#[test]
+fn a_fill_ends_with_the_reason_when_it_is_refused_or_nothing_of_ours_answers() {
+    let full = r#"{"state":"full","bytes":1,"bytes_there":0,"bytes_fetched":0,"fault":null}"#;
+    let failed =
+        r#"{"state":"failed","bytes":1,"bytes_there":0,"bytes_fetched":0,"fault":"absent"}"#;
+    let cases = [
+        ((200, "hello"), "is no Headlong that fills", ""),
+        (
+            (404, "this path is below no [pull]\n"),
+            "below no [pull]",
+            "",
+        ),
+        ((200, full), "raise bytes_max", "no room"),
+        ((200, failed), "1 of 1 titles failed", "failed: absent"),
+    ];
+    for (answer, error, output) in cases {
+        let (address, asked) = server(vec![Some(answer)]);
+        let ended = headlong(&["fill", "--admin", &address, "/vod/a.mp4"], "");
+        assert_eq!(ended.status.code(), Some(2), "{answer:?}");
+        let (said, why) = (text(&ended.stdout), text(&ended.stderr));
+        assert!(why.contains(error), "{why}");
+        assert!(said.contains(output), "{said}");
+        asked.join().expect("no panic");
+    }
+    let list = ["fill", "--list", "/nonexistent/list"];
+    let why = text(&headlong(&list, "").stderr);
+    assert!(why.contains("/nonexistent/list"), "{why}");
+}
+
+#[test]
+fn watching_goes_on_over_a_restart_and_one_look_does_not() {
+    let up = Some((200, STATUS));
+    let (address, asked) = server(vec![up, None, up]);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_headlong"))
+        .args(["top", "--interval", "100ms", &address])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut shown = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    // What it says of the restart is written over the screen; then a table follows.
+    while !shown.contains("/status") {
+        let mut bytes = [0; 64];
+        let count = out.read(&mut bytes).expect("read");
+        assert!(count > 0, "it ended: {shown}");
+        shown.push_str(&text(&bytes[..count]));
+    }
+    assert!(shown.starts_with("\x1b[Hheadlong: "), "{shown:?}");
+    asked.join().expect("no panic");
+    // A reader who had enough ends it.
+    drop(out);
+    let ended = child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(0));
+
+    for how in ["--once", "--json"] {
+        let (address, asked) = server(vec![up, None]);
+        let ended = headlong(&["top", "--interval", "100ms", how, &address], "");
+        assert_eq!(ended.status.code(), Some(2), "{how}");
+        assert!(text(&ended.stderr).contains("/status"), "{how}");
+        asked.join().expect("no panic");
+    }
+    let (address, asked) = server(vec![Some((200, "{}"))]);
+    let why = text(&headlong(&["top", "--once", &address], "").stderr);
+    assert!(why.contains("is no status of a Headlong"), "{why}");
+    asked.join().expect("no panic");
+    let ended = headlong(&["top", "--interval", "1ms"], "");
+    assert_eq!(ended.status.code(), Some(64));
+}

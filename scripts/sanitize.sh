@@ -1,0 +1,75 @@
+#!/bin/sh
+# What ordinary tests cannot see of unsafe code and of threads. No part of `make test`.
+#
+#   scripts/sanitize.sh [models|address|miri|thread]...     # default: all
+#
+#   models   loom's models (tests/models) with one preemption more than in `make test`
+#   address  AddressSanitizer: tests of the crates with unsafe code, by the compiler of every day
+#   miri     Miri on the memory pool: every access within its memory, and no data race
+#   thread   ThreadSanitizer: tests of a device's threads; the standard library is built with it
+#
+# miri and thread need a nightly toolchain of rustup; without one they are left out, which is said.
+set -eu
+cd "$(dirname "$0")/.."
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+host=$(rustc -vV | sed -n 's/^host: //p')
+nightly=${HEADLONG_NIGHTLY:-nightly}
+done_of= left_out=
+
+# Components of the nightly toolchain; fails if they cannot be had.
+nightly_with() {
+    command -v rustup >/dev/null && rustup run "$nightly" rustc --version >/dev/null 2>&1 &&
+        rustup component add --toolchain "$nightly" "$@" >/dev/null 2>&1
+}
+
+# Loom tries every order of steps.
+models() {
+    LOOM_MAX_PREEMPTIONS=3 cargo test --release --package headlong-models --test orders
+}
+
+# The standard library is not instrumented, which loses nothing here: its calls are intercepted. With
+# a target named, build scripts and macros are built without.
+address() {
+    export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Cforce-frame-pointers=yes"
+    export ASAN_OPTIONS="detect_leaks=0:abort_on_error=1" CARGO_TARGET_DIR="$target/address"
+    cargo test --target "$host" --package headlong-serve --lib -- raw:: disk:: flash:: net::
+    cargo test --target "$host" --lib \
+        --package headlong-library --package headlong-deception --package headlong-reception
+}
+
+# Without the kernel: what needs a ring, a file in memory or a socket is left out, and what asks it for
+# the memory that is in use. Memory is the heap's (raw/mapping_in_miri.rs).
+miri() {
+    export MIRIFLAGS="-Zmiri-many-seeds=0..8" CARGO_TARGET_DIR="$target/miri"
+    cargo "+$nightly" miri test --package headlong-serve --lib -- raw::pool \
+        --skip memory_is_the_systems --skip each_byte_of_a_lease
+}
+
+# Locks of a standard library that was built without would be taken for races.
+thread() {
+    export RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target/thread"
+    cargo "+$nightly" test -Zbuild-std --target "$host" --package headlong-serve --lib -- \
+        raw::pool raw::hot disk::
+}
+
+[ $# -gt 0 ] || set -- models address miri thread
+for kind in "$@"; do
+    printf '\n== %s\n' "$kind"
+    case $kind in
+    models | address) ;;
+    miri) nightly_with miri rust-src || left_out="$left_out miri" ;;
+    thread) nightly_with rust-src || left_out="$left_out thread" ;;
+    *)
+        echo "sanitize: $kind is unknown; write models, address, miri or thread" >&2
+        exit 64
+        ;;
+    esac
+    case " $left_out " in
+    *" $kind "*) continue ;;
+    esac
+    ("$kind")
+    done_of="$done_of $kind"
+done
+printf '\nsanitize: passed:%s\n' "$done_of"
+[ -z "$left_out" ] || echo "sanitize: left out, for there is no nightly toolchain:$left_out" >&2

@@ -1,0 +1,111 @@
+//! What comes and goes under the engine: files of a title, and memory that is another's.
+
+mod rig;
+
+use headlong_engine::{EngineConfig, PartSpec, Request, Slot, StreamId};
+use headlong_units::{Duration, MIB};
+use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range};
+
+fn setup() -> Rig {
+    Rig::new(EngineConfig {
+        sizing: fixed(4 * MIB),
+        ..config(64 * MIB)
+    })
+}
+
+/// A file of a title that is there, or not.
+fn file(is_absent: bool) -> PartSpec {
+    PartSpec {
+        size_bytes: MIB,
+        is_absent,
+        ..PartSpec::default()
+    }
+}
+
+/// Asks for a whole file of a title of such files, and waits.
+fn watch_file(rig: &mut Rig, title: StreamId, part: u32) {
+    let request = Request {
+        part,
+        ..range(1, title, 0, MIB)
+    };
+    let id = rig.ask(request).expect("taken on");
+    rig.run_for(Duration::from_secs(4));
+    assert!(rig.replies[&id].done, "file {part}");
+}
+
+fn files_read(rig: &Rig) -> Vec<u32> {
+    let mut parts: Vec<u32> = rig.reads.iter().map(|read| read.part).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    parts
+}
+
+#[test]
+fn a_file_that_is_absent_is_read_ahead_only_once_it_has_come() {
+    let mut rig = setup();
+    let title = rig.chunked(1, &[MIB; 8], 2_000);
+    rig.shard.handle_part(rig.now, title, 2, file(true));
+    rig.drain();
+    watch_file(&mut rig, title, 0);
+    watch_file(&mut rig, title, 1);
+    assert_eq!(files_read(&rig), [0, 1], "nothing of what is not there");
+    rig.shard.handle_part(rig.now, title, 2, file(false));
+    rig.drain();
+    watch_file(&mut rig, title, 2);
+    assert!(files_read(&rig).len() > 3, "and now ahead");
+}
+
+#[test]
+fn a_file_of_another_size_or_of_no_title_changes_nothing() {
+    let mut rig = setup();
+    let title = rig.chunked(1, &[MIB; 4], 2_000);
+    let longer = PartSpec {
+        size_bytes: 2 * MIB,
+        ..file(true)
+    };
+    rig.shard.handle_part(rig.now, title, 1, longer);
+    rig.shard.handle_part(rig.now, title, 9, file(true));
+    rig.shard.handle_part(rig.now, StreamId(77), 0, file(true));
+    rig.drain();
+    watch_file(&mut rig, title, 0);
+    assert!(files_read(&rig).len() > 1, "still read ahead");
+}
+
+#[test]
+fn what_memory_lost_is_read_again_and_never_handed_out() {
+    let mut rig = setup();
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let first = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(2));
+    assert!(rig.replies[&first].done);
+    let slots = (64 * MIB / rig.shard.config().piece_bytes) as u32;
+    // One beyond the last is nobody's.
+    for slot in 0..=slots {
+        rig.lose(Slot(slot));
+    }
+    assert_eq!(rig.shard.memory_use().unread_bytes, 0);
+    let again = rig.ask(range(2, title, 0, CHUNK)).expect("taken on");
+    let next = rig.ask(range(1, title, CHUNK, CHUNK)).expect("taken on");
+    rig.run_for(Duration::from_secs(2));
+    assert!(rig.replies[&again].done && rig.replies[&next].done);
+    assert_eq!(rig.replies[&again].from_ram_bytes, 0);
+}
+
+#[test]
+fn memory_that_is_being_sent_or_read_into_is_not_lost() {
+    let mut rig = setup();
+    rig.socket_time = Duration::from_secs(1);
+    let title = rig.title(1, HOUR_BYTES, 2_000);
+    let id = rig.ask(range(1, title, 0, CHUNK)).expect("taken on");
+    let slots = (64 * MIB / rig.shard.config().piece_bytes) as u32;
+    // Under the read, and while a socket has what came.
+    for _ in 0..20 {
+        for slot in 0..slots {
+            rig.lose(Slot(slot));
+        }
+        rig.run_for(Duration::from_millis(10));
+    }
+    rig.run_for(Duration::from_secs(5));
+    assert!(rig.replies[&id].done);
+    assert_eq!(rig.replies[&id].received_bytes, CHUNK);
+}

@@ -1,0 +1,69 @@
+use super::*;
+
+fn version(path: &str) -> Arc<Version> {
+    let about = About {
+        path: path.to_owned(),
+        size_bytes: 100,
+        slice_bytes: 50,
+        entity_tag: None,
+        last_modified: None,
+    };
+    let slices = Slices::new(100, 50).expect("few enough");
+    Arc::new(Version::new(about, slices, PathBuf::new(), 1))
+}
+
+fn state() -> State {
+    State {
+        titles: HashMap::new(),
+        by_key: HashMap::new(),
+        space: Space::default(),
+        coming_bytes: 0,
+        negative: Negative::new(Duration::from_secs(1), 10),
+        looked: 0,
+    }
+}
+
+/// A title as `confirm` leaves it: its version is in both tables.
+fn add(state: &mut State, path: &str) -> Arc<Version> {
+    let version = version(path);
+    state.by_key.insert(version.key, Arc::clone(&version));
+    let title = state.titles.entry(Arc::from(path)).or_default();
+    let fresh = Freshness::new(Instant(0), Duration::from_secs(1));
+    title.version = Some((Arc::clone(&version), fresh));
+    version
+}
+
+#[test]
+fn only_titles_of_which_nothing_is_kept_and_that_nobody_uses_are_forgotten() {
+    let mut state = state();
+    drop(add(&mut state, "unused"));
+    add(&mut state, "kept").table().present[1] = true;
+    let (_coming, comes) = watch::channel(None);
+    add(&mut state, "coming").table().coming.insert(0, comes);
+    let read = add(&mut state, "read");
+    let (_asked, answer) = watch::channel(None);
+    let asked = state.titles.entry(Arc::from("asked")).or_default();
+    asked.asking = Some(answer);
+    state.titles.entry(Arc::from("never there")).or_default();
+
+    for _ in 1..TITLES_MAX {
+        state.make_room();
+    }
+    assert_eq!(state.titles.len(), 6, "not yet");
+    state.make_room();
+
+    let mut left: Vec<&str> = state.titles.keys().map(|path| &**path).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["asked", "coming", "kept", "read"]);
+    // Each that is left is known by its key too, and no other.
+    let mut keys: Vec<&str> = state.by_key.values().map(|v| &*v.about.path).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["coming", "kept", "read"]);
+
+    // Once its reply is over, it goes the next time.
+    drop(read);
+    for _ in 0..TITLES_MAX {
+        state.make_room();
+    }
+    assert!(!state.titles.contains_key("read"));
+}

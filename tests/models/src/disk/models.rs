@@ -1,0 +1,170 @@
+//! The models. Each runs in every order of its threads' steps, and panics if one goes wrong.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::lock::{Desk, HandOver};
+use super::mailbox::{Mailbox, Waker};
+
+/// Preemptions that an order may have, unless `LOOM_MAX_PREEMPTIONS` says otherwise: two show each
+/// mistake that was planted, and each one more takes ten times as long.
+const PREEMPTIONS_MAX: usize = 2;
+
+/// What is left for the counter: so many reads to be started.
+struct Reads(u32);
+
+/// Stands for the engine: counts what it was told, and what its owner still has to start.
+#[derive(Default)]
+struct Counter {
+    told: u32,
+    to_start: u32,
+}
+
+impl Counter {
+    fn tell(&mut self, reads: &Reads) {
+        self.told += 1;
+        self.to_start += reads.0;
+    }
+}
+
+impl Desk for Counter {
+    type Message = Reads;
+
+    fn take_in(&mut self, mailbox: &Mailbox<Reads>) -> bool {
+        if !mailbox.is_empty() {
+            let mut messages = Vec::new();
+            mailbox.take(&mut messages);
+            for message in &messages {
+                self.tell(message);
+            }
+        }
+        self.to_start > 0
+    }
+}
+
+/// A lock over a counter.
+fn lock() -> Arc<HandOver<Counter>> {
+    let lock = HandOver::new(Mailbox::new(Waker::new().expect("made")));
+    lock.open(Counter::default());
+    Arc::new(lock)
+}
+
+/// A caller, as the server's connections do it.
+fn call(lock: &HandOver<Counter>, reads: Reads) {
+    match lock.try_lock() {
+        Some(mut held) => {
+            if let Some(counter) = held.as_mut() {
+                counter.tell(&reads);
+            }
+            lock.leave(held);
+        }
+        None => {
+            lock.mailbox().post_quietly(reads);
+            lock.hand_over();
+        }
+    }
+}
+
+/// The owner, as the device's thread does it, until it has started so many reads.
+fn own(lock: &HandOver<Counter>, waker: &Waker, reads: u32) {
+    let mut started = 0;
+    let mut messages = Vec::new();
+    while started < reads {
+        let turn = lock.before_sleep(|counter| std::mem::take(&mut counter.to_start));
+        let (submits, may_sleep) = turn.expect("sound");
+        started += submits;
+        if started == reads {
+            return;
+        }
+        if may_sleep {
+            waker.sleep(None).expect("sleeps");
+        }
+        lock.mailbox().take(&mut messages);
+        let turn = lock.locked(|counter| {
+            for message in messages.drain(..) {
+                counter.tell(&message);
+            }
+        });
+        turn.expect("sound");
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);
+    builder.check(model);
+}
+
+/// Two threads post to one that sleeps when there is nothing: it gets both, whatever the order.
+pub fn no_post_is_slept_through() {
+    check(|| {
+        let waker = Waker::new().expect("made");
+        let mailbox = Mailbox::new(Arc::clone(&waker));
+        let posters = [1, 2].map(|post| {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || mailbox.post(post))
+        });
+        let (mut sum, mut taken) = (0, Vec::new());
+        while sum < 3 {
+            waker.sleep(None).expect("sleeps");
+            mailbox.take(&mut taken);
+            sum += taken.drain(..).sum::<u32>();
+        }
+        for poster in posters {
+            poster.join().expect("posts");
+        }
+    });
+}
+
+/// What two callers make necessary is done by an owner that sleeps when it may.
+pub fn what_callers_make_necessary_is_done_by_the_owner() {
+    check(|| {
+        let waker = Waker::new().expect("made");
+        let lock = HandOver::new(Mailbox::new(Arc::clone(&waker)));
+        lock.open(Counter::default());
+        let lock = Arc::new(lock);
+        let callers = [1, 1].map(|reads| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || call(&lock, Reads(reads)))
+        });
+        own(&lock, &waker, 2);
+        for caller in callers {
+            caller.join().expect("calls");
+        }
+    });
+}
+
+/// Without any owner: when all callers are gone, nothing is left in the mailbox.
+pub fn no_message_stays_behind_when_the_lock_is_free() {
+    check(|| {
+        let lock = lock();
+        let callers = [0, 0].map(|reads| {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || call(&lock, Reads(reads)))
+        });
+        call(&lock, Reads(0));
+        for caller in callers {
+            caller.join().expect("calls");
+        }
+        assert!(lock.mailbox().is_empty(), "all was dealt with");
+        let told = lock.locked(|counter| counter.told).expect("sound");
+        assert_eq!(told, 3);
+    });
+}
+
+/// A lock that is closed under its callers keeps nothing that they leave.
+pub fn a_lock_that_is_closed_keeps_nothing() {
+    check(|| {
+        let lock = lock();
+        let caller = {
+            let lock = Arc::clone(&lock);
+            thread::spawn(move || call(&lock, Reads(1)))
+        };
+        let counter = lock.close().expect("was open");
+        assert!(counter.told <= 1);
+        caller.join().expect("calls");
+        assert!(lock.mailbox().is_empty(), "dropped");
+        assert!(lock.close().is_none());
+    });
+}
