@@ -9,7 +9,7 @@ use loom::sync::Condvar;
 use loom::sync::atomic::AtomicUsize;
 
 pub(crate) use loom::hint::spin_loop;
-pub(crate) use loom::sync::atomic::{AtomicU8, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicU8, Ordering, fence};
 
 /// One try is enough: another only makes more of the same orders.
 pub(crate) const TRIES: u32 = 1;

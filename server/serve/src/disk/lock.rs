@@ -4,13 +4,16 @@
 //! Invariants: no message stays behind when the lock is free; the owner is woken when a holder leaves
 //! something to do for it, and when a holder panics, so that it finds the lock broken.
 //!
+//! Whoever leaves a message looks at the lock after it, and whoever gives the lock back looks for
+//! messages after that; a fence between the two on both sides, so that one of them sees the other.
+//!
 //! `tests/models` tries every order of steps of the threads on this file as it is.
 
 use std::io;
 use std::sync::{Arc, PoisonError, TryLockError};
 
 use super::mailbox::Mailbox;
-use super::sync::{Mutex, MutexGuard, TRIES, spin_loop};
+use super::sync::{Mutex, MutexGuard, Ordering, TRIES, fence, spin_loop};
 
 /// What such a lock protects.
 pub(super) trait Desk {
@@ -94,6 +97,7 @@ impl<D: Desk> HandOver<D> {
             let Some(desk) = held.as_mut() else { return };
             is_needed |= desk.take_in(&self.mailbox);
             drop(held);
+            fence(Ordering::SeqCst);
             // What was left between the last look and the unlocking.
             if self.mailbox.is_empty() {
                 break;
@@ -111,6 +115,7 @@ impl<D: Desk> HandOver<D> {
 
     /// Sees to it that the message just left is dealt with: by whoever holds the lock, or here.
     pub(super) fn hand_over(&self) {
+        fence(Ordering::SeqCst);
         match self.desk.try_lock() {
             Ok(desk) => self.leave(self.held(desk)),
             Err(TryLockError::WouldBlock) => {}
@@ -138,6 +143,7 @@ impl<D: Desk> HandOver<D> {
     /// As [`HandOver::locked`].
     pub(super) fn before_sleep<R>(&self, call: impl FnOnce(&mut D) -> R) -> io::Result<(R, bool)> {
         let result = self.locked(call)?;
+        fence(Ordering::SeqCst);
         Ok((result, self.mailbox.is_empty()))
     }
 

@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 pub(super) use std::hint::spin_loop;
-pub(super) use std::sync::atomic::{AtomicU8, Ordering};
+pub(super) use std::sync::atomic::{AtomicU8, Ordering, fence};
 pub(super) use std::sync::{Mutex, MutexGuard};
 
 /// How often a lock is tried for before a message is left.
