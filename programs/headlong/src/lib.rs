@@ -27,6 +27,7 @@ pub use args::command;
 use args::{Args, Command, DiskCommand};
 use clap::FromArgMatches as _;
 use headlong_serve::config::Mistakes;
+use headlong_serve::run::RunError;
 use headlong_survey::{Probing, SurveyError, probe_page};
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
@@ -91,10 +92,16 @@ fn probe(probing: &Probing) -> Result<(), SurveyError> {
 fn failed(error: anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     // An error that cannot be printed changes the exit code all the same.
-    if let Some(errors) = error.downcast_ref::<Mistakes>() {
+    let at_start = error.downcast_ref::<RunError>();
+    let found_late = at_start.and_then(RunError::mistakes);
+    if let Some(errors) = found_late.or_else(|| error.downcast_ref::<Mistakes>()) {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
         }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(error @ RunError::Tls(_)) = at_start {
+        let _ = writeln!(stderr, "headlong: {error}");
         return ExitCode::from(EXIT_USAGE);
     }
     let mistakes = error
