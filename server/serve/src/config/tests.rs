@@ -453,6 +453,14 @@ fn what_the_machine_lacks_is_reported_together() {
 }
 
 #[test]
+fn a_list_that_is_not_closed_is_no_second_mistake() {
+    let errors = errors_of("memroy = 1\nroots = [\"/a\"\nlisten = [\"127.0.0.1:0\"]\n");
+    assert!(errors.contains("h.toml:3: not TOML"), "{errors}");
+    assert!(errors.contains("h.toml:1: memroy: unknown key"), "{errors}");
+    assert!(!errors.contains("roots:"), "{errors}");
+}
+
+#[test]
 fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
