@@ -22,13 +22,13 @@ pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
         }
     };
     read.map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
+    if is_toml(&text) {
+        return Err(vec![format!(
+            "{name}: this is a specification and not a trace; `headlong workload generate` makes \
+             one of it"
+        )]);
+    }
     Trace::read(&text).map_err(|errors| {
-        if is_toml(&text) {
-            return vec![format!(
-                "{name}: this is a specification and not a trace; `headlong workload generate` \
-                 makes one of it"
-            )];
-        }
         let mut mistakes: Vec<String> = errors.iter().map(|e| format!("{name}:{e}")).collect();
         if errors.untold() > 0 {
             mistakes.push(format!("{name}: and {} more mistakes", errors.untold()));
@@ -51,7 +51,7 @@ mod tests {
     fn a_specification_in_place_of_a_trace_is_called_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("spec.toml");
-        let text = "name = \"x\"\n[sessions]\ncount = 100\n";
+        let text = "[sessions]\ncount = 100\n";
         std::fs::write(&file, text).expect("written");
         let mistakes = read_trace(&file).expect_err("no trace");
         assert_eq!(mistakes.len(), 1, "{mistakes:?}");

@@ -150,6 +150,21 @@ impl Config {
         })
     }
 
+    /// A sentence for each log that is a pipe: whether somebody reads it, only a start can tell.
+    pub(super) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
+        let logs = [
+            ("log.access", &self.log.access),
+            ("log.sessions", &self.log.sessions),
+        ];
+        logs.into_iter().filter_map(|(key, sink)| match sink {
+            LogSink::File(path) if is_pipe(path) => Some(format!(
+                "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
+                path.display()
+            )),
+            _ => None,
+        })
+    }
+
     /// The setting that names the folder that an error is about.
     fn key_of_folder(&self, error: &RootError) -> String {
         let is_it = |folder: &PathBuf| Some(folder.as_path()) == error.path();
@@ -230,7 +245,12 @@ fn check_log(path: &Path) -> Result<(), String> {
     if path.is_dir() {
         return Err(format!("{name} is a folder; name a file in it"));
     }
-    // Without waiting for a reader, if it is a pipe.
+    // To open and close a pipe would tell its reader that all was written.
+    if is_pipe(path) {
+        return access(path, Access::WRITE_OK).map_err(|error| {
+            format!("{name} cannot be written: {error}; let the server's user write it")
+        });
+    }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
         .append(true)
@@ -251,12 +271,12 @@ fn check_log(path: &Path) -> Result<(), String> {
             access(folder, Access::WRITE_OK | Access::EXEC_OK)
                 .map_err(|error| format!("{name} cannot be made: {error}; {remedy}"))
         }
-        // A pipe that nobody reads yet: lines are dropped until somebody does.
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            Ok(())
-        }
         Err(error) => Err(format!("{name} cannot be written: {error}; {remedy}")),
     }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -549,6 +549,12 @@ fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
         both.contains("is the file of log.access too; give each log"),
         "{both}"
     );
+    let (at, mode) = (path("pipe"), rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let config = check("pipe", "b.log").expect("a pipe is right");
+    let warnings = config.warnings(&[]);
+    let is_told = |warning: &String| warning.contains("is a pipe; while nobody reads it");
+    assert!(warnings.iter().any(is_told), "{warnings:?}");
     check("a.log", "b.log").expect("right");
     assert!(!folder.path().join("a.log").exists(), "nothing is made");
 }
