@@ -2,9 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use rustix::fs::{Access, access};
 
 use crate::program::{Unhelped, find, why_unhelped};
 
@@ -34,6 +37,18 @@ pub enum LaunchError {
     /// There is no such program.
     #[error("there is no program `{0}` in PATH; write its whole path")]
     NotFound(String),
+    /// There is no such file.
+    #[error("there is no file `{0}`; correct the path")]
+    NoFile(String),
+    /// It is no program.
+    #[error("`{0}` is a folder; name a program in it")]
+    Folder(String),
+    /// Its rights forbid it.
+    #[error("`{0}` may not be executed; `chmod +x` allows it")]
+    NotExecutable(String),
+    /// The library that was named is missing.
+    #[error("there is no library {0}; correct --library")]
+    LibraryGone(PathBuf),
     /// It would not be helped, and then it was not to be started.
     #[error("`{program}` is not started, because it would not be helped: {why}")]
     Unhelped {
@@ -62,6 +77,22 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// The exit code that shells have for it: 127 if there is no such program, 126 if there is one
+    /// that cannot be executed.
+    pub fn shell_code(&self) -> Option<u8> {
+        match self {
+            Self::NotFound(_) | Self::NoFile(_) => Some(127),
+            Self::Folder(_) | Self::NotExecutable(_) => Some(126),
+            Self::Exec { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound => Some(127),
+                _ => Some(126),
+            },
+            _ => None,
+        }
+    }
+}
+
 /// The library beside this program, or in the folder `lib` beside its folder.
 ///
 /// # Errors
@@ -87,10 +118,21 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     if what.library.to_string_lossy().contains([' ', ':']) {
         return LaunchError::LibraryPath(what.library.clone());
     }
+    // The loader would only say so, and start the program without.
+    if !what.library.is_file() {
+        return LaunchError::LibraryGone(what.library.clone());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(file) = find(&what.program, &path) else {
-        return LaunchError::NotFound(name());
+        return match Path::new(&what.program) {
+            file if file.is_dir() && names_a_file(&what.program) => LaunchError::Folder(name()),
+            _ if names_a_file(&what.program) => LaunchError::NoFile(name()),
+            _ => LaunchError::NotFound(name()),
+        };
     };
+    if access(&file, Access::EXEC_OK).is_err() {
+        return LaunchError::NotExecutable(name());
+    }
     if let Some(why) = why_unhelped(&file) {
         if !what.even_if_unhelped {
             let program = name();
@@ -112,6 +154,11 @@ pub fn launch(what: &Launch, say: impl FnOnce(&str)) -> LaunchError {
     }
 }
 
+/// Whether it is a path and not a name to be looked for.
+fn names_a_file(program: &OsStr) -> bool {
+    program.as_bytes().contains(&b'/')
+}
+
 /// This library first, so that it sees the program's own calls, then those that were there.
 fn chained(library: &Path, earlier: Option<&OsStr>) -> OsString {
     let mut all = library.as_os_str().to_owned();
@@ -130,7 +177,7 @@ mod tests {
         Launch {
             program: program.into(),
             arguments: Vec::new(),
-            library: "/lib/x.so".into(),
+            library: "/etc/passwd".into(),
             environment: Vec::new(),
             even_if_unhelped: false,
         }
@@ -157,7 +204,36 @@ mod tests {
             launch(&spaced, nothing),
             LaunchError::LibraryPath(_)
         ));
-        let error = launch(&to_launch("/etc/passwd"), nothing);
+        let own = std::env::current_exe().expect("this program");
+        let own = own.to_str().expect("text");
+        let gone = Launch {
+            library: "/none/x.so".into(),
+            ..to_launch(own)
+        };
+        let error = launch(&gone, nothing).to_string();
+        assert!(error.contains("no library /none/x.so"), "{error}");
+        for (program, code, words) in [
+            ("no-such-program", 127, "in PATH"),
+            ("/none/program", 127, "there is no file `/none/program`"),
+            ("/etc/", 126, "is a folder"),
+            ("/etc/passwd", 126, "may not be executed"),
+        ] {
+            let error = launch(&to_launch(program), nothing);
+            assert_eq!(error.shell_code(), Some(code), "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_program_is_not_helped() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("text");
+        std::fs::write(&file, "no program").expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&file, mode).expect("changed");
+        let nothing = |_: &str| panic!("nothing to say");
+        let error = launch(&to_launch(file.to_str().expect("text")), nothing);
         assert!(matches!(error, LaunchError::Unhelped { .. }), "{error}");
     }
 }

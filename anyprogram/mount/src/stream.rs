@@ -95,6 +95,10 @@ impl StreamSource for FileSource {
         }
     }
 
+    fn file_name(&self, _part: u32) -> String {
+        self.path.display().to_string()
+    }
+
     fn open(&self, _part: u32, direct: bool) -> io::Result<File> {
         let flags = match direct {
             true => OFlags::DIRECT,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, channel, sync_channel};
@@ -64,6 +64,12 @@ pub enum RunError {
     /// Somebody listens there.
     #[error("another reception listens on {0}; stop it, or choose another path with --socket")]
     Taken(PathBuf),
+    /// Something else has that name.
+    #[error(
+        "{0} is there and is no socket, so it stays; choose another path with --socket, or remove \
+         it yourself"
+    )]
+    NoSocket(PathBuf),
     /// Signals cannot be caught.
     #[error("cannot catch signals: {0}")]
     Signals(io::Error),
@@ -126,6 +132,10 @@ fn open_socket(path: &Path) -> Result<OwnedFd, RunError> {
     let address = SocketAddrUnix::new(path).map_err(|error| wrong(error.into()))?;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(wrong)?;
+    }
+    // To connect to an ordinary file is refused too.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(RunError::NoSocket(path.to_path_buf()));
     }
     match new().and_then(|socket| connect(&socket, &address)) {
         Ok(()) | Err(rustix::io::Errno::AGAIN) => return Err(RunError::Taken(path.to_path_buf())),
@@ -401,4 +411,32 @@ fn go_on(ask: Ask, counters: &Counters) {
     drop(ask.passed);
     let waited = ask.answering.answer(Answer::GoOn);
     counters.answered(Answer::GoOn, waited);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "precious").expect("written");
+        std::os::unix::fs::symlink("file", &link).expect("a link");
+        for path in [&file, &link] {
+            let error = open_socket(path).expect_err("no socket").to_string();
+            let name = path.display().to_string();
+            assert!(
+                error.contains(&name) && error.contains("--socket"),
+                "{error}"
+            );
+        }
+        assert_eq!(fs::read(&link).expect("there"), b"precious");
+        let socket = folder.path().join("socket");
+        let first = open_socket(&socket).expect("opens");
+        let error = open_socket(&socket).expect_err("somebody listens");
+        assert!(matches!(error, RunError::Taken(_)), "{error}");
+        drop(first);
+        open_socket(&socket).expect("what was left is replaced");
+    }
 }

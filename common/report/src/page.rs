@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::chart::{Figure, STYLE, percent_encoded};
 use crate::html::escape;
+use crate::output::write_output;
 use crate::table::Table;
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -194,31 +195,14 @@ impl Page {
         html
     }
 
-    /// Writes the page to a file: beside it first and then renamed, so that what was there stays
-    /// until the new page is whole.
+    /// Writes the page to a file. What was there stays until the new page is whole.
     ///
     /// # Errors
     /// If that fails.
     pub fn write(&self, path: &Path) -> Result<(), WriteError> {
-        let failed = |source| WriteError {
+        write_output(path, self.to_html().as_bytes()).map_err(|source| WriteError {
             path: path.to_path_buf(),
             source,
-        };
-        let name = path.file_name().ok_or_else(|| {
-            failed(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "this names no file",
-            ))
-        })?;
-        let mut beside = name.to_os_string();
-        beside.push(format!(".{}.part", std::process::id()));
-        let beside = path.with_file_name(beside);
-        let written =
-            std::fs::write(&beside, self.to_html()).and_then(|()| std::fs::rename(&beside, path));
-        written.map_err(|error| {
-            // What is left of it is of no use; if it cannot be removed either, the error says why.
-            let _ = std::fs::remove_file(&beside);
-            failed(error)
         })
     }
 }

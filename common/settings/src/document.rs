@@ -71,6 +71,8 @@ impl Document {
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
             Place::Line(source.to_owned(), line)
         };
+        let mut entries = Vec::new();
+        flatten(table.get_ref(), "", &mut entries);
         for error in &errors {
             let place = error
                 .span()
@@ -80,9 +82,13 @@ impl Document {
                 .mistakes
                 .push(place.clone(), "", format!("not TOML: {what}"));
             document.unreadable.push(place);
+            // A value of many lines has its mistake in one and its key in another.
+            let at = error.span().map_or(usize::MAX, |span| span.start);
+            let holders = entries.iter().filter(|entry| entry.value.is_some());
+            for entry in holders.filter(|entry| (entry.offset..=entry.end).contains(&at)) {
+                document.unreadable.push(line(entry.offset));
+            }
         }
-        let mut entries = Vec::new();
-        flatten(table.get_ref(), "", &mut entries);
         entries.sort_by_key(|entry| entry.offset);
         for entry in entries {
             let place = line(entry.offset);
@@ -234,6 +240,8 @@ impl Document {
 /// A leaf or a table (without a value) of the text.
 struct Entry {
     offset: usize,
+    /// Where its value ends.
+    end: usize,
     above: String,
     name: String,
     value: Option<Value>,
@@ -246,6 +254,7 @@ fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<Entry>) {
             "" => name.clone(),
             above => format!("{above}.{name}"),
         };
+        let end = value.span().end;
         let value = match value.get_ref() {
             DeValue::Table(inner) => {
                 flatten(inner, &path, entries);
@@ -256,6 +265,7 @@ fn flatten(table: &DeTable<'_>, above: &str, entries: &mut Vec<Entry>) {
         let offset = key.span().start;
         entries.push(Entry {
             offset,
+            end,
             above,
             name,
             value,

@@ -217,6 +217,14 @@ impl<T> Turns<T> {
     }
 }
 
+/// Names of the tables in their folder.
+pub const TABLES: [&str; 4] = [
+    "requests.parquet",
+    "chains.parquet",
+    "phases.parquet",
+    "sessions.parquet",
+];
+
 struct Tables<'a> {
     requests: TableWriter<RequestRow<'a>>,
     chains: TableWriter<ChainRow<'a>>,
@@ -226,11 +234,12 @@ struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     fn create(folder: &Path) -> Result<Self, TableError> {
+        let [requests, chains, phases, sessions] = TABLES;
         Ok(Self {
-            requests: TableWriter::create(&folder.join("requests.parquet"))?,
-            chains: TableWriter::create(&folder.join("chains.parquet"))?,
-            phases: TableWriter::create(&folder.join("phases.parquet"))?,
-            sessions: TableWriter::create(&folder.join("sessions.parquet"))?,
+            requests: TableWriter::create(&folder.join(requests))?,
+            chains: TableWriter::create(&folder.join(chains))?,
+            phases: TableWriter::create(&folder.join(phases))?,
+            sessions: TableWriter::create(&folder.join(sessions))?,
         })
     }
 

@@ -27,7 +27,8 @@ pub use chain_table::{
     CHAIN_COLUMNS, ChainSettings, ChainSums, ChainTable, ChainTableError, TableFile, TableForm,
 };
 pub use characterise::{
-    CharacteriseError, CharacteriseSettings, characterise, characterise_bytes_max,
+    CharacteriseError, CharacteriseSettings, TABLES as CHARACTERISE_TABLES, characterise,
+    characterise_bytes_max,
 };
 pub use dropped::{Dropped, DroppedLines, Sample};
 pub use files::FilesError;

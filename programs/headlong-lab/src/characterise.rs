@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use headlong_characterise::Characterisation;
 use headlong_trace::{
-    CharacteriseSettings, Intake, characterise as characterise_log, characterise_bytes_max, page,
+    CHARACTERISE_TABLES, CharacteriseSettings, Intake, characterise as characterise_log,
+    characterise_bytes_max, page,
 };
 use headlong_workload::phased::fit;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -63,8 +64,25 @@ pub(crate) struct Characterise {
     title: String,
 }
 
+impl Characterise {
+    /// All files that it writes.
+    fn outputs(&self) -> Vec<PathBuf> {
+        let tables = self
+            .tables
+            .iter()
+            .flat_map(|folder| CHARACTERISE_TABLES.map(|table| folder.join(table)));
+        self.html
+            .iter()
+            .chain(&self.spec)
+            .cloned()
+            .chain(tables)
+            .collect()
+    }
+}
+
 /// Does it.
 pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
+    arguments.logs.are_kept(&arguments.outputs())?;
     let intake = Intake {
         keep_unplaced: true,
         ..arguments.logs.intake()?

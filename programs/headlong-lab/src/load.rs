@@ -17,7 +17,7 @@ use headlong_workload::Trace;
 use headlong_workload::specification::Rate;
 use headlong_workload::trace::with_arrivals;
 
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print;
 use crate::records::Records;
 use crate::stop::stop_on_signals;
@@ -158,6 +158,7 @@ pub(crate) fn load(command: &Load) -> anyhow::Result<()> {
         // The command line demands both.
         return Err(Mistakes(vec!["name a trace and a URL".into()]).into());
     };
+    inputs_are_kept(command.output.files().chain(&command.records), [file])?;
     let mut mistakes = Vec::new();
     let mut settings = command.playing.settings(&mut mistakes);
     let overrides = command.playing.overrides(&mut mistakes);
@@ -250,6 +251,7 @@ impl RecordsThread {
 }
 
 fn merge_recordings(merge: &Merge) -> anyhow::Result<()> {
+    inputs_are_kept(merge.output.files(), &merge.files)?;
     let mut mistakes = Vec::new();
     let thresholds = merge.output.thresholds(&mut mistakes);
     let mut sum: Option<Recording> = None;
@@ -402,6 +404,10 @@ struct Files {
 }
 
 impl Output {
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.json.iter().chain(&self.histograms)
+    }
+
     fn thresholds(&self, mistakes: &mut Vec<String>) -> Vec<Threshold> {
         let read = |text: &String| flag("threshold", Some(text), str::parse, mistakes);
         self.threshold.iter().filter_map(read).collect()

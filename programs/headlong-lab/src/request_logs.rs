@@ -11,7 +11,7 @@ use headlong_trace::{
 use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print_line;
 use crate::verdict::{EXIT_DROPPED, Verdict};
 
@@ -118,6 +118,14 @@ impl Logs {
 }
 
 impl Logs {
+    /// A mistake if a result would be written over what is read.
+    pub(crate) fn are_kept<'a>(
+        &'a self,
+        outputs: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> anyhow::Result<()> {
+        inputs_are_kept(outputs, self.logs.iter().chain(&self.files))
+    }
+
     /// Takes logs in, and tells what was understood of them: on standard output, or on standard
     /// error if that is for something else. `None` if that was all that was asked for.
     pub(crate) fn take_in(

@@ -11,7 +11,7 @@ use headlong_engine::Policy;
 use headlong_trace::Intake;
 use headlong_units::{ByteRate, Duration, nearest_three};
 
-use crate::mistake::Mistakes;
+use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print_line;
 use crate::request_logs::taken_in;
 
@@ -197,7 +197,10 @@ fn drive(name: &str) -> Result<DriveRates, String> {
 
 /// Simulates what was asked for.
 pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
-    let (read, _) = simulating.table.read()?;
+    let table = &simulating.table;
+    let inputs = table.chains.iter().chain(&table.log).chain(&table.files);
+    inputs_are_kept(&simulating.html, inputs)?;
+    let (read, _) = table.read()?;
     let settings = simulating.sweep.settings();
     let source = source(&simulating.table.name(), &read, &settings);
     let wanted = Wanted {

@@ -53,6 +53,7 @@ pub(crate) fn trace(command: &Trace) -> anyhow::Result<()> {
 }
 
 fn chains(arguments: &Chains) -> anyhow::Result<()> {
+    arguments.logs.are_kept([&arguments.out])?;
     let intake = Intake {
         // Chains are the same whatever is in a file, wherever it lies and whoever looks at it.
         estimates: false,

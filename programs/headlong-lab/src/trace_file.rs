@@ -22,6 +22,12 @@ pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
         }
     };
     read.map_err(|error| vec![format!("{name}: cannot be read: {error}")])?;
+    if is_toml(&text) {
+        return Err(vec![format!(
+            "{name}: this is a specification and not a trace; `headlong workload generate` makes \
+             one of it"
+        )]);
+    }
     Trace::read(&text).map_err(|errors| {
         let mut mistakes: Vec<String> = errors.iter().map(|e| format!("{name}:{e}")).collect();
         if errors.untold() > 0 {
@@ -29,4 +35,26 @@ pub(crate) fn read_trace(file: &Path) -> Result<Trace, Vec<String>> {
         }
         mistakes
     })
+}
+
+/// Whether a text has keys and values, as no trace does.
+fn is_toml(text: &[u8]) -> bool {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    toml::from_str::<toml::Table>(text).is_ok_and(|table| !table.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_specification_in_place_of_a_trace_is_called_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("spec.toml");
+        let text = "[sessions]\ncount = 100\n";
+        std::fs::write(&file, text).expect("written");
+        let mistakes = read_trace(&file).expect_err("no trace");
+        assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+        assert!(mistakes[0].contains("spec.toml: this is a specification"));
+    }
 }

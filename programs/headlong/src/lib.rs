@@ -1,7 +1,8 @@
 //! The operator's program: it serves, and hands the verbs of `headlong-lab` to that program.
 //!
 //! Exit codes: 0 for done, 64 for a mistake in the command line or the configuration (nothing
-//! was started), 2 for a failure while running. Results go to standard output, everything else to
+//! was started), 2 for a failure while running; of `run`, 127 for a program that is not there and
+//! 126 for one that cannot be executed, as shells have them. Results go to standard output, everything else to
 //! standard error.
 
 #![forbid(unsafe_code)]
@@ -26,7 +27,9 @@ use std::process::ExitCode;
 pub use args::command;
 use args::{Args, Command, DiskCommand};
 use clap::FromArgMatches as _;
+use headlong_launch::LaunchError;
 use headlong_serve::config::Mistakes;
+use headlong_serve::run::RunError;
 use headlong_survey::{Probing, SurveyError, probe_page};
 
 /// A mistake of the operator's: EX_USAGE of sysexits.h.
@@ -91,11 +94,22 @@ fn probe(probing: &Probing) -> Result<(), SurveyError> {
 fn failed(error: anyhow::Error) -> ExitCode {
     let mut stderr = std::io::stderr().lock();
     // An error that cannot be printed changes the exit code all the same.
-    if let Some(errors) = error.downcast_ref::<Mistakes>() {
+    let at_start = error.downcast_ref::<RunError>();
+    let found_late = at_start.and_then(RunError::mistakes);
+    if let Some(errors) = found_late.or_else(|| error.downcast_ref::<Mistakes>()) {
         for error in errors.iter() {
             let _ = writeln!(stderr, "headlong: {error}");
         }
         return ExitCode::from(EXIT_USAGE);
+    }
+    if let Some(error @ RunError::Tls(_)) = at_start {
+        let _ = writeln!(stderr, "headlong: {error}");
+        return ExitCode::from(EXIT_USAGE);
+    }
+    let of_launch = error.downcast_ref::<LaunchError>();
+    if let Some(code) = of_launch.and_then(LaunchError::shell_code) {
+        let _ = writeln!(stderr, "headlong: {error}");
+        return ExitCode::from(code);
     }
     let mistakes = error
         .downcast::<SurveyError>()

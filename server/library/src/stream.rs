@@ -268,6 +268,14 @@ impl StreamFiles {
         header
     }
 
+    /// The whole path of one of its files, for people.
+    pub fn path_of(&self, file: &PartFile) -> String {
+        let root = &self.ground.roots[file.root].path;
+        root.join(file.path.trim_start_matches('/'))
+            .display()
+            .to_string()
+    }
+
     /// Opens one part for reading, beneath its root.
     ///
     /// # Errors

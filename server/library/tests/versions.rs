@@ -75,6 +75,21 @@ fn a_link_a_mode_and_a_new_name_leave_the_version_as_it_is() {
 }
 
 #[test]
+fn each_part_of_a_stream_has_its_whole_path() {
+    let tree = chunked();
+    let library = tree.scan();
+    let stream = resolve(&library, "t/1.m4s").stream.clone();
+    let paths: Vec<_> = stream
+        .parts
+        .iter()
+        .map(|part| stream.path_of(part))
+        .collect();
+    let names = ["t/init.mp4", "t/1.m4s", "t/2.m4s"];
+    let expected = names.map(|name| tree.at(name).display().to_string());
+    assert_eq!(paths, expected);
+}
+
+#[test]
 fn a_file_that_was_just_written_is_another_version_once_its_time_has_settled() {
     let tree = Tree::new();
     fs::write(tree.at("film.mp4"), "one").expect("written");

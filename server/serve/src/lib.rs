@@ -26,5 +26,6 @@ mod tasks;
 pub mod thread_pool;
 pub mod time_scale;
 mod tokens;
+pub mod unscanned;
 pub mod upgrade;
 mod view;

@@ -34,6 +34,7 @@ use crate::signals::{End, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
 use crate::tasks;
+use crate::unscanned::Unscanned;
 use crate::upgrade::{Inherited, Predecessor, Program};
 use crate::view;
 
@@ -134,12 +135,14 @@ async fn serve(
     let folder = StateFolder::new(config.state.clone());
     let scanned = watch::Sender::new(0);
     let scans = scanned.subscribe();
-    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned);
+    let unscanned = Arc::new(Unscanned::new(state.library.roots()));
+    let missing = Arc::clone(&unscanned);
+    let upkeep = tasks::upkeep(Arc::clone(&state), rescan, folder.clone(), scanned, missing);
     let upkeep = tokio::spawn(upkeep);
     let late_flash = match predecessor {
         None => None,
         Some(predecessor) => {
-            tasks::until_scanned(&state, scans.clone()).await;
+            tasks::until_scanned(&state, scans.clone(), &unscanned).await;
             predecessor.take_over().await?;
             let (config, state) = (config.clone(), Arc::clone(&state));
             let late = late_flash::take_when_free(config, state, tier.clone());
@@ -187,13 +190,14 @@ async fn serve(
     let drained = Arc::clone(&counters);
     let admin = admin_listener.map(|listener| {
         let is_ready = Arc::clone(&is_ready);
+        let unscanned = Arc::clone(&unscanned);
         let view = view::admin_state(
             &state,
             &config,
             counters,
             addresses.clone(),
             signal,
-            is_ready,
+            (is_ready, unscanned),
         );
         let address = listener.local_addr();
         // The operator watches the drain to its end: this listener outlives the others.
@@ -215,7 +219,12 @@ async fn serve(
         started: config.clone(),
         last: Mutex::new(config.clone()),
     };
-    let ready = tokio::spawn(tasks::say_ready(Arc::clone(&state), scans, is_ready));
+    let ready = tokio::spawn(tasks::say_ready(
+        Arc::clone(&state),
+        scans,
+        unscanned,
+        is_ready,
+    ));
     let heir = HandOver {
         program,
         listeners: doors.0,

@@ -44,3 +44,13 @@ pub enum RunError {
     #[error("cannot start: {0}; raise the limits of the process")]
     System(#[from] std::io::Error),
 }
+
+impl RunError {
+    /// What is wrong with the configuration, if that is why.
+    pub fn mistakes(&self) -> Option<&Mistakes> {
+        match self {
+            Self::Config(mistakes) => Some(mistakes),
+            _ => None,
+        }
+    }
+}

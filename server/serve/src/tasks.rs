@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headlong_engine::StreamId;
 use tokio::sync::watch;
@@ -13,6 +13,7 @@ use crate::headers::read_headers;
 use crate::http::MediaState;
 use crate::start;
 use crate::state_folder::{StateFolder, Who};
+use crate::unscanned::Unscanned;
 
 /// How often streams that no path leads to any more are cleared away.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,17 +29,20 @@ const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 const REMEMBER_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Scans the roots now and every `rescan` (never again, if that is zero), tells the devices of streams
-/// that are gone, and reads headers in idle moments. `scanned` counts the roots scanned.
+/// that are gone, and reads headers in idle moments. `scanned` counts scans; `unscanned` are roots that
+/// have had none.
 pub(crate) async fn upkeep(
     state: Arc<MediaState>,
     rescan: Duration,
     folder: StateFolder,
     scanned: watch::Sender<u64>,
+    unscanned: Arc<Unscanned>,
 ) {
     let mut scans = JoinSet::new();
     for root in 0..state.library.roots().len() {
         let (state, scanned) = (Arc::clone(&state), scanned.clone());
-        scans.spawn(async move { scan(&state, root, rescan, &scanned).await });
+        let unscanned = Arc::clone(&unscanned);
+        scans.spawn(async move { scan(&state, root, rescan, &scanned, &unscanned).await });
     }
     tokio::join!(sweep(&state), read_headers(&state, &scanned), async {
         loop {
@@ -52,18 +56,23 @@ pub(crate) async fn upkeep(
 pub(crate) async fn say_ready(
     state: Arc<MediaState>,
     scans: watch::Receiver<u64>,
+    unscanned: Arc<Unscanned>,
     is_ready: Arc<AtomicBool>,
 ) {
-    until_scanned(&state, scans).await;
+    until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);
     start::notify(&[sd_notify::NotifyState::Ready]);
 }
 
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is
 /// served meanwhile as far as it is found.
-pub(crate) async fn until_scanned(state: &MediaState, mut scans: watch::Receiver<u64>) {
-    let roots = state.library.roots().len() as u64;
-    let all_scanned = scans.wait_for(|count| *count >= roots);
+pub(crate) async fn until_scanned(
+    state: &MediaState,
+    mut scans: watch::Receiver<u64>,
+    unscanned: &Unscanned,
+) {
+    // One root may have been scanned twice before another was once.
+    let all_scanned = scans.wait_for(|_| unscanned.is_empty());
     let is_complete = tokio::time::timeout(SCAN_PATIENCE, all_scanned)
         .await
         .is_ok();
@@ -76,15 +85,31 @@ pub(crate) async fn until_scanned(state: &MediaState, mut scans: watch::Receiver
         "scanned the roots"
     );
     if !is_complete {
-        tracing::warn!("some roots are still being scanned; their titles are listed later");
+        let roots = unscanned.names().join(", ");
+        tracing::warn!(
+            roots,
+            "some roots are still being scanned; their titles are listed later. If that goes on, \
+             their disk or network does not answer"
+        );
     }
 }
 
 /// Scans one root again and again; a root that hangs keeps only its own scans waiting.
-async fn scan(state: &MediaState, root: usize, rescan: Duration, scanned: &watch::Sender<u64>) {
+async fn scan(
+    state: &MediaState,
+    root: usize,
+    rescan: Duration,
+    scanned: &watch::Sender<u64>,
+    unscanned: &Unscanned,
+) {
+    let began = Instant::now();
     loop {
         if let Some(changes) = state.lookups.scan(root).await {
             tell_gone(state, changes.gone_streams);
+            let first = unscanned.scanned(root);
+            if let Some(root) = first.filter(|_| began.elapsed() >= SCAN_PATIENCE) {
+                tracing::info!(root = %root.display(), "a root that was late is scanned now");
+            }
             scanned.send_modify(|count| *count += 1);
         }
         if rescan.is_zero() {

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::disk::DeviceSnapshot;
 use crate::http::MediaState;
 use crate::net::{ConnectionCounters, Shutdown};
+use crate::unscanned::Unscanned;
 
 /// Everything that can be shown of `state`.
 pub(crate) fn admin_state(
@@ -20,7 +21,7 @@ pub(crate) fn admin_state(
     connections: Arc<ConnectionCounters>,
     media_addresses: Vec<String>,
     draining: Shutdown,
-    is_ready: Arc<AtomicBool>,
+    (is_ready, unscanned): (Arc<AtomicBool>, Arc<Unscanned>),
 ) -> AdminState {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -40,6 +41,7 @@ pub(crate) fn admin_state(
         log: Arc::clone(&state.log),
         draining,
         is_ready,
+        unscanned,
     }
 }
 

@@ -201,6 +201,39 @@ fn behind_nginx_each_viewer_is_a_chain_and_the_log_names_it() {
 }
 
 #[test]
+fn nginx_as_a_cache_keeps_a_condition_on_a_range_to_itself() {
+    if !have_or_skip("nginx as a cache", "nginx") {
+        return;
+    }
+    let scratch = Scratch::new("proxies").expect("a folder");
+    let served = Served::start(scratch.path(), "cache", "");
+    let cache = scratch.path().join("cache").display().to_string();
+    let text = example("nginx", 1);
+    let nginx = Nginx::start_http(|address| {
+        let changes = [
+            ("127.0.0.1:8080", served.server.address().to_string()),
+            ("listen 80;", format!("listen {address};")),
+            ("/var/cache/nginx/videos", cache),
+        ];
+        with(&text, &changes)
+    });
+    let nginx = nginx.expect("nginx");
+    let mut connection = Connection::open(nginx.address()).expect("connects");
+    let of_another = [("Range", "bytes=5-8"), ("If-Range", "\"x\"")];
+    let plain = [("Range", "bytes=5-8")];
+    // From the fourth on the first slice is in the cache, and those behind it are asked for.
+    for _ in 0..4 {
+        let reply = connection.request("GET", "/title-0.bin", &plain);
+        let reply = reply.expect("a whole reply");
+        assert_eq!((reply.status(), reply.body.len()), (206, 4));
+    }
+    let reply = connection.request("GET", "/title-0.bin", &of_another);
+    let reply = reply.expect("a whole reply");
+    assert_eq!(reply.status(), 200);
+    assert_eq!(reply.body.len() as u64, TITLE_BYTES);
+}
+
+#[test]
 fn behind_an_address_that_says_nothing_each_viewer_is_a_chain_too() {
     if !have_or_skip("behind one address", "nginx") {
         return;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -135,11 +136,41 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Removes the socket of a disk that was killed; a living one's is in the way.
 fn forget_dead(path: &Path) -> io::Result<()> {
+    // To connect to an ordinary file is refused too.
+    if fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(io::Error::other(
+            "this is there and is no socket, so it stays; give another path, or remove it yourself",
+        ));
+    }
     match UnixStream::connect(path) {
         Ok(_) => Err(io::Error::other(
             "another disk listens there; give another path, or stop that one",
         )),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "precious").expect("written");
+        std::os::unix::fs::symlink("file", &link).expect("a link");
+        for path in [&file, &link] {
+            let error = forget_dead(path).expect_err("no socket").to_string();
+            assert!(error.contains("no socket"), "{error}");
+        }
+        assert_eq!(fs::read(&link).expect("there"), b"precious");
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).expect("bound");
+        forget_dead(&socket).expect_err("somebody listens");
+        drop(listener);
+        forget_dead(&socket).expect("what was left goes");
+        assert!(!socket.exists());
     }
 }

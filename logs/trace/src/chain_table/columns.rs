@@ -1,5 +1,6 @@
 //! Chains as a table of columns, Parquet. While they wait, they are records of fixed size.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -104,13 +105,13 @@ impl From<Trouble> for ChainTableError {
 pub(super) fn write(
     orders: (&Order<'_>, &Order<'_>),
     pieces: &Pieces,
-    path: &Path,
+    to: (File, &Path),
 ) -> Result<(), ChainTableError> {
     let written = match (orders.0.is_of_numbers(), orders.1.is_of_numbers()) {
-        (true, true) => write_as::<true, true>(orders, pieces, path),
-        (true, false) => write_as::<true, false>(orders, pieces, path),
-        (false, true) => write_as::<false, true>(orders, pieces, path),
-        (false, false) => write_as::<false, false>(orders, pieces, path),
+        (true, true) => write_as::<true, true>(orders, pieces, to),
+        (true, false) => write_as::<true, false>(orders, pieces, to),
+        (false, true) => write_as::<false, true>(orders, pieces, to),
+        (false, false) => write_as::<false, false>(orders, pieces, to),
     };
     Ok(written?)
 }
@@ -118,9 +119,9 @@ pub(super) fn write(
 fn write_as<const SESSIONS: bool, const FILES: bool>(
     (sessions, files): (&Order<'_>, &Order<'_>),
     pieces: &Pieces,
-    path: &Path,
+    (file, path): (File, &Path),
 ) -> Result<(), Trouble> {
-    let mut writer = TableWriter::create(path)?;
+    let mut writer = TableWriter::into_file(file, path)?;
     pieces.each(|piece, rows| {
         let session = sessions.name(piece.session);
         for _ in 0..piece.bytes / RECORD_BYTES as u64 {

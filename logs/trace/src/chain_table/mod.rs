@@ -5,7 +5,7 @@
 //! them waits in a file without a name.
 //!
 //! Invariants: same logs, same table, whatever the number of threads and the memory; a table is
-//! there whole or not at all, as it has a temporary name until its last byte is written.
+//! there whole or not at all, as it has no name until its last byte is written.
 
 mod columns;
 mod error;
@@ -13,12 +13,11 @@ mod order;
 mod pieces;
 mod rows;
 
-use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use headlong_chains::{Chain, Joiner, Rules};
+use headlong_report::Output;
 
 use crate::intake::TakenIn;
 pub use error::ChainTableError;
@@ -85,28 +84,15 @@ pub struct ChainSums {
 #[derive(Debug)]
 pub struct TableFile {
     path: PathBuf,
-    waiting: tempfile::NamedTempFile,
+    output: Output,
 }
 
 impl TableFile {
     /// Begins one, so that a folder one may not write to is found before the work and not after it.
     pub fn begin(path: &Path) -> Result<Self, ChainTableError> {
-        let begin = || {
-            if path.is_dir() {
-                return Err(io::Error::from(io::ErrorKind::IsADirectory));
-            }
-            let mut prefix = OsString::from(".");
-            prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
-            tempfile::Builder::new()
-                .prefix(&prefix)
-                .suffix(".part")
-                // As any file that one makes: less the process's mask.
-                .permissions(std::fs::Permissions::from_mode(0o666))
-                .tempfile_in(folder(path))
-        };
         Ok(Self {
             path: path.to_owned(),
-            waiting: begin().map_err(|source| failed(path, source))?,
+            output: Output::begin(path).map_err(|source| failed(path, source))?,
         })
     }
 
@@ -116,23 +102,29 @@ impl TableFile {
         log: &TakenIn,
         settings: &ChainSettings,
     ) -> Result<ChainSums, ChainTableError> {
-        let Self { path, waiting } = self;
+        let Self { path, output } = self;
         let form = TableForm::of(&path);
-        let table = ChainTable::join(log, settings, form, folder(&path))?;
-        match form {
-            TableForm::Text => table
-                .write(waiting.as_file())
-                .map_err(|source| failed(&path, source))?,
-            TableForm::Columns => columns::write(
-                (&table.sessions, &table.files),
-                &table.pieces,
-                waiting.path(),
-            )?,
-        }
-        match waiting.persist(&path) {
-            Ok(_) => Ok(table.sums),
-            Err(error) => Err(failed(&path, error.error)),
-        }
+        // Where the table has room, its rows have; beside a device or a pipe is nothing.
+        let folder = output.folder().map(Path::to_owned);
+        let folder = folder.unwrap_or_else(std::env::temp_dir);
+        let table = ChainTable::join(log, settings, form, &folder)?;
+        let written = match form {
+            TableForm::Text => table.write(output.file()),
+            TableForm::Columns => {
+                let file = output.file().try_clone();
+                let file = file.map_err(|source| failed(&path, source))?;
+                columns::write(
+                    (&table.sessions, &table.files),
+                    &table.pieces,
+                    (file, &path),
+                )?;
+                Ok(())
+            }
+        };
+        written
+            .and_then(|()| output.finish())
+            .map_err(|source| failed(&path, source))?;
+        Ok(table.sums)
     }
 }
 
@@ -232,13 +224,6 @@ impl ChainSums {
         self.chains += part.chains;
         self.bytes = self.bytes.saturating_add(part.bytes);
         self.open += part.open;
-    }
-}
-
-fn folder(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 

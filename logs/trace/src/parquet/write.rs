@@ -161,6 +161,11 @@ impl<R: TableRow> TableWriter<R> {
             path: path.to_owned(),
             source: error.into(),
         })?;
+        Self::into_file(file, path)
+    }
+
+    /// A table in a file that is open; `path` is what errors call it.
+    pub fn into_file(file: File, path: &Path) -> Result<Self, TableError> {
         Self::new(Box::new(file), path)
     }
 

@@ -144,7 +144,8 @@ async fn snapshots(state: &AdminState) -> Result<Vec<DeviceSnapshot>, Answer> {
     })
 }
 
-/// 200 as long as any device serves: `ok` if all do, else the state of each.
+/// 200 as long as any device serves: `ok` if all do, else the state of each; and which roots have not
+/// been scanned.
 async fn health(state: &AdminState) -> Answer {
     if state.draining.is_draining() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
@@ -157,15 +158,16 @@ async fn health(state: &AdminState) -> Answer {
         Ok(devices) => devices,
         Err(stuck) => return stuck,
     };
-    if devices
-        .iter()
-        .all(|device| device.state == DeviceState::Online)
-    {
+    let is_online = |device: &DeviceSnapshot| device.state == DeviceState::Online;
+    let are_online = devices.iter().all(is_online);
+    let unscanned = state.unscanned.names();
+    if are_online && unscanned.is_empty() {
         return text(StatusCode::OK, "ok");
     }
     let is_offline = |device: &DeviceSnapshot| device.state == DeviceState::Offline;
     let (code, first) = match devices.iter().all(is_offline) {
         true => (StatusCode::SERVICE_UNAVAILABLE, "all devices are offline"),
+        false if are_online => (StatusCode::OK, "ok, but not all roots are scanned"),
         false => (StatusCode::OK, "ok, but not all devices are well"),
     };
     let mut words = format!("{first}\n");
@@ -175,6 +177,9 @@ async fn health(state: &AdminState) -> Answer {
             device.name,
             status::state_name(device.state)
         ));
+    }
+    for root in unscanned {
+        words.push_str(&format!("{root}: not scanned yet\n"));
     }
     typed(code, PLAIN, Bytes::from(words))
 }

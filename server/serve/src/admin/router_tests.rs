@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::admin::testing;
 use crate::net::{bind, shutdown};
+use crate::unscanned::Unscanned;
 
 async fn ask(state: &AdminState, method: Method, path: &str) -> (StatusCode, String) {
     let request = Request::builder().method(method).uri(path);
@@ -123,6 +124,17 @@ async fn the_metrics_are_well_formed_and_hold_every_device() {
 async fn the_metrics_are_well_formed_without_any_device() {
     let (state, _trigger) = testing::state(Vec::new());
     check_metrics(&ask(&state, Method::GET, "/metrics").await.1);
+}
+
+#[tokio::test]
+async fn health_names_roots_that_do_not_answer() {
+    let (mut state, _trigger) = testing::state(vec![testing::device("sda", DeviceState::Online)]);
+    assert_eq!(ask(&state, Method::GET, "/healthz").await.1, "ok");
+    state.unscanned = Arc::new(Unscanned::new(vec!["/srv/far".into()]));
+    let (status, words) = ask(&state, Method::GET, "/healthz").await;
+    assert_eq!(status, StatusCode::OK);
+    let expected = "ok, but not all roots are scanned\nsda: online\n/srv/far: not scanned yet\n";
+    assert_eq!(words, expected);
 }
 
 #[tokio::test]

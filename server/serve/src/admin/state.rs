@@ -13,6 +13,7 @@ use crate::disk::DeviceSnapshot;
 use crate::log::AccessLog;
 use crate::net::{ConnectionCounters, Shutdown};
 use crate::pull::Pulls;
+use crate::unscanned::Unscanned;
 
 /// A future that can be asked for through a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -73,6 +74,8 @@ pub struct AdminState {
     pub draining: Shutdown,
     /// Whether the roots have been scanned, or time enough was given to that.
     pub is_ready: Arc<AtomicBool>,
+    /// Roots that have not been scanned yet.
+    pub unscanned: Arc<Unscanned>,
 }
 
 impl std::fmt::Debug for AdminState {

@@ -112,6 +112,7 @@ pub(super) fn state(devices: Vec<DeviceSnapshot>) -> (AdminState, ShutdownTrigge
         log: Arc::new(AccessLog::open(&LogConfig::default()).expect("nothing to open")),
         draining,
         is_ready: Arc::new(AtomicBool::new(true)),
+        unscanned: Arc::default(),
     };
     (state, trigger)
 }

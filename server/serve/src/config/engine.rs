@@ -107,6 +107,7 @@ impl Config {
         let away = self.absent(devices);
         away.map(|name| one_line(&format!("device.{name}: the device is away, as it may be")))
             .chain(self.memory_warning())
+            .chain(self.pipe_warnings())
             .collect()
     }
 

@@ -1,26 +1,28 @@
 //! Whether this machine has what a configuration names.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use headlong_library::{DeviceInfo, RootError, look_at_roots};
 use headlong_settings::{Document, Place};
 use headlong_units::{Bytes, KIB};
-use rustix::fs::{Access, OFlags, access};
+use rustix::fs::{Access, Mode, OFlags, access, open};
 
 use super::check;
 use super::memory;
 use super::settings::{Config, LogSink};
 use crate::devices;
 use crate::flash;
+use crate::net::check_pair;
 use crate::pull::check_s3;
+use crate::start::tcp_options;
 use crate::tokens::PublicKey;
 
 impl Config {
     /// Notes what this machine lacks: folders, certificates, places for logs, devices, memory. Reads
-    /// folders and files; binds no port, makes no file and reads no title.
+    /// folders and files; binds no port, leaves no file and reads no title.
     pub(super) fn check_machine(&self, document: &mut Document) {
         let seen = match look_at_roots(&self.folders()) {
             Ok(seen) => {
@@ -41,21 +43,7 @@ impl Config {
         for error in flash::look(&self.flash, self.engine.piece_bytes) {
             document.wrong("flash", error.to_string());
         }
-        let tls = [
-            ("tls.certificate", &self.tls.certificate),
-            ("tls.key", &self.tls.key),
-        ];
-        for (key, path) in tls {
-            if let Some(path) = path
-                && let Err(error) = File::open(path).and_then(|file| file.metadata())
-            {
-                let path = path.display();
-                document.wrong(
-                    key,
-                    format!("{path} cannot be read: {error}; name a PEM file"),
-                );
-            }
-        }
+        self.check_tls(document);
         for (prefix, rule) in &self.path {
             for error in rule
                 .jwt_public_keys
@@ -77,7 +65,7 @@ impl Config {
             let text = format!("{name} is not a folder; make it, or remove state");
             document.wrong("state", text);
         } else if let Some(folder) = &self.state
-            && let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK)
+            && let Err(error) = try_to_write(folder)
         {
             let name = folder.display();
             let text = format!(
@@ -85,6 +73,9 @@ impl Config {
                  remove state"
             );
             document.wrong("state", text);
+        }
+        if let Err(text) = tcp_options(self).check() {
+            document.wrong("tcp.congestion_control", text);
         }
         self.check_memory(document);
     }
@@ -96,6 +87,29 @@ impl Config {
         check::disks(document, self);
         self.check_devices(devices, document);
         self.check_memory(document);
+    }
+
+    /// Reads certificate and key as the server will.
+    fn check_tls(&self, document: &mut Document) {
+        let (Some(certificate), Some(key)) = (&self.tls.certificate, &self.tls.key) else {
+            return;
+        };
+        let mut are_read = true;
+        for (name, path) in [("tls.certificate", certificate), ("tls.key", key)] {
+            if let Err(error) = fs::read(path) {
+                let path = path.display();
+                let text = format!("{path} cannot be read: {error}; name a PEM file");
+                document.wrong(name, text);
+                are_read = false;
+            }
+        }
+        if are_read && let Err(error) = check_pair(certificate, key) {
+            let name = match error.is_about_key(key) {
+                true => "tls.key",
+                false => "tls.certificate",
+            };
+            document.wrong(name, error.to_string());
+        }
     }
 
     fn check_memory(&self, document: &mut Document) {
@@ -133,6 +147,21 @@ impl Config {
                 Bytes(there.bytes - there.bytes % (KIB * KIB)),
                 there.owner
             )
+        })
+    }
+
+    /// A sentence for each log that is a pipe: whether somebody reads it, only a start can tell.
+    pub(super) fn pipe_warnings(&self) -> impl Iterator<Item = String> {
+        let logs = [
+            ("log.access", &self.log.access),
+            ("log.sessions", &self.log.sessions),
+        ];
+        logs.into_iter().filter_map(|(key, sink)| match sink {
+            LogSink::File(path) if is_pipe(path) => Some(format!(
+                "{key}: {} is a pipe; while nobody reads it, lines are dropped and counted",
+                path.display()
+            )),
+            _ => None,
         })
     }
 
@@ -195,13 +224,33 @@ impl Config {
     }
 }
 
+/// Whether files can be made in a folder: rights do not tell, as of `/proc`. None is left.
+fn try_to_write(folder: &Path) -> std::io::Result<()> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if open(folder, flags, Mode::RUSR | Mode::WUSR).is_ok() {
+        return Ok(());
+    }
+    // Not every file system knows files without a name.
+    let file = folder.join(format!(".headlong-check.{}", std::process::id()));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&file)?;
+    fs::remove_file(file)
+}
+
 /// Whether a log could be written there; nothing is made.
 fn check_log(path: &Path) -> Result<(), String> {
     let name = path.display();
     if path.is_dir() {
         return Err(format!("{name} is a folder; name a file in it"));
     }
-    // Without waiting for a reader, if it is a pipe.
+    // To open and close a pipe would tell its reader that all was written.
+    if is_pipe(path) {
+        return access(path, Access::WRITE_OK).map_err(|error| {
+            format!("{name} cannot be written: {error}; let the server's user write it")
+        });
+    }
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new()
         .append(true)
@@ -210,6 +259,9 @@ fn check_log(path: &Path) -> Result<(), String> {
     let remedy = "let the server's user write it, or name another file";
     match opened {
         Ok(_) => Ok(()),
+        Err(_) if fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) => {
+            Err(format!("{name} is a socket; name a file or a pipe"))
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = folder_of(path);
             if !folder.is_dir() {
@@ -219,12 +271,12 @@ fn check_log(path: &Path) -> Result<(), String> {
             access(folder, Access::WRITE_OK | Access::EXEC_OK)
                 .map_err(|error| format!("{name} cannot be made: {error}; {remedy}"))
         }
-        // A pipe that nobody reads yet.
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            Ok(())
-        }
         Err(error) => Err(format!("{name} cannot be written: {error}; {remedy}")),
     }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn folder_of(path: &Path) -> &Path {

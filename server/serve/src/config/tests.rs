@@ -453,6 +453,70 @@ fn what_the_machine_lacks_is_reported_together() {
 }
 
 #[test]
+fn a_list_that_is_not_closed_is_no_second_mistake() {
+    let errors = errors_of("memroy = 1\nroots = [\"/a\"\nlisten = [\"127.0.0.1:0\"]\n");
+    assert!(errors.contains("h.toml:3: not TOML"), "{errors}");
+    assert!(errors.contains("h.toml:1: memroy: unknown key"), "{errors}");
+    assert!(!errors.contains("roots:"), "{errors}");
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_told_before_anything_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for name in ["one", "two"] {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a pair");
+        fs::write(path(&format!("{name}.pem")), made.cert.pem()).expect("written");
+        let key = made.signing_key.serialize_pem();
+        fs::write(path(&format!("{name}.key")), key).expect("written");
+    }
+    fs::write(path("text"), "no PEM").expect("written");
+    let check = |certificate: &str, key: &str| {
+        let (certificate, key) = (path(certificate), path(key));
+        let text = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+        fs::write(path("h.toml"), text).expect("a file");
+        let flags = Flags {
+            roots: vec![folder.path().into()],
+            ..Flags::default()
+        };
+        let judged = Config::load(Some(&PathBuf::from(path("h.toml"))), &flags);
+        judged.map_err(|mistakes| mistakes.to_string().replace(&path(""), "T/"))
+    };
+    let wrong = |certificate, key| check(certificate, key).expect_err("wrong");
+    let no_pair = wrong("one.pem", "two.key");
+    let expected =
+        "T/h.toml:3: tls.key: the certificate in T/one.pem and the key in T/two.key are no";
+    assert!(no_pair.starts_with(expected), "{no_pair}");
+    let none = wrong("text", "one.key");
+    let expected = "T/h.toml:2: tls.certificate: no certificate in T/text";
+    assert!(none.starts_with(expected), "{none}");
+    let none = wrong("one.pem", "text");
+    let expected = "T/h.toml:3: tls.key: no private key in T/text";
+    assert!(none.starts_with(expected), "{none}");
+    check("two.pem", "two.key").expect("a pair");
+}
+
+#[test]
+fn what_the_kernel_has_not_is_told_before_anything_is_started() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("h.toml");
+    let text = "state = \"/proc\"\n[tcp]\ncongestion_control = \"nosuch\"\n";
+    fs::write(&file, text).expect("a file");
+    let flags = Flags {
+        roots: vec![folder.path().into()],
+        ..Flags::default()
+    };
+    let mistakes = Config::load(Some(&file), &flags).expect_err("wrong");
+    let mistakes = mistakes.to_string();
+    for expected in [
+        ":3: tcp.congestion_control: congestion control `nosuch` cannot be used",
+        ":1: state: /proc cannot be written to",
+    ] {
+        assert!(mistakes.contains(expected), "{mistakes}");
+    }
+}
+
+#[test]
 fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -485,6 +549,12 @@ fn logs_are_judged_before_anything_is_started_and_nothing_is_made() {
         both.contains("is the file of log.access too; give each log"),
         "{both}"
     );
+    let (at, mode) = (path("pipe"), rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, at, rustix::fs::FileType::Fifo, mode, 0).expect("a pipe");
+    let config = check("pipe", "b.log").expect("a pipe is right");
+    let warnings = config.warnings(&[]);
+    let is_told = |warning: &String| warning.contains("is a pipe; while nobody reads it");
+    assert!(warnings.iter().any(is_told), "{warnings:?}");
     check("a.log", "b.log").expect("right");
     assert!(!folder.path().join("a.log").exists(), "nothing is made");
 }

@@ -20,6 +20,12 @@ pub trait StreamSource: Send + Sync {
         None
     }
 
+    /// What the file of a part is called, for a log; empty if nobody knows. It does not block.
+    fn file_name(&self, part: u32) -> String {
+        let _ = part;
+        String::new()
+    }
+
     /// Opens the file of a part for reading; with `O_DIRECT` if `direct`, and then `EINVAL` means
     /// that the file cannot be read that way. A file that is gone, or not the same version any
     /// more, is any of `ENOENT`, `ENOTDIR`, `ESTALE`, `ELOOP`, `EXDEV`, `EACCES` or `EPERM`:

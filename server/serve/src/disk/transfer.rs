@@ -295,16 +295,17 @@ fn failure(files: &Files, plan: &Plan, error: &io::Error) -> ReadOutcome {
         ..
     } = plan;
     let (device, stream) = (files.device(), stream.0);
+    let file = plan.source.file_name(*part);
     // A disk must not be given up because clients have used up what this process may have.
     let of_this_machine = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     if of_this_machine.iter().any(|errno| is(error, *errno)) {
         tracing::warn!(
-            device, stream, part, offset, length, %error,
+            device, file, stream, part, offset, length, %error,
             "a read could not be tried: raise the limit of open files (LimitNOFILE), or lower connections_max"
         );
         return ReadOutcome::NoResources;
     }
-    tracing::warn!(device, stream, part, offset, length, %error, "read failed");
+    tracing::warn!(device, file, stream, part, offset, length, %error, "read failed");
     ReadOutcome::Error
 }
 

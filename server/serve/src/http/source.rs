@@ -30,6 +30,11 @@ impl StreamSource for LibrarySource {
         Some(self.files.lasting_name())
     }
 
+    fn file_name(&self, part: u32) -> String {
+        let file = self.files.parts.get(part as usize);
+        file.map_or_else(String::new, |file| self.files.path_of(file))
+    }
+
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {
         if direct && !self.direct {
             return Err(Errno::INVAL.into());

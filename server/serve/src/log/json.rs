@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::record::{RequestRecord, version_name};
+use super::record::{RequestRecord, canonical, version_name};
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -59,7 +59,7 @@ pub(super) fn write(record: &RequestRecord, line: &mut Vec<u8>) {
         service_seconds: record.service_time.as_secs_f64(),
         first_byte_seconds: record.first_byte_time.map(|time| time.as_secs_f64()),
         remote: record.client(),
-        proxy: record.proxy.map(|proxy| proxy.to_string()),
+        proxy: record.proxy.map(|proxy| canonical(proxy).to_string()),
         method: &record.method,
         target: &record.target,
         version: version_name(record.version),
@@ -129,6 +129,20 @@ mod tests {
         write(&record, &mut line);
         let line = String::from_utf8(line).expect("text");
         let expected = r#""remote":"192.0.2.7","proxy":"10.0.0.1:9","method":"GET""#;
+        assert!(line.contains(expected), "{line}");
+    }
+
+    #[test]
+    fn an_ipv4_client_of_a_socket_for_both_versions_has_its_ipv4_address() {
+        let record = RequestRecord {
+            remote: "[::ffff:192.0.2.7]:40000".parse().expect("an address"),
+            proxy: Some("[::ffff:10.0.0.1]:9".parse().expect("an address")),
+            ..sample()
+        };
+        let mut line = Vec::new();
+        write(&record, &mut line);
+        let line = String::from_utf8(line).expect("text");
+        let expected = r#""remote":"192.0.2.7:40000","proxy":"10.0.0.1:9","method":"GET""#;
         assert!(line.contains(expected), "{line}");
     }
 

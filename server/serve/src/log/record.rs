@@ -96,12 +96,18 @@ impl SessionSource {
     }
 }
 
+/// A socket for both versions of IP calls an IPv4 address ::ffff:192.0.2.7.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 impl RequestRecord {
     /// Address and port of the client, as far as they are known.
     pub fn client(&self) -> String {
-        match self.remote.port() {
-            0 => self.remote.ip().to_string(),
-            _ => self.remote.to_string(),
+        let remote = canonical(self.remote);
+        match remote.port() {
+            0 => remote.ip().to_string(),
+            _ => remote.to_string(),
         }
     }
 

@@ -2,7 +2,18 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Stdout, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// How long a reader of a pipe that reads slowly is waited for.
+const PIPE_TIME: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 
 /// Where a log is to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +42,10 @@ pub(super) enum Sink {
     Stdout(Stdout),
     File {
         path: PathBuf,
-        file: File,
+        /// Nothing while it is a pipe that nobody reads.
+        file: Option<File>,
+        /// Whoever reads the pipe did not take the last lines in time.
+        is_stalled: bool,
         /// It ends in half a line.
         is_broken: bool,
     },
@@ -45,6 +59,7 @@ impl Sink {
             LogTarget::File(path) => Self::File {
                 path: path.clone(),
                 file: open_file(path)?,
+                is_stalled: false,
                 is_broken: false,
             },
         })
@@ -59,10 +74,11 @@ impl Sink {
         if let Self::File {
             path,
             file,
+            is_stalled,
             is_broken,
         } = self
         {
-            (*file, *is_broken) = (open_file(path)?, false);
+            (*file, *is_stalled, *is_broken) = (open_file(path)?, false, false);
         }
         Ok(())
     }
@@ -74,20 +90,75 @@ impl Sink {
             Self::Off => (lines.len(), Ok(())),
             Self::Stdout(stdout) => write_all(&mut stdout.lock(), lines),
             Self::File {
-                file, is_broken, ..
+                path,
+                file,
+                is_stalled,
+                is_broken,
             } => {
-                if *is_broken && file.write_all(b"\n").is_ok() {
+                if file.is_none() {
+                    // A reader may have come.
+                    match open_file(path) {
+                        Ok(opened) => *file = opened,
+                        Err(error) => return (0, Err(error.source)),
+                    }
+                }
+                let Some(open) = file else {
+                    return (0, Err(nobody_reads(path)));
+                };
+                if *is_broken && open.write_all(b"\n").is_ok() {
                     *is_broken = false;
                 }
-                let (written, outcome) = write_all(file, lines);
+                let mut to = Patient {
+                    file: open,
+                    is_stalled,
+                };
+                let (written, mut outcome) = write_all(&mut to, lines);
                 let whole = whole_lines(&lines[..written]);
                 if whole < written && outcome.is_err() {
-                    *is_broken |= !take_back(file, written - whole);
+                    *is_broken |= !take_back(open, written - whole);
+                }
+                let kind = outcome.as_ref().err().map(io::Error::kind);
+                if kind == Some(io::ErrorKind::BrokenPipe) {
+                    // Half a line went with who read it.
+                    (*file, *is_broken) = (None, false);
+                    outcome = Err(nobody_reads(path));
                 }
                 (whole, outcome)
             }
         }
     }
+}
+
+/// A file that may be a pipe: its reader gets some time, but not again and again.
+struct Patient<'a> {
+    file: &'a mut File,
+    is_stalled: &'a mut bool,
+}
+
+impl Write for Patient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut outcome = self.file.write(bytes);
+        let is_full = |outcome: &io::Result<usize>| {
+            let error = outcome.as_ref().err();
+            error.is_some_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        if is_full(&outcome) && !*self.is_stalled {
+            let mut polled = [PollFd::new(&*self.file, PollFlags::OUT)];
+            // Whatever comes of it, the next write tells.
+            let _ = poll(&mut polled, Some(&PIPE_TIME));
+            outcome = self.file.write(bytes);
+        }
+        *self.is_stalled = is_full(&outcome);
+        outcome
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+fn nobody_reads(path: &Path) -> io::Error {
+    io::Error::other(format!("nobody reads the pipe {}", path.display()))
 }
 
 fn write_all(to: &mut impl Write, lines: &[u8]) -> (usize, io::Result<()>) {
@@ -116,12 +187,21 @@ fn take_back(file: &File, bytes: usize) -> bool {
     cut.is_ok()
 }
 
-fn open_file(path: &Path) -> Result<File, SinkError> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|source| SinkError {
-        path: path.to_owned(),
-        source,
-    })
+/// Never waits; nothing if it is a pipe that nobody reads.
+fn open_file(path: &Path) -> Result<Option<File>, SinkError> {
+    let opened = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path);
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),
+        Err(source) => Err(SinkError {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 #[cfg(test)]
@@ -136,12 +216,55 @@ mod tests {
         let path = folder.path().join("log");
         let mut sink = Sink::open(&LogTarget::File(path.clone())).expect("opens");
         sink.write(b"one\ntw").1.expect("written");
-        let Sink::File { file, .. } = &sink else {
+        let Sink::File {
+            file: Some(file), ..
+        } = &sink
+        else {
             panic!("a file");
         };
         assert!(take_back(file, 2));
         sink.write(b"three\n").1.expect("written");
         assert_eq!(std::fs::read(path).expect("there"), b"one\nthree\n");
+    }
+
+    #[test]
+    fn a_pipe_is_never_waited_for_and_a_reader_who_comes_later_gets_lines() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        use std::io::Read as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("pipe");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+        let target = LogTarget::File(path.clone());
+        let mut sink = Sink::open(&target).expect("opens without a reader");
+        let (written, outcome) = sink.write(b"lost\n");
+        let error = outcome.expect_err("nobody reads").to_string();
+        assert!(
+            written == 0 && error.contains("nobody reads the pipe"),
+            "{error}"
+        );
+        sink.reopen().expect("nor does this wait");
+
+        let mut options = OpenOptions::new();
+        options.read(true);
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let mut reader = options.open(&path).expect("a reader");
+        sink.write(b"one\n").1.expect("read");
+        let mut bytes = [0; 64];
+        assert_eq!(reader.read(&mut bytes).expect("read"), 4);
+        assert_eq!(&bytes[..4], b"one\n");
+        // More than a pipe holds: what fits is there, whole lines count, the rest is told.
+        let many = b"some line\n".repeat(20_000);
+        let (written, outcome) = sink.write(&many);
+        outcome.expect_err("it is full");
+        assert!(written > 0 && written < many.len() && written % 10 == 0);
+        drop(reader);
+        let (written, outcome) = sink.write(b"lost\n");
+        outcome.expect_err("nobody reads any more");
+        assert_eq!(written, 0);
+        let mut reader = options.open(&path).expect("another reader");
+        sink.write(b"two\n").1.expect("read");
+        assert_eq!(reader.read(&mut bytes).expect("read"), 4);
+        assert_eq!(&bytes[..4], b"two\n");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub use remote::{Remote, TrustedProxies};
 pub use shutdown::{Shutdown, ShutdownTrigger, shutdown};
 pub use threads::ConnectionThreads;
 pub use timed::TimedStream;
-pub use tls::{ReloadingCertificates, TlsError, tls_acceptor};
+pub use tls::{ReloadingCertificates, TlsError, check_pair, tls_acceptor};
 pub use tracked::{CountedBuf, TrackedBody};
 
 /// What is left of a request's body, which nobody looks at.

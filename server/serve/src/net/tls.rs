@@ -72,6 +72,25 @@ pub enum TlsError {
     Protocol(rustls::Error),
 }
 
+impl TlsError {
+    /// Whether it is the file with the key that is wrong.
+    pub(crate) fn is_about_key(&self, key: &Path) -> bool {
+        match self {
+            Self::Unreadable { path, .. } | Self::NotPem { path, .. } => path == key,
+            Self::NoKey { .. } | Self::BadKey { .. } | Self::Mismatch { .. } => true,
+            Self::NoCertificate { .. } | Self::Protocol(_) => false,
+        }
+    }
+}
+
+/// Whether these files hold a certificate and its key.
+///
+/// # Errors
+/// Why they cannot be used.
+pub fn check_pair(certificate: &Path, key: &Path) -> Result<(), TlsError> {
+    read_pair(certificate, key).map(drop)
+}
+
 /// The pair in use, and where it came from.
 #[derive(Debug)]
 pub struct ReloadingCertificates {

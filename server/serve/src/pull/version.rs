@@ -149,6 +149,11 @@ impl StreamSource for SliceSource {
         Some(self.version.key as u64)
     }
 
+    fn file_name(&self, part: u32) -> String {
+        let path = store::slice_path(&self.version.folder, part);
+        path.display().to_string()
+    }
+
     fn open(&self, part: u32, direct: bool) -> io::Result<File> {
         if direct && !self.direct {
             return Err(Errno::INVAL.into());

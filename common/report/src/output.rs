@@ -1,0 +1,220 @@
+//! Files of results: whole or not at all, and never in the place of what is no file.
+//!
+//! The one idea: what a name leads to decides. A file, or nothing yet: the result is written where
+//! it has no name, and gets the name when it is whole. A device, a pipe or a socket: it is written
+//! into, as a shell's `>` does. Symbolic links are followed, so that a link stays a link.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
+
+/// Links that are followed one after another, as the kernel does.
+const LINKS_MAX: usize = 40;
+
+/// A file of a result that will be there when it is complete. Dropped before, it leaves what was
+/// there as it was.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The file is the target itself.
+    Direct,
+    /// The file has no name yet; a process that is killed leaves nothing.
+    Unnamed { target: PathBuf },
+    /// The file system knows no files without a name.
+    Beside { target: PathBuf, part: Part },
+}
+
+/// A name that goes unless it was given to the target.
+#[derive(Debug)]
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After the renaming there is none.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+impl Output {
+    /// Begins one, so that a folder one may not write to is found before the work and not after it.
+    ///
+    /// # Errors
+    /// If nothing can be written there.
+    pub fn begin(path: &Path) -> io::Result<Self> {
+        let target = followed(path)?;
+        let kind = match fs::symlink_metadata(&target) {
+            Ok(found) => Some(found.file_type()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        match kind {
+            Some(kind) if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+            // A link that is left is one of a process, such as /dev/stdout.
+            Some(kind) if !kind.is_file() => Ok(Self {
+                file: OpenOptions::new().append(true).open(&target)?,
+                place: Place::Direct,
+            }),
+            _ => Self::waiting(target),
+        }
+    }
+
+    fn waiting(target: PathBuf) -> io::Result<Self> {
+        let mode = Mode::from_raw_mode(0o666);
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        if target.file_name().is_none() {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        if let Ok(file) = openat(CWD, folder(&target), flags, mode) {
+            let file = File::from(file);
+            return Ok(Self {
+                file,
+                place: Place::Unnamed { target },
+            });
+        }
+        let part = part_name(&target);
+        Ok(Self {
+            file: File::create_new(&part)?,
+            place: Place::Beside {
+                target,
+                part: Part(part),
+            },
+        })
+    }
+
+    /// What is written to.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The folder in which it will be, unless it goes into what is no file.
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Direct => None,
+            Place::Unnamed { target } | Place::Beside { target, .. } => Some(folder(target)),
+        }
+    }
+
+    /// Gives the file its name: it is whole.
+    ///
+    /// # Errors
+    /// If that fails; what was there stays.
+    pub fn finish(self) -> io::Result<()> {
+        match self.place {
+            Place::Direct => Ok(()),
+            Place::Beside { target, part } => fs::rename(&part.0, target),
+            Place::Unnamed { target } => {
+                use std::os::fd::AsRawFd as _;
+                let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                let part = Part(part_name(&target));
+                // A link cannot take the place of a file; a renaming can.
+                linkat(CWD, own, CWD, &part.0, AtFlags::SYMLINK_FOLLOW)?;
+                fs::rename(&part.0, target)
+            }
+        }
+    }
+}
+
+/// Writes a result that is in memory.
+///
+/// # Errors
+/// If that fails.
+pub fn write_output(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let output = Output::begin(path)?;
+    output.file().write_all(bytes)?;
+    output.finish()
+}
+
+/// Two names of one file.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is the same file as {}, which is read; nothing was written: choose another name",
+    output.display(),
+    input.display()
+)]
+pub struct IsInput {
+    output: PathBuf,
+    input: PathBuf,
+}
+
+/// Refuses an output that is a file that is read: writing it would destroy it. `-` among inputs is
+/// standard input, among outputs it is nobody's file.
+///
+/// # Errors
+/// The first that is.
+pub fn outputs_are_no_inputs<'a>(
+    outputs: impl IntoIterator<Item = &'a Path>,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), IsInput> {
+    let inputs: Vec<_> = inputs
+        .into_iter()
+        .filter_map(|input| Some((input, identity(input)?)))
+        .collect();
+    for output in outputs {
+        let own = match output == Path::new("-") {
+            true => None,
+            false => identity(output),
+        };
+        let same = inputs.iter().find(|(_, input)| Some(*input) == own);
+        if let Some((input, _)) = same {
+            return Err(IsInput {
+                output: output.to_path_buf(),
+                input: input.to_path_buf(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Which file it is, if it is one: a device may well be read and written.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let path = match path == Path::new("-") {
+        true => Path::new("/dev/stdin"),
+        false => path,
+    };
+    let found = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Where links lead. Those of a process (`/dev/stdout`) stand for what it has open, which is not
+/// what a name would open again; they stay.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let Ok(next) = fs::read_link(&path) else {
+            return Ok(path);
+        };
+        let folder = folder(&path);
+        if fs::canonicalize(folder).is_ok_and(|folder| folder.starts_with("/proc")) {
+            return Ok(path);
+        }
+        path = folder.join(next);
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn part_name(target: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    target.with_file_name(name)
+}
+
+#[cfg(test)]
+#[path = "output_tests.rs"]
+mod tests;
