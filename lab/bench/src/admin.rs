@@ -34,14 +34,20 @@ pub(crate) fn mount_status(point: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// Whether a server says anything at all. A port that takes connections is not enough: memory may
+/// still be on its way, and who comes meanwhile waits.
+pub(crate) fn answers(network: u32, port: u16) -> bool {
+    let asking = std::thread::spawn(move || {
+        let mut stream = send(network, port, "/")?;
+        stream.read(&mut [0; 1])
+    });
+    let heard = asking.join().ok().and_then(Result::ok);
+    heard.is_some_and(|bytes| bytes > 0)
+}
+
 fn ask(network: u32, port: u16, path: &str) -> std::io::Result<Value> {
-    let space = File::open(format!("/proc/{network}/ns/net"))?;
-    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
+    let stream = send(network, port, path)?;
     stream.take(BYTES_MAX).read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer);
     let body = text
@@ -49,4 +55,15 @@ fn ask(network: u32, port: u16, path: &str) -> std::io::Result<Value> {
         .map(|(_, body)| body)
         .unwrap_or_default();
     Ok(serde_json::from_str(body)?)
+}
+
+/// Asks, in the network of a process.
+fn send(network: u32, port: u16, path: &str) -> std::io::Result<TcpStream> {
+    let space = File::open(format!("/proc/{network}/ns/net"))?;
+    move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network))?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes())?;
+    Ok(stream)
 }

@@ -500,7 +500,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Starts a program and waits until it listens.
+    /// Starts a program and waits until it serves.
     fn start(&mut self, launch: Launch, group: Option<&Group>) -> Result<Process, RigError> {
         for (path, text) in launch.files {
             std::fs::write(&path, &text).map_err(|error| RigError::io(path.display(), error))?;
@@ -523,7 +523,9 @@ impl Attempt<'_> {
         program.drain();
         let deadline = Instant::now() + START_PATIENCE;
         let is_listening = || match &launch.listens {
-            Listens::Port(port) => self.network.is_listening(*port),
+            Listens::Port(port) => {
+                self.network.is_listening(*port) && admin::answers(self.network.process(), *port)
+            }
             Listens::Socket(path) => path.exists(),
             Listens::Mount(point) => is_mounted(point),
         };
