@@ -79,8 +79,8 @@ impl Load {
     /// Whether a new viewer who comes now should be sent elsewhere, with these jobs waiting and
     /// viewers who may wait for so long.
     ///
-    /// In virtual time (docs/lab/results.md) none of those who were let in failed at up to three
-    /// times what a disk can serve.
+    /// In virtual time (docs/lab/results.md) none of those who were let in failed at up to twice what
+    /// a disk can serve, and one call in a thousand at three times, where replies are large.
     pub(crate) fn refuses(&mut self, now: Instant, waiting: Pressing, patience: Duration) -> bool {
         let something_waits = self.time_for(4 * waiting.all()) > patience;
         let is_overloaded = self.is_overloaded(waiting, patience);
