@@ -111,7 +111,7 @@ impl Run {
         let sessions = &trace.sessions;
         let window = schedule::window(sessions, settings)?;
         let sources = match trace.about.identity {
-            Identity::Sid => settings.sources.clone(),
+            Identity::Sid | Identity::Cmcd => settings.sources.clone(),
             Identity::Connection | Identity::None => settings.sources.shared(),
         };
         check_limits(sessions, target, &sources)?;

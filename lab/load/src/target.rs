@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use headlong_units::ByteRange;
+use headlong_units::{BitRate, ByteRange};
 use headlong_workload::Identity;
 
 /// How long the server may take to accept the one connection that is tried beforehand.
@@ -40,6 +40,15 @@ pub enum TargetError {
         /// What the system says.
         reason: String,
     },
+}
+
+/// What a player tells about itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) identity: Identity,
+    pub(crate) session: u64,
+    /// Of what it asks for.
+    pub(crate) bit_rate: Option<BitRate>,
 }
 
 /// A server and the path below which objects lie.
@@ -127,13 +136,12 @@ impl Target {
         path
     }
 
-    /// Writes a request for `path` to the end of `out`, with what a player of that session tells
-    /// about itself.
+    /// Writes a request for `path` to the end of `out`, with what a player tells about itself.
     pub(crate) fn write_request(
         &self,
         path: &str,
         range: Option<ByteRange>,
-        (identity, session): (Identity, u64),
+        told: Told,
         out: &mut Vec<u8>,
     ) {
         use std::io::Write as _;
@@ -151,15 +159,19 @@ impl Target {
                 _ => write!(out, "Range: bytes={}-{last}\r\n", range.start),
             };
         }
-        let _ = match identity {
-            // Others may play the same trace.
-            Identity::Sid => {
-                let run = std::process::id();
+        let _ = match told.identity {
+            Identity::Sid | Identity::Cmcd => {
+                // Others may play the same trace.
+                let (run, session) = (std::process::id(), told.session);
                 write!(out, "CMCD-Session: sid=\"{run}-{session}\"\r\n")
             }
             Identity::Connection => Ok(()),
             Identity::None => write!(out, "Connection: close\r\n"),
         };
+        if let (Identity::Cmcd, Some(bit_rate)) = (told.identity, told.bit_rate) {
+            // In kilobits a second, as the standard has it.
+            let _ = write!(out, "CMCD-Object: br={}\r\n", bit_rate.0.div_ceil(1000));
+        }
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -199,14 +211,21 @@ mod tests {
     fn a_request_is_http() {
         let target = target("http://127.0.0.1:8080/");
         let session = format!("CMCD-Session: sid=\"{}-7\"\r\n", std::process::id());
+        let with_bit_rate = format!("{session}CMCD-Object: br=2500\r\n");
         for (identity, told) in [
             (Identity::Sid, session.as_str()),
+            (Identity::Cmcd, with_bit_rate.as_str()),
             (Identity::Connection, ""),
             (Identity::None, "Connection: close\r\n"),
         ] {
             let mut out = Vec::new();
             let range = Some(ByteRange::new(5, 10));
-            target.write_request("/a", range, (identity, 7), &mut out);
+            let who = Told {
+                identity,
+                session: 7,
+                bit_rate: Some(BitRate::from_kbps(2500)),
+            };
+            target.write_request("/a", range, who, &mut out);
             let text = String::from_utf8(out).expect("text");
             assert!(text.starts_with("GET /a HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n"));
             let end = format!("Range: bytes=5-9\r\n{told}\r\n");

@@ -4,7 +4,7 @@
 use std::io;
 
 use headlong_player::{CallRecord, CallSeen, ObjectId, SessionEnd};
-use headlong_units::{ByteRange, Duration, Instant};
+use headlong_units::{BitRate, ByteRange, Duration, Instant};
 use headlong_workload::Identity;
 use headlong_workload::content::Content;
 use rustix::fd::OwnedFd;
@@ -14,7 +14,7 @@ use crate::connection::Asked;
 use crate::line::{LineKind, SLICE_BYTES_MAX};
 use crate::recording::{FailureTold, Interval, Recording, is_failure};
 use crate::settings::Sources;
-use crate::target::Target;
+use crate::target::{Target, Told};
 use crate::timers::Timers;
 use crate::times::Times;
 
@@ -99,7 +99,7 @@ impl World {
     /// Puts the request for an object into `request`; `false` if there is no such object.
     pub(crate) fn write_request(
         &mut self,
-        session: u64,
+        (session, bit_rate): (u64, Option<BitRate>),
         object: ObjectId,
         range: Option<ByteRange>,
     ) -> bool {
@@ -108,8 +108,12 @@ impl World {
             return false;
         };
         let out = &mut self.request;
-        let who = (self.identity, session);
-        self.target.write_request(&object.path, range, who, out);
+        let told = Told {
+            identity: self.identity,
+            session,
+            bit_rate,
+        };
+        self.target.write_request(&object.path, range, told, out);
         true
     }
 

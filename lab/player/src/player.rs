@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use core::borrow::Borrow;
 
-use headlong_units::{ByteRange, Instant};
+use headlong_units::{BitRate, ByteRange, Instant};
 
 use crate::adaptive::{AdaptivePlayer, Moment, Turn};
 use crate::calls::Calls;
@@ -186,6 +186,14 @@ impl<P: Borrow<Plan>> Player<P> {
             (Machine::Script(player), Plan::Script(script)) => player.upcoming(script),
             (Machine::Adaptive(player), Plan::Adaptive(plan)) => player.upcoming(plan),
             _ => None,
+        }
+    }
+
+    /// The bit rate of an object that it asks for, as far as its plan tells.
+    pub fn bit_rate_of(&self, object: ObjectId) -> Option<BitRate> {
+        match self.plan.borrow() {
+            Plan::Script(script) => script.playback.map(|playback| playback.bit_rate),
+            Plan::Adaptive(plan) => plan.title.bit_rate_of(object),
         }
     }
 

@@ -160,7 +160,7 @@ impl Origin for Server {
             offset: wanted.start,
             length: wanted.len(),
             open_ended: range.is_none(),
-            hints: Hints::default(),
+            hints: self.hints(&place),
         };
         let reply = Reply {
             asker,
@@ -410,11 +410,20 @@ impl Server {
     fn who(&self, asker: Asker) -> Who {
         let number = u64::from(asker.session);
         match self.identity {
-            Identity::Sid => Who::Named(ViewerId(number)),
+            Identity::Sid | Identity::Cmcd => Who::Named(ViewerId(number)),
             Identity::Connection | Identity::None => Who::Unnamed {
                 origin: ViewerId(0),
                 connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
             },
+        }
+    }
+
+    /// What a player says of itself beside its name.
+    fn hints(&self, place: &Place) -> Hints {
+        let bit_rate = place.bit_rate;
+        Hints {
+            bit_rate: bit_rate.filter(|_| self.identity == Identity::Cmcd),
+            ..Hints::default()
         }
     }
 

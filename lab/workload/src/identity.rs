@@ -6,6 +6,8 @@ pub enum Identity {
     /// A session id (CMCD `sid`).
     #[default]
     Sid,
+    /// The same, and the bit rate of what is asked for (CMCD `br`).
+    Cmcd,
     /// A connection that is kept. All come from one address.
     Connection,
     /// Nothing: a connection for each request, and all come from one address.
@@ -14,8 +16,9 @@ pub enum Identity {
 
 impl Identity {
     /// All of them by name.
-    pub const ALL: [(&'static str, Self); 3] = [
+    pub const ALL: [(&'static str, Self); 4] = [
         (Self::Sid.name(), Self::Sid),
+        (Self::Cmcd.name(), Self::Cmcd),
         (Self::Connection.name(), Self::Connection),
         (Self::None.name(), Self::None),
     ];
@@ -24,6 +27,7 @@ impl Identity {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sid => "sid",
+            Self::Cmcd => "cmcd",
             Self::Connection => "connection",
             Self::None => "none",
         }

@@ -213,13 +213,15 @@ pub(crate) fn judge(ending: Ending) -> anyhow::Result<()> {
 }
 
 fn run(arguments: &Run) -> anyhow::Result<Ending> {
-    let (experiment, options) = arguments.common.load()?;
+    let (mut experiment, options) = arguments.common.load()?;
     let cell = arguments.names.one(&experiment)?;
+    let rate = arguments.rate.unwrap_or_else(|| cell.rate_start());
+    experiment.seed = arguments.seed.unwrap_or(experiment.seed);
     if arguments.common.output.plan {
+        let cell = cell.starting_at(rate);
         return show_plan(&experiment, &[cell], false, &options);
     }
-    let rate = arguments.rate.unwrap_or_else(|| cell.rate_start());
-    let seed = arguments.seed.unwrap_or(experiment.seed);
+    let seed = experiment.seed;
     Ok(command::run(&experiment, &cell, rate, seed, &options)?)
 }
 
@@ -230,10 +232,11 @@ fn search(arguments: &Search) -> anyhow::Result<Ending> {
     rules.resolution = arguments.resolution.unwrap_or(rules.resolution);
     rules.confirm = arguments.confirm.unwrap_or(rules.confirm);
     let cell = arguments.names.one(&experiment)?;
+    let start = arguments.rate_start.unwrap_or_else(|| cell.rate_start());
     if arguments.common.output.plan {
+        let cell = cell.starting_at(start);
         return show_plan(&experiment, &[cell], true, &options);
     }
-    let start = arguments.rate_start.unwrap_or_else(|| cell.rate_start());
     Ok(command::search(&experiment, &cell, start, &options)?)
 }
 

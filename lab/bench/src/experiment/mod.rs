@@ -490,6 +490,13 @@ impl Cell {
             .unwrap_or(RATE_START_MIB * 1_048_576.0)
     }
 
+    /// The same pair, with a search that begins at this rate, in bytes of a second.
+    pub fn starting_at(mut self, rate: f64) -> Self {
+        let starts = &mut self.server.rate_start;
+        starts.insert(self.workload_name.clone(), rate);
+        self
+    }
+
     /// Changes of the workload's specification.
     pub fn changes(&self) -> Vec<(String, String)> {
         let mut changes = self.files.changes();

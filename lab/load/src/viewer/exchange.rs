@@ -159,7 +159,8 @@ impl Viewer {
         let Some(asked) = connection.asked else {
             return;
         };
-        if !world.write_request(self.session, asked.object, asked.range) {
+        let who = (self.session, self.player.bit_rate_of(asked.object));
+        if !world.write_request(who, asked.object, asked.range) {
             self.wrong = Some("the plan names an object that is not in the trace".into());
             self.end_call(world, index, now, TransportEnd::Broken);
             return;

@@ -132,6 +132,19 @@ impl Title {
         }
     }
 
+    /// The bit rate of the rendition that an object belongs to; `None` if it is of none, or a header.
+    pub(crate) fn bit_rate_of(&self, asked: ObjectId) -> Option<BitRate> {
+        let holds = |rendition: &&Rendition| match &rendition.segments {
+            Segments::OneFile { object, .. } => *object == asked,
+            Segments::Files { first, .. } => {
+                (first.0..first.0.saturating_add(self.segments)).contains(&asked.0)
+            }
+            Segments::Table(places) => places.iter().any(|place| place.object == asked),
+        };
+        let rendition = self.renditions.iter().find(holds);
+        rendition.map(|rendition| rendition.bit_rate)
+    }
+
     pub(crate) fn bit_rate(&self, rendition: usize) -> BitRate {
         let rendition = self.renditions.get(rendition);
         rendition.map_or(BitRate(0), |rendition| rendition.bit_rate)

@@ -1,0 +1,20 @@
+//! `headlong bench` as a person runs it, where it does nothing to the machine.
+
+use std::process::Command;
+
+#[test]
+fn a_plan_says_the_rate_and_the_seed_that_were_asked_for() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/tiny.toml");
+    let words = "--plan --server headlong --rate 3MiB/s --seed 9";
+    let output = Command::new(env!("CARGO_BIN_EXE_headlong-lab"))
+        .args(["bench", "run", file])
+        .args(words.split(' '))
+        .output()
+        .expect("runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.contains("from 3.0 MiB/s"), "{text}");
+    assert!(
+        text.contains("--rate 3145728B/s") && text.contains("--seed 9"),
+        "{text}"
+    );
+}
