@@ -9,13 +9,16 @@ use alloc::vec::Vec;
 /// The sites whose pages may.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RefererRule {
-    /// Names of hosts, `*.example.org` for those below one, and `none` for requests without the field.
+    /// Names of hosts, `*.example.org` for those below one, and the words `none` and `blocked`.
     sites: Vec<String>,
 }
 
 impl RefererRule {
     /// The word for requests that name no page.
     pub const NONE: &'static str = "none";
+    /// The word for requests whose field a proxy or a firewall has blotted out: it names no page by
+    /// `http://` or `https://`.
+    pub const BLOCKED: &'static str = "blocked";
 
     /// Pages of these sites; with an empty list, of all.
     pub fn new(sites: &[String]) -> Self {
@@ -30,11 +33,26 @@ impl RefererRule {
             return true;
         }
         let Some(referer) = referer.filter(|referer| !referer.is_empty()) else {
-            return self.sites.iter().any(|site| site == Self::NONE);
+            return self.has(Self::NONE) || (referer.is_some() && self.has(Self::BLOCKED));
         };
+        if !has_scheme(referer) {
+            return self.has(Self::BLOCKED);
+        }
         let host = core::str::from_utf8(referer).ok().and_then(host_of);
         host.is_some_and(|host| self.sites.iter().any(|site| is_of(site, host)))
     }
+
+    fn has(&self, word: &str) -> bool {
+        self.sites.iter().any(|site| site == word)
+    }
+}
+
+fn has_scheme(referer: &[u8]) -> bool {
+    let begins = |scheme: &[u8]| {
+        let first = referer.get(..scheme.len());
+        first.is_some_and(|first| first.eq_ignore_ascii_case(scheme))
+    };
+    begins(b"http://") || begins(b"https://")
 }
 
 /// The host of an address of a page; `None` if it has none.
@@ -54,9 +72,13 @@ fn host_of(address: &str) -> Option<&str> {
     Some(host.trim_end_matches('.')).filter(|host| !host.is_empty())
 }
 
+fn is_word(site: &str) -> bool {
+    [RefererRule::NONE, RefererRule::BLOCKED].contains(&site)
+}
+
 fn is_of(site: &str, host: &str) -> bool {
     match site.strip_prefix("*.") {
-        None => site != RefererRule::NONE && host.eq_ignore_ascii_case(site),
+        None => !is_word(site) && host.eq_ignore_ascii_case(site),
         Some(parent) => {
             let cut = host.len().checked_sub(parent.len());
             let parts = cut.and_then(|cut| host.split_at_checked(cut));
@@ -107,6 +129,20 @@ mod tests {
             assert!(!rule.allows(Some(bad.as_bytes())), "{bad}");
         }
         assert!(!rule.allows(Some(&[0xff, 0xfe])));
+    }
+
+    #[test]
+    fn a_field_that_was_blotted_out_may_only_if_that_is_said() {
+        for blotted in ["", "-", "XXXX", "example.org", "ftp://example.org/"] {
+            let referer = Some(blotted.as_bytes());
+            assert!(!rule(&["example.org"]).allows(referer), "{blotted}");
+            assert!(
+                rule(&["blocked", "example.org"]).allows(referer),
+                "{blotted}"
+            );
+        }
+        assert!(!rule(&["blocked"]).allows(Some(b"https://blocked/")));
+        assert!(!rule(&["blocked"]).allows(None));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::admin::serve_admin;
-use crate::config::{Admin, Config};
+use crate::config::{Admin, Config, ListenOn};
 use crate::descriptors::{self, Shares};
 use crate::devices;
 use crate::disk::Device;
@@ -161,26 +161,22 @@ async fn serve(
     context.threads = Some(Arc::new(start::connection_threads()?));
     let addresses: Vec<String> = listeners
         .iter()
-        .filter_map(|listener| listener.local_addr().ok())
-        .map(|address| {
-            format!(
-                "{}://{address}",
-                if tls.is_some() { "https" } else { "http" }
-            )
+        .filter_map(|(on, listener)| {
+            let scheme = if on.speaks_tls { "https" } else { "http" };
+            Some(format!("{scheme}://{}", listener.local_addr().ok()?))
         })
         .collect();
     let mut serving = tokio::task::JoinSet::new();
     let of_trust = Arc::clone(&state);
     let trusted = TrustedProxies::new(move |address| of_trust.settings().proxies.trust(address));
-    for (index, listener) in listeners.into_iter().enumerate() {
+    for (on, listener) in listeners {
         let service = MediaService::new(Arc::clone(&state));
         let (mut context, signal) = (context.clone(), signal.clone());
-        // Those for proxies come last.
         context.exempt = Some(trusted.clone());
-        context.proxies = (index >= config.listen.len()).then(|| trusted.clone());
+        context.proxies = on.is_for_proxies.then(|| trusted.clone());
         serving.spawn(serve_listener(
             listener,
-            acceptor.clone(),
+            acceptor.clone().filter(|_| on.speaks_tls),
             service,
             context,
             signal,
@@ -295,9 +291,10 @@ impl Doors {
         &mut self,
         config: &Config,
         inherited: &mut Inherited,
-    ) -> Result<Vec<TcpListener>, BindError> {
-        let all = config.listen.iter().chain(&config.proxies.listen);
-        all.map(|address| self.open(*address, inherited)).collect()
+    ) -> Result<Vec<(ListenOn, TcpListener)>, BindError> {
+        let all = config.listeners().into_iter();
+        all.map(|on| Ok((on, self.open(on.address, inherited)?)))
+            .collect()
     }
 
     fn open(

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headlong_e2e_tests::{Library, bounded, eventually};
-use headlong_testkit::client::{SecureClient, Version};
-use headlong_testkit::server::ServerBuilder;
+use headlong_testkit::client::{SecureClient, Version, fetch};
+use headlong_testkit::server::{ServerBuilder, free_address};
 use headlong_testkit::{Scratch, Server, pattern};
 use rustix::process::Signal;
 
@@ -95,6 +95,30 @@ fn ranges_over_tls_are_right_with_http_1() {
 #[test]
 fn sixty_ranges_at_once_on_one_http_2_connection_are_right() {
     check_ranges(Version::Http2);
+}
+
+#[test]
+fn one_server_serves_both_with_tls_and_without() {
+    let library = Library::new(1, MIB).expect("a library");
+    let folder = Scratch::new("tls").expect("a folder");
+    let certificate = Certificate::new();
+    let (chain, key) = certificate.write(folder.path());
+    let secure = free_address();
+    let server = ServerBuilder::new([library.root()])
+        .config(&format!(
+            "[tls]\ncertificate = {chain:?}\nkey = {key:?}\nlisten = [\"{secure}\"]"
+        ))
+        .start()
+        .expect("a server");
+    let plain = fetch(server.address(), "GET", "/title-0.bin", &[]).expect("served");
+    pattern::verify(0, 0, &plain.body).expect("right bytes");
+    let client = SecureClient::new(&certificate.der, Version::Http1).expect("a client");
+    let whole = [("/title-0.bin".to_owned(), Vec::new())];
+    let replies = client.fetch_all(secure, "GET", &whole);
+    let replies = bounded(LIMIT, replies).expect("served");
+    assert_eq!(replies[0].body, plain.body);
+    let text = server.output();
+    assert!(text.contains(&format!("https://{secure}")), "{text}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) fn counters(stats: &Stats) -> [Counter; 34] {
         row("requests", "requests", "Requests taken on", count(requests)),
         row("requests_refused", "requests_refused", "Requests refused: overload, offline, full table", count(requests_refused)),
         row("requests_failed", "requests_failed", "Requests that failed after they were taken on", count(requests_failed)),
-        row("bytes_requested", "requested", "Bytes of the requests taken on", bytes(bytes_requested)),
+        row("bytes_requested", "requested", "Bytes of the requests taken on; of those without an end, as they are sent", bytes(bytes_requested)),
         row("bytes_sent", "sent", "Bytes handed to replies", bytes(bytes_sent)),
         row("bytes_from_ram", "sent_from_ram", "Of those, bytes that were in memory when the reply got to them", bytes(bytes_from_ram)),
         row("bytes_from_flash", "sent_from_flash", "Of those, bytes that were read from flash for the reply", bytes(bytes_from_flash)),

@@ -107,7 +107,7 @@ impl Collector for ServerCollector {
             ),
             (
                 "heads_refused",
-                "Requests that could not be understood, answered 400, 431 or 501; no log has them",
+                "Requests that could not be understood, answered 400 or 431; no log has them",
                 of.heads_refused,
             ),
             (

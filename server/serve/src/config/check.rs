@@ -22,6 +22,9 @@ pub(super) fn contradictions(document: &mut Document, config: &Config) {
     match (&config.tls.certificate, &config.tls.key) {
         (Some(_), None) => lacks("tls.certificate", "tls.key", "private key"),
         (None, Some(_)) => lacks("tls.key", "tls.certificate", "certificate"),
+        (None, None) if !config.tls.listen.is_empty() => {
+            lacks("tls.listen", "tls.certificate", "certificate");
+        }
         _ => {}
     }
     if config.roots.is_empty() && config.pull.is_empty() {
@@ -119,8 +122,12 @@ fn memory(document: &mut Document, config: &Config) {
 /// No two listeners can have one port of one address.
 fn addresses(document: &mut Document, config: &Config) {
     let for_proxies = &config.proxies.listen;
-    let keys = [("listen", &config.listen), ("proxies.listen", for_proxies)];
-    if config.listen.is_empty() && for_proxies.is_empty() {
+    let keys = [
+        ("listen", &config.listen),
+        ("proxies.listen", for_proxies),
+        ("tls.listen", &config.tls.listen),
+    ];
+    if keys.iter().all(|(_, addresses)| addresses.is_empty()) {
         document.wrong_too(
             "listen",
             "no address for viewers; write at least one, such as 127.0.0.1:8080",

@@ -23,7 +23,7 @@ pub(super) fn rows() -> Rows<Config> {
         "listen",
         address().list(),
         |c| &mut c.listen,
-        "Addresses and ports for viewers. With `[tls]`, all of them speak TLS.",
+        "Addresses and ports for viewers. With `[tls]` they speak TLS, unless `tls.listen` names those that do.",
     )
     .restart();
     rows.add("admin", admin(), |c| &mut c.admin,
@@ -191,6 +191,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Its private key in PEM.",
     )
     .restart();
+    rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
+        "Addresses and ports that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add(
         "cors.origins",
         origin().list(),

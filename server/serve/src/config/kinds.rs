@@ -188,17 +188,23 @@ const OWN_FIELDS: &[&str] = &[
     "upgrade",
 ];
 
+fn is_own(name: &str) -> bool {
+    // A second one of them makes a browser refuse the reply.
+    let cors = ["access-control-", "timing-allow-origin"];
+    let name = name.to_ascii_lowercase();
+    OWN_FIELDS.contains(&name.as_str()) || cors.iter().any(|cors| name.starts_with(cors))
+}
+
 /// A field of a reply, `Name: value`.
 pub(super) fn field() -> Kind<String> {
     text_that(
         |text| {
             text.split_once(':').is_some_and(|(name, value)| {
-                let is_own = OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own));
-                is_token(name) && !is_own && is_value(value) && !value.trim().is_empty()
+                is_token(name) && !is_own(name) && is_value(value) && !value.trim().is_empty()
             })
         },
         "cannot be added; write a field like \"X-Frame-Options: DENY\", and none that the server sends \
-         by itself, like Content-Length",
+         by itself, like Content-Length or Access-Control-Allow-Origin (that is cors_origins)",
     )
 }
 
@@ -210,7 +216,7 @@ pub(super) fn site() -> Kind<String> {
             let is_fit = |c: char| c.is_ascii_alphanumeric() || "-.:".contains(c);
             !host.is_empty() && host.chars().all(is_fit)
         },
-        "is not a site; write a host like example.org, *.example.org for those below it, or none",
+        "is not a site; write a host like example.org, *.example.org for those below it, none or blocked",
     )
 }
 

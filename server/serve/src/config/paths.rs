@@ -93,7 +93,7 @@ pub(super) fn path_rows() -> Rows<PathRule> {
     rows.add("expires", time().optional(), |p| &mut p.expires,
         "How long caches may keep files below this path: sent as Expires, and as `max-age` where there is no Cache-Control. As nginx's `expires`.");
     rows.add("referers", site().list(), |p| &mut p.referers,
-        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, and `none` for requests without the field; others get 403. An empty list for all. As nginx's `valid_referers`.");
+        "Sites whose pages may use files below this path, by the field Referer: hosts, `*.example.org` for all below one, `none` for requests without the field and `blocked` for those in which it was blotted out; others get 403. An empty list for all. As nginx's `valid_referers`.");
     rows.add(
         "cors_origins",
         origin().list(),
@@ -323,6 +323,10 @@ mod tests {
     fn a_field_that_the_server_sends_itself_or_that_is_none_is_refused_by_name() {
         let wrong = [
             ("headers", "[\"Content-Length: 3\"]"),
+            (
+                "headers",
+                "[\"Access-Control-Allow-Origin: https://a.example\"]",
+            ),
             ("headers", "[\"no colon\"]"),
             ("headers", "[\"X-A: a\\r\\nX-B: b\"]"),
             ("referers", "[\"https://example.org\"]"),

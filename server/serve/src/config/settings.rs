@@ -89,6 +89,34 @@ impl Config {
         }
         folders
     }
+
+    /// Where viewers connect, and what is spoken there.
+    pub fn listeners(&self) -> Vec<ListenOn> {
+        let is_all_tls = self.tls.listen.is_empty() && self.tls.certificate.is_some();
+        let on = |addresses: &[SocketAddr], is_for_proxies, speaks_tls| {
+            let on = |address: &SocketAddr| ListenOn {
+                address: *address,
+                is_for_proxies,
+                speaks_tls,
+            };
+            addresses.iter().map(on).collect::<Vec<_>>()
+        };
+        let mut all = on(&self.listen, false, is_all_tls);
+        all.extend(on(&self.proxies.listen, true, is_all_tls));
+        all.extend(on(&self.tls.listen, false, true));
+        all
+    }
+}
+
+/// An address for viewers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenOn {
+    /// With its port.
+    pub address: SocketAddr,
+    /// Whether connections begin with a header of the PROXY protocol.
+    pub is_for_proxies: bool,
+    /// Whether they are encrypted.
+    pub speaks_tls: bool,
 }
 
 /// Where the operator's pages are.
@@ -178,6 +206,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
+    /// Addresses that speak TLS, beside others that do not; if there are none, all do.
+    pub listen: Vec<SocketAddr>,
 }
 
 impl Tls {

@@ -627,3 +627,32 @@ proptest! {
         prop_assert_eq!(load(&config.show()).expect("still right"), config);
     }
 }
+
+#[test]
+fn all_addresses_speak_tls_or_those_that_are_named() {
+    let on = |tls: &str| {
+        let text = format!(
+            "roots = [\"/srv\"]\nlisten = [\"127.0.0.1:80\"]\n[proxies]\nlisten = [\"127.0.0.1:81\"]\n\
+             trusted = [\"127.0.0.1\"]\n[tls]\n{tls}"
+        );
+        Config::from_text(Path::new("/x.toml"), &text, &Flags::default())
+    };
+    let pair = "certificate = \"c.pem\"\nkey = \"k.pem\"\n";
+    let speaks = |tls: &str| {
+        let listeners = on(tls).expect("right").listeners();
+        let speaks = listeners.iter();
+        let speaks = speaks.map(|on| (on.address.port(), on.is_for_proxies, on.speaks_tls));
+        speaks.collect::<Vec<_>>()
+    };
+    assert_eq!(speaks(""), [(80, false, false), (81, true, false)]);
+    assert_eq!(speaks(pair), [(80, false, true), (81, true, true)]);
+    let both = format!("{pair}listen = [\"127.0.0.1:443\"]");
+    assert_eq!(
+        speaks(&both),
+        [(80, false, false), (81, true, false), (443, false, true)]
+    );
+    let wrong = on("listen = [\"127.0.0.1:80\"]").expect_err("twice, and no certificate");
+    let wrong = wrong.to_string();
+    assert!(wrong.contains("has no certificate beside it"), "{wrong}");
+    assert!(wrong.contains("is taken by another address"), "{wrong}");
+}

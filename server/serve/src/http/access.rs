@@ -111,7 +111,11 @@ impl AccessRules {
             return;
         };
         for (name, value) in &rule.fields {
-            headers.append(name.clone(), value.clone());
+            match name == CACHE_CONTROL {
+                // Two would be read as one, of both.
+                true => headers.insert(name.clone(), value.clone()).is_some(),
+                false => headers.append(name.clone(), value.clone()),
+            };
         }
         let Some(seconds) = rule.expires else {
             return;
@@ -261,6 +265,21 @@ cache_control = ""
         assert_eq!(rules.cache_control("films/a", Some("x")), Some("x"));
         assert_eq!(rules.pace("films/v1.0/a").percent, 125);
         assert_eq!(rules.pace("films/a").percent, 0);
+    }
+
+    #[test]
+    fn what_a_rule_says_of_caches_takes_the_place_of_what_is_said_of_all() {
+        let text = "roots = [\"/srv\"]\n[path.\"/\"]\nexpires = \"1h\"\n\
+                    headers = [\"Cache-Control: no-cache\", \"Link: <a>\", \"Link: <b>\"]\n";
+        let config = Config::from_text(Path::new("/x.toml"), text, &Flags::default());
+        let config = config.expect("right");
+        let rules = AccessRules::new(&config.path, config.pacing, &config.cors);
+        let mut headers = HeaderMap::new();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
+        rules.add_fields("a.mp4", 0, &mut headers);
+        let all = |name| headers.get_all(name).iter().collect::<Vec<_>>();
+        assert_eq!(all("cache-control"), ["no-cache"]);
+        assert_eq!(all("link"), ["<a>", "<b>"]);
     }
 
     #[tokio::test]
