@@ -121,6 +121,16 @@ async fn a_head_that_trickles_in_is_cut_off() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn half_a_head_that_came_with_a_request_is_cut_off_as_soon_as_one_that_came_alone() {
+    let mut server = serve(Limits::default());
+    let begun = Instant::now();
+    server.say(&format!("{HELLO}GET / HT")).await;
+    server.hear("hello").await;
+    assert_eq!(server.task.await.expect("ends"), End::HeaderTimeout);
+    assert!((10..=12).contains(&begun.elapsed().as_secs()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_that_takes_longer_than_the_idle_timeout_is_not_idle() {
     let limits = Limits {
         idle_timeout: Duration::from_secs(5),

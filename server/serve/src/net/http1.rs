@@ -85,6 +85,8 @@ where
                     break;
                 }
                 if !connection.buffer.is_empty() {
+                    // The next head has begun with what came behind the last one.
+                    info.note_read();
                     // Who sends many requests at once has them answered in turn with those of others.
                     tokio::task::yield_now().await;
                 }
