@@ -198,6 +198,10 @@ impl DeviceThread {
             Message::Note(note) => self.handle_note(note),
             Message::Described(version, extents) => self.handle_described(version, extents),
             Message::Done(Done::Read(id, outcome, held)) => self.handle_read(id, outcome, held),
+            Message::Done(Done::Begun(id)) => {
+                let now = self.now();
+                self.start.shard.handle_read_begun(now, id);
+            }
             Message::Done(Done::Plain { waiting, bytes }) => {
                 self.waiting.brought(waiting, bytes, &self.start.counters);
             }
@@ -453,7 +457,12 @@ impl DeviceThread {
         };
         self.outstanding.insert(command.id, read);
         let id = command.id;
-        self.start.readers.give(Job::Read { id, run, given_up });
+        self.start.readers.give(Job::Read {
+            id,
+            run,
+            opening: command.opening,
+            given_up,
+        });
     }
 
     fn pass_on(&mut self, event: Event) {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headlong_engine::{ReadId, ReadOutcome};
+use headlong_engine::{Opening, ReadId, ReadOutcome};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
@@ -35,6 +35,7 @@ pub(crate) enum Job {
     Read {
         id: ReadId,
         run: Run,
+        opening: Option<Opening>,
         given_up: Vec<Run>,
     },
     /// A run is read for somebody who waits, and nobody holds it.
@@ -44,6 +45,8 @@ pub(crate) enum Job {
 /// What was done.
 #[derive(Debug)]
 pub(crate) enum Done {
+    /// The first bytes of a read with an opening have come.
+    Begun(ReadId),
     /// A read, with the pages that are held for each of its pieces.
     Read(ReadId, ReadOutcome, Vec<Held>),
     /// What was read for somebody who waits, whatever came of it.
@@ -97,17 +100,27 @@ fn work(queue: &Mutex<Receiver<Job>>, how: How, done: impl Fn(Done)) {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Read { id, run, given_up }) => {
+            Ok(Job::Read {
+                id,
+                run,
+                opening,
+                given_up,
+            }) => {
                 given_up.iter().for_each(drop_pages);
-                let (outcome, held) = match read(&run, how) {
+                match opening {
+                    None => put(&run, how, (0, run.length)),
+                    Some(opening) => put_in_parts(&run, how, opening, || done(Done::Begun(id))),
+                }
+                let (outcome, held) = match wait_and_hold(&run, how) {
                     Ok(held) => (ReadOutcome::Done, held),
                     Err(outcome) => (outcome, Vec::new()),
                 };
                 done(Done::Read(id, outcome, held));
             }
             Ok(Job::Plain { waiting, run }) => {
+                put(&run, how, (0, run.length));
                 // An error is the program's to see.
-                let _ = read(&run, how);
+                let _ = wait_and_hold(&run, how);
                 let bytes = run.length;
                 done(Done::Plain { waiting, bytes });
             }
@@ -121,19 +134,37 @@ fn drop_pages(run: &Run) {
     let _ = fadvise(&run.open.file, run.offset, length, Advice::DontNeed);
 }
 
-/// Reads a run into the page cache and holds it: first everything is put to the device, then waited
-/// for.
-fn read(run: &Run, how: How) -> Result<Vec<Held>, ReadOutcome> {
-    let (file, end) = (&run.open.file, run.offset + run.length);
-    let mut at = run.offset;
+/// Puts a part of a run to the device, to be read into the page cache, and waits for nothing.
+fn put(run: &Run, how: How, (from, to): (u64, u64)) {
+    let (mut at, end) = (run.offset + from, run.offset + to);
     while at < end {
         let length = std::num::NonZeroU64::new(how.request_bytes.min(end - at));
-        let Some(length) = length.filter(|_| fadvise(file, at, length, Advice::WillNeed).is_ok())
-        else {
-            break;
+        let is_put = |length: &_| {
+            let file = &run.open.file;
+            fadvise(file, at, Some(*length), Advice::WillNeed).is_ok()
+        };
+        let Some(length) = length.filter(is_put) else {
+            return;
         };
         at += length.get();
     }
+}
+
+/// The same so that a drive with others to choose from begins at the run's beginning: the rest is
+/// put once the lead has come, as [`Opening`] says.
+fn put_in_parts(run: &Run, how: How, opening: Opening, has_begun: impl FnOnce()) {
+    let [lead, follower, rest] = opening.parts(run.length);
+    put(run, how, lead);
+    put(run, how, follower);
+    // What fails here fails again when all of it is waited for.
+    let _ = run.open.file.read_at(&mut [0], run.offset);
+    has_begun();
+    put(run, how, rest);
+}
+
+/// Waits for a run that was put to the device, and holds it.
+fn wait_and_hold(run: &Run, how: How) -> Result<Vec<Held>, ReadOutcome> {
+    let file = &run.open.file;
     let held = match hold(file, run.offset, run.length, how.piece_bytes) {
         Ok(held) => held,
         // More mappings than a process may have: then nothing is held.
@@ -173,4 +204,70 @@ fn touch(run: &Run) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+    use crate::file::version;
+
+    const LENGTH: u64 = 3 << 20;
+
+    /// A file whose pages are on its device only, if it has one.
+    fn open(file: &File) -> Arc<Open> {
+        file.write_all_at(&vec![7; LENGTH as usize], 0)
+            .expect("written");
+        file.sync_all().expect("synced");
+        fadvise(file, 0, None, Advice::DontNeed).expect("dropped");
+        let copy = || file.try_clone().expect("a copy");
+        let version = version(&OwnedFd::from(copy())).expect("a file");
+        let file = copy();
+        Arc::new(Open { file, version })
+    }
+
+    fn read(opening: Option<Opening>) -> Vec<Done> {
+        let how = How {
+            piece_bytes: 128 << 10,
+            request_bytes: 512 << 10,
+        };
+        let (done, what) = channel();
+        let readers = Readers::start("test", 2, how, move |done_now| {
+            let _ = done.send(done_now);
+        });
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let run = Run {
+            open: open(file.as_file()),
+            offset: 0,
+            length: LENGTH,
+        };
+        readers.expect("threads").give(Job::Read {
+            id: ReadId(3),
+            run,
+            opening,
+            given_up: Vec::new(),
+        });
+        what.iter().collect()
+    }
+
+    #[test]
+    fn a_read_with_an_opening_says_that_it_has_begun_and_is_held_whole_as_without() {
+        let opening = Opening {
+            lead_bytes: 4096,
+            follower_bytes: 508 << 10,
+        };
+        let of_two = read(Some(opening));
+        let [Done::Begun(ReadId(3)), read_in_parts] = &of_two[..] else {
+            panic!("{of_two:?}");
+        };
+        let plain = read(None);
+        for done in [read_in_parts, &plain[0]] {
+            let Done::Read(ReadId(3), ReadOutcome::Done, held) = done else {
+                panic!("{done:?}");
+            };
+            assert_eq!(held.len() as u64, LENGTH / (128 << 10));
+        }
+        assert_eq!(plain.len(), 1);
+    }
 }

@@ -303,12 +303,16 @@ impl Reception {
     fn start(&self, index: usize) -> io::Result<SyncSender<Message>> {
         let info = self.places.devices().into_iter().nth(index);
         let info = info.ok_or(io::ErrorKind::NotFound)?;
-        let engine = self.settings.engine.for_device(info.rotates());
+        let mut engine = self.settings.engine.for_device(info.rotates());
         let request_bytes = info.request_bytes_max.unwrap_or(engine.request_bytes_max);
         let how = How {
             piece_bytes: engine.piece_bytes,
             request_bytes: request_bytes.clamp(engine.piece_bytes, 16 * MIB),
         };
+        // Pages of the cache lie anywhere, so that each may be a segment of its own.
+        let segments = info.request_segments_max.unwrap_or(u64::MAX);
+        let of_pages = segments.saturating_mul(rustix::param::page_size() as u64);
+        engine.request_bytes_max = request_bytes.min(of_pages);
         let count = match self.settings.mode {
             Mode::Serialize => 1,
             Mode::Full | Mode::Track => engine.outstanding_reads_max,

@@ -31,6 +31,8 @@ pub struct DeviceInfo {
     pub capacity_bytes: u64,
     /// Largest request that the kernel gives it (`max_sectors_kb`); `None` if it does not say.
     pub request_bytes_max: Option<u64>,
+    /// Most pieces of memory of one request (`max_segments`); `None` if the kernel does not say.
+    pub request_segments_max: Option<u64>,
     /// The file systems on it that were met so far, as files have them in `st_dev`.
     pub st_devs: Vec<u64>,
     /// The roots that lie on it; empty if only a directory mounted below a root does.
@@ -187,6 +189,7 @@ impl Table {
         }
         let index = self.add(disk.name, disk.rotational, disk.capacity_bytes);
         self.devices[index].request_bytes_max = disk.request_bytes_max;
+        self.devices[index].request_segments_max = disk.request_segments_max;
         index
     }
 
@@ -209,6 +212,7 @@ impl Table {
             rotational,
             capacity_bytes,
             request_bytes_max: None,
+            request_segments_max: None,
             st_devs: Vec::new(),
             roots: Vec::new(),
         });

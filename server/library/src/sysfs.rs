@@ -22,6 +22,7 @@ pub(crate) struct Disk {
     pub(crate) rotational: Option<bool>,
     pub(crate) capacity_bytes: u64,
     pub(crate) request_bytes_max: Option<u64>,
+    pub(crate) request_segments_max: Option<u64>,
 }
 
 /// The disk below the file system with this `st_dev`, and the byte of the disk at which the file
@@ -42,6 +43,7 @@ pub(crate) fn disk_below(sys: &Path, mountinfo: &str, st_dev: u64) -> Option<(Di
         capacity_bytes: sectors(&directory.join("size")),
         request_bytes_max: number(&directory.join("queue/max_sectors_kb"))
             .map(|kib| kib.saturating_mul(1024)),
+        request_segments_max: number(&directory.join("queue/max_segments")),
     };
     Some((disk, start_bytes))
 }
@@ -115,6 +117,7 @@ pub(crate) mod tests {
                 sys.block(disk, 1 << 20, makedev(8, 16 * index as u32), &[]);
                 fs::write(sys.at(disk).join("queue/rotational"), "1\n").expect("rotational");
                 fs::write(sys.at(disk).join("queue/max_sectors_kb"), "1280\n").expect("requests");
+                fs::write(sys.at(disk).join("queue/max_segments"), "168\n").expect("segments");
                 sys.partition(disk, 1, 2048, makedev(8, 16 * index as u32 + 1));
                 sys.partition(disk, 2, 4096, makedev(8, 16 * index as u32 + 2));
             }
@@ -175,6 +178,7 @@ pub(crate) mod tests {
             name: "sdz".to_string(),
             rotational: Some(true),
             request_bytes_max: Some(1280 << 10),
+            request_segments_max: Some(168),
             capacity_bytes: 512 << 20,
         };
         assert_eq!((disk, start_bytes), (sdz, 4096 * 512));
