@@ -29,6 +29,8 @@ pub struct HttpDate {
 impl HttpDate {
     /// The first second of 1970.
     pub const EPOCH: Self = Self { unix_seconds: 0 };
+    /// Characters of its text.
+    pub const LENGTH: usize = 29;
 
     /// From seconds since 1970; `None` outside the years that four digits can spell.
     pub fn from_unix_seconds(seconds: i64) -> Option<Self> {

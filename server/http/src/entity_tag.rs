@@ -1,7 +1,7 @@
 //! Entity tags: making ours, and comparing with those that clients send (RFC 9110 8.8.3).
 
-use alloc::format;
 use alloc::string::String;
+use core::fmt::Write as _;
 
 use crate::fields::trim_ows;
 
@@ -31,10 +31,13 @@ pub fn entity_tag(identity: &FileIdentity) -> String {
         mtime_ns,
         unsettled,
     } = identity;
-    match unsettled {
-        None => format!("\"{size:x}-{mtime_ns:x}\""),
-        Some(number) => format!("W/\"{size:x}-{mtime_ns:x}-{number:x}\""),
-    }
+    // In one piece: it is made for each reply.
+    let mut tag = String::with_capacity(56);
+    let _ = match unsettled {
+        None => write!(tag, "\"{size:x}-{mtime_ns:x}\""),
+        Some(number) => write!(tag, "W/\"{size:x}-{mtime_ns:x}-{number:x}\""),
+    };
+    tag
 }
 
 /// A tag from a request: the part in quotes, with its quotes, and whether `W/` stood before it.

@@ -8,7 +8,7 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use headlong_units::ByteRange;
 
@@ -60,5 +60,7 @@ impl Boundary {
 /// The value of `content-range` for a range that is not empty (RFC 9110 14.4).
 pub(crate) fn content_range(range: ByteRange, size: u64) -> String {
     let last = range.end.saturating_sub(1);
-    format!("bytes {}-{last}/{size}", range.start)
+    let mut value = String::with_capacity(48);
+    let _ = write!(value, "bytes {}-{last}/{size}", range.start);
+    value
 }

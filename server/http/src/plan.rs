@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec;
+use core::fmt::Write as _;
 
 use headlong_units::ByteRange;
 
@@ -14,6 +15,9 @@ use crate::multipart::{Boundary, content_range};
 use crate::range::{ByteRangeSet, RangeForm, RangeLimits, Selected, Selection};
 use crate::reply::{Body, Part, ReplyPlan};
 use crate::status::{Method, Status};
+
+/// Fields that a plan has, and the shell may add.
+const FIELDS_MAX: usize = 10;
 
 /// What of a request decides about the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +96,7 @@ pub struct Representation<'a> {
     /// Entity tag and modification time.
     pub validators: Validators<'a>,
     /// `content-type` ([`crate::media_type()`]).
-    pub media_type: &'a str,
+    pub media_type: &'static str,
     /// `cache-control`, passed through as configured.
     pub cache_control: Option<&'a str>,
 }
@@ -132,8 +136,9 @@ pub fn plan(
     reply.fields.push(("accept-ranges", Cow::Borrowed("bytes")));
     push_validators(&mut reply.fields, representation);
     if let Some(modified) = representation.validators.settled(request.received) {
-        let modified = modified.to_string();
-        reply.fields.push(("last-modified", Cow::Owned(modified)));
+        let mut text = String::with_capacity(HttpDate::LENGTH);
+        let _ = write!(text, "{modified}");
+        reply.fields.push(("last-modified", Cow::Owned(text)));
     }
     if request.method == Method::Head {
         reply.body = Body::default();
@@ -144,9 +149,16 @@ pub fn plan(
 fn whole(representation: &Representation<'_>) -> ReplyPlan {
     ReplyPlan {
         status: Status::Ok,
-        fields: vec![owned("content-type", representation.media_type)],
+        fields: fields_of(representation.media_type),
         body: Body::single(ByteRange::new(0, representation.size), RangeForm::Closed),
     }
+}
+
+/// With room for all that a reply of a file says, so that it need not grow.
+fn fields_of(media_type: &'static str) -> FieldList {
+    let mut fields = FieldList::with_capacity(FIELDS_MAX);
+    fields.push(("content-type", Cow::Borrowed(media_type)));
+    fields
 }
 
 /// One range, or several with framing between them.
@@ -162,13 +174,12 @@ fn partial(
         size, media_type, ..
     } = *representation;
     if let [only] = selected {
+        let mut fields = fields_of(media_type);
         let content_range = content_range(only.range, size);
+        fields.push(("content-range", Cow::Owned(content_range)));
         return ReplyPlan {
             status: Status::PartialContent,
-            fields: vec![
-                owned("content-type", media_type),
-                ("content-range", Cow::Owned(content_range)),
-            ],
+            fields,
             body: Body::single(only.range, only.form),
         };
     }

@@ -165,6 +165,9 @@ fn is_below(left: &str, right: &str) -> bool {
 
 /// Joins ranges that overlap or touch (15.3.7.2 allows it): no byte is read or sent twice.
 fn coalesce(selected: Vec<Selected>) -> Vec<Selected> {
+    if selected.len() < 2 {
+        return selected;
+    }
     let mut by_start: Vec<(usize, Selected)> = selected.into_iter().enumerate().collect();
     by_start.sort_by_key(|(_, selected)| selected.range);
     let mut merged: Vec<(usize, Selected)> = Vec::with_capacity(by_start.len());

@@ -1,5 +1,6 @@
 //! One request, from its head to the head of its reply.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -119,7 +120,7 @@ async fn respond(state: Arc<MediaState>, request: Request<NoBody>) -> Response<R
         settings.access.add_fields(path, now, headers);
     }
     for (name, value) in cors_fields {
-        append(headers, name, &value);
+        append(headers, name, value);
     }
     if let Some(after) = retry_after {
         let seconds = after.0.div_ceil(1_000_000_000).max(1);
@@ -186,6 +187,9 @@ async fn answer_read(
     }
     Err(NoAnswer::Failed(Failure::Changed))
 }
+
+/// Fields of a reply with those that say what scripts may do, so that their table need not grow.
+const FIELDS_USUAL: usize = 12;
 
 /// A look-up that takes longer than the patience of any client.
 const LOOKUP_MAX: std::time::Duration = std::time::Duration::from_secs(60);
@@ -377,8 +381,10 @@ fn build(
     let mut response = Response::new(body);
     *response.status_mut() = http::StatusCode::from_u16(status.code())
         .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.reserve(FIELDS_USUAL);
     for (name, value) in fields {
-        append(response.headers_mut(), name, &value);
+        append(headers, name, value);
     }
     if let Some(cache_status) = cache_status {
         let value = HeaderValue::from_static(cache_status);
@@ -393,9 +399,13 @@ fn build(
     response
 }
 
-fn append(headers: &mut http::HeaderMap, name: &'static str, value: &str) {
+fn append(headers: &mut http::HeaderMap, name: &'static str, value: Cow<'static, str>) {
     // What the plan says is ASCII without control characters; anything else would be a bug of it.
-    if let Ok(value) = HeaderValue::from_str(value) {
+    let value = match value {
+        Cow::Borrowed(text) => Ok(HeaderValue::from_static(text)),
+        Cow::Owned(text) => HeaderValue::try_from(text),
+    };
+    if let Ok(value) = value {
         headers.append(name, value);
     }
 }
