@@ -43,8 +43,9 @@ impl Default for Settings {
             mount_point: PathBuf::new(),
             allow_other: true,
             page_cache: true,
-            // Of each open file twice as much may be in the page cache; from memory it is soon there.
-            read_ahead_bytes: 256 * KIB,
+            // Of each open file twice as much may be in the page cache, which is what memory is lacking
+            // for with many viewers; from the mount's memory it is soon there.
+            read_ahead_bytes: 64 * KIB,
             disks,
         }
     }
