@@ -127,7 +127,8 @@ class World:
         text = text.format(work=self.work, port=server.port, admin=server.admin) + more
         for name, value in server.settings.items():
             text += f"{name} = {json.dumps(value)}\n"
-        text += f'[limits]\ndrain_timeout = "5s"\n[log]\naccess = "{server.access}"\n'
+        # On a busy machine a handshake may take longer than the ten seconds that it has.
+        text += f'[limits]\ndrain_timeout = "5s"\nheader_timeout = "60s"\n[log]\naccess = "{server.access}"\n'
         if server.is_tls:
             text += f'[tls]\ncertificate = "{self.work}/cert.pem"\nkey = "{self.work}/key.pem"\n'
             text += f'[pull."/far/"]\norigin = "http://127.0.0.1:{PORTS}/"\nfolder = "{self.work}/pulled"\n'

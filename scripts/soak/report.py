@@ -15,7 +15,9 @@ WATCHED = ("resident_bytes", "own_bytes", "descriptors", "threads")
 # growth. What it holds follows what viewers do, so a part of it is allowed to differ.
 SETTLED_SECONDS, SETTLED_SHARE = 60, 0.25
 ALLOWED = {
-    "resident_bytes": (0.15, 8 * MIB), "own_bytes": (0.15, 8 * MIB), "descriptors": (0.15, 32), "threads": (0.1, 4),
+    "resident_bytes": (0.15, 8 * MIB), "own_bytes": (0.15, 8 * MIB), "descriptors": (0.15, 32),
+    # The pools of a device get threads when it hangs, 32 at most, and keep them.
+    "threads": (0.1, 32),
 }
 # Of lives that end by a kill, what they hold at this age is compared.
 SHORT_AGE = (10, 40)
@@ -71,10 +73,12 @@ def long_lives(lives):
     """Rows of the table of growth within a life, and what grew."""
     rows, grew = [], []
     for (piece, server, _), points in lives.items():
-        end = points[-1][0]
-        # A process that serves on while others are killed is steady, too; one that is killed is not.
-        if end < 2 * SETTLED_SECONDS or not points[-1][1]:
+        # Until the time in which no process is ended is over.
+        while points and not points[-1][1]:
+            points = points[:-1]
+        if not points or points[-1][0] < 2 * SETTLED_SECONDS:
             continue
+        end = points[-1][0]
         row = [f"{server}, piece {piece}", f"{end / 60:.0f} min"]
         for name in WATCHED:
             settled = max(SETTLED_SECONDS, SETTLED_SHARE * end)
@@ -228,7 +232,7 @@ def svg(samples, parts):
 
 def thin(line):
     """No more points than can be told apart."""
-    return line[:: max(1, len(line) // 700)]
+    return line[:: max(1, len(line) // 300)]
 
 
 def path(line, x, y):

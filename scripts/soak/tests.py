@@ -83,12 +83,19 @@ class Growth(unittest.TestCase):
         rows, grew = report.long_lives(self.life(lambda age: {"descriptors": 50 + age % 20}))
         self.assertEqual((len(rows), grew), (1, []))
 
+    def test_what_was_steady_counts_although_the_process_is_killed_later(self):
+        lives = self.life(lambda age: {"threads": 50 + age * 0.5})
+        [points] = lives.values()
+        points += [(age, False, points[-1][2]) for age in range(600, 660, 3)]
+        rows, grew = report.long_lives(lives)
+        self.assertEqual((len(rows), len(grew)), (1, 1))
+
     def test_a_process_that_fills_its_memory_first_is_flat(self):
         _, grew = report.long_lives(self.life(lambda age: {"resident_bytes": min(100, age) << 20}))
         self.assertEqual(grew, [])
 
     def test_a_leak_of_memory_descriptors_or_threads_is_found(self):
-        for name, each in (("resident_bytes", 100_000), ("descriptors", 0.5), ("threads", 0.1)):
+        for name, each in (("resident_bytes", 100_000), ("descriptors", 0.5), ("threads", 0.5)):
             _, grew = report.long_lives(self.life(lambda age: {name: 50 + age * each}))
             self.assertEqual(len(grew), 1, name)
 

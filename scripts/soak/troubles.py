@@ -86,12 +86,14 @@ class Processes(Trouble):
 
     def _start_again(self, server, end, name):
         trouble = self.world.troubles.begin(f"{name} of {server.name}", server.name)
-        try:
+        if server.is_alive(server.process):
             end()
-            time.sleep(self.random.choice([0, 0, 0.5, 3]))
-            server.start()
-        finally:
-            trouble.end()
+        # As systemd does with what is left of a unit.
+        server.end_all()
+        time.sleep(self.random.choice([0, 0, 0.5, 3]))
+        # If it does not start, that is told once, and explains the rest until it does.
+        server.start()
+        trouble.end()
         self.did(name, server=server.name, seconds=round(trouble.ended - trouble.began, 2))
 
     def upgrade(self, server):

@@ -324,11 +324,16 @@ class Server:
                     self.pids.add(self.process)
                     return self.process
 
-    def end(self):
+    def end_all(self):
+        """Kills what there is of it, also processes whose place others took."""
         for process in list(self.pids):
             try:
                 os.kill(process, signal.SIGKILL)
                 os.waitpid(process, 0)
             except (ProcessLookupError, ChildProcessError):
                 pass
+        self.pids.clear()
+
+    def end(self):
+        self.end_all()
         self.notices.close()
