@@ -1,5 +1,5 @@
 # Verbs only; what has logic is in scripts/.
-.PHONY: help run test unit check deny coverage sanitize floods bench-smoke bench-hot build deb web sample clean
+.PHONY: help run test unit check deny coverage sanitize floods soak bench-smoke bench-hot build deb sbom web sample clean
 
 help: ## List the verbs
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -28,6 +28,9 @@ sanitize: ## Threads in every order; address, race and Miri checks of unsafe cod
 floods: ## What a viewer sees while a client floods the server: OPTIONS="--seconds 5 churn"
 	@python3 scripts/floods.py $(OPTIONS)
 
+soak: ## Hours of viewers and troubles, in pieces that add up (root): HOURS=0.25 OPTIONS="--out DIR"
+	@python3 scripts/soak --hours $(or $(HOURS),0.25) $(OPTIONS)
+
 bench-smoke: ## One short bench run on an emulated drive (root), and in virtual time
 	@scripts/bench_smoke.sh
 
@@ -39,6 +42,9 @@ build: web ## The programs, optimised: target/release/headlong, headlong-lab and
 
 deb: ## Debian packages in target/debian; of programs that are there: BIN_DIR=target/debug
 	@scripts/deb.sh
+
+sbom: ## What is linked into the programs, as CycloneDX in target/sbom; installs cargo-cyclonedx if needed
+	@scripts/sbom.sh
 
 web: ## The pages that are embedded in the binary
 	@scripts/web.sh

@@ -17,18 +17,18 @@ import os
 import random
 import resource
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+import served
+
 FILE_COUNT, FILE_BYTES = 8, 4 << 20
 ASKED_BYTES = 64 << 10
 VIEWER, FLOODER = "127.0.0.2", "127.0.0.3"
 PORT = 9700
-# A word of the content at place n is n itself, so that any range can be told from any other.
 CONFIG = """
 roots = ["{dir}/library"]
 listen = ["127.0.0.1:{port}"]
@@ -40,14 +40,7 @@ access = "off"
 
 
 def connect(source, receive_bytes=None, timeout=10.0):
-    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if receive_bytes:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    client.settimeout(timeout)
-    client.bind((source, 0))
-    client.connect(("127.0.0.1", PORT))
-    return client
+    return served.connect(("127.0.0.1", PORT), source, receive_bytes, timeout)
 
 
 def request(file, start, end):
@@ -85,7 +78,7 @@ class Viewer:
         if self.client is None:
             self.client = connect(VIEWER)
         file = self.random.randrange(FILE_COUNT)
-        start = self.random.randrange(0, FILE_BYTES - ASKED_BYTES, 8)
+        start = self.random.randrange(FILE_BYTES - ASKED_BYTES)
         self.client.sendall(request(file, start, start + ASKED_BYTES - 1))
         head, body = b"", b""
         while b"\r\n\r\n" not in head:
@@ -97,7 +90,7 @@ class Viewer:
         while size < ASKED_BYTES:
             parts.append(self.receive())
             size += len(parts[-1])
-        if b"".join(parts) != content(start, ASKED_BYTES):
+        if b"".join(parts) != served.content(file, start, ASKED_BYTES):
             raise ValueError("wrong bytes")
 
     def receive(self):
@@ -115,11 +108,6 @@ class Viewer:
         times = sorted(self.times)
         at = lambda share: times[min(len(times) - 1, int(share * len(times)))] if times else float("nan")
         return len(times), at(0.5) * 1e3, at(0.99) * 1e3, sum(self.failed.values()), dict(self.failed)
-
-
-def content(start, length):
-    first, last = start // 8, (start + length) // 8
-    return struct.pack(f"<{last - first}Q", *range(first, last))
 
 
 # The floods. Each runs until it is told to end, and counts what became of what it did.
@@ -145,8 +133,7 @@ def churn(count, is_over):
         try:
             client = connect(FLOODER, timeout=1.0)
             client.sendall(request(0, 0, 0))
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            client.close()
+            served.reset(client)
             count["reset"] += 1
         except OSError as error:
             count[type(error).__name__] += 1
@@ -311,14 +298,6 @@ def flood(which, over, told):
     told.put(dict(count))
 
 
-
-
-def resident_mib(process):
-    with open(f"/proc/{process}/status", encoding="ascii") as lines:
-        kib = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
-    return kib >> 10
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--headlong", default="target/release/headlong")
@@ -335,7 +314,7 @@ def main():
         for file in range(FILE_COUNT):
             os.makedirs(f"{folder}/library/title{file}")
             with open(f"{folder}/library/title{file}/video.mp4", "wb") as video:
-                video.write(content(0, FILE_BYTES))
+                video.write(served.content(file, 0, FILE_BYTES))
         with open(f"{folder}/headlong.toml", "w", encoding="utf-8") as config:
             config.write(CONFIG.format(dir=folder, port=PORT))
         with open(f"{folder}/output", "w", encoding="utf-8") as output:
@@ -371,9 +350,10 @@ def table(server, chosen, seconds):
         flooder.start()
         viewer.watch(seconds)
         during = viewer.seen()
-        memory = resident_mib(server.pid)
+        process = served.of_process(server.pid)
+        memory = process["resident_bytes"] >> 20
         # Of connections that the server has closed, a flood may not know yet.
-        descriptors = len(os.listdir(f"/proc/{server.pid}/fd"))
+        descriptors = process["descriptors"]
         over.set()
         became = told.get(timeout=60)
         flooder.join(60)

@@ -62,6 +62,8 @@ begin "sample library"
 scripts/sample.sh
 begin "cargo test"
 cargo_test
+begin "what a soak finds"
+python3 scripts/soak/tests.py
 if [ -f fuzz/Cargo.toml ]; then
     begin "fuzz targets on their corpus"
     cargo test --manifest-path fuzz/Cargo.toml

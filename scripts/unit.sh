@@ -14,4 +14,9 @@ for package in $left_out; do
 done
 # shellcheck disable=SC2086 # the options are words
 cargo test --workspace $excluded
+if command -v python3 >/dev/null; then
+    python3 scripts/soak/tests.py
+else
+    left_out="$left_out, the soak's own tests"
+fi
 echo "unit: passed; left out: $left_out, fuzz targets, web pages (make test runs them)"

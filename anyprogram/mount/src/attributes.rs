@@ -69,6 +69,11 @@ impl Attributes {
         }
     }
 
+    /// How many names it has.
+    pub(crate) fn names(&self) -> u32 {
+        self.shown.nlink
+    }
+
     /// As they are shown of the node of that number.
     pub(crate) fn shown(&self, node: u64) -> FileAttr {
         FileAttr {

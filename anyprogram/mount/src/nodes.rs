@@ -88,6 +88,8 @@ impl Nodes {
         let known = table.by_key.get(&found.key).copied();
         // A file that the kernel forgot about may have left its key to one of another kind.
         let known = known.filter(|number| table.by_number[number].kind == found.kind());
+        let known =
+            known.filter(|number| !table.by_number[number].may_be_another(folder, name, found));
         let number = known.unwrap_or_else(|| {
             let number = table.number(found.key, self.dev);
             table.add(number, found, None);
@@ -201,6 +203,18 @@ impl Nodes {
 }
 
 impl Node {
+    /// Whether what is at a place may have the number of this node's file and be another file, which
+    /// was made when that one was deleted: where no file tells when it was made, only a file of one name
+    /// that is where it was is surely the same. One that was renamed is another node then.
+    fn may_be_another(&self, folder: u64, name: &OsStr, found: &Attributes) -> bool {
+        let was_there = |place: &(u64, OsString)| place.0 == folder && place.1 == name;
+        found.key.born.is_none()
+            && self.kind == FileType::RegularFile
+            && found.names() <= 1
+            && !self.places.is_empty()
+            && !self.places.iter().any(was_there)
+    }
+
     fn is_at(&mut self, folder: u64, name: &OsStr) {
         let is_it = |place: &(u64, OsString)| place.0 == folder && place.1 == name;
         if self.places.last().is_some_and(is_it) {

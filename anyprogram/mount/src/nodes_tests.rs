@@ -137,3 +137,34 @@ fn pages_are_kept_only_of_the_version_that_they_are_of() {
     );
     assert!(!keeps(&second));
 }
+
+/// As on ext3, ext4 with short inodes and some network file systems.
+#[test]
+fn a_number_that_comes_back_under_another_name_is_another_file_where_none_tells_when_it_was_made() {
+    let case = Case::new();
+    let unborn = |path| {
+        let mut found = case.attributes(path);
+        found.key.born = None;
+        found
+    };
+    let meet = |name: &str, found: &Attributes| case.nodes.met(ROOT, OsStr::new(name), found);
+    let first = meet("a", &unborn("a"));
+    assert_eq!(meet("a", &unborn("a")), first, "where it was");
+    let other = meet("b", &unborn("a"));
+    assert_ne!(
+        other, first,
+        "its number was given to another file, for all that is known"
+    );
+    assert_eq!(
+        case.paths(first),
+        [Path::new("a")],
+        "who knows the old name is not led there"
+    );
+    assert_eq!(case.paths(other), [Path::new("b")]);
+    // A file of two names is one file.
+    std::fs::hard_link(case.folder.path().join("a"), case.folder.path().join("c")).expect("linked");
+    assert_eq!(meet("c", &unborn("c")), other);
+    // Where they tell, a new name is no reason.
+    let born = meet("a", &case.attributes("a"));
+    assert_eq!(meet("d", &case.attributes("a")), born);
+}

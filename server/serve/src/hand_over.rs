@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::http::MediaState;
-use crate::start;
+use crate::service_manager::{self, NotifyState};
 use crate::state_folder::StateFolder;
 use crate::tasks;
 use crate::upgrade::{Program, Successor, UpgradeError};
@@ -60,9 +60,9 @@ impl HandOver {
     async fn name_it(&self, successor: Successor) -> Result<u32, UpgradeError> {
         let process = successor.go().await?;
         // Before it says anything to the service manager, which hears only the main process.
-        start::notify(&[sd_notify::NotifyState::MainPid(process)]);
+        service_manager::notify(&[NotifyState::MainPid(process)]);
         if let Err(error) = successor.take_over().await {
-            start::notify(&[sd_notify::NotifyState::MainPid(std::process::id())]);
+            service_manager::notify(&[NotifyState::MainPid(std::process::id())]);
             return Err(error);
         }
         Ok(process)

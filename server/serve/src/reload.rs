@@ -10,6 +10,7 @@ use crate::devices;
 use crate::http::{HttpSettings, MediaState};
 use crate::log::DaemonLog;
 use crate::net::ReloadingCertificates;
+use crate::service_manager::{self, NotifyState};
 use crate::start;
 
 /// Reads the configuration again, as the start did; errors name file, line, key and remedy.
@@ -30,7 +31,7 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// Reads the configuration and takes it into force, or says why not.
     pub(crate) async fn reload(&self) {
-        start::notify(&[sd_notify::NotifyState::Reloading]);
+        service_manager::notify(&[NotifyState::Reloading]);
         match (self.read_config)() {
             Ok(config) => self.apply(&config).await,
             Err(errors) => {
@@ -40,7 +41,7 @@ impl Reloader {
                 tracing::error!("the configuration is wrong, so the old one stays in force");
             }
         }
-        start::notify(&[sd_notify::NotifyState::Ready]);
+        service_manager::notify(&[NotifyState::Ready]);
     }
 
     async fn apply(&self, config: &Config) {

@@ -30,6 +30,7 @@ use crate::pull::Pulls;
 pub use crate::reload::ReadConfig;
 use crate::reload::Reloader;
 pub use crate::run_error::RunError;
+use crate::service_manager::{self, NotifyState};
 use crate::signals::{End, Signals};
 use crate::start;
 use crate::state_folder::StateFolder;
@@ -245,7 +246,7 @@ async fn serve(
         let within = config.time_scale().wall(config.limits.upgrade_timeout);
         signals.retire(&state, within, &mut serving).await;
     } else {
-        start::notify(&[sd_notify::NotifyState::Stopping]);
+        service_manager::notify(&[NotifyState::Stopping]);
     }
     tracing::info!(
         "stopping: no new connections; running replies may end within limits.drain_timeout"

@@ -120,10 +120,3 @@ pub(crate) fn open_log(config: &Config) -> Result<AccessLog, SinkError> {
         ..LogConfig::default()
     })
 }
-
-/// Tells the service manager; without one, nothing happens.
-pub(crate) fn notify(states: &[sd_notify::NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "no service manager to tell");
-    }
-}

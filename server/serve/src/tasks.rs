@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::headers::read_headers;
 use crate::http::MediaState;
-use crate::start;
+use crate::service_manager::{self, NotifyState};
 use crate::state_folder::{StateFolder, Who};
 use crate::unscanned::Unscanned;
 
@@ -61,7 +61,7 @@ pub(crate) async fn say_ready(
 ) {
     until_scanned(&state, scans, &unscanned).await;
     is_ready.store(true, Ordering::Relaxed);
-    start::notify(&[sd_notify::NotifyState::Ready]);
+    service_manager::notify(&[NotifyState::Ready]);
 }
 
 /// Returns once all roots are scanned, or after a time, since what is on a root that takes longer is

@@ -5,7 +5,9 @@
 
 pub mod conformance;
 pub mod haproxy;
+pub mod history;
 pub mod library;
+pub mod loop_fs;
 pub mod mount;
 pub mod neighbours;
 pub mod nginx;

@@ -1,0 +1,262 @@
+"""What happens to the servers of a soak. Each kind has a thread and a generator of its own, so that a
+seed gives the same order of events of that kind; when they come depends on the machine."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import served
+import viewers
+
+# How a cycle is divided: first processes are killed and replaced, then they live on, so that it can be
+# seen whether they grow.
+CYCLE_SECONDS, STEADY_SHARE = 1200, 0.4
+RETURN_SECONDS = 60
+
+
+class Trouble:
+    """What all kinds share."""
+
+    def __init__(self, world, seed):
+        self.world, self.desk, self.tell = world, world.desk, world.tell
+        self.random = random.Random(f"{seed} {type(self).__name__}")
+        self.counts = world.counts
+
+    def run(self):
+        while not self.world.is_over():
+            if self.world.pause(self.wait()):
+                return
+            try:
+                self.once()
+            except Exception as error:  # pylint: disable=broad-except
+                self.desk.broke(f"{type(self).__name__}: {type(error).__name__} {error}")
+                self.world.pause(5)
+
+    def did(self, what, **more):
+        self.counts[what] = self.counts.get(what, 0) + 1
+        self.tell("did", what=what, **more)
+
+    def until(self, what, is_true, seconds=RETURN_SECONDS, why=lambda: ""):
+        """Waits for something that must come; `why` says what was last there instead."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                if is_true():
+                    return True
+            except OSError:
+                pass
+            time.sleep(0.1)
+        self.desk.broke(f"not within {seconds} s: {what} {why()}".rstrip())
+        return False
+
+    def head(self, server, path="/sentinel.mp4"):
+        """Status and fields of a reply of a connection of its own, without its body."""
+        viewer = viewers.Viewer(self.desk, None, server, "player", 0)
+        try:
+            return viewer.head(f"HEAD {path} HTTP/1.1\r\nHost: soak\r\n\r\n".encode())
+        except viewers.Failure as failure:
+            raise ConnectionError(str(failure)) from failure
+        finally:
+            viewer.close()
+
+
+class Processes(Trouble):
+    """Kills and starts again about every minute; between them stops, upgrades and want of descriptors."""
+
+    def wait(self):
+        return min(self.random.uniform(12, 18), self.world.seconds / 12)
+
+    def once(self):
+        if self.world.is_steady():
+            return
+        server = self.random.choices(self.world.servers, [3, 1])[0]
+        what = self.random.choices([self.kill, self.stop, self.upgrade, self.descriptors], [8, 1, 3, 3])[0]
+        with server.lock:
+            what(server)
+            server.forget_ended()
+
+    def kill(self, server):
+        self._start_again(server, server.kill, "kill -9")
+
+    def stop(self, server):
+        self._start_again(server, server.stop, "stop")
+
+    def _start_again(self, server, end, name):
+        trouble = self.world.troubles.begin(f"{name} of {server.name}", server.name)
+        if server.is_alive(server.process):
+            end()
+        # As systemd does with what is left of a unit.
+        server.end_all()
+        time.sleep(self.random.choice([0, 0, 0.5, 3]))
+        # If it does not start, that is told once, and explains the rest until it does.
+        server.start()
+        trouble.end()
+        self.did(name, server=server.name, seconds=round(trouble.ended - trouble.began, 2))
+
+    def upgrade(self, server):
+        # No request may fail by it, so it explains nothing.
+        server.replace()
+        self.did("upgrade", server=server.name)
+
+    def descriptors(self, server):
+        process = server.process
+        before = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        count = served.of_process(process)["descriptors"]
+        trouble = self.world.troubles.begin(f"descriptors of {server.name} short", server.name)
+        try:
+            resource.prlimit(process, resource.RLIMIT_NOFILE, (count + self.random.randrange(-4, 6), before[1]))
+            self.world.pause(self.random.uniform(3, 7))
+        finally:
+            resource.prlimit(process, resource.RLIMIT_NOFILE, before)
+            self.until(f"{server.name} after its want of descriptors", lambda: self.head(server)[0] == 200)
+            trouble.end()
+        self.did("want of descriptors", server=server.name)
+
+
+class Titles(Trouble):
+    """Titles are replaced, added, removed and renamed."""
+
+    def wait(self):
+        return self.random.uniform(2, 6)
+
+    def once(self):
+        titles = self.world.titles
+        disk = self.random.choice(titles.disks)
+        with titles.lock:
+            there = [version for version in titles.now.values() if version.root == disk.name]
+        # Waits while the disk is ill.
+        if len(there) < 6:
+            titles.add(disk)
+            self.did("title added")
+        else:
+            version = self.random.choice(there)
+            what = self.random.choices(["replaced", "renamed", "removed"], [6, 2, 2])[0]
+            {"replaced": titles.replace, "renamed": titles.rename, "removed": titles.remove}[what](version)
+            self.did(f"title {what}", path=version.path)
+        if len(there) < 10 and self.random.random() < 0.3:
+            titles.add(disk)
+            self.did("title added")
+
+
+class Settings(Trouble):
+    """Reloads with right and wrong settings, new certificates, rotated logs."""
+
+    def wait(self):
+        return self.random.uniform(4, 12)
+
+    def once(self):
+        server = self.random.choice(self.world.servers)
+        kinds = [self.right, self.wrong, self.rotate]
+        if server.is_tls:
+            kinds += [self.certificate, self.certificate]
+        what = self.random.choice(kinds)
+        # Who is not there cannot be told; what happens to it is not judged here.
+        with server.lock:
+            what(server)
+
+    def stamp(self, server):
+        status, fields = self.head(server)
+        return fields.get("cache-control") if status == 200 else None
+
+    def right(self, server):
+        settings = {
+            "cache_control": f"max-age=1, stamp-{self.random.getrandbits(32)}",
+            "policy": self.random.choice(["fixed", "proportional", "square-root", "first-grow"]),
+            "prefetch": self.random.choice(["auto", "512KiB", "2MiB", "6MiB"]),
+            "order": self.random.choice(["fcfs", "elevator", "deadline-elevator"]),
+            "retention": self.random.choice(["lru", "interval", "page-cache"]),
+            "send_window": self.random.choice(["128KiB", "512KiB", "1MiB"]),
+            "direct": self.random.choice([True, True, False]),
+        }
+        server.settings = settings
+        self.world.configure(server)
+        server.signal(signal.SIGHUP)
+        self.until(
+            f"the reload of {server.name}", lambda: self.stamp(server) == settings["cache_control"], 20
+        )
+        self.did("reload", server=server.name)
+
+    def wrong(self, server):
+        before = server.said().count("stays in force")
+        stamp = server.settings["cache_control"]
+        self.world.configure(server, more=self.random.choice(['prefetchh = "1MiB"\n', "no TOML\n", "sweep = 3\n"]))
+        try:
+            server.signal(signal.SIGHUP)
+            self.until(
+                f"{server.name} says that a reload was refused",
+                lambda: server.said().count("stays in force") > before, 20,
+            )
+        finally:
+            self.world.configure(server)
+        if self.stamp(server) != stamp:
+            self.desk.broke(f"{server.name}: a wrong configuration changed what is in force")
+        self.did("wrong reload", server=server.name)
+
+    def rotate(self, server):
+        old = server.access + ".1"
+        os.rename(server.access, old)
+        server.signal(signal.SIGUSR1)
+        is_written = lambda: self.head(server) and os.path.exists(server.access) and os.path.getsize(server.access)
+        self.until(f"the new log of {server.name}", is_written, 20)
+        self.did("log rotated", server=server.name)
+
+    def certificate(self, server):
+        before = viewers.certificate_of(server.address)
+        self.world.make_certificate()
+        server.signal(signal.SIGHUP)
+        self.until("the new certificate", lambda: viewers.certificate_of(server.address) != before, 20)
+        self.did("new certificate", server=server.name)
+
+
+class Disks(Trouble):
+    """The disk that can be ill errs, hangs, is slow or vanishes, and is well again."""
+
+    def wait(self):
+        return min(self.random.uniform(40, 80), self.world.seconds / 8)
+
+    def once(self):
+        disk = self.world.ill
+        with self.world.titles.writing[disk.name]:
+            # So that no write is under way when it is ill; the first such call tells errors of before.
+            subprocess.run(["sync", "-f", disk.root], check=False, timeout=120, stderr=subprocess.DEVNULL)
+            kind = self.random.choice(["vanish", "hang", "slow", "error"])
+            trouble = self.world.troubles.begin(f"disk: {kind}", root=disk.name)
+            try:
+                if kind == "slow":
+                    disk.tell(do="fault", kind="slow", factor=self.random.choice([10.0, 100.0, 1000.0]))
+                elif kind == "error":
+                    size = disk.size_bytes()
+                    for _ in range(self.random.randrange(1, 6)):
+                        start = self.random.randrange(size // 4096) * 4096
+                        end = min(size, start + self.random.choice([1 << 20, 32 << 20]))
+                        disk.tell(do="fault", kind="error", from_byte=start, to_byte=end)
+                else:
+                    disk.tell(do="fault", kind=kind)
+                self.world.pause(self.random.uniform(3, 12))
+            finally:
+                disk.tell(do="release")
+                disk.tell(do="faults_clear")
+                self.until("titles of the disk that is well again", self.is_served, why=lambda: self.last)
+                trouble.end()
+        self.did(f"disk: {kind}", seconds=round(trouble.ended - trouble.began, 1))
+
+    def is_served(self):
+        """Whether a place of a title that nobody is likely to have in memory is served."""
+        titles = self.world.titles
+        with titles.lock:
+            there = [v for v in titles.now.values() if v.root == self.world.ill.name]
+        version = self.random.choice(there)
+        place = self.random.randrange(version.size)
+        viewer = viewers.Viewer(self.desk, titles, self.world.servers[0], "player", 0)
+        try:
+            text = f"GET {version.path} HTTP/1.1\r\nHost: soak\r\nRange: bytes={place}-{place}\r\n\r\n"
+            self.last = viewer.head(text.encode())[0]
+            return self.last == 206
+        except viewers.Failure as failure:
+            self.last = str(failure)
+            return False
+        finally:
+            viewer.close()

@@ -1,0 +1,77 @@
+//! File systems of their own: on a loop device over a file, or in memory.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use headlong_testkit::Scratch;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::have_or_skip;
+
+/// A mounted file system; unmounted when dropped, and by the guardian of its folder if the test is killed.
+#[derive(Debug)]
+pub struct LoopFs {
+    root: PathBuf,
+    _scratch: Scratch,
+}
+
+impl LoopFs {
+    /// Makes one with `mkfs.KIND` and these options, or mounts a `tmpfs`. `None`, and the test is noted
+    /// as skipped, where that cannot be done.
+    ///
+    /// # Panics
+    /// If a program that is there fails.
+    pub fn new_or_skip(test: &str, kind: &str, options: &[&str]) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            headlong_testkit::skip(test, "needs root");
+            return None;
+        }
+        let program = format!("mkfs.{kind}");
+        if kind != "tmpfs" && !have_or_skip(test, &program) {
+            return None;
+        }
+        if kind != "tmpfs" && !Path::new("/dev/loop-control").exists() {
+            headlong_testkit::skip(test, "no loop devices");
+            return None;
+        }
+        let scratch = Scratch::new("file-system").expect("a folder");
+        let root = scratch.directory("root").expect("a folder");
+        let mut mount = Command::new("mount");
+        if kind == "tmpfs" {
+            mount.args(["-t", "tmpfs", "-o", "size=64m", "headlong-test"]);
+        } else {
+            let image = scratch.path().join("image");
+            let file = File::create(&image).expect("made");
+            // Less is too little for XFS.
+            file.set_len(320 << 20).expect("a sparse file");
+            run(Command::new(program).args(options).arg(&image));
+            mount.args(["-o", "loop"]).arg(image);
+        }
+        run(mount.arg(&root));
+        Some(Self {
+            root,
+            _scratch: scratch,
+        })
+    }
+
+    /// Where it is mounted.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+}
+
+fn run(command: &mut Command) {
+    // Daemons and file systems are in folders that not every user has in the path.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let output = command.output().expect("started");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+impl Drop for LoopFs {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.root.join("tree"));
+        let _ = unmount(&self.root, UnmountFlags::DETACH);
+    }
+}
