@@ -75,6 +75,7 @@ fn a_run_with_a_restart_is_the_same_every_time() {
 fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
     let tier = |bytes| FlashSetup {
         drive: preset("ssd-sata-low-end").expect("a preset"),
+        ssds: 1,
         bytes,
         block_bytes: 16 << 20,
         is_warm: true,
@@ -101,6 +102,7 @@ fn a_tier_cannot_begin_warm_for_players_that_adapt() {
         setup: Setup {
             flash: Some(FlashSetup {
                 drive: preset("ssd-sata-low-end").expect("a preset"),
+        ssds: 1,
                 bytes: 4 << 30,
                 block_bytes: 16 << 20,
                 is_warm: true,

@@ -124,6 +124,7 @@ impl VirtualBench {
             made.flash = Some(FlashSetup {
                 bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),
                 drive,
+                ssds: 1,
                 block_bytes: u32::try_from(flash.block_bytes).unwrap_or(u32::MAX),
                 is_warm: flash.is_warm,
                 kept: Vec::new(),

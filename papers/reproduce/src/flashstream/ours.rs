@@ -88,6 +88,7 @@ impl Ours {
             let drive = ssd_b();
             setup.flash = Some(FlashSetup {
                 drive: drive.scaled_to(drive.capacity_bytes() / scale),
+                ssds: 1,
                 bytes,
                 block_bytes: 16 << 20,
                 is_warm: false,
