@@ -55,8 +55,7 @@ impl BareCalls {
         if experiment.setup.disks != 1 {
             return Err(SetupError::OneDisk("an engine alone"));
         }
-        let ground =
-            Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
+        let ground = Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);
         let (mut calls, mut files) = (Vec::new(), Vec::new());
         let mut viewer = 0;

@@ -151,8 +151,7 @@ impl Shared {
 impl Asking<'_> {
     fn wanted(&self) -> ByteRange {
         let whole = ByteRange::new(0, self.place.size_bytes);
-        self.range
-            .map_or(whole, |range| range.intersection(whole))
+        self.range.map_or(whole, |range| range.intersection(whole))
     }
 
     /// The stream of the file, and which of its parts it is.
@@ -245,9 +244,7 @@ impl DiskServer {
             self.replies.remove(id.0);
         }
         self.settle(now, shared);
-        result
-            .map(|()| of_all(self.number, id))
-            .map_err(status_of)
+        result.map(|()| of_all(self.number, id)).map_err(status_of)
     }
 
     /// A viewer whose request was taken on says what it will ask for next.

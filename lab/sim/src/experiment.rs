@@ -12,12 +12,9 @@ use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
 use crate::dealing::disk_of;
-use crate::flash_kept::{most_read, viewers_before};
-use crate::layout::{Disks, Ground};
+use crate::flash_kept::Before;
+use crate::layout::Disks;
 use crate::{File, Measure, Record, Setup, SetupError, World};
-
-/// Makes the seed of viewers before the first one from that of the run.
-const BEFORE: u64 = 0x5eed_be04_e000_0000;
 
 /// What is run, but for the rate and the seed.
 #[derive(Debug, Clone)]
@@ -59,11 +56,9 @@ impl Experiment {
                 return Err(SetupError::NotWarm);
             }
             let bytes = flash.bytes * u64::from(flash.ssds);
-            let before = before(&specification, bytes);
-            let before = SessionStream::new(&before, &catalogue, seed ^ BEFORE);
-            let ground = Ground::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
-            let part = bytes / u64::from(setup.disks.max(1));
-            flash.kept = most_read(before, &ground, setup.disks, part);
+            let before = Before::new(&specification, seed, self.disks(), bytes);
+            let found = flash.content.find(before, &catalogue);
+            found.map_err(SetupError::Catalogue)?;
         }
         let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drives)?;
         Ok(world.run())
@@ -86,15 +81,6 @@ impl Experiment {
         specification.sessions.extent = Extent::Time(length);
         specification
     }
-}
-
-/// The viewers who are taken to have come before: as many as a tier of so many bytes takes, however
-/// short the run is.
-fn before(specification: &Specification, flash_bytes: u64) -> Specification {
-    let mut before = specification.clone();
-    before.sessions.extent = Extent::Sessions(viewers_before(flash_bytes));
-    before.sessions.resume_time = Duration::ZERO;
-    before
 }
 
 /// All files of a catalogue in the order of their creation, with their names in a trace, dealt out to so

@@ -1,10 +1,10 @@
 //! A flash tier to be made for a world.
 //!
-//! It begins empty, or as after long running ([`Kept`]).
+//! It begins empty, or as after long running ([`WarmContent`]).
 
 use headlong_drive::DriveSpec;
 
-pub use crate::flash_kept::Kept;
+pub use crate::flash_kept::WarmContent;
 
 /// A tier to be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct FlashSetup {
     /// Whether it begins as after long running.
     pub is_warm: bool,
     /// What is there from the beginning; an experiment finds it if the tier is warm.
-    pub kept: Vec<Kept>,
+    pub content: WarmContent,
 }
 
 #[cfg(test)]
@@ -42,11 +42,14 @@ mod tests {
             bytes: 4 << 30,
             block_bytes: 16 << 20,
             is_warm: false,
-            kept: Vec::new(),
+            content: WarmContent::default(),
         };
         let mut tier = Tier::attach(&mut shards, &setup, false).expect("a tier that can be");
         tier.obey(Instant::ZERO, 0, FlashCommand::Probe(SsdId(0)));
-        assert!(!tier.tell(Instant::ZERO, 0, &mut shards[0]), "it takes time");
+        assert!(
+            !tier.tell(Instant::ZERO, 0, &mut shards[0]),
+            "it takes time"
+        );
         while let Some(at) = tier.poll_timeout() {
             tier.handle_timeout(at);
             if tier.tell(at, 0, &mut shards[0]) {

@@ -1,23 +1,111 @@
 //! What a tier holds at the beginning that has been there for long: viewers that are drawn with another
 //! seed are taken to have come before, and of each disk the segments that they read most are there, as
 //! many as its part of the tier has room for.
+//!
+//! To draw them takes longer than many a run. Runs of one experiment that differ in their rate alone
+//! have the same viewers before them, so they are drawn once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headlong_flash::{
     BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
     SEGMENT_BYTES,
 };
-use headlong_workload::SessionStream;
+use headlong_units::Duration;
+use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::{Catalogue, SessionStream, Specification};
 
-use crate::layout::{Ground, Place};
+use crate::layout::{Disks, Ground, Place};
 
 /// Viewers that are taken to have come before, for each segment that the tier holds.
 const VIEWERS_PER_SEGMENT: u64 = 20;
 
+/// Makes the seed of viewers before the first one from that of the run.
+const BEFORE: u64 = 0x5eed_be04_e000_0000;
+/// Most warm contents that are remembered: one for each seed of a search.
+const REMEMBERED_MAX: usize = 4;
+
+/// What a warm tier holds at the beginning. Clones remember together what was found.
+#[derive(Debug, Clone, Default)]
+pub struct WarmContent {
+    kept: Arc<[Kept]>,
+    found: Arc<Mutex<VecDeque<Found>>>,
+}
+
+/// What was found, and for what.
+#[derive(Debug)]
+struct Found {
+    before: Before,
+    kept: Arc<[Kept]>,
+}
+
+/// Who came before, and what for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Before {
+    specification: Specification,
+    seed: u64,
+    disks: Disks,
+    /// Of each disk's part of the tier.
+    bytes: u64,
+}
+
+impl PartialEq for WarmContent {
+    fn eq(&self, other: &Self) -> bool {
+        self.kept == other.kept
+    }
+}
+
+impl WarmContent {
+    pub(crate) fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// Finds what these viewers leave there.
+    ///
+    /// # Errors
+    /// What is needed and what there is, if the titles do not fit.
+    pub(crate) fn find(&mut self, before: Before, catalogue: &Catalogue) -> Result<(), String> {
+        // What is in it was put there whole.
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = found.iter().find(|of| of.before == before) {
+            self.kept = Arc::clone(&known.kept);
+            return Ok(());
+        }
+        let seed = before.seed ^ BEFORE;
+        let sessions = SessionStream::new(&before.specification, catalogue, seed);
+        let ground = Ground::new(catalogue, before.disks)?;
+        let kept = most_read(sessions, &ground, before.disks.count, before.bytes);
+        self.kept = kept.into();
+        if found.len() == REMEMBERED_MAX {
+            found.pop_front();
+        }
+        let kept = Arc::clone(&self.kept);
+        found.push_back(Found { before, kept });
+        Ok(())
+    }
+}
+
+impl Before {
+    /// As many viewers as a tier of so many bytes takes, however short the run is; when they come is
+    /// all the same.
+    pub(crate) fn new(specification: &Specification, seed: u64, disks: Disks, bytes: u64) -> Self {
+        let mut specification = specification.clone();
+        specification.sessions.rate = Rate::Sessions(1.0);
+        specification.sessions.extent = Extent::Sessions(viewers_before(bytes));
+        specification.sessions.resume_time = Duration::ZERO;
+        Self {
+            specification,
+            seed,
+            disks,
+            bytes: bytes / u64::from(disks.count.max(1)),
+        }
+    }
+}
+
 /// Bytes of a file that are there from the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub(crate) struct Kept {
     disk: u32,
     file: FileKey,
     from: u64,
@@ -37,7 +125,7 @@ pub(crate) fn key_of(physical: u64) -> FileKey {
 }
 
 /// Viewers who make a tier of so many bytes warm.
-pub(crate) fn viewers_before(bytes: u64) -> u64 {
+fn viewers_before(bytes: u64) -> u64 {
     bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT
 }
 
@@ -45,7 +133,7 @@ pub(crate) fn viewers_before(bytes: u64) -> u64 {
 type Segment = (u32, u64, u64);
 
 /// What viewers before the first one read most, up to so many bytes for each disk.
-pub(crate) fn most_read(
+fn most_read(
     sessions: SessionStream<'_>,
     ground: &Ground<'_>,
     disks: u32,

@@ -59,8 +59,7 @@ impl TierPlaces {
         let group = block / GROUP_BLOCKS;
         let bytes = self.layout.checkpoint_bytes();
         let place = |group: u32| u64::from(group) * bytes;
-        let is_through =
-            |of: &u32, filling: &mut BTreeSet<u32>| *of != group && filling.is_empty();
+        let is_through = |of: &u32, filling: &mut BTreeSet<u32>| *of != group && filling.is_empty();
         let through = self.open.extract_if(.., is_through);
         let mut written: Vec<(u64, u64)> = through.map(|(of, _)| (place(of), bytes)).collect();
         if !self.open.contains_key(&group) {

@@ -239,7 +239,9 @@ impl Layout {
         for file in files {
             let Some(needed) = needed_bytes.get_mut(file.disk as usize) else {
                 let (disk, count) = (file.disk, disks.count);
-                return Err(format!("a file lies on disk {disk}, and there are {count} from 0 on"));
+                return Err(format!(
+                    "a file lies on disk {disk}, and there are {count} from 0 on"
+                ));
             };
             *needed += room(file);
         }

@@ -47,7 +47,7 @@ pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
 pub use disk_use::DiskUse;
 pub use experiment::{Experiment, files_of};
-pub use flash::{FlashSetup, Kept};
+pub use flash::{FlashSetup, WarmContent};
 pub use flash_place::TierPlaces;
 pub use flash_use::{FlashCounts, FlashUse};
 pub use histogram::Histogram;

@@ -467,7 +467,9 @@ impl Record {
             viewing: seen.viewing.iter().map(Viewed::of).collect(),
             series: {
                 let pairs = seen.looks().windows(2);
-                pairs.map(|pair| Sample::between(pair, disk_count)).collect()
+                pairs
+                    .map(|pair| Sample::between(pair, disk_count))
+                    .collect()
             },
         }
     }

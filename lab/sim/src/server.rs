@@ -93,11 +93,7 @@ impl Server {
     }
 
     /// All disks whose time has come: `handle` is told of each.
-    fn each_due(
-        &mut self,
-        now: Instant,
-        handle: fn(&mut DiskServer, Instant, &mut Shared),
-    ) {
+    fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut Shared)) {
         for disk in 0..self.disks.len() {
             if self.disks_next_at[disk] <= now {
                 handle(&mut self.disks[disk], now, &mut self.shared);

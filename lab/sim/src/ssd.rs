@@ -79,7 +79,11 @@ pub(crate) struct Ssd {
 }
 
 impl Ssd {
-    pub(crate) fn new(device: Device, places: TierPlaces, (first_block, blocks): (u32, u32)) -> Self {
+    pub(crate) fn new(
+        device: Device,
+        places: TierPlaces,
+        (first_block, blocks): (u32, u32),
+    ) -> Self {
         Self {
             device,
             places,

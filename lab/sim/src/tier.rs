@@ -68,7 +68,11 @@ impl Tier {
         let specs: Vec<FlashSpec> = specs.collect();
         let mut contents = is_restarted.then(BTreeMap::new);
         for (disk, (shard, spec)) in (0..).zip(shards.iter_mut().zip(&specs)) {
-            let kept = setup.kept.iter().filter(|kept| kept.disk() == disk);
+            let kept = setup
+                .content
+                .kept()
+                .iter()
+                .filter(|kept| kept.disk() == disk);
             let found = recovered(kept, piece_bytes, spec);
             if let Some(contents) = &mut contents {
                 contents.extend(found.iter().map(contents_of));

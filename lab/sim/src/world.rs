@@ -17,8 +17,8 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::device::Device;
 use crate::disk::Disk;
-use crate::event_queue::EventQueue;
 use crate::disk_server::DiskServer;
+use crate::event_queue::EventQueue;
 use crate::layout::{Disks, File, Ground, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, is_failure};
@@ -498,7 +498,8 @@ impl<'a> World<'a> {
         // Whoever has left in the meantime, or does not want this any more, has closed the connection
         // before it was read.
         let visit = self.visits.get_mut(u64::from(session));
-        let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call)) else {
+        let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call))
+        else {
             return;
         };
         if self.is_down {
@@ -607,7 +608,12 @@ fn origin(
                 let disk = Disk::new(device, setup.request_bytes_max);
                 DiskServer::new(number, shard, disk)
             });
-            Box::new(Server::new(disks.collect(), tier.transpose()?, layout, setup))
+            Box::new(Server::new(
+                disks.collect(),
+                tier.transpose()?,
+                layout,
+                setup,
+            ))
         }
         ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
             (Some(device), None) => Box::new(Vanilla::new(vanilla, layout, device)),

@@ -2,11 +2,12 @@
 
 use headlong_drive::{Drive, preset};
 use headlong_engine::EngineConfig;
+use headlong_flash::FlashPolicy;
 use headlong_player::{Call, CallRecord, ObjectId, Plan, Script};
 use headlong_random::Generator;
 use headlong_sim::{
     Experiment, File, FlashSetup, Measure, Record, ServerKind, Setup, SetupError, VanillaSetup,
-    Window, World,
+    WarmContent, Window, World,
 };
 use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
 use headlong_workload::{NetworkClass, Session, Specification, Trace};
@@ -184,17 +185,21 @@ fn flash(ssds: u16, bytes: u64) -> FlashSetup {
         bytes,
         block_bytes: 4 << 20,
         is_warm: true,
-        kept: Vec::new(),
+        content: WarmContent::default(),
     }
 }
 
 #[test]
 fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
-    let one = experiment(1, Some(flash(1, GIB)));
-    let one = one.observe(12.0, 1).expect("a world");
-    let four = experiment(4, Some(flash(1, 4 * GIB)));
-    let four = four.observe(48.0, 1).expect("a world");
-    println!("{:?}\n{:?}", one.ssds, four.ssds);
+    // All that leaves memory is written.
+    let writing = |disks: u32| {
+        let mut made = experiment(disks, Some(flash(1, u64::from(disks) * GIB)));
+        made.setup.engine.flash.policy = FlashPolicy::Lru;
+        made.setup.engine.flash.write_per_day_bytes = Some(1 << 50);
+        let rate = 12.0 * f64::from(disks);
+        made.observe(rate, 1).expect("a world")
+    };
+    let (one, four) = (writing(1), writing(4));
     let (alone, shared) = (&one.ssds[0], &four.ssds[0]);
     assert!(shared.reads.count() > 2 * alone.reads.count());
     assert!(shared.readers.mean(four.length()) > 2.0 * alone.readers.mean(one.length()));
@@ -205,14 +210,21 @@ fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
     let of_disks: u64 = four.disks.iter().map(|disk| disk.flash.written_bytes).sum();
     assert!(of_disks > 0);
     // What disks count for their budgets has the dearest checkpoint for each block.
-    assert!(shared.written_bytes <= of_disks + 4 * (4 << 20) + (1 << 20), "{of_disks}");
+    assert!(
+        shared.written_bytes <= of_disks + 4 * (4 << 20) + (1 << 20),
+        "{of_disks}"
+    );
 }
 
 #[test]
 fn every_ssd_serves_every_disk() {
     let seen = experiment(3, Some(flash(2, 2 * GIB)));
     let seen = seen.observe(30.0, 1).expect("a world");
-    assert!(seen.disks.iter().all(|disk| disk.stats.bytes_from_flash > 0));
+    assert!(
+        seen.disks
+            .iter()
+            .all(|disk| disk.stats.bytes_from_flash > 0)
+    );
     let [first, second] = seen.ssds.as_slice() else {
         panic!("two SSDs: {:?}", seen.ssds);
     };
@@ -240,7 +252,10 @@ fn a_box_twice_is_the_same_to_the_last_byte_and_tells_of_each_device() {
     let sent: f64 = first.disks.iter().map(|disk| disk.busy).sum();
     assert!((sent / 3.0 - first.busy).abs() < 0.001);
     let told = first.devices().expect("several");
-    assert!(told.contains("3 disks") && told.contains("2 SSDs"), "{told}");
+    assert!(
+        told.contains("3 disks") && told.contains("2 SSDs"),
+        "{told}"
+    );
     let single = experiment(1, Some(flash(1, GIB)));
     let single = single.run(10.0, 7).expect("a world");
     assert!(single.devices().is_none());
@@ -255,7 +270,6 @@ fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
         down: Duration::from_millis(500),
         kept: Some(Duration::ZERO),
     });
-    experiment.setup.checked = true;
     let seen = experiment.observe(24.0, 1).expect("a world");
     assert!(seen.calls_outside.broken > 0, "who waited then was cut");
     for disk in &seen.disks {
@@ -267,7 +281,10 @@ fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
 #[test]
 fn what_cannot_be_is_refused_with_its_reason() {
     let refused = |setup: Setup, disk, count| {
-        let file = File { disk, ..titles(1)[0] };
+        let file = File {
+            disk,
+            ..titles(1)[0]
+        };
         let trace = crowd(1, 1);
         let world = World::of_disks(setup, &[file], &trace, drives(count));
         world.map(|_| ()).expect_err("refused").to_string()
@@ -280,7 +297,10 @@ fn what_cannot_be_is_refused_with_its_reason() {
         server: ServerKind::Vanilla(VanillaSetup::default()),
         ..Setup::default()
     };
-    assert_eq!(refused(vanilla, 0, 2), SetupError::OneDisk("a vanilla server").to_string());
+    assert_eq!(
+        refused(vanilla, 0, 2),
+        SetupError::OneDisk("a vanilla server").to_string()
+    );
     let bounded = experiment(2, None).bound(1.0, 1);
     assert_eq!(bounded, Err(SetupError::OneDisk("what is bounded")));
     let mut large = experiment(2, None);

@@ -2,7 +2,9 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, FlashSetup, Placement, Restart, Setup, Window, settings};
+use headlong_sim::{
+    Experiment, FlashSetup, Placement, Restart, Setup, WarmContent, Window, settings,
+};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
@@ -199,7 +201,7 @@ impl WorldArgs {
                 bytes: bytes.0,
                 block_bytes: u32::try_from(self.flash_block.0).unwrap_or(u32::MAX),
                 is_warm: self.flash_warm,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             }),
             ..Setup::default()
         };

@@ -5,7 +5,9 @@
 //! is measured then.
 
 use headlong_bench::{Outcome, Probe, Search};
-use headlong_sim::{Experiment, FlashSetup, Placement, Record, Setup, Window, settings};
+use headlong_sim::{
+    Experiment, FlashSetup, Placement, Record, Setup, WarmContent, Window, settings,
+};
 use headlong_units::{Duration, Instant, MIB};
 use serde::Serialize;
 
@@ -92,7 +94,7 @@ impl Ours {
                 bytes,
                 block_bytes: 16 << 20,
                 is_warm: false,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             });
         }
         Experiment {
