@@ -216,6 +216,37 @@ fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
     );
 }
 
+/// Eight disks that may each ask for 64 records at once from an SSD that reads 120 MB/s: all of them
+/// would take it half a second.
+#[test]
+fn an_ssd_that_is_asked_too_much_serves_what_it_can_and_no_disk_gives_it_up() {
+    let mut made = experiment(8, Some(flash(1, 8 * GIB)));
+    if let Some(flash) = &mut made.setup.flash {
+        flash.drive = preset("ssd-ocz-core-v2").expect("a preset");
+    }
+    made.setup.engine.flash.write_per_day_bytes = Some(0);
+    made.setup.window = Window {
+        from: Instant::ZERO + Duration::from_secs(40),
+        to: Instant::ZERO + Duration::from_secs(70),
+    };
+    let seen = made.observe(480.0, 1).expect("a world");
+    let ssd = &seen.ssds[0];
+    let (read, busy) = (ssd.read_bytes as f64, ssd.drive.busy.as_secs_f64());
+    let length = seen.length().as_secs_f64();
+    let p99 = ssd.reads.quantile(0.99);
+    println!(
+        "busy {:.2}, {:.0} MB/s, p50 {:?}, p99 {p99:?}, {} probes, {} failed",
+        busy / length,
+        read / length / 1e6,
+        ssd.reads.quantile(0.5),
+        ssd.probes,
+        seen.calls.failures()
+    );
+    assert!(busy > 0.95 * length, "it has enough to do");
+    assert_eq!(ssd.probes, 0);
+    assert!(p99 < Duration::from_millis(250), "{p99:?}");
+}
+
 #[test]
 fn every_ssd_serves_every_disk() {
     let seen = experiment(3, Some(flash(2, 2 * GIB)));
