@@ -6,6 +6,7 @@ use headlong_engine::Stats;
 use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
+use crate::figures::{Spread, ratio, round};
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::measure::{Measure, Seen, Viewing, classes};
@@ -332,25 +333,6 @@ pub struct Sample {
     pub memory: MemoryShares,
 }
 
-/// A distribution in a few figures.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Spread {
-    /// How many.
-    pub count: usize,
-    /// Their mean.
-    pub mean: f64,
-    /// Half are at or below.
-    pub p50: f64,
-    /// 90 % are at or below.
-    pub p90: f64,
-    /// 99 % are at or below.
-    pub p99: f64,
-    /// 99.9 % are at or below.
-    pub p999: f64,
-    /// The largest.
-    pub max: f64,
-}
-
 /// Shares of memory by class of slots; they add up to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct MemoryShares {
@@ -364,21 +346,6 @@ pub struct MemoryShares {
     pub sending: f64,
     /// Read, and kept.
     pub read: f64,
-}
-
-impl Spread {
-    pub(crate) fn of(times: &Histogram) -> Self {
-        let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
-        Self {
-            count: times.count() as usize,
-            mean: milliseconds(times.mean()),
-            p50: milliseconds(times.quantile(0.5)),
-            p90: milliseconds(times.quantile(0.9)),
-            p99: milliseconds(times.quantile(0.99)),
-            p999: milliseconds(times.quantile(0.999)),
-            max: milliseconds(times.max()),
-        }
-    }
 }
 
 fn is_none(number: &u64) -> bool {
@@ -608,18 +575,4 @@ fn score_ms(stats: &Stats) -> f64 {
 fn eviction_s(stats: &Stats) -> f64 {
     let time = stats.prefetch_eviction_time.as_secs_f64();
     ratio(time, stats.prefetch_evictions as f64)
-}
-
-/// A ratio to four places; zero of nothing.
-pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 {
-        round(part / whole, 4)
-    } else {
-        0.0
-    }
-}
-
-pub(crate) fn round(value: f64, places: i32) -> f64 {
-    let scale = 10_f64.powi(places);
-    (value * scale).round() / scale
 }

@@ -6,8 +6,8 @@ use headlong_units::MIB;
 use serde::{Deserialize, Serialize};
 
 use crate::disk_use::DiskUse;
+use crate::figures::{Spread, ratio, round};
 use crate::measure::{Calls, Measure};
-use crate::record::{Spread, ratio, round};
 use crate::ssd_use::SsdUse;
 
 /// What one disk of several did within the window.
