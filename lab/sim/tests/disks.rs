@@ -225,11 +225,7 @@ fn an_ssd_that_is_asked_too_much_serves_what_it_can_and_no_disk_gives_it_up() {
         flash.drive = preset("ssd-ocz-core-v2").expect("a preset");
     }
     made.setup.engine.flash.write_per_day_bytes = Some(0);
-    made.setup.window = Window {
-        from: Instant::ZERO + Duration::from_secs(40),
-        to: Instant::ZERO + Duration::from_secs(70),
-    };
-    let seen = made.observe(480.0, 1).expect("a world");
+    let seen = made.observe(360.0, 1).expect("a world");
     let ssd = &seen.ssds[0];
     let (read, busy) = (ssd.read_bytes as f64, ssd.drive.busy.as_secs_f64());
     let length = seen.length().as_secs_f64();
