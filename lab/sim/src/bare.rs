@@ -48,16 +48,14 @@ impl BareCalls {
     /// What the simple players of an experiment ask for, until its window closes.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive.
+    /// If the titles do not fit on the drive, or there are several.
     pub fn drawn(experiment: &Experiment, rate_mib_s: f64, seed: u64) -> Result<Self, SetupError> {
         let specification = experiment.specification(rate_mib_s);
         let catalogue = Catalogue::of(&specification);
-        let ground = Ground::new(
-            &catalogue,
-            experiment.drive.capacity_bytes(),
-            experiment.setup.placement,
-        )
-        .map_err(SetupError::Catalogue)?;
+        if experiment.setup.disks != 1 {
+            return Err(SetupError::OneDisk("an engine alone"));
+        }
+        let ground = Ground::new(&catalogue, experiment.disks()).map_err(SetupError::Catalogue)?;
         let mut sessions = SessionStream::new(&specification, &catalogue, seed);
         let (mut calls, mut files) = (Vec::new(), Vec::new());
         let mut viewer = 0;

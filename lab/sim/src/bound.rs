@@ -141,16 +141,17 @@ impl Experiment {
     /// What no server could beat at a rate.
     ///
     /// # Errors
-    /// If the titles do not fit on the drive, or players adapt their bit rate.
+    /// If the titles do not fit on the drive, there are several, or players adapt their bit rate.
     pub fn bound(&self, rate_mib_s: f64, seed: u64) -> Result<Bound, SetupError> {
         let specification = self.specification(rate_mib_s);
         if specification.has_adaptive_players() {
             return Err(SetupError::NoBound);
         }
+        if self.setup.disks != 1 {
+            return Err(SetupError::OneDisk("what is bounded"));
+        }
         let catalogue = Catalogue::of(&specification);
-        let capacity_bytes = self.drive.capacity_bytes();
-        let ground = Ground::new(&catalogue, capacity_bytes, self.setup.placement)
-            .map_err(SetupError::Catalogue)?;
+        let ground = Ground::new(&catalogue, self.disks()).map_err(SetupError::Catalogue)?;
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let mut sessions = sessions.with_steps(self.steps.iter().copied());
         let window = self.setup.window;

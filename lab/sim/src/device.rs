@@ -3,6 +3,7 @@
 //! Whoever is above decides what is asked and in which order; here requests enter the drive in that
 //! order as soon as it has room, and their ends are told, if the way back takes time, a little later.
 
+use core::ops::AddAssign;
 use std::collections::VecDeque;
 
 use headlong_drive::{Direction, Drive, Parts, Refusal, Request, RequestId, SECTOR_BYTES};
@@ -183,6 +184,22 @@ impl Device {
             self.used.busy += now.since(since);
             self.busy_since = (self.in_drive > 0).then_some(now);
         }
+    }
+}
+
+impl AddAssign for DriveUse {
+    /// Two drives.
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.repositions += other.repositions;
+        self.bytes += other.bytes;
+        self.busy += other.busy;
+        let (sum, parts) = (&mut self.parts, other.parts);
+        sum.overhead += parts.overhead;
+        sum.seek += parts.seek;
+        sum.rotation += parts.rotation;
+        sum.transfer += parts.transfer;
+        sum.cleaning += parts.cleaning;
     }
 }
 

@@ -11,12 +11,10 @@ use headlong_units::{BitRate, Duration, Instant, MIB};
 use headlong_workload::specification::{Extent, Rate};
 use headlong_workload::{Catalogue, SessionStream, Specification, Trace};
 
-use crate::flash::{most_read, viewers_before};
-use crate::layout::Ground;
+use crate::dealing::disk_of;
+use crate::flash_kept::Before;
+use crate::layout::Disks;
 use crate::{File, Measure, Record, Setup, SetupError, World};
-
-/// Makes the seed of viewers before the first one from that of the run.
-const BEFORE: u64 = 0x5eed_be04_e000_0000;
 
 /// What is run, but for the rate and the seed.
 #[derive(Debug, Clone)]
@@ -50,20 +48,29 @@ impl Experiment {
         let catalogue = Catalogue::of(&specification);
         let sessions = SessionStream::new(&specification, &catalogue, seed);
         let sessions = sessions.with_steps(self.steps.iter().copied());
-        let (mut setup, drive) = (self.setup.clone(), self.drive.build());
+        let mut setup = self.setup.clone();
+        let drives = (0..setup.disks).map(|_| self.drive.build()).collect();
         setup.identity = specification.requests.identity;
         if let Some(flash) = setup.flash.as_mut().filter(|flash| flash.is_warm) {
             if specification.has_adaptive_players() {
                 return Err(SetupError::NotWarm);
             }
-            let before = before(&specification, flash.bytes);
-            let before = SessionStream::new(&before, &catalogue, seed ^ BEFORE);
-            let ground = Ground::new(&catalogue, self.drive.capacity_bytes(), setup.placement);
-            let ground = ground.map_err(SetupError::Catalogue)?;
-            flash.kept = most_read(before, &ground, flash.bytes);
+            let bytes = flash.bytes * u64::from(flash.ssds);
+            let before = Before::new(&specification, seed, self.disks(), bytes);
+            let found = flash.content.find(before, &catalogue);
+            found.map_err(SetupError::Catalogue)?;
         }
-        let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drive)?;
+        let world = World::drawn(setup, &catalogue, &specification.classes, sessions, drives)?;
         Ok(world.run())
+    }
+
+    /// What titles lie on.
+    pub(crate) fn disks(&self) -> Disks {
+        Disks {
+            count: self.setup.disks,
+            capacity_bytes: self.drive.capacity_bytes(),
+            placement: self.setup.placement,
+        }
     }
 
     /// The workload at a rate, for the length of the run.
@@ -76,17 +83,9 @@ impl Experiment {
     }
 }
 
-/// The viewers who are taken to have come before: as many as a tier of so many bytes takes, however
-/// short the run is.
-fn before(specification: &Specification, flash_bytes: u64) -> Specification {
-    let mut before = specification.clone();
-    before.sessions.extent = Extent::Sessions(viewers_before(flash_bytes));
-    before.sessions.resume_time = Duration::ZERO;
-    before
-}
-
-/// All files of a catalogue in the order of their creation, with their names in a trace.
-pub fn files_of(catalogue: &Catalogue, trace: &Trace) -> Vec<File> {
+/// All files of a catalogue in the order of their creation, with their names in a trace, dealt out to so
+/// many disks.
+pub fn files_of(catalogue: &Catalogue, trace: &Trace, disks: u32) -> Vec<File> {
     let named: BTreeMap<&str, ObjectId> = trace
         .objects
         .iter()
@@ -108,6 +107,7 @@ pub fn files_of(catalogue: &Catalogue, trace: &Trace) -> Vec<File> {
             size_bytes: file.range.len(),
             bit_rate: Some(bit_rate),
             part: is_split.then_some((file.title, place)),
+            disk: disk_of(file.title, disks),
         })
         .collect()
 }

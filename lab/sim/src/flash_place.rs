@@ -1,7 +1,9 @@
 //! Where a tier lies on a modelled SSD, and what is written of it beside its blocks.
 //!
-//! As the server has it: checkpoints in front, blocks behind them. When a block of another group is
-//! filled, the checkpoint of the group before is written, and the group's own made void.
+//! As the server has it: checkpoints in front, blocks behind them. When a block is filled, its group's
+//! checkpoint is made void, and those of other groups are written of which no block is being filled.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use headlong_flash::format::{GROUP_BLOCKS, Layout};
 use headlong_flash::{RECORD_ALIGN_BYTES, SpecError};
@@ -11,8 +13,8 @@ use headlong_flash::{RECORD_ALIGN_BYTES, SpecError};
 pub struct TierPlaces {
     layout: Layout,
     blocks_start: u64,
-    /// The group of which a block was filled last.
-    group: Option<u32>,
+    /// Groups whose checkpoints are void, with their blocks that are being filled.
+    open: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl TierPlaces {
@@ -31,7 +33,7 @@ impl TierPlaces {
         let places = Self {
             layout,
             blocks_start,
-            group: None,
+            open: BTreeMap::new(),
         };
         let count = u32::try_from(count).ok().filter(|count| *count > 0);
         Ok((places, count.ok_or(SpecError::Blocks)?))
@@ -55,14 +57,27 @@ impl TierPlaces {
     /// A block is filled anew: where else is written before that, and how many bytes.
     pub fn begin(&mut self, block: u32) -> Vec<(u64, u64)> {
         let group = block / GROUP_BLOCKS;
-        let before = self.group.replace(group);
-        if before == Some(group) {
-            return Vec::new();
-        }
         let bytes = self.layout.checkpoint_bytes();
         let place = |group: u32| u64::from(group) * bytes;
-        let saved = before.map(|before| (place(before), bytes));
-        let void = (place(group), u64::from(RECORD_ALIGN_BYTES));
-        saved.into_iter().chain([void]).collect()
+        let is_through = |of: &u32, filling: &mut BTreeSet<u32>| *of != group && filling.is_empty();
+        let through = self.open.extract_if(.., is_through);
+        let mut written: Vec<(u64, u64)> = through.map(|(of, _)| (place(of), bytes)).collect();
+        if !self.open.contains_key(&group) {
+            written.push((place(group), u64::from(RECORD_ALIGN_BYTES)));
+        }
+        self.open.entry(group).or_default().insert(block);
+        written
+    }
+
+    /// A block is sealed, or was given up.
+    pub fn end(&mut self, block: u32) {
+        if let Some(filling) = self.open.get_mut(&(block / GROUP_BLOCKS)) {
+            filling.remove(&block);
+        }
+    }
+
+    /// Nobody fills any block any more: the process ended.
+    pub(crate) fn end_all(&mut self) {
+        self.open.values_mut().for_each(BTreeSet::clear);
     }
 }

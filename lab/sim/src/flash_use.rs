@@ -20,6 +20,10 @@ pub struct FlashCounts {
     pub over_budget_bytes: u64,
     /// The same, because writes wait for reads or for the SSD.
     pub busy_bytes: u64,
+    /// The same, because no SSD is in service.
+    pub out_of_service_bytes: u64,
+    /// Records that came too late, so that the disk was asked too.
+    pub late_records: u64,
 }
 
 /// A tier at one moment, with what it counted until then.
@@ -44,6 +48,8 @@ impl FlashCounts {
             not_worth_bytes: view.refused.not_worth_bytes,
             over_budget_bytes: view.refused.budget_bytes,
             busy_bytes: view.refused.busy_bytes,
+            out_of_service_bytes: view.refused.out_of_service_bytes,
+            late_records: view.reads_failed,
         }
     }
 }
@@ -59,6 +65,16 @@ impl FlashUse {
     }
 }
 
+impl AddAssign for FlashUse {
+    /// Two parts of one tier.
+    fn add_assign(&mut self, other: Self) {
+        self.capacity_bytes += other.capacity_bytes;
+        self.filled_bytes += other.filled_bytes;
+        self.budget_bytes += other.budget_bytes;
+        self.counts += other.counts;
+    }
+}
+
 impl AddAssign for FlashCounts {
     fn add_assign(&mut self, other: Self) {
         self.read_bytes += other.read_bytes;
@@ -67,6 +83,8 @@ impl AddAssign for FlashCounts {
         self.not_worth_bytes += other.not_worth_bytes;
         self.over_budget_bytes += other.over_budget_bytes;
         self.busy_bytes += other.busy_bytes;
+        self.out_of_service_bytes += other.out_of_service_bytes;
+        self.late_records += other.late_records;
     }
 }
 
@@ -81,6 +99,8 @@ impl Sub for FlashCounts {
             not_worth_bytes: self.not_worth_bytes - earlier.not_worth_bytes,
             over_budget_bytes: self.over_budget_bytes - earlier.over_budget_bytes,
             busy_bytes: self.busy_bytes - earlier.busy_bytes,
+            out_of_service_bytes: self.out_of_service_bytes - earlier.out_of_service_bytes,
+            late_records: self.late_records - earlier.late_records,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the files of a catalogue lie on the device.
+//! Where the files of a catalogue lie: on which disk, and where on it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,6 +7,8 @@ use std::sync::Arc;
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, Bytes};
 use headlong_workload::{Catalogue, Title};
+
+use crate::dealing::disk_of;
 
 /// One file of a catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct File {
     /// The title that it is a part of, and which part, if titles are stored in several files. The
     /// parts of a title follow one another.
     pub part: Option<(u32, u32)>,
+    /// The disk that it lies on, from 0; all parts of a title lie on one.
+    pub disk: u32,
 }
 
 /// A file and where it begins.
@@ -29,6 +33,7 @@ pub(crate) struct Place {
     pub(crate) size_bytes: u64,
     pub(crate) bit_rate: Option<BitRate>,
     pub(crate) part: Option<Part>,
+    pub(crate) disk: u32,
 }
 
 /// Which part of a title a file is, and how the title lies: a server that knows its playlist reads on
@@ -66,23 +71,58 @@ pub enum Placement {
     Spread,
 }
 
+/// The disks that files come to lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Disks {
+    pub(crate) count: u32,
+    /// Of each.
+    pub(crate) capacity_bytes: u64,
+    pub(crate) placement: Placement,
+}
+
 /// The files of a catalogue in the order in which they were created; each in one extent.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     places: Vec<Option<Place>>,
 }
 
-/// # Errors
-/// What is needed and what there is.
-fn fits(needed_bytes: u64, capacity_bytes: u64) -> Result<(), String> {
-    if needed_bytes <= capacity_bytes {
-        return Ok(());
+impl Disks {
+    /// What addresses of packed files are multiplied with and divided by on each disk, where so much is
+    /// needed.
+    ///
+    /// # Errors
+    /// What is needed and what there is, if a disk has too little room.
+    fn spreads(&self, needed_bytes: &[u64]) -> Result<Vec<(u64, u64)>, String> {
+        for (disk, needed) in needed_bytes.iter().enumerate() {
+            if *needed > self.capacity_bytes {
+                return Err(self.misfit(disk, Bytes(*needed)));
+            }
+        }
+        let spread = |needed: &u64| match self.placement {
+            Placement::Packed => (1, 1),
+            Placement::Spread => (self.capacity_bytes, (*needed).max(1)),
+        };
+        Ok(needed_bytes.iter().map(spread).collect())
     }
-    let (needed, there) = (Bytes(needed_bytes), Bytes(capacity_bytes));
-    Err(format!(
-        "the catalogue needs {needed} and the drive has {there}; choose a larger drive or fewer \
-         titles"
-    ))
+
+    fn misfit(&self, disk: usize, needed: Bytes) -> String {
+        let there = Bytes(self.capacity_bytes);
+        match self.count {
+            0 | 1 => format!(
+                "the catalogue needs {needed} and the drive has {there}; choose a larger drive or \
+                 fewer titles"
+            ),
+            count => format!(
+                "disk {disk} of {count} gets {needed} of the catalogue and has {there}; choose \
+                 larger drives, more of them, or fewer titles"
+            ),
+        }
+    }
+
+    /// A zero for each.
+    fn zeros(&self) -> Vec<u64> {
+        vec![0; self.count.max(1) as usize]
+    }
 }
 
 /// Where each title of a catalogue begins: the same places as [`Layout::new`] gives to the files one
@@ -90,8 +130,9 @@ fn fits(needed_bytes: u64, capacity_bytes: u64) -> Result<(), String> {
 #[derive(Debug, Clone)]
 pub(crate) struct Ground<'a> {
     catalogue: &'a Catalogue,
-    /// What the addresses of packed files are multiplied with and divided by.
-    spread: Option<(u64, u64)>,
+    disks: u32,
+    /// What the addresses of packed files are multiplied with and divided by, on each disk.
+    spreads: Vec<(u64, u64)>,
     /// By number of title.
     starts: Vec<u64>,
     /// Of titles in several files, as far as somebody asked for one.
@@ -101,28 +142,24 @@ pub(crate) struct Ground<'a> {
 impl<'a> Ground<'a> {
     /// # Errors
     /// What is needed and what there is, if the titles do not fit.
-    pub(crate) fn new(
-        catalogue: &'a Catalogue,
-        capacity_bytes: u64,
-        placement: Placement,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(catalogue: &'a Catalogue, disks: Disks) -> Result<Self, String> {
         let mut starts = vec![0; catalogue.titles.len()];
-        let mut next = 0_u64;
+        let mut next = disks.zeros();
         for number in &catalogue.creation_order {
             let Some(title) = catalogue.titles.get(*number as usize) else {
                 continue;
             };
-            starts[*number as usize] = next;
+            let next = &mut next[disk_of(*number, disks.count) as usize];
+            starts[*number as usize] = *next;
             let rooms = catalogue
                 .ranges(title)
                 .map(|range| range.len().next_multiple_of(BLOCK_BYTES));
-            next += rooms.sum::<u64>();
+            *next += rooms.sum::<u64>();
         }
-        fits(next, capacity_bytes)?;
-        let spread = (placement == Placement::Spread).then_some((capacity_bytes, next.max(1)));
         Ok(Self {
             catalogue,
-            spread,
+            disks: disks.count,
+            spreads: disks.spreads(&next)?,
             starts,
             sizes_bytes: RefCell::default(),
         })
@@ -131,10 +168,9 @@ impl<'a> Ground<'a> {
     /// Where the file lies that begins so far into a title.
     pub(crate) fn place(&self, (number, start): (u32, u64)) -> Option<Place> {
         let title = self.catalogue.titles.get(number as usize)?;
-        let title_physical = match self.spread {
-            None => self.starts[number as usize],
-            Some(by) => spread(self.starts[number as usize], by),
-        };
+        let disk = disk_of(number, self.disks);
+        let by = self.spreads[disk as usize];
+        let title_physical = spread(self.starts[number as usize], by);
         let bit_rate = Some(BitRate(title.bit_rate() as u64));
         if !self.catalogue.form.is_split() {
             return Some(Place {
@@ -142,6 +178,7 @@ impl<'a> Ground<'a> {
                 size_bytes: title.file_bytes,
                 bit_rate,
                 part: None,
+                disk,
             });
         }
         let place = self.catalogue.place_of(title, start);
@@ -157,6 +194,7 @@ impl<'a> Ground<'a> {
             size_bytes,
             bit_rate,
             part: Some(part),
+            disk,
         })
     }
 
@@ -193,22 +231,26 @@ const BLOCK_BYTES: u64 = 4096;
 impl Layout {
     /// # Errors
     /// What is needed and what there is, if the files do not fit.
-    pub(crate) fn new(
-        files: &[File],
-        capacity_bytes: u64,
-        placement: Placement,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(files: &[File], disks: Disks) -> Result<Self, String> {
         let objects = files.iter().filter_map(|file| file.object);
         let count = objects.map(|object| object.0 as usize + 1).max();
         let mut places = vec![None; count.unwrap_or(0)];
-        let needed_bytes = files.iter().map(room).sum();
-        fits(needed_bytes, capacity_bytes)?;
-        let mut next = 0_u64;
-        for title in files.chunk_by(is_same_title) {
-            let title_physical = match placement {
-                Placement::Packed => next,
-                Placement::Spread => spread(next, (capacity_bytes, needed_bytes.max(1))),
+        let mut needed_bytes = disks.zeros();
+        for file in files {
+            let Some(needed) = needed_bytes.get_mut(file.disk as usize) else {
+                let (disk, count) = (file.disk, disks.count);
+                return Err(format!(
+                    "a file lies on disk {disk}, and there are {count} from 0 on"
+                ));
             };
+            *needed += room(file);
+        }
+        let spreads = disks.spreads(&needed_bytes)?;
+        let mut next = disks.zeros();
+        for title in files.chunk_by(is_same_title) {
+            let disk = title.first().map_or(0, |file| file.disk);
+            let next = &mut next[disk as usize];
+            let title_physical = spread(*next, spreads[disk as usize]);
             let sizes_bytes: Arc<[u64]> = title.iter().map(|file| file.size_bytes).collect();
             let mut physical = title_physical;
             for file in title {
@@ -224,11 +266,12 @@ impl Layout {
                         size_bytes: file.size_bytes,
                         bit_rate: file.bit_rate,
                         part,
+                        disk,
                     });
                 }
                 physical += room(file);
             }
-            next += physical - title_physical;
+            *next += physical - title_physical;
         }
         Ok(Self { places })
     }
@@ -250,6 +293,11 @@ impl Layout {
     pub(crate) fn place(&self, object: ObjectId) -> Option<Place> {
         self.places.get(object.0 as usize).cloned().flatten()
     }
+
+    /// Which disk a file lies on.
+    pub(crate) fn disk(&self, object: ObjectId) -> Option<u32> {
+        Some(self.places.get(object.0 as usize)?.as_ref()?.disk)
+    }
 }
 
 #[cfg(test)]
@@ -261,11 +309,11 @@ mod tests {
 
     #[test]
     fn titles_lie_where_their_files_would_one_by_one() {
-        for (chunk, placement) in [
-            ("off", Placement::Packed),
-            ("512KiB", Placement::Spread),
-            ("100008B", Placement::Packed),
-            ("segment", Placement::Spread),
+        for (chunk, placement, count) in [
+            ("off", Placement::Packed, 1),
+            ("512KiB", Placement::Spread, 1),
+            ("100008B", Placement::Packed, 3),
+            ("segment", Placement::Spread, 5),
         ] {
             let overrides = [
                 ("catalogue.chunk", chunk),
@@ -276,9 +324,13 @@ mod tests {
             let specification = Specification::preset("youtube-2011", &overrides).expect("right");
             let workload = generate(&specification, 1);
             let (catalogue, trace) = (&workload.catalogue, &workload.trace);
-            let layout =
-                Layout::new(&files_of(catalogue, trace), 1 << 40, placement).expect("fits");
-            let ground = Ground::new(catalogue, 1 << 40, placement).expect("fits");
+            let disks = Disks {
+                count,
+                capacity_bytes: 1 << 40,
+                placement,
+            };
+            let layout = Layout::new(&files_of(catalogue, trace, count), disks).expect("fits");
+            let ground = Ground::new(catalogue, disks).expect("fits");
             let mut stream = headlong_workload::SessionStream::new(&specification, catalogue, 1);
             assert_eq!((&mut stream).count(), 100);
             for id in 0..stream.object_count() as u32 {

@@ -1,4 +1,4 @@
-//! The virtual world: the server's own engine, players and a drive on one queue of events.
+//! The virtual world: the server's own engine, players, drives and SSDs on one queue of events.
 //!
 //! The one idea: the cores that run a real server, real viewers and an emulated drive decide
 //! everything here too, and time jumps from one thing that happens to the next; so a quarter of an
@@ -12,11 +12,16 @@
 
 mod bare;
 mod bound;
+mod dealing;
 mod device;
 mod disk;
+mod disk_server;
+mod disk_use;
 mod event_queue;
 mod experiment;
+mod figures;
 mod flash;
+mod flash_kept;
 mod flash_place;
 mod flash_use;
 mod histogram;
@@ -25,29 +30,37 @@ mod link;
 mod measure;
 mod origin;
 mod record;
+mod record_devices;
 mod restart;
 mod series;
 mod server;
 pub mod settings;
 mod setup;
 mod slab;
+mod ssd;
+mod ssd_use;
+mod tier;
 mod vanilla;
 mod world;
 
 pub use bare::{BareCalls, BareRun};
 pub use bound::Bound;
 pub use device::{DriveUse, Pattern};
+pub use disk_use::DiskUse;
 pub use experiment::{Experiment, files_of};
-pub use flash::{FlashSetup, Kept};
+pub use figures::Spread;
+pub use flash::{FlashSetup, WarmContent};
 pub use flash_place::TierPlaces;
 pub use flash_use::{FlashCounts, FlashUse};
 pub use histogram::Histogram;
 pub use layout::{File, Placement};
 pub use measure::{Calls, Measure, RampUp, Seen, Viewing, Window};
 pub use origin::CacheUse;
-pub use record::{FlashFigures, MemoryShares, Record, SCHEMA, Sample, Spread, Viewed};
+pub use record::{FlashFigures, MemoryShares, Record, SCHEMA, Sample, Viewed};
+pub use record_devices::{DiskFigures, SsdFigures};
 pub use restart::Restart;
 pub use series::Look;
 pub use setup::{ServerKind, Setup, SetupError};
+pub use ssd_use::{Level, SsdUse};
 pub use vanilla::{Access, CacheKind, Scheduler, VanillaSetup};
 pub use world::World;

@@ -11,10 +11,12 @@ use headlong_units::{Duration, Instant};
 use headlong_workload::NetworkClass;
 
 use crate::device::{DriveUse, Pattern};
+use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::origin::{CacheUse, Origin, State};
 use crate::series::{Look, Looks};
+use crate::ssd_use::SsdUse;
 
 /// When what happens counts: steady state, without the ramps (thesis 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +212,7 @@ pub struct Measure {
     pub stats: Stats,
     /// What the drive did within the window.
     pub drive: DriveUse,
-    /// In what order the drive was read within the window.
+    /// In what order the drive, the first of several, was read within the window.
     pub pattern: Pattern,
     /// Sessions that began within the window and ended.
     pub sessions_steady: u64,
@@ -226,6 +228,12 @@ pub struct Measure {
     pub cache: Option<CacheUse>,
     /// The flash tier when the window closed, with what it counted within it, if there is one.
     pub flash: Option<FlashUse>,
+    /// What each disk did within the window; of headlong.
+    pub disks: Vec<DiskUse>,
+    /// What each SSD did within it.
+    pub ssds: Vec<SsdUse>,
+    /// Calls that ended within it, by the disk that they asked.
+    pub calls_by_disk: Vec<Calls>,
     /// How memory was divided when the last viewer had left, if the world was run so far.
     pub memory_at_end: Option<MemoryUse>,
     asked_bytes: u64,
@@ -236,6 +244,7 @@ pub struct Measure {
     stats_before: Stats,
     drive_before: DriveUse,
     flash_before: FlashUse,
+    disks_before: Vec<DiskUse>,
     began: u64,
     ended: u64,
 }
@@ -272,6 +281,10 @@ impl Measure {
             cache: None,
             flash: None,
             flash_before: FlashUse::default(),
+            disks: Vec::new(),
+            ssds: Vec::new(),
+            calls_by_disk: Vec::new(),
+            disks_before: Vec::new(),
             asked_bytes: 0,
             arrived_bytes: 0,
             so_far: (0, 0),
@@ -350,7 +363,7 @@ impl Measure {
         }
     }
 
-    pub(crate) fn call_ended(&mut self, session: u64, class: u32, record: &CallRecord) {
+    pub(crate) fn call_ended(&mut self, session: u64, class: u32, disk: u32, record: &CallRecord) {
         if self.keeps_calls {
             self.each_call.push(CallSeen {
                 session,
@@ -369,6 +382,11 @@ impl Measure {
             return self.calls_outside.count(record);
         }
         self.calls.count(record);
+        let disk = disk as usize;
+        if disk >= self.calls_by_disk.len() {
+            self.calls_by_disk.resize(disk + 1, Calls::default());
+        }
+        self.calls_by_disk[disk].count(record);
         if record.end == CallEnd::Whole {
             let took = record.ended.since(record.sent);
             self.response_times[class as usize].add(took);
@@ -403,7 +421,8 @@ impl Measure {
 
     pub(crate) fn open(&mut self, server: &mut dyn Origin) {
         self.stats_before = server.state().stats;
-        self.drive_before = server.device().used();
+        self.drive_before = server.drive_use();
+        self.disks_before = server.disks();
         self.flash_before = server.flash().unwrap_or_default();
         server.take_waits();
     }
@@ -411,14 +430,20 @@ impl Measure {
     pub(crate) fn end(&mut self, now: Instant, server: &dyn Origin) {
         self.ended_at = now;
         self.stats_whole = server.state().stats;
-        self.drive_whole = server.device().used();
+        self.drive_whole = server.drive_use();
     }
 
     pub(crate) fn close(&mut self, now: Instant, server: &mut dyn Origin) {
         self.closed_at = now;
         self.stats = server.state().stats - self.stats_before;
-        self.drive = server.device().used().since(&self.drive_before);
-        self.pattern = server.device().pattern().clone();
+        self.drive = server.drive_use().since(&self.drive_before);
+        self.pattern = server.pattern().cloned().unwrap_or_default();
+        let before = std::mem::take(&mut self.disks_before);
+        let disks = server.disks().into_iter().zip(&before);
+        self.disks = disks.map(|(disk, before)| disk.since(before)).collect();
+        self.ssds = server.ssds(now);
+        let count = self.disks.len().max(self.calls_by_disk.len());
+        self.calls_by_disk.resize(count, Calls::default());
         self.cache = server.cache();
         self.flash = server.flash().map(|flash| FlashUse {
             counts: flash.counts - self.flash_before.counts,

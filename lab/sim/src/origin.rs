@@ -10,11 +10,13 @@ use headlong_engine::{ControlView, MemoryUse, QueueUse, RequestId, Slot, Stats};
 use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
 
-use crate::device::Device;
+use crate::device::{DriveUse, Pattern};
+use crate::disk_use::DiskUse;
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
+use crate::ssd_use::SsdUse;
 
 /// Bytes for a viewer, or the end of hope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,48 @@ pub(crate) struct State {
     pub(crate) stats: Stats,
     /// The prefetch size in use; of a vanilla server its kernel's read-ahead.
     pub(crate) control: ControlView,
+}
+
+impl State {
+    /// The state of several disks together. What their controllers say is theirs alone, but for the
+    /// mean size.
+    pub(crate) fn of_all(mut states: impl ExactSizeIterator<Item = Self>) -> Option<Self> {
+        let count = states.len() as u64;
+        let mut all = states.next()?;
+        if count == 1 {
+            return Some(all);
+        }
+        all.control = ControlView {
+            score: None,
+            reason: None,
+            drive: None,
+            ..all.control
+        };
+        for of in states {
+            all.add(&of);
+        }
+        all.control.bytes /= count;
+        all.control.target_bytes /= count;
+        Some(all)
+    }
+
+    fn add(&mut self, of: &Self) {
+        let (memory, more) = (&mut self.memory, &of.memory);
+        memory.free_bytes += more.free_bytes;
+        memory.filling_bytes += more.filling_bytes;
+        memory.sending_bytes += more.sending_bytes;
+        memory.unread_bytes += more.unread_bytes;
+        memory.read_bytes += more.read_bytes;
+        let (queue, more) = (&mut self.queue, &of.queue);
+        queue.jobs += more.jobs;
+        queue.jobs_demanded += more.jobs_demanded;
+        queue.jobs_overdue += more.jobs_overdue;
+        queue.outstanding_reads += more.outstanding_reads;
+        self.chains += of.chains;
+        self.stats = self.stats + of.stats;
+        self.control.bytes += of.control.bytes;
+        self.control.target_bytes += of.control.target_bytes;
+    }
 }
 
 /// A kernel's page cache at one moment.
@@ -130,11 +174,29 @@ pub(crate) trait Origin: Debug {
     /// Replies in progress.
     fn reply_count(&self) -> usize;
 
-    /// The drive.
-    fn device(&self) -> &Device;
+    /// What all drives did so far.
+    fn drive_use(&self) -> DriveUse;
 
-    /// The drive, to begin to look at it.
-    fn device_mut(&mut self) -> &mut Device;
+    /// In what order the first drive was read since [`Self::begin_window`].
+    fn pattern(&self) -> Option<&Pattern>;
+
+    /// From now on things are looked at.
+    fn begin_window(&mut self, now: Instant);
+
+    /// The disk that a file lies on.
+    fn disk_of(&self, _: ObjectId) -> u32 {
+        0
+    }
+
+    /// What each disk did so far. This and the next are asked of headlong only.
+    fn disks(&self) -> Vec<DiskUse> {
+        Vec::new()
+    }
+
+    /// What each SSD did since [`Self::begin_window`].
+    fn ssds(&self, _: Instant) -> Vec<SsdUse> {
+        Vec::new()
+    }
 
     /// Times from asking until the first piece was there, since this was last asked.
     fn take_waits(&mut self) -> Histogram;

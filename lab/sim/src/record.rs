@@ -6,9 +6,11 @@ use headlong_engine::Stats;
 use headlong_units::{Duration, Instant, KIB, MIB};
 use serde::{Deserialize, Serialize};
 
+use crate::figures::{Spread, ratio, round};
 use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::measure::{Measure, Seen, Viewing, classes};
+use crate::record_devices::{DiskFigures, SsdFigures, devices_of, lines};
 use crate::series::Look;
 
 /// Name and version of the form of [`Record`]. Fields are only ever added under one name.
@@ -66,7 +68,7 @@ pub struct Record {
     pub served_mib_s: f64,
     /// Bytes read from the device.
     pub disk_mib_s: f64,
-    /// Share of the time during which a read was outstanding.
+    /// Share of the time during which a read was outstanding; of several disks, on average.
     pub busy: f64,
     /// Reads issued.
     pub reads: u64,
@@ -95,6 +97,12 @@ pub struct Record {
     /// What the flash tier did; left out without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flash: Option<FlashFigures>,
+    /// Each disk of several; left out of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<DiskFigures>,
+    /// Each SSD, of several or below several disks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ssds: Vec<SsdFigures>,
     /// Bytes read that nobody read, by bytes read.
     pub waste_ratio: f64,
     /// Bytes prefetched for a live chain and evicted unread, by bytes read.
@@ -221,6 +229,12 @@ pub struct FlashFigures {
     pub write_amplification: f64,
     /// Offered and not taken, by why: too little would be saved, the budget, reads go first.
     pub refused_mib_s: [f64; 3],
+    /// Records that came too late, so that the disk was asked too.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub late_records: u64,
+    /// Offered while no SSD was in service, MiB/s.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub out_of_service_mib_s: f64,
 }
 
 const DAY_S: f64 = 86_400.0;
@@ -246,6 +260,8 @@ impl FlashFigures {
             reads_per_write: (written > 0.0).then(|| ratio(read, written)),
             write_amplification: 1.0,
             refused_mib_s: refused.map(mib_s),
+            late_records: counts.late_records,
+            out_of_service_mib_s: mib_s(counts.out_of_service_bytes),
         }
     }
 
@@ -317,25 +333,6 @@ pub struct Sample {
     pub memory: MemoryShares,
 }
 
-/// A distribution in a few figures.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Spread {
-    /// How many.
-    pub count: usize,
-    /// Their mean.
-    pub mean: f64,
-    /// Half are at or below.
-    pub p50: f64,
-    /// 90 % are at or below.
-    pub p90: f64,
-    /// 99 % are at or below.
-    pub p99: f64,
-    /// 99.9 % are at or below.
-    pub p999: f64,
-    /// The largest.
-    pub max: f64,
-}
-
 /// Shares of memory by class of slots; they add up to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct MemoryShares {
@@ -351,19 +348,8 @@ pub struct MemoryShares {
     pub read: f64,
 }
 
-impl Spread {
-    fn of(times: &Histogram) -> Self {
-        let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
-        Self {
-            count: times.count() as usize,
-            mean: milliseconds(times.mean()),
-            p50: milliseconds(times.quantile(0.5)),
-            p90: milliseconds(times.quantile(0.9)),
-            p99: milliseconds(times.quantile(0.99)),
-            p999: milliseconds(times.quantile(0.999)),
-            max: milliseconds(times.max()),
-        }
-    }
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 fn is_zero(number: &f64) -> bool {
@@ -386,6 +372,8 @@ impl Record {
         let waited = seen.waits.count() - seen.waits.zeros();
         let prefetch = looks.prefetch_bytes as f64 / MIB as f64;
         let parts = &drive.parts;
+        let disk_count = seen.disks.len().max(1) as f64;
+        let (disks, ssds) = devices_of(seen);
         Self {
             schema: SCHEMA.into(),
             sessions_steady: seen.sessions_steady,
@@ -411,7 +399,7 @@ impl Record {
             delivered_mib_s: mib_s(seen.delivered_bytes()),
             served_mib_s: mib_s(seen.calls.whole_bytes),
             disk_mib_s: mib_s(stats.bytes_read),
-            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds * disk_count),
             reads: stats.reads_done,
             read_kib: share(stats.bytes_read / KIB, stats.reads),
             read_ms: per_read(stats.busy_time),
@@ -424,6 +412,8 @@ impl Record {
             ram_ratio: share(stats.bytes_from_ram, stats.bytes_sent),
             flash_ratio: share(stats.bytes_from_flash, stats.bytes_sent),
             flash: seen.flash.map(|flash| FlashFigures::of(&flash, seconds)),
+            disks,
+            ssds,
             waste_ratio: share(stats.wasted_bytes, stats.bytes_read),
             evicted_ratio: share(stats.prefetch_evicted_bytes, stats.bytes_read),
             jobs: stats.jobs,
@@ -442,7 +432,12 @@ impl Record {
             eviction_s: eviction_s(stats),
             score_ms: score_ms(stats),
             viewing: seen.viewing.iter().map(Viewed::of).collect(),
-            series: seen.looks().windows(2).map(Sample::between).collect(),
+            series: {
+                let pairs = seen.looks().windows(2);
+                pairs
+                    .map(|pair| Sample::between(pair, disk_count))
+                    .collect()
+            },
         }
     }
 
@@ -492,9 +487,17 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Lines for a person about each disk and SSD, of a world with several.
+    pub fn devices(&self) -> Option<String> {
+        let has_several = !self.disks.is_empty() || !self.ssds.is_empty();
+        has_several.then(|| lines(&self.disks, &self.ssds))
+    }
+}
+
 impl Sample {
     /// What two looks, one after the other, show.
-    fn between(looks: &[Look]) -> Self {
+    fn between(looks: &[Look], disks: f64) -> Self {
         let (before, look) = (&looks[0], &looks[looks.len() - 1]);
         let stats = look.stats - before.stats;
         let seconds = look.at.since(before.at).as_secs_f64();
@@ -506,7 +509,7 @@ impl Sample {
             delivered_mib_s: mib_s(look.delivered_bytes - before.delivered_bytes),
             sent_mib_s: mib_s(stats.bytes_sent),
             disk_mib_s: mib_s(stats.bytes_read),
-            busy: ratio(stats.busy_time.as_secs_f64(), seconds),
+            busy: ratio(stats.busy_time.as_secs_f64(), seconds * disks),
             queue: look.queue,
             queue_demanded: look.queue_demanded,
             queue_overdue: look.queue_overdue,
@@ -572,18 +575,4 @@ fn score_ms(stats: &Stats) -> f64 {
 fn eviction_s(stats: &Stats) -> f64 {
     let time = stats.prefetch_eviction_time.as_secs_f64();
     ratio(time, stats.prefetch_evictions as f64)
-}
-
-/// A ratio to four places; zero of nothing.
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 {
-        round(part / whole, 4)
-    } else {
-        0.0
-    }
-}
-
-fn round(value: f64, places: i32) -> f64 {
-    let scale = 10_f64.powi(places);
-    (value * scale).round() / scale
 }

@@ -1,122 +1,105 @@
-//! The server's part: one shard, the replies it is working on, and the device below it.
+//! The server: its disks, each with a shard of its own, and the SSDs that they share.
 //!
-//! It calls the shard as the thread of a real device does: streams are registered when they are
-//! first asked for, commands and events are drained after every call, and a slot comes back when
-//! the viewer's socket has taken its bytes.
+//! The one idea: a disk is an island. A request goes to the disk of its title and is known to no
+//! other; memory is shared out between disks once, as the server does it, and what disks have in
+//! common are the SSDs. So a world of many disks is as many worlds of one, but for what waits in the
+//! queues of SSDs.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use headlong_engine::{
-    Command, ConnectionId, Event, Expected, Extent, Failure, Hints, Identity as Who, PartSpec,
-    ReadOutcome, Refusal, Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec, ViewerId,
-};
-use headlong_http::{Pace, Pacer};
+use headlong_engine::{RequestId, Slot};
 use headlong_player::ObjectId;
 use headlong_units::{BitRate, ByteRange, Duration, Instant};
-use headlong_workload::Identity;
 
-use crate::device::Device;
-use crate::disk::Disk;
-use crate::flash::{Tier, key_of};
-use crate::flash_use::{FlashCounts, FlashUse};
+use crate::device::{DriveUse, Pattern};
+use crate::disk_server::{Asking, DiskServer, Shared, of_disk};
+use crate::disk_use::DiskUse;
+use crate::flash_use::FlashUse;
 use crate::histogram::Histogram;
 use crate::layout::{Layout, Place};
 use crate::link::Link;
 use crate::origin::{Asker, CacheUse, Origin, Outcome, Piece, State};
-use crate::restart::Kept;
 use crate::setup::Setup;
-use crate::slab::Slab;
-
-#[derive(Debug)]
-struct Reply {
-    asker: Asker,
-    asked_at: Instant,
-    bytes: u64,
-    bytes_left: u64,
-    /// Handed to the socket and not yet taken by it.
-    sending: Vec<Slot>,
-    pacer: Option<Pacer>,
-}
+use crate::ssd_use::SsdUse;
+use crate::tier::Tier;
 
 /// The server in virtual time.
 #[derive(Debug)]
 pub(crate) struct Server {
-    shard: Shard,
-    disk: Disk,
-    tier: Option<Tier>,
+    disks: Vec<DiskServer>,
+    shared: Shared,
     layout: Layout,
     socket_bytes: u64,
-    pace: Pace,
-    identity: Identity,
     playlists_known: bool,
-    bit_rates_known: bool,
-    bit_rates_told: Vec<(BitRate, BitRate)>,
-    /// Streams that the shard knows, and where each of their files begins.
-    registered: BTreeMap<StreamId, Vec<u64>>,
-    /// By the number of the request.
-    replies: Slab<Reply>,
-    outcomes: VecDeque<Outcome>,
-    /// From asking until the first piece was there.
-    waits: Histogram,
-    /// When time is to pass next, as of the last call of the shard or the disk.
-    next_at: Option<Instant>,
-    checked: bool,
-    kept: Kept,
-    /// Counted by the processes before this one.
-    stats_before: Stats,
-    flash_before: FlashCounts,
-}
-
-/// Streams of titles in several files are numbered from here, others by the object.
-const TITLES_FROM: u64 = 1 << 40;
-
-/// The files of a stream: a file alone, or all of the title's, as its playlist says.
-fn parts_of(place: &Place) -> Vec<PartSpec> {
-    let part = |(physical, size_bytes)| PartSpec {
-        size_bytes,
-        extents: vec![Extent {
-            offset: 0,
-            physical,
-            length: size_bytes,
-        }],
-        flash_key: Some(key_of(physical)),
-        is_absent: false,
-    };
-    match &place.part {
-        Some(title) => title.all().map(part).collect(),
-        None => vec![part((place.physical, place.size_bytes))],
-    }
+    /// When time is to pass next for each disk, as of the last call of its shard or its drive.
+    disks_next_at: Vec<Instant>,
+    /// The same for anything.
+    next_at: Instant,
 }
 
 impl Server {
     pub(crate) fn new(
-        shard: Shard,
-        disk: Disk,
+        disks: Vec<DiskServer>,
         tier: Option<Tier>,
         layout: Layout,
         setup: &Setup,
     ) -> Self {
-        let timeouts = [disk.poll_timeout(), shard.poll_timeout()];
-        Self {
-            next_at: timeouts.into_iter().flatten().min(),
-            shard,
-            disk,
-            tier,
+        let count = disks.len();
+        let mut server = Self {
+            disks,
+            shared: Shared::new(tier, setup),
             layout,
             socket_bytes: setup.socket_bytes,
-            pace: setup.pace,
-            identity: setup.identity,
             playlists_known: setup.playlists_known,
-            bit_rates_known: setup.bit_rates_known,
-            bit_rates_told: setup.bit_rates_told.clone(),
-            registered: BTreeMap::new(),
-            replies: Slab::default(),
-            outcomes: VecDeque::new(),
-            waits: Histogram::default(),
-            checked: setup.checked,
-            kept: Kept::default(),
-            stats_before: Stats::default(),
-            flash_before: FlashCounts::default(),
+            disks_next_at: vec![Instant::NEVER; count],
+            next_at: Instant::NEVER,
+        };
+        for disk in 0..count {
+            server.note(disk);
+        }
+        server.note_next();
+        server
+    }
+
+    /// Where an object lies, and of which title it is a part if the server knows playlists.
+    fn place(&self, object: ObjectId) -> Option<Place> {
+        let place = self.layout.place(object)?;
+        let part = place.part.filter(|_| self.playlists_known);
+        Some(Place { part, ..place })
+    }
+
+    fn note(&mut self, disk: usize) {
+        let next = self.disks[disk].poll_timeout();
+        self.disks_next_at[disk] = next.unwrap_or(Instant::NEVER);
+    }
+
+    fn note_next(&mut self) {
+        let tier = self.shared.tier.as_ref().and_then(Tier::poll_timeout);
+        let disks = self.disks_next_at.iter().copied();
+        self.next_at = disks.chain(tier).min().unwrap_or(Instant::NEVER);
+    }
+
+    /// Something happened at a disk, and it did what came of that. What it asked of SSDs may have
+    /// told the end of what others had asked.
+    fn settled(&mut self, now: Instant, disk: usize) {
+        self.note(disk);
+        self.settle_others(now);
+        self.note_next();
+    }
+
+    fn settle_others(&mut self, now: Instant) {
+        while let Some(disk) = self.shared.tier.as_ref().and_then(Tier::ended_of) {
+            self.disks[disk as usize].settle(now, &mut self.shared);
+            self.note(disk as usize);
+        }
+    }
+
+    /// All disks whose time has come: `handle` is told of each.
+    fn each_due(&mut self, now: Instant, handle: fn(&mut DiskServer, Instant, &mut Shared)) {
+        for disk in 0..self.disks.len() {
+            if self.disks_next_at[disk] <= now {
+                handle(&mut self.disks[disk], now, &mut self.shared);
+                self.note(disk);
+                self.settle_others(now);
+            }
         }
     }
 }
@@ -127,13 +110,8 @@ impl Origin for Server {
     }
 
     fn leaves_at(&mut self, now: Instant, piece: &Piece) -> Instant {
-        let reply = self.replies.get_mut(piece.request.0);
-        let Some(pacer) = reply.and_then(|reply| reply.pacer.as_mut()) else {
-            return now;
-        };
-        let at = pacer.may_go_at().max(now);
-        pacer.go(piece.bytes);
-        at
+        let (disk, request) = of_disk(piece.request);
+        self.disks[disk as usize].leaves_at(now, request, piece.bytes)
     }
 
     fn ask(
@@ -146,111 +124,60 @@ impl Origin for Server {
         let Some(place) = self.place(object) else {
             return Err(404);
         };
-        let (stream, part) = stream_of(object, &place);
-        let whole = ByteRange::new(0, place.size_bytes);
-        let wanted = range.map_or(whole, |range| range.intersection(whole));
-        if wanted.is_empty() {
-            return Err(416);
-        }
-        self.register(now, stream, &place)?;
-        let request = Request {
-            viewer: self.who(asker),
-            stream,
-            part,
-            offset: wanted.start,
-            length: wanted.len(),
-            open_ended: range.is_none(),
-            hints: self.hints(&place),
+        let asking = Asking {
+            object,
+            place: &place,
+            range,
         };
-        let reply = Reply {
-            asker,
-            asked_at: now,
-            bytes: wanted.len(),
-            bytes_left: wanted.len(),
-            sending: Vec::new(),
-            pacer: self.pace.pacer(now, place.bit_rate),
-        };
-        let id = RequestId(self.replies.add(reply));
-        let result = self.shard.handle_request(now, id, request);
-        if result.is_err() {
-            self.replies.remove(id.0);
-        }
-        self.settle(now);
-        result.map(|()| id).map_err(status_of)
+        let disk = place.disk as usize;
+        let asked = self.disks[disk].ask(now, &mut self.shared, asker, &asking);
+        self.settled(now, disk);
+        asked
     }
 
     fn expect(&mut self, now: Instant, asker: Asker, object: ObjectId, range: Option<ByteRange>) {
         let Some(place) = self.place(object) else {
             return;
         };
-        let (stream, part) = stream_of(object, &place);
-        let whole = ByteRange::new(0, place.size_bytes);
-        let wanted = range.map_or(whole, |range| range.intersection(whole));
-        let expected = Expected {
-            viewer: self.who(asker),
-            stream,
-            part,
-            offset: wanted.start,
-            length: wanted.len(),
+        let asking = Asking {
+            object,
+            place: &place,
+            range,
         };
-        let told = self.shard.handle_expected(now, expected);
-        if told == Err(Refusal::UnknownStream) && self.register(now, stream, &place).is_ok() {
-            // What lies beyond the end of a file is nothing.
-            let _ = self.shard.handle_expected(now, expected);
-        }
-        self.settle(now);
+        let disk = place.disk as usize;
+        self.disks[disk].expect(now, &mut self.shared, asker, &asking);
+        self.settled(now, disk);
     }
 
     fn taken(&mut self, now: Instant, request: RequestId, slot: Slot) {
-        let Some(reply) = self.replies.get_mut(request.0) else {
-            return;
-        };
-        let Some(index) = reply.sending.iter().position(|sent| *sent == slot) else {
-            return;
-        };
-        reply.sending.remove(index);
-        if reply.sending.is_empty() && reply.bytes_left == 0 {
-            self.replies.remove(request.0);
-        }
-        self.shard.handle_sent(now, request, slot);
-        self.settle(now);
+        let (disk, request) = of_disk(request);
+        self.disks[disk as usize].taken(now, &mut self.shared, request, slot);
+        self.settled(now, disk as usize);
     }
 
     fn gone(&mut self, now: Instant, request: RequestId) {
-        let Some(reply) = self.replies.remove(request.0) else {
-            return;
-        };
-        if reply.bytes_left > 0 {
-            self.shard.handle_cancel(now, request);
-        }
-        for slot in reply.sending {
-            self.shard.handle_sent(now, request, slot);
-        }
-        self.settle(now);
+        let (disk, request) = of_disk(request);
+        self.disks[disk as usize].gone(now, &mut self.shared, request);
+        self.settled(now, disk as usize);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if self.disk.poll_timeout().is_some_and(|at| at <= now) {
-            self.disk.handle_timeout(now);
-            self.settle(now);
-        }
-        let tier = self.tier.as_mut();
+        self.each_due(now, DiskServer::handle_disk_timeout);
+        let tier = self.shared.tier.as_mut();
         if let Some(tier) = tier.filter(|tier| tier.poll_timeout().is_some_and(|at| at <= now)) {
             tier.handle_timeout(now);
-            self.settle(now);
+            self.settle_others(now);
         }
-        if self.shard.poll_timeout().is_some_and(|at| at <= now) {
-            self.shard.handle_timeout(now);
-            self.settle(now);
-        }
+        self.each_due(now, DiskServer::handle_shard_timeout);
+        self.note_next();
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.next_at
+        (self.next_at < Instant::NEVER).then_some(self.next_at)
     }
 
     fn poll_outcome(&mut self) -> Option<Outcome> {
-        self.outcomes.pop_front()
+        self.shared.outcomes.pop_front()
     }
 
     fn handed(&mut self, _: Instant, _: &Piece, _: &Link, taken: Instant) -> Instant {
@@ -258,59 +185,83 @@ impl Origin for Server {
     }
 
     fn write_state(&mut self, now: Instant) {
-        self.kept.write(now, &self.shard);
+        for disk in &mut self.disks {
+            disk.write_state(now);
+        }
     }
 
     fn kill(&mut self, now: Instant) {
-        self.stats_before = self.stats_before + self.shard.stats();
-        if let (Some(tier), Some(view)) = (&mut self.tier, self.shard.flash_view()) {
-            self.flash_before += FlashCounts::of(&view);
-            tier.kill(view.budget_bytes - view.budget_left_bytes);
+        let shared = &mut self.shared;
+        let written = self.disks.iter_mut().map(|disk| disk.kill(shared));
+        let written: Vec<u64> = written.collect();
+        if let Some(tier) = &mut self.shared.tier {
+            tier.kill(written.into_iter());
         }
-        self.disk.forget_reads();
-        self.registered.clear();
-        for (_, reply) in self.replies.take_all() {
-            if reply.bytes_left > 0 {
-                self.outcomes.push_back(Outcome::Failed(reply.asker));
-            }
+        for disk in 0..self.disks.len() {
+            self.disks[disk].settle(now, &mut self.shared);
+            self.settled(now, disk);
         }
-        // What was sound once is so again.
-        if let Ok(shard) = Shard::new(*self.shard.config()) {
-            self.shard = shard;
-        }
-        self.settle(now);
     }
 
     fn start_again(&mut self, now: Instant) {
-        self.kept.tell(now, &mut self.shard);
-        if let Some(tier) = &self.tier {
-            tier.attach_again(now, &mut self.shard);
+        for disk in 0..self.disks.len() {
+            self.disks[disk].start_again(now, &mut self.shared);
+            self.settled(now, disk);
         }
-        self.settle(now);
     }
 
     fn flash(&self) -> Option<FlashUse> {
-        self.tier.as_ref()?;
-        let view = self.shard.flash_view().unwrap_or_default();
-        let mut counts = self.flash_before;
-        counts += FlashCounts::of(&view);
-        Some(FlashUse::of(&view, counts))
+        self.shared.tier.as_ref()?;
+        let mut all = FlashUse::default();
+        self.disks.iter().for_each(|disk| all += disk.flash());
+        Some(all)
     }
 
     fn reply_count(&self) -> usize {
-        self.replies.len()
+        self.disks.iter().map(DiskServer::reply_count).sum()
     }
 
-    fn device(&self) -> &Device {
-        self.disk.device()
+    fn drive_use(&self) -> DriveUse {
+        let mut all = DriveUse::default();
+        for disk in &self.disks {
+            all += disk.disk().device().used();
+        }
+        all
     }
 
-    fn device_mut(&mut self) -> &mut Device {
-        self.disk.device_mut()
+    fn pattern(&self) -> Option<&Pattern> {
+        Some(self.disks.first()?.disk().device().pattern())
+    }
+
+    fn begin_window(&mut self, now: Instant) {
+        for disk in &mut self.disks {
+            disk.disk_mut().device_mut().begin_pattern();
+        }
+        if let Some(tier) = &mut self.shared.tier {
+            tier.begin_window(now);
+        }
+    }
+
+    fn disk_of(&self, object: ObjectId) -> u32 {
+        self.layout.disk(object).unwrap_or(0)
+    }
+
+    fn disks(&self) -> Vec<DiskUse> {
+        let of = |disk: &DiskServer| DiskUse {
+            stats: disk.stats(),
+            drive: disk.disk().device().used(),
+            flash: disk.flash().counts,
+        };
+        self.disks.iter().map(of).collect()
+    }
+
+    fn ssds(&self, now: Instant) -> Vec<SsdUse> {
+        let tier = self.shared.tier.as_ref();
+        tier.map_or(Vec::new(), |tier| tier.used(now))
     }
 
     fn take_waits(&mut self) -> Histogram {
-        std::mem::take(&mut self.waits)
+        std::mem::take(&mut self.shared.waits)
     }
 
     fn know(&mut self, object: ObjectId, place: Place) {
@@ -318,188 +269,17 @@ impl Origin for Server {
     }
 
     fn live(&self) -> usize {
-        self.replies.len()
-            + self.outcomes.len()
-            + self.disk.live()
-            + self.tier.as_ref().map_or(0, Tier::live)
+        let disks: usize = self.disks.iter().map(DiskServer::live).sum();
+        let tier = self.shared.tier.as_ref().map_or(0, Tier::live);
+        disks + self.shared.outcomes.len() + tier
     }
 
     fn state(&self) -> State {
-        State {
-            memory: self.shard.memory_use(),
-            queue: self.shard.queue_use(),
-            chains: self.shard.chain_count(),
-            stats: self.stats_before + self.shard.stats(),
-            control: self.shard.control_view(),
-        }
+        let states = self.disks.iter().map(DiskServer::state);
+        State::of_all(states).expect("World::of_disks refuses a server without a disk")
     }
 
     fn cache(&self) -> Option<CacheUse> {
         None
-    }
-}
-
-/// The stream of an object, and which of its parts it is.
-fn stream_of(object: ObjectId, place: &Place) -> (StreamId, u32) {
-    match &place.part {
-        Some(part) => (StreamId(TITLES_FROM + u64::from(part.title)), part.number),
-        None => (StreamId(u64::from(object.0)), 0),
-    }
-}
-
-impl Server {
-    /// Where an object lies, and of which title it is a part if the server knows playlists.
-    fn place(&self, object: ObjectId) -> Option<Place> {
-        let place = self.layout.place(object)?;
-        let part = place.part.filter(|_| self.playlists_known);
-        Some(Place { part, ..place })
-    }
-
-    /// Has the shard know a stream.
-    ///
-    /// # Errors
-    /// The status of the reply that says no.
-    fn register(&mut self, now: Instant, stream: StreamId, place: &Place) -> Result<(), u16> {
-        if self.registered.contains_key(&stream) {
-            return Ok(());
-        }
-        let parts = parts_of(place);
-        let first = |part: &PartSpec| part.extents.first().map_or(0, |extent| extent.physical);
-        let starts = parts.iter().map(first).collect();
-        let spec = StreamSpec {
-            id: stream,
-            parts,
-            bit_rate: self.bit_rate_told(place.bit_rate),
-        };
-        self.shard.handle_stream(now, spec).map_err(|_| 503_u16)?;
-        self.registered.insert(stream, starts);
-        self.kept.welcome(now, &mut self.shard, stream);
-        self.settle(now);
-        Ok(())
-    }
-
-    /// Does what the shard says until it has nothing to say.
-    fn settle(&mut self, now: Instant) {
-        loop {
-            if let Some(command) = self.shard.poll_command() {
-                self.obey(now, command);
-            } else if let Some(event) = self.shard.poll_event() {
-                self.pass_on(now, event);
-            } else if let Some(read) = self.disk.poll_begun() {
-                self.shard.handle_read_begun(now, read);
-            } else if let Some(read) = self.disk.poll_done() {
-                self.shard.handle_read_done(now, read, ReadOutcome::Done);
-            } else if !self.tell_of_flash(now) {
-                break;
-            }
-        }
-        let tier = self.tier.as_ref().and_then(Tier::poll_timeout);
-        let timeouts = [self.disk.poll_timeout(), tier, self.shard.poll_timeout()];
-        self.next_at = timeouts.into_iter().flatten().min();
-        if self.checked {
-            self.shard.check_invariants();
-        }
-    }
-
-    fn tell_of_flash(&mut self, now: Instant) -> bool {
-        let shard = &mut self.shard;
-        (self.tier.as_mut()).is_some_and(|tier| tier.tell(now, shard))
-    }
-
-    /// What the shard sees of who asks; without a session id, all come from one address.
-    fn who(&self, asker: Asker) -> Who {
-        let number = u64::from(asker.session);
-        match self.identity {
-            Identity::Sid | Identity::Cmcd => Who::Named(ViewerId(number)),
-            Identity::Connection | Identity::None => Who::Unnamed {
-                origin: ViewerId(0),
-                connection: (self.identity == Identity::Connection).then_some(ConnectionId(number)),
-            },
-        }
-    }
-
-    /// What a player says of itself beside its name.
-    fn hints(&self, place: &Place) -> Hints {
-        let bit_rate = place.bit_rate;
-        Hints {
-            bit_rate: bit_rate.filter(|_| self.identity == Identity::Cmcd),
-            ..Hints::default()
-        }
-    }
-
-    /// What the shard is told of a title's bit rate.
-    fn bit_rate_told(&self, bit_rate: Option<BitRate>) -> Option<BitRate> {
-        let bit_rate = bit_rate.filter(|_| self.bit_rates_known)?;
-        let mut told = self.bit_rates_told.iter();
-        let told = told.find(|(true_rate, _)| *true_rate == bit_rate);
-        Some(told.map_or(bit_rate, |(_, told)| *told))
-    }
-
-    fn obey(&mut self, now: Instant, command: Command) {
-        match command {
-            Command::Read(read) => {
-                let starts = self.registered.get(&read.stream);
-                let start = starts.and_then(|starts| starts.get(read.part as usize));
-                let start = start.copied().unwrap_or(0);
-                self.disk
-                    .submit(now, read.id, start + read.offset, read.length, read.opening);
-            }
-            Command::Forget(stream) => {
-                self.registered.remove(&stream);
-            }
-            Command::Flash(command) => {
-                if let Some(tier) = &mut self.tier {
-                    tier.obey(now, command);
-                }
-            }
-            // A simulated server is never told to give memory up.
-            Command::Vacate(_) => {}
-        }
-    }
-
-    fn pass_on(&mut self, now: Instant, event: Event) {
-        match event {
-            Event::Ready {
-                request,
-                slot,
-                start,
-                end,
-                ..
-            } => {
-                let Some(reply) = self.replies.get_mut(request.0) else {
-                    return self.shard.handle_sent(now, request, slot);
-                };
-                let is_first = reply.bytes_left == reply.bytes;
-                if is_first {
-                    self.waits.add(now.since(reply.asked_at));
-                }
-                let bytes = u64::from(end - start);
-                reply.bytes_left -= bytes;
-                reply.sending.push(slot);
-                self.outcomes.push_back(Outcome::Piece(Piece {
-                    asker: reply.asker,
-                    request,
-                    slot,
-                    bytes,
-                    head: is_first.then_some(reply.bytes),
-                    is_last: reply.bytes_left == 0,
-                }));
-            }
-            Event::Failed { request, failure } => {
-                debug_assert!(failure != Failure::Device, "no device here returns errors");
-                if let Some(reply) = self.replies.get(request.0) {
-                    self.outcomes.push_back(Outcome::Failed(reply.asker));
-                }
-            }
-        }
-    }
-}
-
-/// What the server's front says to a refusal.
-fn status_of(refusal: Refusal) -> u16 {
-    match refusal {
-        Refusal::Overloaded { .. } | Refusal::Full | Refusal::Offline { .. } => 503,
-        Refusal::UnknownStream => 404,
-        Refusal::OutOfBounds => 416,
     }
 }

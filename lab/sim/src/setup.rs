@@ -28,7 +28,10 @@ pub enum ServerKind {
 pub struct Setup {
     /// Who answers.
     pub server: ServerKind,
-    /// Settings of the server's one shard, if it is headlong.
+    /// How many disks an experiment has, all of one kind; a world has as many as it is given drives.
+    /// Titles are dealt out to them.
+    pub disks: u32,
+    /// Settings of the server's shards, if it is headlong. `memory_bytes` is of all of them together.
     pub engine: EngineConfig,
     /// Bytes that a socket takes beyond those that have left (the server's `tcp.unsent_max`).
     pub socket_bytes: u64,
@@ -77,6 +80,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             server: ServerKind::default(),
+            disks: 1,
             engine: EngineConfig::default(),
             flash: None,
             socket_bytes: 256 * KIB,
@@ -124,6 +128,12 @@ pub enum SetupError {
     /// Nothing is known of how a vanilla server would begin again.
     #[error("a vanilla server cannot be restarted in virtual time; leave the restart out")]
     NoRestart,
+    /// Nothing is known of what one disk would be for another.
+    #[error("{0} has one disk in virtual time; leave --disks out")]
+    OneDisk(&'static str),
+    /// There is nothing to read from.
+    #[error("a world needs a disk at least")]
+    NoDisk,
     /// Nobody knows what a warm tier holds.
     #[error(
         "what adaptive players ask for is not known before they do, so that a flash tier cannot begin \

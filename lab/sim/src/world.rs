@@ -17,9 +17,9 @@ use headlong_workload::{Catalogue, NetworkClass, Session, SessionStream, Trace};
 
 use crate::device::Device;
 use crate::disk::Disk;
+use crate::disk_server::DiskServer;
 use crate::event_queue::EventQueue;
-use crate::flash::Tier;
-use crate::layout::{File, Ground, Layout};
+use crate::layout::{Disks, File, Ground, Layout};
 use crate::link::Link;
 use crate::measure::{Measure, is_failure};
 use crate::origin::{Asker, Origin, Outcome, Piece};
@@ -27,6 +27,7 @@ use crate::series::LOOK_INTERVAL;
 use crate::server::Server;
 use crate::setup::{ServerKind, Setup, SetupError};
 use crate::slab::Slab;
+use crate::tier::Tier;
 use crate::vanilla::Vanilla;
 
 /// Something that will happen.
@@ -97,8 +98,8 @@ struct Visit {
     /// When it was to come.
     arrived: Instant,
     link: Link,
-    /// Calls that were sent and have not ended.
-    open: Vec<CallId>,
+    /// Calls that were sent and have not ended, and of which disk they ask.
+    open: Vec<(CallId, u32)>,
     /// Calls the server works on.
     asked: Vec<(CallId, RequestId)>,
     /// The earliest time for which a look at the player is planned.
@@ -136,9 +137,21 @@ impl<'a> World<'a> {
         trace: &'a Trace,
         drive: Box<dyn Drive>,
     ) -> Result<Self, SetupError> {
-        let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let layout =
-            Layout::new(files, capacity_bytes, setup.placement).map_err(SetupError::Catalogue)?;
+        Self::of_disks(setup, files, trace, vec![drive])
+    }
+
+    /// The same, with several disks of one size: [`File::disk`] says which file lies on which.
+    ///
+    /// # Errors
+    /// The first reason why it cannot be.
+    pub fn of_disks(
+        setup: Setup,
+        files: &[File],
+        trace: &'a Trace,
+        drives: Vec<Box<dyn Drive>>,
+    ) -> Result<Self, SetupError> {
+        let disks = disks_of(&drives, &setup);
+        let layout = Layout::new(files, disks).map_err(SetupError::Catalogue)?;
         for (session, planned) in trace.sessions.iter().enumerate() {
             if planned.class as usize >= trace.classes.len() {
                 let what = "a network class";
@@ -150,10 +163,10 @@ impl<'a> World<'a> {
             identity: trace.about.identity,
             ..setup
         };
-        Self::with(setup, &trace.classes, viewers, layout, drive)
+        Self::with(setup, &trace.classes, viewers, layout, drives)
     }
 
-    /// A world for viewers that are drawn as they come.
+    /// A world for viewers that are drawn as they come, with disks of one size.
     ///
     /// # Errors
     /// The first reason why it cannot be.
@@ -162,13 +175,12 @@ impl<'a> World<'a> {
         catalogue: &'a Catalogue,
         classes: &[NetworkClass],
         sessions: SessionStream<'a>,
-        drive: Box<dyn Drive>,
+        drives: Vec<Box<dyn Drive>>,
     ) -> Result<Self, SetupError> {
-        let capacity_bytes = drive.capacity_sectors() * SECTOR_BYTES;
-        let ground = Ground::new(catalogue, capacity_bytes, setup.placement)
-            .map_err(SetupError::Catalogue)?;
+        let disks = disks_of(&drives, &setup);
+        let ground = Ground::new(catalogue, disks).map_err(SetupError::Catalogue)?;
         let viewers = Viewers::Drawn(Box::new(sessions), ground);
-        Self::with(setup, classes, viewers, Layout::empty(), drive)
+        Self::with(setup, classes, viewers, Layout::empty(), drives)
     }
 
     fn with(
@@ -176,9 +188,9 @@ impl<'a> World<'a> {
         classes: &[NetworkClass],
         viewers: Viewers<'a>,
         layout: Layout,
-        drive: Box<dyn Drive>,
+        drives: Vec<Box<dyn Drive>>,
     ) -> Result<Self, SetupError> {
-        let server = origin(&setup, layout, drive)?;
+        let server = origin(&setup, layout, drives)?;
         let mut world = Self {
             classes: classes.to_vec(),
             viewers,
@@ -319,7 +331,7 @@ impl<'a> World<'a> {
                 self.server.start_again(now);
             }
             Coming::WindowOpens => {
-                self.server.device_mut().begin_pattern();
+                self.server.begin_window(now);
                 self.measure.open(&mut *self.server);
             }
             Coming::WindowCloses => {
@@ -413,7 +425,7 @@ impl<'a> World<'a> {
                     let range_bytes = range.filter(|range| range.end < u64::MAX);
                     let bytes = expected_bytes.or(range_bytes.map(ByteRange::len));
                     self.measure.asked(self.now, bytes.unwrap_or(0));
-                    visit.open.push(call);
+                    visit.open.push((call, self.server.disk_of(object)));
                     let request = Coming::Request {
                         session,
                         call,
@@ -440,10 +452,11 @@ impl<'a> World<'a> {
         let (number, class) = (visit.number, visit.class);
         let mut failed = false;
         while let Some(record) = visit.player.poll_record() {
-            visit.open.retain(|call| *call != record.call);
+            let place = visit.open.iter().position(|(call, _)| *call == record.call);
+            let disk = place.map_or(0, |place| visit.open.remove(place).1);
             visit.asked.retain(|(call, _)| *call != record.call);
             failed |= is_failure(record.end);
-            self.measure.call_ended(number, class, &record);
+            self.measure.call_ended(number, class, disk, &record);
         }
         if is_over {
             let (end, arrived) = (visit.player.end(), visit.arrived);
@@ -485,7 +498,8 @@ impl<'a> World<'a> {
         // Whoever has left in the meantime, or does not want this any more, has closed the connection
         // before it was read.
         let visit = self.visits.get_mut(u64::from(session));
-        let Some(visit) = visit.filter(|visit| visit.open.contains(&call)) else {
+        let Some(visit) = visit.filter(|visit| visit.open.iter().any(|(open, _)| *open == call))
+        else {
             return;
         };
         if self.is_down {
@@ -555,24 +569,56 @@ impl<'a> World<'a> {
     }
 }
 
+/// What files come to lie on. One that is smaller than the others decides for all.
+fn disks_of(drives: &[Box<dyn Drive>], setup: &Setup) -> Disks {
+    let sectors = drives.iter().map(|drive| drive.capacity_sectors()).min();
+    Disks {
+        count: drives.len() as u32,
+        capacity_bytes: sectors.unwrap_or(0) * SECTOR_BYTES,
+        placement: setup.placement,
+    }
+}
+
 fn origin(
     setup: &Setup,
     layout: Layout,
-    drive: Box<dyn Drive>,
+    drives: Vec<Box<dyn Drive>>,
 ) -> Result<Box<dyn Origin>, SetupError> {
-    let device = Device::new(drive, setup.queue_depth, setup.turnaround);
+    let count = drives.len() as u64;
+    let device = |drive| Device::new(drive, setup.queue_depth, setup.turnaround);
+    let mut devices = drives.into_iter().map(device);
     Ok(match &setup.server {
+        ServerKind::Headlong if count == 0 => return Err(SetupError::NoDisk),
         ServerKind::Headlong => {
-            let mut shard = Shard::new(EngineConfig {
+            let config = EngineConfig {
                 request_bytes_max: setup.request_bytes_max,
+                // As the server shares it out.
+                memory_bytes: setup.engine.memory_bytes / count,
                 ..setup.engine
-            })?;
-            let disk = Disk::new(device, setup.request_bytes_max);
+            };
+            let mut shards = Vec::new();
+            for _ in 0..count {
+                shards.push(Shard::new(config)?);
+            }
             let flash = setup.flash.as_ref();
             let is_restarted = setup.restart.is_some();
-            let tier = flash.map(|flash| Tier::attach(&mut shard, flash, is_restarted));
-            Box::new(Server::new(shard, disk, tier.transpose()?, layout, setup))
+            let tier = flash.map(|flash| Tier::attach(&mut shards, flash, is_restarted));
+            let disks = (0..).zip(shards.into_iter().zip(devices));
+            let disks = disks.map(|(number, (shard, device))| {
+                let disk = Disk::new(device, setup.request_bytes_max);
+                DiskServer::new(number, shard, disk)
+            });
+            Box::new(Server::new(
+                disks.collect(),
+                tier.transpose()?,
+                layout,
+                setup,
+            ))
         }
-        ServerKind::Vanilla(vanilla) => Box::new(Vanilla::new(vanilla, layout, device)),
+        ServerKind::Vanilla(vanilla) => match (devices.next(), devices.next()) {
+            (Some(device), None) => Box::new(Vanilla::new(vanilla, layout, device)),
+            (None, _) => return Err(SetupError::NoDisk),
+            _ => return Err(SetupError::OneDisk("a vanilla server")),
+        },
     })
 }

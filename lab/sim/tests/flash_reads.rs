@@ -225,7 +225,10 @@ impl World {
             match doing {
                 Doing::Write(block, to) => self.room.handle_written(self.now, block, to, true),
                 Doing::Aside => {}
-                Doing::Seal(block) => self.room.handle_sealed(self.now, block, true),
+                Doing::Seal(block) => {
+                    self.places.end(block.0);
+                    self.room.handle_sealed(self.now, block, true);
+                }
                 Doing::Read(block, since) => {
                     let took = self.now.since(since);
                     self.room.end_read(self.now, block, took, 1);

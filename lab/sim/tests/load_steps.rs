@@ -82,7 +82,7 @@ fn run(seed: u64) -> Record {
     specification.sessions.rate = Rate::Bytes(139.0 * MIB as f64);
     specification.sessions.extent = Extent::Time(Duration::from_secs(END));
     let workload = generate(&specification, seed);
-    let files = files_of(&workload.catalogue, &workload.trace);
+    let files = files_of(&workload.catalogue, &workload.trace, 1);
     let trace = steps(&workload.trace);
     let mut engine = EngineConfig {
         // Larger pieces only make the test quicker.

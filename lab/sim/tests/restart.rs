@@ -2,7 +2,7 @@
 
 use headlong_drive::preset;
 use headlong_engine::{Control, EngineConfig};
-use headlong_sim::{Experiment, FlashSetup, Measure, Restart, Setup, Window};
+use headlong_sim::{Experiment, FlashSetup, Measure, Restart, Setup, WarmContent, Window};
 use headlong_units::{Duration, Instant, MIB};
 use headlong_workload::Specification;
 
@@ -75,10 +75,11 @@ fn a_run_with_a_restart_is_the_same_every_time() {
 fn what_was_sealed_on_flash_is_there_again_after_a_restart() {
     let tier = |bytes| FlashSetup {
         drive: preset("ssd-sata-low-end").expect("a preset"),
+        ssds: 1,
         bytes,
         block_bytes: 16 << 20,
         is_warm: true,
-        kept: Vec::new(),
+        content: WarmContent::default(),
     };
     let kept = Some(Duration::ZERO);
     let with = run_with(kept, Some(tier(4 << 30)));
@@ -101,10 +102,11 @@ fn a_tier_cannot_begin_warm_for_players_that_adapt() {
         setup: Setup {
             flash: Some(FlashSetup {
                 drive: preset("ssd-sata-low-end").expect("a preset"),
+                ssds: 1,
                 bytes: 4 << 30,
                 block_bytes: 16 << 20,
                 is_warm: true,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             }),
             ..Setup::default()
         },

@@ -142,6 +142,7 @@ fn titles(count: u32, chunks: u64) -> Vec<File> {
         size_bytes: chunks * CHUNK_BYTES,
         bit_rate: None,
         part: None,
+        disk: 0,
     };
     (0..count).map(title).collect()
 }
@@ -327,6 +328,7 @@ fn a_catalogue_larger_than_the_drive_is_refused_with_both_sizes() {
         size_bytes: 2 << 40,
         bit_rate: None,
         part: None,
+        disk: 0,
     };
     let trace = trace(None, Vec::new());
     let world = World::new(Setup::default(), &[file], &trace, Plain::new(DELAY));
@@ -399,6 +401,7 @@ fn files_of_a_title_are_answered_whole_and_read_ahead_across() {
             size_bytes: CHUNK_BYTES,
             bit_rate: None,
             part: Some((7, part)),
+            disk: 0,
         })
         .collect();
     let call = |part| Call {

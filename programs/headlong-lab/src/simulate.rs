@@ -192,6 +192,9 @@ fn print_figures(record: &RunRecord, world: &WorldArgs) -> anyhow::Result<()> {
     if let Some(flash) = &figures.flash {
         print_line(&flash.line(figures.flash_ratio))?;
     }
+    if let Some(devices) = figures.devices() {
+        print_line(&devices)?;
+    }
     if world.has_adaptive_players()? {
         print_line(Viewed::heading())?;
         for seen in &figures.viewing {
@@ -226,6 +229,9 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
         if shows_probes {
             // Whoever reads had enough; the end of the search says so.
             let _ = print_line(&figures.line());
+            if let Some(devices) = figures.devices() {
+                let _ = print_line(&devices);
+            }
         }
     })?;
     match world.json {

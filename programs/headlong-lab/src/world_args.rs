@@ -2,7 +2,9 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
-use headlong_sim::{Experiment, FlashSetup, Placement, Restart, Setup, Window, settings};
+use headlong_sim::{
+    Experiment, FlashSetup, Placement, Restart, Setup, WarmContent, Window, settings,
+};
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
@@ -24,7 +26,11 @@ pub(crate) struct WorldArgs {
     /// Preset of the drive
     #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
     pub(crate) drive: DriveSpec,
-    /// The engine's memory for pieces of files; of a vanilla server the page cache
+    /// How many such drives; titles are dealt out to them by a hash of their numbers. Rate and memory are
+    /// of the whole box
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    disks: u32,
+    /// The engine's memory for pieces of files, of all disks together; of a vanilla server the page cache
     #[arg(long, value_name = "SIZE", default_value = "3.5GiB")]
     pub(crate) memory: Bytes,
     /// Rule for the size of a prefetch; the same as --engine policy=NAME
@@ -84,10 +90,13 @@ pub(crate) struct WorldArgs {
     /// How long nobody is there then
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "restart")]
     restart_down: Duration,
-    /// Bytes of an SSD between memory and the drive: the engine's flash tier. What it is like is
+    /// Bytes of an SSD between memory and the drive (of each, if there are several): the engine's flash tier. What it is like is
     /// --engine flash_policy=NAME, flash_write_per_day=SIZE and flash_horizon=TIME
     #[arg(long, value_name = "SIZE")]
     flash: Option<Bytes>,
+    /// How many such SSDs, each of which serves all disks
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "flash", value_parser = clap::value_parser!(u16).range(1..=100))]
+    ssds: u16,
     /// Preset of that SSD
     #[arg(long, value_name = "PRESET", default_value = "ssd-sata-low-end", value_parser = drive, requires = "flash")]
     ssd: DriveSpec,
@@ -161,6 +170,7 @@ impl WorldArgs {
         let mut mistakes = Vec::new();
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
+            disks: self.disks,
             socket_bytes: self.socket.0,
             pace: headlong_http::Pace {
                 percent: self.pace,
@@ -187,10 +197,11 @@ impl WorldArgs {
             }),
             flash: self.flash.map(|bytes| FlashSetup {
                 drive: self.ssd.clone(),
+                ssds: self.ssds,
                 bytes: bytes.0,
                 block_bytes: u32::try_from(self.flash_block.0).unwrap_or(u32::MAX),
                 is_warm: self.flash_warm,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             }),
             ..Setup::default()
         };

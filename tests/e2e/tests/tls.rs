@@ -162,7 +162,7 @@ fn a_client_that_speaks_no_tls_is_turned_away_and_harms_nobody() {
     let folder = Scratch::new("tls").expect("a folder");
     let certificate = Certificate::new();
     let server = start(&library, folder.path(), &certificate);
-    let plain = headlong_testkit::client::fetch(server.address(), "GET", "/title-0.bin", &[]);
+    let plain = fetch(server.address(), "GET", "/title-0.bin", &[]);
     assert!(plain.is_err() || plain.is_ok_and(|reply| reply.status() >= 400));
     let client = SecureClient::new(&certificate.der, Version::Http2).expect("a client");
     let shown = bounded(LIMIT, client.certificate(server.address()));

@@ -454,5 +454,10 @@ fn counters(seen: &Measure) -> Value {
 fn pattern(seen: &Measure) -> DiskPattern {
     let excerpt = seen.pattern.excerpt.iter().copied().collect();
     let sequences = &seen.pattern.sequences;
-    DiskPattern::of_sequences(sequences, seen.length(), Some(seen.drive.busy), excerpt)
+    // Of several disks the first is looked at.
+    let busy = seen
+        .disks
+        .first()
+        .map_or(seen.drive.busy, |disk| disk.drive.busy);
+    DiskPattern::of_sequences(sequences, seen.length(), Some(busy), excerpt)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use headlong_serve::config::{Config, Flags};
 use headlong_sim::{
     Access, Experiment as World, FlashSetup, Placement, Scheduler, ServerKind as Origin,
-    Setup as Made, VanillaSetup, Window,
+    Setup as Made, VanillaSetup, WarmContent, Window,
 };
 use headlong_units::{Duration, Instant, KIB};
 use headlong_workload::Specification;
@@ -124,9 +124,10 @@ impl VirtualBench {
             made.flash = Some(FlashSetup {
                 bytes: flash.size_bytes.unwrap_or_else(|| drive.capacity_bytes()),
                 drive,
+                ssds: 1,
                 block_bytes: u32::try_from(flash.block_bytes).unwrap_or(u32::MAX),
                 is_warm: flash.is_warm,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             });
         }
         let text = toml::to_string(&table).map_err(|error| error.to_string())?;

@@ -7,7 +7,7 @@ use headlong_units::{BitRate, ByteRange, Duration, Instant, KIB, MIB};
 use super::page::PAGE_BYTES;
 use super::read_ahead::ReadAhead;
 use super::{Transfer, Vanilla};
-use crate::device::Device;
+use crate::device::{DriveUse, Pattern};
 use crate::histogram::Histogram;
 use crate::layout::Place;
 use crate::link::Link;
@@ -144,12 +144,16 @@ impl Origin for Vanilla {
         self.transfers.len()
     }
 
-    fn device(&self) -> &Device {
-        self.elevator.device()
+    fn drive_use(&self) -> DriveUse {
+        self.elevator.device().used()
     }
 
-    fn device_mut(&mut self) -> &mut Device {
-        self.elevator.device_mut()
+    fn pattern(&self) -> Option<&Pattern> {
+        Some(self.elevator.device().pattern())
+    }
+
+    fn begin_window(&mut self, _: Instant) {
+        self.elevator.device_mut().begin_pattern();
     }
 
     fn take_waits(&mut self) -> Histogram {

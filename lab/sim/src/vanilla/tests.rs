@@ -5,7 +5,7 @@ use headlong_player::{CallId, ObjectId};
 use headlong_units::{BitRate, ByteRange, Duration, MIB};
 
 use super::*;
-use crate::layout::{File, Placement};
+use crate::layout::{Disks, File, Placement};
 use crate::link::Link;
 use crate::origin::Origin;
 
@@ -29,9 +29,15 @@ impl Rig {
                 size_bytes: 64 * MIB,
                 bit_rate: None,
                 part: None,
+                disk: 0,
             })
             .collect();
-        let layout = Layout::new(&files, 1 << 40, Placement::Packed).expect("it fits");
+        let disks = Disks {
+            count: 1,
+            capacity_bytes: 1 << 40,
+            placement: Placement::Packed,
+        };
+        let layout = Layout::new(&files, disks).expect("it fits");
         let server = Vanilla::new(setup, layout, Device::new(drive, None, Duration::ZERO));
         let socket_bytes = server.socket_bytes(line, DELAY);
         Self {
@@ -192,7 +198,7 @@ fn one_thread_reads_for_one_request_at_a_time_and_many_for_many() {
         for session in 0..16 {
             rig.ask(session, session, 0, 64 * KIB);
         }
-        let outstanding = rig.server.device().outstanding();
+        let outstanding = rig.server.state().queue.outstanding_reads;
         rig.run();
         assert_eq!(rig.sent, 16 * 64 * KIB);
         outstanding

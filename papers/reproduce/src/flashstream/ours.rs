@@ -5,7 +5,9 @@
 //! is measured then.
 
 use headlong_bench::{Outcome, Probe, Search};
-use headlong_sim::{Experiment, FlashSetup, Placement, Record, Setup, Window, settings};
+use headlong_sim::{
+    Experiment, FlashSetup, Placement, Record, Setup, WarmContent, Window, settings,
+};
 use headlong_units::{Duration, Instant, MIB};
 use serde::Serialize;
 
@@ -88,10 +90,11 @@ impl Ours {
             let drive = ssd_b();
             setup.flash = Some(FlashSetup {
                 drive: drive.scaled_to(drive.capacity_bytes() / scale),
+                ssds: 1,
                 bytes,
                 block_bytes: 16 << 20,
                 is_warm: false,
-                kept: Vec::new(),
+                content: WarmContent::default(),
             });
         }
         Experiment {

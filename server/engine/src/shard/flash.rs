@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 
 use headlong_flash::{
-    BlockId, FlashSpec, FlashView, PieceId, Probed, RecoveredBlock, Room, RoomCommand,
+    BlockId, FlashSpec, FlashView, PieceId, Place, Probed, RecoveredBlock, Room, RoomCommand,
     SEGMENT_BYTES, SpecError, SsdId, SsdState,
 };
 use headlong_units::{Instant, MIB};
@@ -240,8 +240,10 @@ impl Shard {
         before: &[Reading],
     ) -> Option<Reading> {
         let key = (stream, number);
-        let piece = self.on_flash(key)?;
-        let has_room = (self.flash.as_ref()).is_some_and(|of| of.has_room_for(before.len() + 1));
+        let (piece, place) = self.on_flash(key)?;
+        let has_room = (self.flash.as_ref()).is_some_and(|of| {
+            of.has_room_for(before.len() + 1) && of.room.has_room_at(place.block)
+        });
         let is_short = self.memory.available() < self.memory.slot_count() / 8;
         if !has_room || (is_short && !is_needed) {
             return None;
@@ -304,12 +306,12 @@ impl Shard {
         }
     }
 
-    /// The name of a piece that can be read from flash now.
-    fn on_flash(&self, key: PieceKey) -> Option<PieceId> {
+    /// The name of a piece that can be read from flash now, and where it is.
+    fn on_flash(&self, key: PieceKey) -> Option<(PieceId, Place)> {
         let flash = self.flash.as_ref()?;
         let (piece, length) = self.streams.layout(key.0)?.flash_piece(key.1)?;
-        let (_, known) = flash.room.locate(piece)?;
-        (u64::from(known) == length).then_some(piece)
+        let (place, known) = flash.room.locate(piece)?;
+        (u64::from(known) == length).then_some((piece, place))
     }
 
     /// Whether a piece can be read from flash now.

@@ -24,6 +24,7 @@ mod ssds;
 mod trust;
 mod victims;
 mod wear;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -233,6 +234,13 @@ impl Room {
         let ssd = self.ssds.iter().find(|ssd| ssd.has(at.block))?;
         let is_there = ssd.is_written(at.block, record.end()) && ssd.conduct.may_read();
         is_there.then_some((place_of(at, record.offset()), record.length))
+    }
+
+    /// Whether the SSD of a block may be asked for one record more: not if what all disks ask of it
+    /// makes its reads take long.
+    pub fn has_room_at(&self, block: BlockId) -> bool {
+        let ssd = self.ssds.iter().find(|ssd| ssd.has(block.0));
+        ssd.is_some_and(|ssd| ssd.conduct.has_room())
     }
 
     /// Some bytes of a piece were handed to a viewer, wherever they came from. `of_bytes` is how

@@ -6,6 +6,7 @@
 use headlong_units::{Duration, Instant};
 
 use super::trust::{Fault, Trust};
+use super::window::Window;
 use crate::spec::{Probed, SsdState};
 
 /// A probe reads and writes little. If it takes longer, the SSD is slower than a disk with some work.
@@ -27,6 +28,7 @@ pub(crate) struct Conduct {
     /// When the probe that is under way began.
     probing_since: Option<Instant>,
     reads_outstanding: u32,
+    window: Window,
     writing_since: Option<Instant>,
     /// What a record takes with no write under way, and lately.
     idle_time: Option<Duration>,
@@ -71,6 +73,11 @@ impl Conduct {
         self.reads.is_trusted()
     }
 
+    /// Whether one record more may be asked of it beside those that were.
+    pub(crate) fn has_room(&self) -> bool {
+        self.window.has_room(self.reads_outstanding)
+    }
+
     /// Whether it takes what is to be written.
     pub(crate) fn may_write(&self) -> bool {
         self.reads.is_trusted() && self.writes.is_trusted()
@@ -85,6 +92,7 @@ impl Conduct {
     pub(crate) fn end_read(&mut self, now: Instant, took: Duration, records: u64) {
         self.reads_outstanding = self.reads_outstanding.saturating_sub(1);
         self.note_busy(now);
+        self.window.end_read(now, took);
         let took = Duration(took.0 / records.max(1));
         self.read_time = mean(self.read_time, took);
         if self.writing_since.is_none() {

@@ -1,0 +1,54 @@
+//! Figures as records tell them: rounded, and distributions in a few numbers.
+
+use headlong_units::Duration;
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
+
+/// A distribution in a few figures.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spread {
+    /// How many.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Half are at or below.
+    pub p50: f64,
+    /// 90 % are at or below.
+    pub p90: f64,
+    /// 99 % are at or below.
+    pub p99: f64,
+    /// 99.9 % are at or below.
+    pub p999: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    pub(crate) fn of(times: &Histogram) -> Self {
+        let milliseconds = |time: Duration| round(time.0 as f64 / 1e6, 3);
+        Self {
+            count: times.count() as usize,
+            mean: milliseconds(times.mean()),
+            p50: milliseconds(times.quantile(0.5)),
+            p90: milliseconds(times.quantile(0.9)),
+            p99: milliseconds(times.quantile(0.99)),
+            p999: milliseconds(times.quantile(0.999)),
+            max: milliseconds(times.max()),
+        }
+    }
+}
+
+/// A ratio to four places; zero of nothing.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 {
+        round(part / whole, 4)
+    } else {
+        0.0
+    }
+}
+
+pub(crate) fn round(value: f64, places: i32) -> f64 {
+    let scale = 10_f64.powi(places);
+    (value * scale).round() / scale
+}

@@ -1,0 +1,242 @@
+//! What a tier holds at the beginning that has been there for long: viewers that are drawn with another
+//! seed are taken to have come before, and of each disk the segments that they read most are there, as
+//! many as its part of the tier has room for.
+//!
+//! To draw them takes longer than many a run. Runs of one experiment that differ in their rate alone
+//! have the same viewers before them, so they are drawn once.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headlong_flash::{
+    BlockId, FileKey, FlashSpec, PieceId, RECORD_ALIGN_BYTES, RecordEntry, RecoveredBlock,
+    SEGMENT_BYTES,
+};
+use headlong_units::Duration;
+use headlong_workload::specification::{Extent, Rate};
+use headlong_workload::{Catalogue, SessionStream, Specification};
+
+use crate::layout::{Disks, Ground, Place};
+
+/// Viewers that are taken to have come before, for each segment that the tier holds.
+const VIEWERS_PER_SEGMENT: u64 = 20;
+
+/// Makes the seed of viewers before the first one from that of the run.
+const BEFORE: u64 = 0x5eed_be04_e000_0000;
+/// Most warm contents that are remembered: one for each seed of a search.
+const REMEMBERED_MAX: usize = 4;
+
+/// What a warm tier holds at the beginning. Clones remember together what was found.
+#[derive(Debug, Clone, Default)]
+pub struct WarmContent {
+    kept: Arc<[Kept]>,
+    found: Arc<Mutex<VecDeque<Found>>>,
+}
+
+/// What was found, and for what.
+#[derive(Debug)]
+struct Found {
+    before: Before,
+    kept: Arc<[Kept]>,
+}
+
+/// Who came before, and what for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Before {
+    specification: Specification,
+    seed: u64,
+    disks: Disks,
+    /// Of each disk's part of the tier.
+    bytes: u64,
+}
+
+impl PartialEq for WarmContent {
+    fn eq(&self, other: &Self) -> bool {
+        self.kept == other.kept
+    }
+}
+
+impl WarmContent {
+    pub(crate) fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// Finds what these viewers leave there.
+    ///
+    /// # Errors
+    /// What is needed and what there is, if the titles do not fit.
+    pub(crate) fn find(&mut self, before: Before, catalogue: &Catalogue) -> Result<(), String> {
+        // What is in it was put there whole.
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = found.iter().find(|of| of.before == before) {
+            self.kept = Arc::clone(&known.kept);
+            return Ok(());
+        }
+        let seed = before.seed ^ BEFORE;
+        let sessions = SessionStream::new(&before.specification, catalogue, seed);
+        let ground = Ground::new(catalogue, before.disks)?;
+        let kept = most_read(sessions, &ground, before.disks.count, before.bytes);
+        self.kept = kept.into();
+        if found.len() == REMEMBERED_MAX {
+            found.pop_front();
+        }
+        let kept = Arc::clone(&self.kept);
+        found.push_back(Found { before, kept });
+        Ok(())
+    }
+}
+
+impl Before {
+    /// As many viewers as a tier of so many bytes takes, however short the run is; when they come is
+    /// all the same.
+    pub(crate) fn new(specification: &Specification, seed: u64, disks: Disks, bytes: u64) -> Self {
+        let mut specification = specification.clone();
+        specification.sessions.rate = Rate::Sessions(1.0);
+        specification.sessions.extent = Extent::Sessions(viewers_before(bytes));
+        specification.sessions.resume_time = Duration::ZERO;
+        Self {
+            specification,
+            seed,
+            disks,
+            bytes: bytes / u64::from(disks.count.max(1)),
+        }
+    }
+}
+
+/// Bytes of a file that are there from the beginning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    disk: u32,
+    file: FileKey,
+    from: u64,
+    to: u64,
+}
+
+impl Kept {
+    /// Of which disk.
+    pub(crate) fn disk(&self) -> u32 {
+        self.disk
+    }
+}
+
+/// The name of a file on flash: where it begins on its disk.
+pub(crate) fn key_of(physical: u64) -> FileKey {
+    FileKey(u128::from(physical) << 64 | 1)
+}
+
+/// Viewers who make a tier of so many bytes warm.
+fn viewers_before(bytes: u64) -> u64 {
+    bytes / SEGMENT_BYTES * VIEWERS_PER_SEGMENT
+}
+
+/// A segment: its disk, where its file begins there, and its number in it.
+type Segment = (u32, u64, u64);
+
+/// What viewers before the first one read most, up to so many bytes for each disk.
+fn most_read(
+    sessions: SessionStream<'_>,
+    ground: &Ground<'_>,
+    disks: u32,
+    bytes: u64,
+) -> Vec<Kept> {
+    let mut sessions = sessions;
+    let mut read: HashMap<Segment, (u64, u64)> = HashMap::new();
+    while let Some(session) = sessions.next() {
+        for call in session.calls() {
+            let place = sessions.object(call.object).and_then(|of| ground.place(of));
+            if let Some(place) = place {
+                count(
+                    &mut read,
+                    &place,
+                    call.range.map(|range| (range.start, range.end)),
+                );
+            }
+        }
+    }
+    let mut read: Vec<_> = read.into_iter().collect();
+    // Reads of each byte of the segment.
+    read.sort_unstable_by_key(|(segment, (bytes, of))| {
+        (std::cmp::Reverse(bytes * 1024 / of.max(&1)), *segment)
+    });
+    let mut left = vec![bytes; disks.max(1) as usize];
+    let mut kept = Vec::new();
+    for ((disk, file, segment), (_, of)) in read {
+        let left = &mut left[disk as usize];
+        // What comes after what does not fit is read less.
+        if of > *left {
+            *left = 0;
+            continue;
+        }
+        *left -= of;
+        let from = segment * SEGMENT_BYTES;
+        kept.push(Kept {
+            disk,
+            file: key_of(file),
+            from,
+            to: from + of,
+        });
+    }
+    kept
+}
+
+fn count(read: &mut HashMap<Segment, (u64, u64)>, place: &Place, range: Option<(u64, u64)>) {
+    let (start, end) = range.unwrap_or((0, place.size_bytes));
+    let end = end.min(place.size_bytes);
+    for segment in start / SEGMENT_BYTES..end.div_ceil(SEGMENT_BYTES) {
+        let from = segment * SEGMENT_BYTES;
+        let to = (from + SEGMENT_BYTES).min(place.size_bytes);
+        let part = end.min(to).saturating_sub(start.max(from));
+        let name = (place.disk, place.physical, segment);
+        let of = read.entry(name).or_default();
+        *of = (of.0 + part, to - from);
+    }
+}
+
+/// Blocks of a disk's part of the tier that hold this, on each SSD in turn.
+pub(crate) fn recovered<'k>(
+    kept: impl Iterator<Item = &'k Kept>,
+    piece_bytes: u64,
+    spec: &FlashSpec,
+) -> Vec<RecoveredBlock> {
+    let records_end = spec.block_bytes - spec.summary_bytes;
+    let mut found: Vec<RecoveredBlock> = Vec::new();
+    let mut end = records_end;
+    for kept in kept {
+        for piece in kept.from / piece_bytes..kept.to.div_ceil(piece_bytes) {
+            let length = piece_bytes.min(kept.to - piece * piece_bytes) as u32;
+            let size = RECORD_ALIGN_BYTES + length.next_multiple_of(RECORD_ALIGN_BYTES);
+            if end + size > records_end {
+                let Some(block) = next_block(found.len(), spec) else {
+                    return found;
+                };
+                end = 0;
+                found.push(block);
+            }
+            if let Some(last) = found.last_mut() {
+                last.records.push(RecordEntry {
+                    offset: end,
+                    piece: PieceId {
+                        file: kept.file,
+                        piece: piece as u32,
+                    },
+                    length,
+                });
+            }
+            end += size;
+        }
+    }
+    found
+}
+
+/// The block after so many, with nothing in it; two of each SSD stay empty.
+fn next_block(count: usize, spec: &FlashSpec) -> Option<RecoveredBlock> {
+    let ssd = spec.ssds.get(count % spec.ssds.len().max(1))?;
+    let place = (count / spec.ssds.len()) as u32;
+    let blocks = ssd.blocks.end.0 - ssd.blocks.start.0;
+    (place + 2 < blocks).then(|| RecoveredBlock {
+        block: BlockId(ssd.blocks.start.0 + place),
+        // What is read least is the oldest.
+        sequence: u64::from(blocks - place),
+        records: Vec::new(),
+    })
+}

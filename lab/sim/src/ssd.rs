@@ -1,0 +1,263 @@
+//! One SSD, which all disks share, with what they asked of it.
+//!
+//! The one idea: it is kept as the server keeps one (`server/serve/src/flash/ssd.rs`): so many threads
+//! read, each one read at a time, and one thread writes, in the order in which it was told, whichever
+//! disk told it. What they ask becomes block requests of a modelled drive.
+//!
+//! Invariant: what one disk asks of an SSD that no other uses is never held up by these queues more
+//! than by the drive's own.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use headlong_drive::{Direction, Request, RequestId, SECTOR_BYTES};
+use headlong_engine::FlashReadId;
+use headlong_flash::{BlockId, SsdId};
+use headlong_units::{Instant, KIB};
+
+use crate::device::Device;
+use crate::flash_place::TierPlaces;
+use crate::ssd_use::SsdUse;
+
+/// Reads at once, as the server's threads (`READERS`).
+const READERS: usize = 32;
+/// Requests to the SSD are cut to this, as the kernel cuts them.
+const REQUEST_BYTES: u64 = 512 * KIB;
+
+/// What an SSD was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Doing {
+    Read(FlashReadId, usize),
+    Write(BlockId, u32),
+    Seal(BlockId, u64),
+    Probe(SsdId),
+    /// A checkpoint, or what makes one void.
+    Aside,
+}
+
+/// Bytes of the SSD: from, to.
+pub(crate) type Span = (u64, u64);
+
+/// Something that was asked for, with what must be done beside it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) disk: u32,
+    pub(crate) doing: Doing,
+    pub(crate) span: Span,
+    /// Written before it.
+    pub(crate) asides: Vec<Span>,
+}
+
+/// What is under way, and how many requests of it are left.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    disk: u32,
+    doing: Doing,
+    left: u32,
+    asked_at: Instant,
+}
+
+/// An SSD.
+#[derive(Debug)]
+pub(crate) struct Ssd {
+    device: Device,
+    pub(crate) places: TierPlaces,
+    /// Number of its first block in the row of all, and how many it has.
+    pub(crate) first_block: u32,
+    pub(crate) blocks: u32,
+    /// What each block request is part of.
+    of_request: BTreeMap<u64, u64>,
+    tasks: BTreeMap<u64, Task>,
+    /// What waits for a thread that reads, and since when.
+    reads: VecDeque<(Instant, Job)>,
+    reading: usize,
+    /// What waits for the thread that writes.
+    writes: VecDeque<(Instant, Job)>,
+    /// What that thread is at: of which disk, and how many tasks.
+    writing: (u32, usize),
+    next_id: u64,
+    used: SsdUse,
+}
+
+impl Ssd {
+    pub(crate) fn new(
+        device: Device,
+        places: TierPlaces,
+        (first_block, blocks): (u32, u32),
+    ) -> Self {
+        Self {
+            device,
+            places,
+            first_block,
+            blocks,
+            of_request: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            reads: VecDeque::new(),
+            reading: 0,
+            writes: VecDeque::new(),
+            writing: (0, 0),
+            next_id: 0,
+            used: SsdUse::default(),
+        }
+    }
+
+    /// What was asked for and has not ended.
+    pub(crate) fn live(&self) -> usize {
+        self.tasks.len() + self.reads.len() + self.writes.len()
+    }
+
+    /// Nobody waits for anything any more.
+    pub(crate) fn forget_all(&mut self) {
+        self.device.forget_waiting();
+        self.of_request.clear();
+        self.tasks.clear();
+        self.reads.clear();
+        self.reading = 0;
+        self.writes.clear();
+        self.writing = (0, 0);
+        self.places.end_all();
+    }
+
+    /// From now on what it does is counted anew.
+    pub(crate) fn begin_window(&mut self, now: Instant) {
+        self.used.begin(now, self.device.used());
+    }
+
+    /// What it did since then.
+    pub(crate) fn used(&self, now: Instant) -> SsdUse {
+        self.used.until(now, self.device.used())
+    }
+
+    pub(crate) fn submit(&mut self, now: Instant, job: Job, done: &mut VecDeque<(u32, Doing)>) {
+        match job.doing {
+            Doing::Read(..) => self.reads.push_back((now, job)),
+            Doing::Write(..) | Doing::Seal(..) => self.writes.push_back((now, job)),
+            // Those of a probe have a thread of their own.
+            Doing::Probe(_) | Doing::Aside => {
+                self.used.probes += 1;
+                self.begin(now, now, &job, job.doing, job.span);
+            }
+        }
+        self.feed(now);
+        self.collect(now, done);
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant, done: &mut VecDeque<(u32, Doing)>) {
+        self.device.handle_timeout(now);
+        self.collect(now, done);
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.device.poll_timeout()
+    }
+
+    /// Threads with nothing to do take what waits longest.
+    fn feed(&mut self, now: Instant) {
+        while self.reading < READERS
+            && let Some((since, job)) = self.reads.pop_front()
+        {
+            self.reading += 1;
+            self.begin(now, since, &job, job.doing, job.span);
+        }
+        // A disk has one write at a time itself, and what is written beside it is its own.
+        while let Some((_, job)) = self.writes.front()
+            && (self.writing.1 == 0 || self.writing.0 == job.disk)
+            && let Some((since, job)) = self.writes.pop_front()
+        {
+            self.writing = (job.disk, self.writing.1 + 1 + job.asides.len());
+            for aside in &job.asides {
+                self.begin(now, since, &job, Doing::Aside, *aside);
+            }
+            self.begin(now, since, &job, job.doing, job.span);
+        }
+        let writing = usize::from(self.writing.1 > 0);
+        self.used.queued(
+            now,
+            self.reading + self.reads.len(),
+            writing + self.writes.len(),
+        );
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        asked_at: Instant,
+        job: &Job,
+        doing: Doing,
+        (mut from, to): Span,
+    ) {
+        let task = self.next_id;
+        self.next_id += 1;
+        let left = (to - from).div_ceil(REQUEST_BYTES) as u32;
+        let disk = job.disk;
+        self.tasks.insert(
+            task,
+            Task {
+                disk,
+                doing,
+                left,
+                asked_at,
+            },
+        );
+        let direction = match doing {
+            Doing::Read(..) | Doing::Probe(_) => Direction::Read,
+            Doing::Write(..) | Doing::Seal(..) | Doing::Aside => Direction::Write,
+        };
+        let bytes = to - from;
+        match direction {
+            Direction::Read => self.used.read_bytes += bytes,
+            Direction::Write => self.used.written_bytes += bytes,
+        }
+        while from < to {
+            let bytes = REQUEST_BYTES.min(to - from);
+            let id = self.next_id;
+            self.next_id += 1;
+            self.of_request.insert(id, task);
+            let request = Request {
+                sector: from / SECTOR_BYTES,
+                sectors: (bytes / SECTOR_BYTES) as u32,
+                direction,
+            };
+            self.device.submit(now, RequestId(id), request);
+            from += bytes;
+        }
+    }
+
+    fn collect(&mut self, now: Instant, done: &mut VecDeque<(u32, Doing)>) {
+        while let Some(RequestId(id)) = self.device.poll_done(now) {
+            let Some(task) = self.of_request.remove(&id) else {
+                continue;
+            };
+            let Some(of) = self.tasks.get_mut(&task) else {
+                continue;
+            };
+            of.left -= 1;
+            if of.left > 0 {
+                continue;
+            }
+            let ended = *of;
+            self.tasks.remove(&task);
+            self.end(now, &ended);
+            if !matches!(ended.doing, Doing::Aside) {
+                done.push_back((ended.disk, ended.doing));
+            }
+            self.feed(now);
+        }
+    }
+
+    fn end(&mut self, now: Instant, task: &Task) {
+        let took = now.since(task.asked_at);
+        match task.doing {
+            Doing::Read(..) => {
+                self.reading -= 1;
+                self.used.reads.add(took);
+            }
+            Doing::Write(..) | Doing::Seal(..) | Doing::Aside => {
+                self.writing.1 -= 1;
+                if let Doing::Write(..) = task.doing {
+                    self.used.writes.add(took);
+                }
+            }
+            Doing::Probe(_) => {}
+        }
+    }
+}

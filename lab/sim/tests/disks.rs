@@ -1,0 +1,337 @@
+//! Worlds of several disks and several SSDs: what disks have in common, and what they have not.
+
+use headlong_drive::{Drive, preset};
+use headlong_engine::EngineConfig;
+use headlong_flash::FlashPolicy;
+use headlong_player::{Call, CallRecord, ObjectId, Plan, Script};
+use headlong_random::Generator;
+use headlong_sim::{
+    Experiment, File, FlashSetup, Measure, Record, ServerKind, Setup, SetupError, VanillaSetup,
+    WarmContent, Window, World,
+};
+use headlong_units::{BitRate, ByteRange, Duration, GIB, Instant, KIB, MIB};
+use headlong_workload::{NetworkClass, Session, Specification, Trace};
+use proptest::prelude::*;
+
+const CHUNK_BYTES: u64 = 512 * KIB;
+const TITLES: u32 = 24;
+const CHUNKS: u64 = 8;
+
+fn until(seconds: u64) -> Window {
+    Window {
+        from: Instant::ZERO,
+        to: Instant::ZERO + Duration::from_secs(seconds),
+    }
+}
+
+/// Titles dealt out to disks in turn.
+fn titles(disks: u32) -> Vec<File> {
+    let title = |index| File {
+        object: Some(ObjectId(index)),
+        size_bytes: CHUNKS * CHUNK_BYTES,
+        bit_rate: None,
+        part: None,
+        disk: index % disks,
+    };
+    (0..TITLES).map(title).collect()
+}
+
+/// Viewers who come one after the other, each to any title.
+fn crowd(seed: u64, viewers: u64) -> Trace {
+    let mut generator = Generator::new(seed);
+    let mut arrival = Duration::ZERO;
+    let call = |title, index: u64| Call {
+        object: ObjectId(title),
+        range: Some(ByteRange::new(
+            index * CHUNK_BYTES,
+            (index + 1) * CHUNK_BYTES,
+        )),
+        expected_bytes: Some(CHUNK_BYTES),
+        timeout: Some(Duration::from_secs(10)),
+        pace: (index >= 3).then_some(Duration::from_secs(10)),
+        think: None,
+        with_previous: false,
+    };
+    let mut someone = || {
+        arrival += Duration::from_millis(generator.below(150));
+        let title = generator.below(u64::from(TITLES)) as u32;
+        let count = 1 + generator.below(CHUNKS);
+        Session {
+            arrival,
+            class: 0,
+            plan: Plan::Script(Script::new(
+                (0..count).map(|index| call(title, index)).collect(),
+            )),
+        }
+    };
+    Trace {
+        classes: vec![NetworkClass {
+            name: "only".to_owned(),
+            bandwidth: Some(BitRate::from_kbps(3_500)),
+            delay: Duration::from_millis(50),
+            share: 1.0,
+        }],
+        sessions: (0..viewers).map(|_| someone()).collect(),
+        ..Trace::default()
+    }
+}
+
+fn title_of(session: &Session) -> u32 {
+    let Plan::Script(script) = &session.plan else {
+        panic!("viewers here follow scripts");
+    };
+    script.calls[0].object.0
+}
+
+fn drives(count: u32) -> Vec<Box<dyn Drive>> {
+    let drive = preset("wd-red-wd10efrx").expect("a preset");
+    (0..count).map(|_| drive.build()).collect()
+}
+
+fn setup(memory_bytes: u64) -> Setup {
+    Setup {
+        engine: EngineConfig {
+            memory_bytes,
+            ..EngineConfig::default()
+        },
+        window: until(10_000),
+        keeps_calls: true,
+        checked: true,
+        ..Setup::default()
+    }
+}
+
+/// Each viewer's calls, by the order of arrival of those that are told.
+fn calls_of(seen: &Measure, viewers: usize) -> Vec<Vec<CallRecord>> {
+    let mut calls = vec![Vec::new(); viewers];
+    for call in &seen.each_call {
+        calls[call.session as usize].push(call.record);
+    }
+    calls
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn viewers_of_one_disk_change_nothing_on_another(
+        seed: u64,
+        viewers in 2_u64..120,
+        disks in 2_u32..5,
+        memory_mib in 2_u64..24,
+    ) {
+        let trace = crowd(seed, viewers);
+        let files = titles(disks);
+        let all = setup(u64::from(disks) * memory_mib * MIB);
+        let world = World::of_disks(all, &files, &trace, drives(disks)).expect("a world");
+        let together = world.run_to_the_end();
+        let together_calls = calls_of(&together, trace.sessions.len());
+        let mut sent = 0;
+        for disk in 0..disks {
+            let is_own = |session: &Session| title_of(session) % disks == disk;
+            let sessions = trace.sessions.iter().filter(|session| is_own(session));
+            let own = Trace { sessions: sessions.cloned().collect(), ..trace.clone() };
+            let own_files = files.iter().filter(|file| file.disk == disk);
+            let own_files: Vec<File> = own_files.map(|file| File { disk: 0, ..*file }).collect();
+            let drive = drives(1).pop().expect("one");
+            let world = World::new(setup(memory_mib * MIB), &own_files, &own, drive);
+            let alone = world.expect("a world").run_to_the_end();
+            let of_disk = trace.sessions.iter().zip(&together_calls);
+            let of_disk = of_disk.filter(|(session, _)| is_own(session));
+            let of_disk: Vec<_> = of_disk.map(|(_, calls)| calls.clone()).collect();
+            prop_assert_eq!(calls_of(&alone, own.sessions.len()), of_disk, "disk {}", disk);
+            // The clock goes on for the others when its last viewer has left, but nothing is read.
+            let (alone, of_box) = (&alone.disks[0], &together.disks[disk as usize]);
+            prop_assert_eq!(alone.stats.bytes_read, of_box.stats.bytes_read);
+            prop_assert_eq!(alone.stats.busy_time, of_box.stats.busy_time);
+            prop_assert_eq!(alone.drive.busy, of_box.drive.busy);
+            sent += alone.stats.bytes_sent;
+        }
+        prop_assert_eq!(sent, together.stats.bytes_sent);
+    }
+}
+
+/// SD viewers over small drives of one kind, for two minutes behind a ramp.
+fn experiment(disks: u32, flash: Option<FlashSetup>) -> Experiment {
+    let count = (disks * 300).to_string();
+    let changes = [("title.sd.count", count.as_str()), ("title.hd.count", "4")];
+    let changes = changes.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Experiment {
+        workload: Specification::preset("youtube-sd", &changes).expect("a workload"),
+        drive: preset("wd-red-wd10efrx")
+            .expect("a drive")
+            .scaled_to(20_000_000_000),
+        setup: Setup {
+            disks,
+            engine: EngineConfig {
+                memory_bytes: u64::from(disks) * 64 * MIB,
+                ..EngineConfig::default()
+            },
+            flash,
+            window: Window {
+                from: Instant::ZERO + Duration::from_secs(60),
+                to: Instant::ZERO + Duration::from_secs(180),
+            },
+            ..Setup::default()
+        },
+        steps: Vec::new(),
+    }
+}
+
+fn flash(ssds: u16, bytes: u64) -> FlashSetup {
+    FlashSetup {
+        drive: preset("ssd-sata-low-end").expect("a preset"),
+        ssds,
+        bytes,
+        block_bytes: 4 << 20,
+        is_warm: true,
+        content: WarmContent::default(),
+    }
+}
+
+#[test]
+fn disks_wait_for_one_another_at_an_ssd_that_they_share() {
+    // All that leaves memory is written.
+    let writing = |disks: u32| {
+        let mut made = experiment(disks, Some(flash(1, u64::from(disks) * GIB)));
+        made.setup.engine.flash.policy = FlashPolicy::Lru;
+        made.setup.engine.flash.write_per_day_bytes = Some(1 << 50);
+        let rate = 12.0 * f64::from(disks);
+        made.observe(rate, 1).expect("a world")
+    };
+    let (one, four) = (writing(1), writing(4));
+    let (alone, shared) = (&one.ssds[0], &four.ssds[0]);
+    assert!(shared.reads.count() > 2 * alone.reads.count());
+    assert!(shared.readers.mean(four.length()) > 2.0 * alone.readers.mean(one.length()));
+    assert!(shared.readers.max > alone.readers.max);
+    // A disk has one write at a time, and checkpoints go with it; one of another disk waits.
+    assert_eq!(alone.writers.max, 1);
+    assert!(shared.writers.max > 1);
+    let of_disks: u64 = four.disks.iter().map(|disk| disk.flash.written_bytes).sum();
+    assert!(of_disks > 0);
+    // What disks count for their budgets has the dearest checkpoint for each block.
+    assert!(
+        shared.written_bytes <= of_disks + 4 * (4 << 20) + (1 << 20),
+        "{of_disks}"
+    );
+}
+
+/// Eight disks that may each ask for 64 records at once from an SSD that reads 120 MB/s: all of them
+/// would take it half a second.
+#[test]
+fn an_ssd_that_is_asked_too_much_serves_what_it_can_and_no_disk_gives_it_up() {
+    let mut made = experiment(8, Some(flash(1, 8 * GIB)));
+    if let Some(flash) = &mut made.setup.flash {
+        flash.drive = preset("ssd-ocz-core-v2").expect("a preset");
+    }
+    made.setup.engine.flash.write_per_day_bytes = Some(0);
+    let seen = made.observe(360.0, 1).expect("a world");
+    let ssd = &seen.ssds[0];
+    let (read, busy) = (ssd.read_bytes as f64, ssd.drive.busy.as_secs_f64());
+    let length = seen.length().as_secs_f64();
+    let p99 = ssd.reads.quantile(0.99);
+    println!(
+        "busy {:.2}, {:.0} MB/s, p50 {:?}, p99 {p99:?}, {} probes, {} failed",
+        busy / length,
+        read / length / 1e6,
+        ssd.reads.quantile(0.5),
+        ssd.probes,
+        seen.calls.failures()
+    );
+    assert!(busy > 0.95 * length, "it has enough to do");
+    assert_eq!(ssd.probes, 0);
+    assert!(p99 < Duration::from_millis(250), "{p99:?}");
+}
+
+#[test]
+fn every_ssd_serves_every_disk() {
+    let seen = experiment(3, Some(flash(2, 2 * GIB)));
+    let seen = seen.observe(30.0, 1).expect("a world");
+    assert!(
+        seen.disks
+            .iter()
+            .all(|disk| disk.stats.bytes_from_flash > 0)
+    );
+    let [first, second] = seen.ssds.as_slice() else {
+        panic!("two SSDs: {:?}", seen.ssds);
+    };
+    let (more, less) = (
+        first.read_bytes.max(second.read_bytes),
+        first.read_bytes.min(second.read_bytes),
+    );
+    assert!(less > 0 && more < 2 * less, "{more} and {less}");
+    let from_flash = seen.stats.bytes_from_flash;
+    assert!(more + less > from_flash, "with headers");
+}
+
+#[test]
+fn a_box_twice_is_the_same_to_the_last_byte_and_tells_of_each_device() {
+    let record = || {
+        let experiment = experiment(3, Some(flash(2, GIB)));
+        experiment.run(30.0, 7).expect("a world")
+    };
+    let text = |record: &Record| serde_json::to_string(record).expect("a record is JSON");
+    let first = record();
+    assert_eq!(text(&first), text(&record()));
+    assert_eq!((first.disks.len(), first.ssds.len()), (3, 2));
+    let calls: u64 = first.disks.iter().map(|disk| disk.calls).sum();
+    assert_eq!(calls, first.calls);
+    let sent: f64 = first.disks.iter().map(|disk| disk.busy).sum();
+    assert!((sent / 3.0 - first.busy).abs() < 0.001);
+    let told = first.devices().expect("several");
+    assert!(
+        told.contains("3 disks") && told.contains("2 SSDs"),
+        "{told}"
+    );
+    let single = experiment(1, Some(flash(1, GIB)));
+    let single = single.run(10.0, 7).expect("a world");
+    assert!(single.devices().is_none());
+    assert!(!text(&single).contains("\"disks\""));
+}
+
+#[test]
+fn a_box_goes_on_after_a_restart_with_what_is_on_its_ssds() {
+    let mut experiment = experiment(3, Some(flash(2, 2 * GIB)));
+    experiment.setup.restart = Some(headlong_sim::Restart {
+        at: Instant::ZERO + Duration::from_secs(59),
+        down: Duration::from_millis(500),
+        kept: Some(Duration::ZERO),
+    });
+    let seen = experiment.observe(24.0, 1).expect("a world");
+    assert!(seen.calls_outside.broken > 0, "who waited then was cut");
+    for disk in &seen.disks {
+        let share = disk.stats.bytes_from_flash as f64 / disk.stats.bytes_sent as f64;
+        assert!(share > 0.1, "{share}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_reason() {
+    let refused = |setup: Setup, disk, count| {
+        let file = File {
+            disk,
+            ..titles(1)[0]
+        };
+        let trace = crowd(1, 1);
+        let world = World::of_disks(setup, &[file], &trace, drives(count));
+        world.map(|_| ()).expect_err("refused").to_string()
+    };
+    let error = refused(Setup::default(), 5, 3);
+    assert!(error.contains("disk 5") && error.contains('3'), "{error}");
+    let error = refused(Setup::default(), 0, 0);
+    assert!(!error.is_empty());
+    let vanilla = Setup {
+        server: ServerKind::Vanilla(VanillaSetup::default()),
+        ..Setup::default()
+    };
+    assert_eq!(
+        refused(vanilla, 0, 2),
+        SetupError::OneDisk("a vanilla server").to_string()
+    );
+    let bounded = experiment(2, None).bound(1.0, 1);
+    assert_eq!(bounded, Err(SetupError::OneDisk("what is bounded")));
+    let mut large = experiment(2, None);
+    large.drive = large.drive.scaled_to(1_000_000_000);
+    let error = large.run(1.0, 1).expect_err("too large").to_string();
+    assert!(error.contains("of 2 gets"), "{error}");
+}
