@@ -1,6 +1,5 @@
 //! `headlong disk emulate`: a disk in the foreground, until somebody stops it.
 
-use std::fs;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
