@@ -10,6 +10,9 @@
 //! memory that is mapped is never looked at, so that a file that shrinks harms nobody; memory that
 //! is locked stays within the budget; whoever is full says so, and the program goes on.
 
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod answering;
 mod clients;
 mod device;

@@ -6,12 +6,13 @@ use headlong_units::Bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::settings::Settings;
+use headlong_report::say;
 
 /// Takes as many descriptors and as much locked memory as it may have, and says what is missing.
 /// So many descriptors may be needed.
 pub(crate) fn raise_limits(settings: &Settings, files: u64) {
     if let Some(limit) = raise(Resource::Nofile).filter(|limit| *limit < files) {
-        eprintln!(
+        say!(
             "headlong: only {limit} descriptors may be open, {files} may be needed; raise LimitNOFILE, or \
              lower streams_max"
         );
@@ -20,7 +21,7 @@ pub(crate) fn raise_limits(settings: &Settings, files: u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let limit = raise(Resource::Memlock).filter(|limit| *limit < memory.0);
     if let Some(limit) = limit.filter(|_| !may_lock_any(&status)) {
-        eprintln!("headlong: {}", too_little_locked(Bytes(limit), memory));
+        say!("headlong: {}", too_little_locked(Bytes(limit), memory));
     }
 }
 

@@ -31,6 +31,7 @@ use crate::readers::{How, Readers};
 use crate::receive::{Received, receive};
 use crate::settings::{Mode, Settings};
 use crate::status::{Counters, STATUS_BYTES_MAX};
+use headlong_report::say;
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 1024;
@@ -110,7 +111,7 @@ pub fn run(settings: &Settings) -> Result<(), RunError> {
         started: Clock::now(),
         is_showing: Arc::default(),
     };
-    eprintln!(
+    say!(
         "headlong: reception listens on {} in mode {}",
         path.display(),
         settings.mode.name()
@@ -294,7 +295,7 @@ impl Reception {
                 Some(device)
             }
             Err(error) => {
-                eprintln!("headlong: no help for files on device {index}: {error}");
+                say!("headlong: no help for files on device {index}: {error}");
                 None
             }
         }

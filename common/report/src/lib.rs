@@ -15,6 +15,7 @@ mod figures;
 mod html;
 mod output;
 mod page;
+mod standard_error;
 mod table;
 
 pub use chart::{Axis, Bar, Bars, Boxes, Bubbles, Chart, Figure, Point, Series};
@@ -25,4 +26,5 @@ pub use figures::{
 };
 pub use output::{IsInput, Output, outputs_are_no_inputs, write_output};
 pub use page::{Page, Section, WriteError};
+pub use standard_error::say_line;
 pub use table::{Cell, Table};

@@ -8,6 +8,9 @@
 //! say anything is refused, and is neither pass nor failure; however the bench ends, nothing stays
 //! behind but the store and the records.
 
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod admin;
 mod agree;
 pub mod command;

@@ -8,6 +8,7 @@ use crate::record::{OutcomeName, Records, RunRecord};
 use crate::rig::RigError;
 use crate::run::{Bench, key};
 use crate::search::{Found, Probe, Search};
+use headlong_report::say;
 
 /// Seeds of one repeat are this far from those of the next.
 const SEEDS_PER_REPEAT: u64 = 1000;
@@ -233,7 +234,7 @@ impl Progress {
         self.begun += 1;
         let left = self.left().as_secs().div_ceil(60);
         let (begun, all) = (self.begun, self.searches);
-        eprintln!(
+        say!(
             "[{begun}/{all}] {}; about {left} min left in all",
             cell.name()
         );
@@ -276,7 +277,7 @@ impl Progress {
         let asked_for = verdict.asked_for.map_or(String::new(), |rate| {
             format!("asked for {:.1}, ", rate / MIB)
         });
-        eprintln!(
+        say!(
             "  offered {:.2} MiB/s: {what}{ramp}; {asked_for}delivered {:.1}, drive {:.1} MiB/s in {:.0} KiB a seek{busy}, \
              CPU {:.0} %; {how_long}",
             record.rate / MIB,
@@ -286,7 +287,7 @@ impl Progress {
             record.cpu.machine_share * 100.0,
         );
         if record.is_virtual() && verdict.outcome != OutcomeName::Passed {
-            eprintln!("    again: {}", record.setup.commands.join("; "));
+            say!("    again: {}", record.setup.commands.join("; "));
         }
     }
 
@@ -300,6 +301,6 @@ impl Progress {
             (_, true) => "; the machine was the limit, not the drive".to_owned(),
             _ => "; not settled".to_owned(),
         };
-        eprintln!("  = {rate}{how}");
+        say!("  = {rate}{how}");
     }
 }

@@ -15,6 +15,7 @@ use crate::experiment::{Cell, Experiment};
 use crate::parallel::in_parallel;
 use crate::search_driver::Limit;
 use crate::virtual_run::VirtualBench;
+use headlong_report::say;
 
 /// How virtual runs are made.
 #[derive(Debug, Clone)]
@@ -40,7 +41,7 @@ impl Virtual {
     ) -> Result<Vec<&'c Cell>, BenchError> {
         let lacks = self.bench(experiment).lacks(cells);
         for lack in &lacks {
-            eprintln!("left out: {lack}");
+            say!("left out: {lack}");
         }
         let lacking = |cell: &&Cell| !lacks.iter().any(|lack| lack.cell == cell.name());
         let left: Vec<&Cell> = cells.iter().filter(lacking).collect();

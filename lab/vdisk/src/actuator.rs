@@ -30,6 +30,7 @@ use crate::queue::{DriveQueue, Outcome};
 use crate::rehearsal::{Oversleep, Rehearsal};
 use crate::store::Store;
 use crate::trace::Record;
+use headlong_report::say;
 use job::{Answer, Job};
 use state::{State, Way};
 
@@ -211,7 +212,7 @@ impl Actuator {
     /// The machine's disk fails, not the emulated one: the operator must know which.
     fn say_store_fails(&self, error: &std::io::Error) {
         if !self.is_store_failing.swap(true, Ordering::Relaxed) {
-            eprintln!("headlong: what is written to the emulated disk cannot be kept: {error}");
+            say!("headlong: what is written to the emulated disk cannot be kept: {error}");
         }
     }
 

@@ -15,6 +15,7 @@ use crate::journey;
 use crate::loop_device::{LoopDevice, QueueSettings};
 use crate::mount::find_program;
 use crate::parts::{Info, Mounted, Parts};
+use headlong_report::say;
 
 /// What disk to make.
 #[derive(Debug)]
@@ -188,7 +189,7 @@ impl VirtualDisk {
 impl Drop for VirtualDisk {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("headlong: {error}");
+            say!("headlong: {error}");
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::mount;
 use crate::scratch::Scratch;
 use crate::store::{PAGE_BYTES, Store};
 use crate::trace::{Record, TraceFile};
+use headlong_report::say;
 
 /// How long the kernel may take to let go of the file. Whoever used what lies on it was waited for
 /// before.
@@ -262,7 +263,7 @@ impl DiskFile {
         let end = Wall::now() + FILE_RELEASE_TIMEOUT;
         let point = self.mount_point.display();
         if let Err(error) = mount::unmount_when_free(&self.mount_point, end) {
-            eprintln!("headlong: cannot unmount {point}: {error}");
+            say!("headlong: cannot unmount {point}: {error}");
         }
         // Detached, it ends when the last who holds it lets go.
         while !session.guard.is_finished() && Wall::now() < end {
@@ -272,7 +273,7 @@ impl DiskFile {
             let _ = session.umount_and_join();
         } else {
             // Whoever holds it knows it by another name: that of the mount or of the device.
-            eprintln!("headlong: the disk is still in use; who uses it gets errors from now on");
+            say!("headlong: the disk is still in use; who uses it gets errors from now on");
         }
     }
 
@@ -284,7 +285,7 @@ impl DiskFile {
 impl Drop for DiskFile {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("headlong: {error}");
+            say!("headlong: {error}");
         }
     }
 }

@@ -12,6 +12,9 @@
 //! Time is the drive model's wherever something is counted or traced; a time scale says how many of
 //! its seconds pass in one of the wall's.
 
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
+
 mod actuator;
 mod clock;
 pub mod control;

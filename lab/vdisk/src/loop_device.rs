@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::error::Error;
 use crate::mount::find_program;
+use headlong_report::say;
 
 /// What the kernel gives every drive unless it is told otherwise.
 const READ_AHEAD_KB: u32 = 128;
@@ -134,7 +135,7 @@ impl Drop for LoopDevice {
         };
         match find_program("losetup", "util-linux").map(detach) {
             Ok(Ok(output)) if output.status.success() => {}
-            other => eprintln!("headlong: cannot detach {}: {other:?}", self.path.display()),
+            other => say!("headlong: cannot detach {}: {other:?}", self.path.display()),
         }
     }
 }

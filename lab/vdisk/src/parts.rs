@@ -15,6 +15,7 @@ use crate::file_system::FileSystem;
 use crate::loop_device::LoopDevice;
 use crate::mount::{self, BRIEFLY, END_TIMEOUT, RELEASE_TIMEOUT};
 use crate::store::Usage;
+use headlong_report::say;
 
 /// What a user of the disk needs to know.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -157,7 +158,7 @@ impl Drop for Mounted {
         let end = Wall::now() + END_TIMEOUT;
         let mut result = mount::unmount_if_free(&self.point, Wall::now() + BRIEFLY);
         if result.is_err() {
-            eprintln!(
+            say!(
                 "headlong: {} is in use; it is written out, and detached in {} s if it is still in \
                  use then",
                 self.point.display(),
@@ -168,7 +169,7 @@ impl Drop for Mounted {
             result = mount::unmount_when_free(&self.point, end);
         }
         if let Err(error) = result {
-            eprintln!("headlong: cannot unmount {}: {error}", self.point.display());
+            say!("headlong: cannot unmount {}: {error}", self.point.display());
         }
         if self.is_made {
             let _ = fs::remove_dir(&self.point);

@@ -18,6 +18,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::guardian::{self, Guardian};
+use headlong_report::say;
 
 const PREFIX: &str = "headlong-disk-";
 
@@ -37,7 +38,7 @@ impl Scratch {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         SWEEP.call_once(|| {
             for line in sweep() {
-                eprintln!("headlong: {line}");
+                say!("headlong: {line}");
             }
         });
         let pid = std::process::id();
@@ -80,7 +81,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Guards that mount are dropped first; it says what they could not undo.
         for line in self.guardian.take().map_or_else(Vec::new, Guardian::finish) {
-            eprintln!("headlong: {line}");
+            say!("headlong: {line}");
         }
     }
 }

@@ -24,6 +24,9 @@ pub fn text(name: &str) -> Option<&'static str> {
     Some(text)
 }
 
+/// What a specification of phases says that it is: `model = "phases"`.
+pub(crate) const PHASED_MODEL: &str = "phases";
+
 /// The same of specifications of phases ([`crate::phased`]).
 const PHASED: &[(&str, &str)] = &[(
     "netflix-2014-catalog",

@@ -3,6 +3,9 @@
 //! The one idea: a reproduction is an experiment of this repository, a list of what was published
 //! with where, and what in the published figures is a shape that must come out again even where the
 //! numbers cannot, because drives, kernels and servers have changed.
+
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
 mod automated;

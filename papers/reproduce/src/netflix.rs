@@ -45,6 +45,8 @@ pub struct Netflix {
     pub specification: &'static str,
     /// Sessions that were generated.
     pub sessions: u64,
+    /// Sessions for which counts and bytes of `statistics` are given: as many as were published.
+    pub statistics_sessions: u64,
     /// Seed.
     pub seed: u64,
     /// What the log is like, beside what was published.
@@ -133,6 +135,7 @@ pub fn netflix(
     Ok(Netflix {
         specification: SPECIFICATION,
         sessions: reproducing.sessions,
+        statistics_sessions: SESSIONS,
         seed: reproducing.seed,
         statistics,
         orders: orders(&simulation.claims),
@@ -239,10 +242,27 @@ impl Netflix {
     /// The orders and what the log is like, for a terminal.
     pub fn text(&self) -> String {
         format!(
-            "{}\n{}\n{}",
+            "{} sessions of {} (seed {}), {} chains\n\n{}\n{}{}\n{}",
+            self.sessions,
+            self.specification,
+            self.seed,
+            self.simulation.source.chains,
             self.orders_table().to_markdown(),
+            self.scaling(),
             self.statistics_table().to_markdown(),
             headlong_chain_sim::text(&self.simulation)
+        )
+    }
+
+    /// Above the statistics of a log of another size, whose counts are not what was counted.
+    fn scaling(&self) -> String {
+        if self.sessions == self.statistics_sessions {
+            return String::new();
+        }
+        format!(
+            "Counts and bytes that grow with the number of sessions are not those of these {}: they \
+             are given in proportion, for the {} that were published.\n\n",
+            self.sessions, self.statistics_sessions
         )
     }
 
@@ -302,6 +322,12 @@ mod tests {
         }
         let text = made.text();
         assert!(text.contains("Fixed is U-shaped"), "{text}");
+        for part in [
+            "300 sessions of netflix-2014-catalog (seed 1)",
+            "not those of these 300: they are given in proportion, for the 126064 that",
+        ] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
     }
 
     #[test]

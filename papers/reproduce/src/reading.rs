@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use headlong_bench::{Bench, Experiment, MB, RigError};
-use headlong_report::{Cell, Table};
+use headlong_report::{Cell, Table, say};
 use headlong_stats::{ConfidenceInterval, Summary, USUAL_CONFIDENCE};
 use headlong_units::Duration;
 use headlong_workload::Catalogue;
@@ -65,7 +65,7 @@ pub(super) fn measure(
             let rate = bench.read(&cell, |root| read_titles(root, &catalogue, &order, time))?;
             rates.push(rate);
         }
-        eprintln!(
+        say!(
             "{name}: {:.1} MB/s, published {published_mb}",
             mean(&rates) / MB
         );

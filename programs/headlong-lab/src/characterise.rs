@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::request_logs::{Joining, Logs, mistake};
-use headlong_report::command_line;
+use headlong_report::{command_line, say};
 
 /// Tell what viewers did: tables and figures of a log
 ///
@@ -88,7 +88,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         ..arguments.logs.intake()?
     };
     let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
-    eprintln!("headlong: memory for the log: {bound}");
+    say!("headlong: memory for the log: {bound}");
     let Some(taken) = arguments.logs.take_in(&intake, arguments.json)? else {
         return Ok(());
     };
@@ -97,7 +97,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
         return Err(Mistakes(vec![mistake.to_owned()]).into());
     }
     let more = characterise_bytes_max(&taken, intake.threads);
-    eprintln!(
+    say!(
         "headlong: {} requests of {} sessions; memory for sums: at most {} MiB",
         taken.requests,
         taken.sessions,
@@ -126,7 +126,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
     }
     if let Some(path) = &arguments.html {
         page(&result).write(path)?;
-        eprintln!("headlong: the report is {}", path.display());
+        say!("headlong: the report is {}", path.display());
     }
     if let Some(path) = &arguments.spec {
         // This takes some seconds: logs of it are tried.
@@ -135,7 +135,7 @@ pub(crate) fn characterise(arguments: &Characterise) -> anyhow::Result<()> {
             format!("{}: the specification could not be written", path.display())
         })?;
         result.specification = Some(specification);
-        eprintln!("headlong: the specification is {}", path.display());
+        say!("headlong: the specification is {}", path.display());
     }
     print(&result, arguments.json)
 }

@@ -8,12 +8,15 @@
 
 // A reader that has had enough closes the pipe, and `println!` panics: `output::print`.
 #![deny(clippy::print_stdout)]
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod args;
 mod bench;
 mod characterise;
 mod describe;
 mod disk;
+mod drive_args;
 mod fill;
 mod load;
 #[cfg(test)]

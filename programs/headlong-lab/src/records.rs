@@ -9,6 +9,7 @@ use headlong_player::CallSeen;
 use headlong_trace::{Cells, Column, ColumnType, TableForm, TableRow, TableWriter};
 
 use crate::mistake::Mistakes;
+use headlong_report::say;
 
 /// A call as a row.
 struct Row(CallSeen);
@@ -118,7 +119,7 @@ impl Records {
             Form::Columns(table) => table.finish()?,
             Form::Text(mut out) => out.flush()?,
         }
-        eprintln!("headlong: the records are {}", self.path.display());
+        say!("headlong: the records are {}", self.path.display());
         Ok(())
     }
 }

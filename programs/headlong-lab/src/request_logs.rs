@@ -14,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print_line;
 use crate::verdict::{EXIT_DROPPED, Verdict};
+use headlong_report::say;
 
 /// Lines of each log that a check looks at.
 const CHECKED_LINES: u64 = 10_000;
@@ -154,7 +155,7 @@ pub(crate) fn taken_in(
     }
     for line in summary(&log) {
         match is_output_taken || is_too_little {
-            true => eprintln!("headlong: {line}"),
+            true => say!("headlong: {line}"),
             false => print_line(&line)?,
         }
     }
@@ -226,6 +227,6 @@ impl Progress for Bar {
     }
 
     fn note(&self, note: &str) {
-        self.0.suspend(|| eprintln!("headlong: {note}"));
+        self.0.suspend(|| say!("headlong: {note}"));
     }
 }

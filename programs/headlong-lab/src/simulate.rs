@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use headlong_bench::grid::without_series;
 use headlong_bench::{RunRecord, WantedRate, run_page, search_line};
-use headlong_report::command_line;
+use headlong_report::{command_line, say};
 use headlong_sim::{Record, Viewed};
 use headlong_units::MIB;
 
@@ -73,7 +73,7 @@ struct Running {
     #[arg(long, value_name = "RATE", value_parser = rate, required = true)]
     rate: Vec<f64>,
     /// How many seeds, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Write a page with charts of how each run went
     #[arg(long, value_name = "FILE")]
@@ -92,7 +92,7 @@ struct Searching {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "60MiB/s")]
     rate: f64,
     /// How many seeds must pass, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
     /// How exactly to find the rate
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
@@ -154,7 +154,7 @@ fn run(running: &Running) -> anyhow::Result<()> {
         print_line(Record::heading())?;
     }
     for rate in &running.rate {
-        for seed in world.seed..world.seed + running.seeds.max(1) {
+        for seed in world.seed..world.seed.saturating_add(running.seeds) {
             let rate = rate * MIB as f64;
             let record = match &mut each_call {
                 Some(file) => {
@@ -249,7 +249,7 @@ fn search(searching: &Searching) -> anyhow::Result<()> {
         }
     }
     if let Some(again) = again {
-        eprintln!("the last failure again: {again}");
+        say!("the last failure again: {again}");
     }
     Ok(())
 }
@@ -288,5 +288,81 @@ mod tests {
         for part in ["youtube-sd", "deadline-elevator", "prefetch must be"] {
             assert!(told.contains(part), "{part} is missing in: {told}");
         }
+    }
+
+    #[test]
+    fn what_has_no_effect_is_a_mistake() {
+        for (arguments, words) in [
+            ("--measure 0s", "--measure 0s: nothing would count"),
+            (
+                "--ramp 1s --measure 2s --restart 3s",
+                "the run is over at 3s",
+            ),
+            ("--read-ahead 1MiB", "--read-ahead: only a vanilla server"),
+            (
+                "--server vanilla --prefetch 1MiB",
+                "--prefetch: a vanilla server does not",
+            ),
+            (
+                "--server vanilla --pace 125",
+                "--pace: a vanilla server does not",
+            ),
+            ("--socket 0B", "--socket 0B"),
+            (
+                "--flash 1GiB --ssd wd-red-wd10efrx",
+                "--ssd wd-red-wd10efrx: is a hard disk",
+            ),
+            (
+                "--flash 1KiB",
+                "--flash 1KiB: has no room for blocks of 16MiB",
+            ),
+            ("--flash 9TiB", "--flash 9TiB: ssd-sata-low-end has"),
+            ("--memory 9999TiB", "holds more pieces than can be counted"),
+            ("--memory 1KiB", "must hold at least eight pieces"),
+        ] {
+            let world = world(&format!("youtube-sd --rate 1MiB/s {arguments}"));
+            let told = world.experiment().expect_err(arguments).0;
+            assert!(
+                told.len() == 1 && told[0].contains(words),
+                "{arguments}: {told:?}"
+            );
+        }
+        for right in [
+            "--server vanilla --read-ahead 1MiB",
+            "--pace 125",
+            "--flash 100GB",
+        ] {
+            let world = world(&format!("youtube-sd --rate 1MiB/s {right}"));
+            world.experiment().expect(right);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_too_small_are_refused_by_name() {
+        for wrong in [
+            "run youtube-sd --rate 1MiB/s --seeds 0",
+            "search youtube-sd --seeds 0",
+            "bound youtube-sd --seeds 0",
+            "sweep youtube-sd --grid prefetch=1MiB --seeds 0",
+            "search youtube-sd --request-max 0B",
+            "search youtube-sd --server vanilla --workers 0",
+            "search youtube-sd --server vanilla --tags 0",
+            "search youtube-sd --server vanilla --max-sectors 1KiB",
+        ] {
+            let words = ["headlong", "simulate"].into_iter().chain(wrong.split(' '));
+            let told = Args::try_parse_from(words).expect_err(wrong).to_string();
+            let flag = wrong.rsplit(' ').nth(1).expect("a flag");
+            assert!(told.contains(flag), "{wrong}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_drive_may_be_a_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("mine.toml");
+        let mine = headlong_drive::preset("hp-146-10k-sas").expect("a preset");
+        std::fs::write(&file, toml::to_string(&mine).expect("text")).expect("written");
+        let arguments = format!("youtube-sd --rate 1MiB/s --drive {}", file.display());
+        assert_eq!(world(&arguments).drive, mine);
     }
 }

@@ -11,9 +11,11 @@ use headlong_engine::Policy;
 use headlong_trace::Intake;
 use headlong_units::{ByteRate, Duration, nearest_three};
 
+use crate::drive_args::drive_spec;
 use crate::mistake::{Mistakes, inputs_are_kept};
 use crate::output::print_line;
 use crate::request_logs::taken_in;
+use headlong_report::say;
 
 /// Simulate prefetching on the chains of a log: drives' utilisation and memory of each rule
 ///
@@ -96,8 +98,8 @@ pub(crate) struct SweepArgs {
     /// Seeks per second of a drive that moves no bytes; the default as before
     #[arg(long, value_name = "SEEKS", value_parser = seek_rate, default_value = "39.4/s")]
     smax: f64,
-    /// Take both from a modelled drive instead (Eq. 5.4)
-    #[arg(long, value_name = "PRESET", value_parser = drive, conflicts_with_all = ["tmax", "smax"])]
+    /// Take both from a modelled drive instead, a preset or a file that describes one (Eq. 5.4)
+    #[arg(long, value_name = "PRESET|FILE.toml", value_parser = drive, conflicts_with_all = ["tmax", "smax"])]
     drive: Option<DriveRates>,
     /// How many drives count for utilisation; those numbered higher are SSDs, which do not. All of
     /// the table's by default
@@ -191,8 +193,7 @@ fn positive(text: &str) -> Option<f64> {
 }
 
 fn drive(name: &str) -> Result<DriveRates, String> {
-    let spec = headlong_drive::preset(name).map_err(|error| error.to_string())?;
-    Ok(DriveRates::of(&spec))
+    Ok(DriveRates::of(&drive_spec(name)?))
 }
 
 /// Simulates what was asked for.
@@ -223,7 +224,7 @@ pub(crate) fn simulate(simulating: &SimulatingChains) -> anyhow::Result<()> {
     print_line(told.trim_end())?;
     if report.source.dropped.lines > 0 && !simulating.json {
         let (lines, samples) = (report.source.dropped.lines, &report.source.dropped.samples);
-        eprintln!(
+        say!(
             "headlong: {lines} lines were left out: {}",
             samples.join("; ")
         );

@@ -8,6 +8,7 @@ use headlong_engine::Policy;
 use headlong_plan::{Demand, Offer, Prices, TryOut, plan, text};
 use headlong_units::{ByteRate, Bytes};
 
+use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::simulate_chains::{Sizes, TableArgs, algorithm, sizes};
@@ -28,14 +29,9 @@ pub(crate) struct Planning {
     /// What all viewers together take at the peak, such as 40Gbit/s or 500MB/s
     #[arg(long, value_name = "RATE", value_parser = peak)]
     peak: ByteRate,
-    /// Presets of drives to choose from, such as wd-red-wd10efrx,ssd-qlc-consumer; headlong disk
-    /// presets lists them
-    #[arg(
-        long,
-        value_name = "PRESET,...",
-        value_delimiter = ',',
-        required = true
-    )]
+    /// Drives to choose from, such as wd-red-wd10efrx,ssd-qlc-consumer: presets, which
+    /// docs/lab/drives.md lists, or files that describe one (FILE.toml)
+    #[arg(long, value_name = "DRIVE,...", value_delimiter = ',', required = true)]
     drives: Vec<String>,
     /// What drives and memory cost, as TOML; FlashStream's Table 6 by default, which is of 2013
     #[arg(long, value_name = "PRICES.toml")]
@@ -92,8 +88,8 @@ impl Planning {
         let prices = self.prices().map_err(|wrong| mistakes.extend(wrong)).ok();
         let mut offers = Vec::new();
         for name in &self.drives {
-            match headlong_drive::preset(name.trim()) {
-                Err(error) => mistakes.push(error.to_string()),
+            match drive_spec(name.trim()) {
+                Err(error) => mistakes.push(error),
                 Ok(spec) => {
                     let offer = prices.as_ref().map(|prices| Offer::new(spec, prices));
                     match offer {

@@ -11,6 +11,7 @@ use headlong_units::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::{mib_rate as rate, threads};
+use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
 use crate::output::print_line;
 use crate::world_args::{WorldArgs, pair};
@@ -36,7 +37,7 @@ pub(crate) struct Sweeping {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
     resolution: f64,
     /// How many seeds, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
     /// Combinations worked on at once [default: as many as there are processors]
     #[arg(long, value_name = "N")]
@@ -68,7 +69,7 @@ pub(crate) struct Bounding {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Vec<f64>,
     /// How many seeds, from --seed on
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// How exactly the highest rate is to be known
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1MiB/s")]
@@ -103,13 +104,12 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
     match name {
         "workload" => value.clone_into(&mut world.workload),
         "drive" => {
-            let drive = headlong_drive::preset(value);
-            world.drive = drive.map_err(|error| of(error.to_string()))?;
+            world.drive = drive_spec(value).map_err(of)?;
         }
         "memory" => world.memory = bytes()?,
         "socket" => world.socket = bytes()?,
         "server" => value.clone_into(&mut world.vanilla.server),
-        "read-ahead" => world.vanilla.read_ahead = bytes()?,
+        "read-ahead" => world.vanilla.read_ahead = Some(bytes()?),
         key if key.contains('.') => world.set.push((key.to_owned(), value.to_owned())),
         setting => {
             let setting = setting.replace('-', "_");
@@ -122,11 +122,28 @@ fn vary(world: &mut WorldArgs, name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What is varied more than once: the last would win, and the others' columns would lie.
+fn twice(grid: &[Axis]) -> Vec<String> {
+    let name = |axis: &Axis| axis.name.replace('-', "_");
+    let mut told: Vec<String> = Vec::new();
+    for (place, axis) in grid.iter().enumerate() {
+        if grid[..place].iter().any(|other| name(other) == name(axis)) {
+            let name = &axis.name;
+            told.push(format!(
+                "--grid {name}: is given twice; write all its values once, such as {name}=A,B"
+            ));
+        }
+    }
+    told.dedup();
+    told
+}
+
 impl Sweeping {
     /// Every combination as an experiment, or all that is wrong with them.
     fn points(&self) -> Result<Vec<Point>, Mistakes> {
-        let mut mistakes: Vec<String> = Vec::new();
+        let mut mistakes = twice(&self.grid);
         let mut points = Vec::new();
+        let compares_servers = self.grid.iter().any(|axis| axis.name == "server");
         // The values of a point are not words of one command; what was typed makes it again.
         let command = command_line(std::env::args_os().skip(1));
         for values in combinations(&self.grid) {
@@ -136,7 +153,11 @@ impl Sweeping {
                 told.extend(vary(&mut world, &axis.name, value).err());
             }
             if told.is_empty() {
-                match world.experiment() {
+                let made = match compares_servers {
+                    true => world.experiment_of_any(),
+                    false => world.experiment(),
+                };
+                match made {
                     Ok(experiment) => points.push(Point {
                         cell: VirtualCell::of_options(experiment, &world.workload, &command),
                         values,
@@ -204,7 +225,7 @@ pub(crate) fn sweep(arguments: &Sweeping) -> anyhow::Result<()> {
 /// Says what nobody could beat.
 pub(crate) fn bound(arguments: &Bounding) -> anyhow::Result<()> {
     let experiment = arguments.world.experiment()?;
-    let seeds = arguments.world.seed..arguments.world.seed + arguments.seeds.max(1);
+    let seeds = arguments.world.seed..arguments.world.seed.saturating_add(arguments.seeds);
     let mut bounds: Vec<Bound> = Vec::new();
     for rate in &arguments.rate {
         for seed in seeds.clone() {
@@ -274,5 +295,16 @@ mod tests {
         for part in ["did you mean `prefetch`", "wd-red-wd10efrx"] {
             assert!(told.contains(part), "{part} is missing in: {told}");
         }
+    }
+
+    #[test]
+    fn nothing_is_varied_twice_and_servers_may_be_compared_with_options_of_one() {
+        let told = |arguments: &str| sweeping(arguments).points().map_err(|wrong| wrong.0);
+        let twice = told("--grid outstanding-reads=1 --grid outstanding_reads=2");
+        let words = "--grid outstanding_reads: is given twice";
+        assert!(twice.expect_err("twice")[0].contains(words));
+        let both = told("--grid server=headlong,vanilla --read-ahead 1MiB --prefetch 2MiB");
+        assert_eq!(both.expect("right").len(), 2);
+        told("--grid read-ahead=1MiB").expect_err("headlong has none");
     }
 }

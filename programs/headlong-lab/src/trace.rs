@@ -8,6 +8,7 @@ use headlong_trace::{ChainSettings, ChainSums, ChainTable, Intake, TableFile, Ta
 use crate::characterise::{Characterise, characterise};
 use crate::output::print;
 use crate::request_logs::{Joining, Logs, dropped, mistake};
+use headlong_report::say;
 
 /// Read request logs of any server and report what viewers did
 #[derive(Debug, clap::Subcommand)]
@@ -61,7 +62,7 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         ..arguments.logs.intake()?
     };
     let bound = intake.memory_bound().map_err(|error| mistake(&error))?;
-    eprintln!("headlong: memory: {bound}");
+    say!("headlong: memory: {bound}");
     let is_stream = arguments.out == Path::new("-");
     let table = (!is_stream)
         .then(|| TableFile::begin(&arguments.out))
@@ -96,7 +97,7 @@ fn chains(arguments: &Chains) -> anyhow::Result<()> {
         text(&sums)
     };
     if is_stream {
-        eprint!("{told}");
+        say!("{}", told.trim_end());
         return Ok(());
     }
     print(&told)

@@ -1,7 +1,7 @@
 //! Arguments of `headlong simulate` for a vanilla server.
 
 use headlong_sim::{Access, CacheKind, Scheduler, ServerKind, VanillaSetup};
-use headlong_units::{Bytes, nearest_three};
+use headlong_units::{Bytes, KIB, nearest_three};
 
 /// What answers, if it is not the engine.
 #[derive(Debug, Clone, clap::Args)]
@@ -10,32 +10,44 @@ pub(crate) struct VanillaArgs {
     /// kernel's page cache
     #[arg(long, value_name = "NAME", default_value = "headlong")]
     pub(crate) server: String,
-    /// Vanilla: how far the kernel reads ahead (read_ahead_kb)
-    #[arg(long, value_name = "SIZE", default_value = "128KiB")]
-    pub(crate) read_ahead: Bytes,
-    /// Vanilla: the largest request to the device (max_sectors_kb)
-    #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
-    max_sectors: Bytes,
-    /// Vanilla: I/O scheduler: mq-deadline or none
-    #[arg(long, value_name = "NAME", default_value = "mq-deadline")]
-    scheduler: String,
-    /// Vanilla: requests that the device takes at once: 32 of a disk, 128 of a loop device
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    tags: u32,
-    /// Vanilla: processes
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    workers: u32,
-    /// Vanilla: threads of each process that read files; 1 for processes that block
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    server_threads: u32,
+    /// Vanilla: how far the kernel reads ahead (read_ahead_kb) [default: 128KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) read_ahead: Option<Bytes>,
+    /// Vanilla: the largest request to the device (max_sectors_kb) [default: 1280KiB]
+    #[arg(long, value_name = "SIZE", value_parser = request_size)]
+    max_sectors: Option<Bytes>,
+    /// Vanilla: I/O scheduler: mq-deadline or none [default: mq-deadline]
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<String>,
+    /// Vanilla: requests that the device takes at once: 32 of a disk, 128 of a loop device [default:
+    /// 32]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tags: Option<u32>,
+    /// Vanilla: processes [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    workers: Option<u32>,
+    /// Vanilla: threads of each process that read files; 1 for processes that block [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    server_threads: Option<u32>,
     /// Vanilla: how files are got at: sendfile, mapped, or the size of the buffers they are read
-    /// into, such as 32KiB
-    #[arg(long, value_name = "HOW", default_value = "sendfile")]
-    access: String,
+    /// into, such as 32KiB [default: sendfile]
+    #[arg(long, value_name = "HOW")]
+    access: Option<String>,
     /// Vanilla: how the page cache works: large-folios (two lists, Linux since 6.16 with ext4), pages
-    /// (two lists, earlier), lru (one list by last use)
-    #[arg(long, value_name = "NAME", default_value = "large-folios")]
-    page_cache: String,
+    /// (two lists, earlier), lru (one list by last use) [default: large-folios]
+    #[arg(long, value_name = "NAME")]
+    page_cache: Option<String>,
+}
+
+/// Least of a request to the drive: a page.
+const REQUEST_MIN: Bytes = Bytes(4 * KIB);
+
+/// The largest request that something makes.
+pub(crate) fn request_size(text: &str) -> Result<Bytes, String> {
+    match text.parse::<Bytes>().map_err(|error| error.to_string())? {
+        size if size < REQUEST_MIN => Err(format!("must be at least {REQUEST_MIN}")),
+        size => Ok(size),
+    }
 }
 
 impl VanillaArgs {
@@ -53,14 +65,24 @@ impl VanillaArgs {
             .collect();
         let setup = VanillaSetup {
             memory_bytes,
-            read_ahead_bytes: self.read_ahead.0,
-            request_bytes_max: self.max_sectors.0,
-            scheduler: one_of("--scheduler", &self.scheduler, &schedulers, mistakes),
-            tags: self.tags,
-            workers: self.workers,
-            threads: self.server_threads,
+            read_ahead_bytes: self.read_ahead.unwrap_or(Bytes(128 * KIB)).0,
+            request_bytes_max: self.max_sectors.unwrap_or(Bytes(1280 * KIB)).0,
+            scheduler: one_of(
+                "--scheduler",
+                self.scheduler.as_deref().unwrap_or("mq-deadline"),
+                &schedulers,
+                mistakes,
+            ),
+            tags: self.tags.unwrap_or(32),
+            workers: self.workers.unwrap_or(2),
+            threads: self.server_threads.unwrap_or(64),
             access: self.access(mistakes),
-            cache: one_of("--page-cache", &self.page_cache, &caches, mistakes),
+            cache: one_of(
+                "--page-cache",
+                self.page_cache.as_deref().unwrap_or("large-folios"),
+                &caches,
+                mistakes,
+            ),
             ..VanillaSetup::default()
         };
         if is_vanilla {
@@ -70,12 +92,34 @@ impl VanillaArgs {
         }
     }
 
+    /// Whether a web server is imitated, and not the engine run.
+    pub(crate) fn is_vanilla(&self) -> bool {
+        self.server == "vanilla"
+    }
+
+    /// The options that were given and that only a vanilla server has.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let all = [
+            ("--read-ahead", self.read_ahead.is_some()),
+            ("--max-sectors", self.max_sectors.is_some()),
+            ("--scheduler", self.scheduler.is_some()),
+            ("--tags", self.tags.is_some()),
+            ("--workers", self.workers.is_some()),
+            ("--server-threads", self.server_threads.is_some()),
+            ("--access", self.access.is_some()),
+            ("--page-cache", self.page_cache.is_some()),
+        ];
+        let given = all.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(flag, _)| flag).collect()
+    }
+
     fn access(&self, mistakes: &mut Vec<String>) -> Access {
-        match (self.access.as_str(), self.access.parse::<Bytes>()) {
+        let text = self.access.as_deref().unwrap_or("sendfile");
+        match (text, text.parse::<Bytes>()) {
             ("sendfile", _) => Access::Sendfile,
             ("mapped", _) => Access::Mapped,
-            (_, Ok(Bytes(bytes))) => Access::Read(bytes),
-            (text, Err(_)) => {
+            (_, Ok(Bytes(bytes @ 1..))) => Access::Read(bytes),
+            (text, _) => {
                 mistakes.push(format!(
                     "--access {text}: write sendfile, mapped, or a size such as 32KiB"
                 ));

@@ -2,14 +2,16 @@
 
 use headlong_bench::VirtualCell;
 use headlong_drive::DriveSpec;
+use headlong_engine::ConfigError;
 use headlong_sim::{
-    Experiment, FlashSetup, Placement, Restart, Setup, WarmContent, Window, settings,
+    Experiment, FlashSetup, Placement, Restart, Setup, TierPlaces, WarmContent, Window, settings,
 };
 use headlong_units::{Bytes, Duration, Instant};
 use headlong_workload::Specification;
 
+use crate::drive_args::drive_spec;
 use crate::mistake::Mistakes;
-use crate::vanilla::VanillaArgs;
+use crate::vanilla::{VanillaArgs, request_size};
 use headlong_report::command_line;
 
 /// What the world is made of.
@@ -23,8 +25,8 @@ pub(crate) struct WorldArgs {
     /// several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     pub(crate) set: Vec<(String, String)>,
-    /// Preset of the drive
-    #[arg(long, value_name = "PRESET", default_value = "wd-red-wd10efrx", value_parser = drive)]
+    /// The drive: a preset, or a file that describes one, such as `headlong disk probe -o` writes
+    #[arg(long, value_name = "PRESET|FILE.toml", default_value = "wd-red-wd10efrx", value_parser = drive_spec)]
     pub(crate) drive: DriveSpec,
     /// How many such drives; titles are dealt out to them by a hash of their numbers. Rate and memory are
     /// of the whole box
@@ -69,7 +71,7 @@ pub(crate) struct WorldArgs {
     #[arg(long, value_name = "TIME", default_value = "10s")]
     pub(crate) pace_burst: Duration,
     /// Largest request that reaches the drive
-    #[arg(long, value_name = "SIZE", default_value = "1280KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1280KiB", value_parser = request_size)]
     request_max: Bytes,
     /// Spread the titles over all of the drive, as ext4 does, instead of packing them at its start
     #[arg(long)]
@@ -97,8 +99,8 @@ pub(crate) struct WorldArgs {
     /// How many such SSDs, each of which serves all disks
     #[arg(long, value_name = "N", default_value_t = 1, requires = "flash", value_parser = clap::value_parser!(u16).range(1..=100))]
     ssds: u16,
-    /// Preset of that SSD
-    #[arg(long, value_name = "PRESET", default_value = "ssd-sata-low-end", value_parser = drive, requires = "flash")]
+    /// That SSD: a preset, or a file that describes one
+    #[arg(long, value_name = "PRESET|FILE.toml", default_value = "ssd-sata-low-end", value_parser = drive_spec, requires = "flash")]
     ssd: DriveSpec,
     /// Bytes of a block of it
     #[arg(long, value_name = "SIZE", default_value = "16MiB", requires = "flash")]
@@ -116,10 +118,6 @@ pub(crate) struct WorldArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-fn drive(name: &str) -> Result<DriveSpec, String> {
-    headlong_drive::preset(name).map_err(|error| error.to_string())
 }
 
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
@@ -165,9 +163,88 @@ impl WorldArgs {
         ))
     }
 
-    /// What the arguments mean, or all that is wrong with them.
+    /// What the arguments mean, or all that is wrong with them, options that the server does not
+    /// have among it.
     pub(crate) fn experiment(&self) -> Result<Experiment, Mistakes> {
+        let idle = self.idle();
+        match self.experiment_of_any() {
+            Ok(experiment) if idle.is_empty() => Ok(experiment),
+            Ok(_) => Err(Mistakes(idle)),
+            Err(Mistakes(mistakes)) => Err(Mistakes([mistakes, idle].concat())),
+        }
+    }
+
+    /// Options that were given and that the server does not have, each as a mistake.
+    fn idle(&self) -> Vec<String> {
+        if !self.vanilla.is_vanilla() {
+            let given = self.vanilla.given().into_iter();
+            let told =
+                |flag: &str| format!("{flag}: only a vanilla server has it; add --server vanilla");
+            return given.map(told).collect();
+        }
+        let of_engine = [
+            ("--policy", self.policy.is_some()),
+            ("--prefetch", self.prefetch.is_some()),
+            ("--order", self.order.is_some()),
+            ("--outstanding-reads", self.outstanding_reads.is_some()),
+            ("--engine", !self.engine.is_empty()),
+            ("--pace", self.pace > 0),
+            ("--bit-rates", self.bit_rates),
+            ("--no-playlists", self.no_playlists),
+            ("--names-next", self.names_next),
+            ("--flash", self.flash.is_some()),
+        ];
+        let given = of_engine.into_iter().filter(|(_, is_given)| *is_given);
+        let told = |(flag, _): (&str, bool)| {
+            format!("{flag}: a vanilla server does not have it; leave it out")
+        };
+        given.map(told).collect()
+    }
+
+    /// What of numbers makes no sense, or has no effect.
+    fn wrong_numbers(&self, mistakes: &mut Vec<String>) {
+        if self.measure == Duration::ZERO {
+            mistakes
+                .push("--measure 0s: nothing would count; write some time, such as 600s".into());
+        }
+        if self.socket == Bytes(0) {
+            mistakes.push("--socket 0B: takes nothing; write a size such as 256KiB".into());
+        }
+        let length = self.ramp + self.measure;
+        if let Some(at) = self.restart.filter(|at| *at >= length) {
+            mistakes.push(format!(
+                "--restart {at}: the run is over at {length} (--ramp and --measure); write less"
+            ));
+        }
+        let Some(bytes) = self.flash else {
+            return;
+        };
+        if !matches!(self.ssd, DriveSpec::SolidState(_)) {
+            let name = self.ssd.name();
+            mistakes.push(format!(
+                "--ssd {name}: is a hard disk; name an SSD such as ssd-sata-low-end"
+            ));
+        }
+        let capacity = Bytes(self.ssd.capacity_bytes());
+        if bytes > capacity {
+            let name = self.ssd.name();
+            mistakes.push(format!(
+                "--flash {bytes}: {name} has {capacity}; write less"
+            ));
+        }
+        if bytes <= self.flash_block {
+            mistakes.push(format!(
+                "--flash {bytes}: has no room for blocks of {} (--flash-block); write more",
+                self.flash_block
+            ));
+        }
+    }
+
+    /// The same for a server that may be another one in each world of a grid: options that one of
+    /// them does not have are the other's.
+    pub(crate) fn experiment_of_any(&self) -> Result<Experiment, Mistakes> {
         let mut mistakes = Vec::new();
+        self.wrong_numbers(&mut mistakes);
         let workload = self.workload().map_err(|errors| mistakes.extend(errors));
         let mut setup = Setup {
             disks: self.disks,
@@ -228,7 +305,27 @@ impl WorldArgs {
         if is_flash && self.engine.iter().any(is_written) {
             setup.engine.outstanding_reads_max = setup.engine.outstanding_reads_flash;
         }
-        mistakes.extend(setup.engine.check().map(|error| error.to_string()));
+        let pieces = setup.engine.memory_bytes / setup.engine.piece_bytes.max(1);
+        for error in setup.engine.check() {
+            mistakes.push(match error {
+                ConfigError::Memory if pieces > 8 => format!(
+                    "memory {}: holds more pieces than can be counted, 2^32; write less, or a larger \
+                     piece",
+                    self.memory
+                ),
+                other => other.to_string(),
+            });
+        }
+        if let Some(flash) = setup.flash.as_ref().filter(|_| mistakes.is_empty()) {
+            let places = TierPlaces::new(flash.bytes, flash.block_bytes, setup.engine.piece_bytes);
+            mistakes.extend(places.err().map(|error| {
+                format!(
+                    "--flash {} in blocks of {}: {error}",
+                    Bytes(flash.bytes),
+                    self.flash_block
+                )
+            }));
+        }
         match workload {
             Ok(workload) if mistakes.is_empty() => Ok(Experiment {
                 workload,

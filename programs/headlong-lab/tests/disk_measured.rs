@@ -114,11 +114,34 @@ fn probing_what_cannot_be_probed_says_what_can() {
             "no folder that exists",
         ),
         (vec!["ssd-ocz-core-v2", "--writes", "3"], "200"),
+        (
+            vec!["ssd-ocz-core-v2", "--region", "512KiB"],
+            "--region: 524288 bytes are too few",
+        ),
+        (
+            vec!["ssd-ocz-core-v2", "--region", "9TiB"],
+            "--region 9TiB: ssd-ocz-core-v2 has ",
+        ),
+        (
+            vec!["ssd-ocz-core-v2", "-o", "never.toml"],
+            "only models of disks that turn",
+        ),
     ] {
         let told = told(&[&["disk", "probe"], &args[..]].concat());
         assert!(told.contains(words), "{args:?}: {told}");
     }
     assert_eq!(std::fs::read(small).expect("there"), [0; 8192]);
+}
+
+#[test]
+fn a_result_is_not_lost_with_words_that_cannot_be_said() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headlong-lab"));
+    command.args(["disk", "probe", "hp-146-10k-sas"]);
+    command.stderr(full.expect("every Linux has it"));
+    let output = command.output().expect("the binary starts");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("kind = \"hard-drive\""));
 }
 
 /// Whole titles and the same in chunks.

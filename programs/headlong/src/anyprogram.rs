@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use headlong_launch::{Launch, launch, library_beside};
 use headlong_protocol::environment;
 use headlong_reception::{Flags, Settings};
+use headlong_report::say;
 use headlong_units::{Bytes, Duration as UnitsDuration};
 
 /// How to read for programs that were started with `headlong run`.
@@ -95,7 +96,7 @@ pub(crate) fn receive(receiving: &Receiving) -> anyhow::Result<()> {
 /// Becomes the program. Returns only if that fails.
 pub(crate) fn run(running: &Running) -> anyhow::Error {
     match to_launch(running) {
-        Ok(what) => launch(&what, |text| eprintln!("headlong: {text}")).into(),
+        Ok(what) => launch(&what, |text| say!("headlong: {text}")).into(),
         Err(error) => error,
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use headlong_disk::Measurements;
+use headlong_report::say;
 
 /// The other program.
 const PROGRAM: &str = "headlong-lab";
@@ -88,7 +89,7 @@ pub(crate) fn fit(name: &str, measured: &Measurements) -> Option<String> {
             Err(error) => format!("{}: {error}", path.display()),
         },
     };
-    eprintln!("headlong: no model is fitted: {why}");
+    say!("headlong: no model is fitted: {why}");
     None
 }
 

@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 // A reader that has had enough closes the pipe, and `println!` panics: `headlong_survey::print`.
 #![deny(clippy::print_stdout)]
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 mod anyprogram;
 mod args;

@@ -4,6 +4,9 @@
 //! [`probe`] measures one as FreeBSD's `diskinfo -t` does; [`layout`] says where files and titles
 //! lie; [`tune`] says what the kernel has set for one and what serves best. Drive models are not known here: whoever has them passes a target to be measured, and a
 //! function that fits a model.
+
+// Standard error may be full, and `eprintln!` panics: `headlong_report::say`.
+#![cfg_attr(not(test), deny(clippy::print_stderr))]
 #![forbid(unsafe_code)]
 
 mod decimal_bytes;

@@ -16,6 +16,7 @@ use crate::probe::{
     BlockSize, BlockSizes, DeviceTarget, ProbeError, SeekTest, Target, WritePlan, find_block_size,
     test_seeks,
 };
+use headlong_report::say;
 
 /// What a label most often says, for a drive that does not tell.
 const RPM_USUAL: u32 = 7200;
@@ -138,6 +139,7 @@ impl Probing {
             true => DeviceTarget::open_for_writing(path),
             false => DeviceTarget::open(path),
         }?;
+        target.check()?;
         let facts = target.facts().clone();
         Ok(Subject {
             name: match &facts.model {
@@ -151,6 +153,29 @@ impl Probing {
             finds_blocks: false,
             settle: 0.0,
         })
+    }
+
+    /// What is to be written, if anything is.
+    fn writes(&self, subject: &Subject) -> Result<Option<WritePlan>, SurveyError> {
+        if !(subject.finds_blocks || self.write) {
+            return Ok(None);
+        }
+        let bytes = subject.target.sectors() * SECTOR_BYTES;
+        if let Some(region) = self.region.filter(|region| region.0 > bytes) {
+            let (name, bytes) = (&subject.name, Bytes(bytes));
+            return Err(SurveyError::mistake(format!(
+                "--region {region}: {name} has {bytes}; write that or less"
+            )));
+        }
+        let plan = WritePlan {
+            writes: self.writes,
+            threshold: self.threshold,
+            settle: self.settle.unwrap_or(subject.settle),
+            ..WritePlan::of_paper(self.region.map_or(bytes, |region| region.0))
+        };
+        let plan = plan.within(bytes);
+        plan.check(self.region.map_or(subject.name.as_str(), |_| "--region"))?;
+        Ok(Some(plan))
     }
 
     /// Checks what can be checked before a minute of measuring.
@@ -187,7 +212,14 @@ pub fn probe(
     fit: Fit<'_>,
     page: &dyn Fn(&Probe) -> headlong_report::Page,
 ) -> Result<(), SurveyError> {
-    let probe = measure(probing, subject, fit)?;
+    let writes = probing.writes(&subject)?;
+    if let (Some(path), Some(false)) = (&probing.output, subject.rotational) {
+        return Err(no_model(
+            path,
+            "only models of disks that turn can be fitted",
+        ));
+    }
+    let probe = measure(probing, subject, writes.as_ref(), fit)?;
     if let Some(path) = &probing.report {
         page(&probe).write(path).map_err(SurveyError::mistake)?;
     }
@@ -202,43 +234,44 @@ pub fn probe(
     }
 }
 
+fn no_model(path: &Path, why: &str) -> SurveyError {
+    SurveyError::mistake(format!(
+        "--output: {why}; {} was not written",
+        path.display()
+    ))
+}
+
 fn write_model(probe: &Probe, path: &Path) -> Result<(), SurveyError> {
     let Some(text) = &probe.model else {
         let why = match probe.turns {
             true => "no model was fitted",
             false => "only models of disks that turn can be fitted",
         };
-        return Err(SurveyError::mistake(format!(
-            "--output: {why}; {} was not written",
-            path.display()
-        )));
+        return Err(no_model(path, why));
     };
     fs::write(path, text)
         .map_err(|error| SurveyError::mistake(format!("{}: {error}", path.display())))
 }
 
-fn measure(probing: &Probing, mut subject: Subject, fit: Fit<'_>) -> Result<Probe, ProbeError> {
+fn measure(
+    probing: &Probing,
+    mut subject: Subject,
+    writes: Option<&WritePlan>,
+    fit: Fit<'_>,
+) -> Result<Probe, ProbeError> {
     let (name, target) = (subject.name, &mut *subject.target);
     let bytes = target.sectors() * SECTOR_BYTES;
     let known_rpm = probing.rpm.or(subject.rpm);
     let rpm = known_rpm.unwrap_or(RPM_USUAL);
     let mut seeks = test_seeks(target, &name, rpm, &mut |phase| {
-        eprintln!("headlong: {name}: {}", phase_name(phase));
+        say!("headlong: {name}: {}", phase_name(phase));
     })?;
     let has_arm = seeks.measured.full_stroke_us > ARM_US;
     let turns = has_arm && subject.rotational != Some(false);
     if !turns {
         seeks.measured.rpm = 0;
     }
-    let blocks = match subject.finds_blocks || probing.write {
-        true => Some(blocks(
-            probing,
-            target,
-            &name,
-            probing.settle.unwrap_or(subject.settle),
-        )?),
-        false => None,
-    };
+    let blocks = writes.map(|plan| blocks(plan, target, &name)).transpose()?;
     let model = match turns {
         true => fit(&name, &seeks.measured),
         false => None,
@@ -256,31 +289,17 @@ fn measure(probing: &Probing, mut subject: Subject, fit: Fit<'_>) -> Result<Prob
     })
 }
 
-fn blocks(
-    probing: &Probing,
-    target: &mut dyn Target,
-    name: &str,
-    settle: f64,
-) -> Result<BlockSizes, ProbeError> {
-    let bytes = target.sectors() * SECTOR_BYTES;
-    let region_bytes = probing.region.map_or(bytes, |region| region.0.min(bytes));
-    let plan = WritePlan {
-        writes: probing.writes,
-        threshold: probing.threshold,
-        settle,
-        ..WritePlan::of_paper(region_bytes)
-    }
-    .within(bytes);
-    eprintln!(
+fn blocks(plan: &WritePlan, target: &mut dyn Target, name: &str) -> Result<BlockSizes, ProbeError> {
+    say!(
         "headlong: {name}: {} will be written",
         decimal_bytes(plan.bytes())
     );
-    find_block_size(target, name, &plan, &mut |bytes| match bytes {
-        0 => eprintln!(
+    find_block_size(target, name, plan, &mut |bytes| match bytes {
+        0 => say!(
             "headlong: {name}: filling {}",
             decimal_bytes(plan.region_bytes)
         ),
-        bytes => eprintln!("headlong: {name}: writes of {}", Bytes(bytes)),
+        bytes => say!("headlong: {name}: writes of {}", Bytes(bytes)),
     })
 }
 

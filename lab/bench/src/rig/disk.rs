@@ -14,6 +14,7 @@ use super::process::{Output, Process};
 use super::queue::{self, QueueSettings};
 use super::{RigError, Store, playlist};
 use crate::experiment::{DriveSpec, FileSet, Kernel};
+use headlong_report::say;
 
 /// Folders, and the file system's own files.
 const INODES_SPARE: u64 = 20_000;
@@ -143,7 +144,7 @@ impl Disk {
     }
 
     fn fill(&mut self, guard: &Guard, setup: &DiskSetup<'_>) -> Result<(), RigError> {
-        eprintln!(
+        say!(
             "filling the drive, once; it is kept in {}",
             setup.store_root.display()
         );

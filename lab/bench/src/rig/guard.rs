@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::RigError;
+use headlong_report::say;
 
 const GUARD: &str = include_str!("guardian.sh");
 const LAUNCH: &str = include_str!("launch.sh");
@@ -176,7 +177,7 @@ impl Guard {
                 return;
             };
             guard.0.is_stopping.store(true, Ordering::SeqCst);
-            eprintln!("headlong: stopping: ending servers and drives, unmounting");
+            say!("headlong: stopping: ending servers and drives, unmounting");
             guard.finish();
             std::process::exit(128 + number);
         };

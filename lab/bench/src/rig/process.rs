@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::RigError;
 use super::guard::{Guard, Start};
+use headlong_report::say;
 
 /// Lines of standard error that are kept.
 const LAST_WORDS_LINES: usize = 40;
@@ -152,7 +153,7 @@ fn listen(stream: impl Read, kept: &Mutex<VecDeque<String>>, output: Output) {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         line.clear();
         if output == Output::Shown {
-            eprintln!("{text}");
+            say!("{text}");
         }
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == LAST_WORDS_LINES {

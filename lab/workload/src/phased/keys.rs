@@ -20,11 +20,11 @@ use headlong_units::nearest;
 use super::specification::{
     Device, Form, Network, Rendition, Specification, Titles, Viewing, Visits,
 };
-use crate::specification::{SESSIONS_MAX, TITLES_MAX, curve, document, read_only};
+use crate::specification::{SESSIONS_MAX, TITLES_MAX, curve, document, is_of_phases, read_only};
 use crate::{Curve, preset};
 
 /// What `model` says in a specification of this kind.
-pub const MODEL: &str = "phases";
+pub const MODEL: &str = preset::PHASED_MODEL;
 /// Most files of a kind that a title may have.
 const RENDITIONS_MAX: usize = 64;
 /// Most types of devices; a log has a number for each.
@@ -65,8 +65,7 @@ impl Specification {
 
     /// Whether a TOML text says that it is a specification of this kind: `model = "phases"`.
     pub fn is_meant(text: &str) -> bool {
-        let model = document("", text, &[]).take("model");
-        model.is_some_and(|model| model.text() == Some(MODEL))
+        is_of_phases(text)
     }
 
     /// The specification as TOML, which reads back as it was.

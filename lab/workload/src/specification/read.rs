@@ -25,6 +25,16 @@ use headlong_units::nearest;
 /// Most bytes that a table of offsets may have for each segment.
 const ENTRY_BYTES_MAX: u64 = 4096;
 
+/// What a workload of the other kind is told; its keys would all be unknown ones.
+const OF_PHASES: &str = "is a workload of phases, which cannot be used here; `headlong simulate plan` \
+                         and `headlong workload generate` take it";
+
+/// Whether a text says that it is a specification of the other kind.
+pub(crate) fn is_of_phases(text: &str) -> bool {
+    let model = document("", text, &[]).take("model");
+    model.is_some_and(|model| model.text() == Some(preset::PHASED_MODEL))
+}
+
 impl Specification {
     /// Reads a specification from TOML. `source` is what errors call the text; each of `overrides`
     /// (`sessions.rate`, `40MiB/s`) replaces what it says about that key.
@@ -36,6 +46,10 @@ impl Specification {
         text: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Mistakes> {
+        if is_of_phases(text) {
+            let place = Place::File(source.to_owned());
+            return Err(Mistakes::at(&place, [OF_PHASES.to_owned()]));
+        }
         let mut table = document(source, text, overrides);
         let specification = Self::take(&mut table);
         check::check(&specification, &mut table);
@@ -55,8 +69,7 @@ impl Specification {
                 let names: Vec<&str> = all().collect();
                 let names = names.join(", ");
                 let text = if preset::phased_text(name).is_some() {
-                    "is a workload of phases, which cannot be used here; generate a trace of it"
-                        .to_owned()
+                    OF_PHASES.to_owned()
                 } else {
                     let meant = nearest(name, all());
                     let meant =

@@ -278,3 +278,16 @@ fn viewers_can_come_back_only_if_they_ask_as_they_watch() {
         "{mistakes}"
     );
 }
+
+#[test]
+fn a_file_of_phases_is_told_as_one_and_not_key_by_key() {
+    let text = preset::phased_text("netflix-2014-catalog").expect("a preset");
+    for read in [
+        Specification::read("mine.toml", text, &[]),
+        Specification::preset("netflix-2014-catalog", &[]),
+    ] {
+        let told = read.expect_err("the other kind").to_string();
+        assert!(told.contains("simulate plan"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}

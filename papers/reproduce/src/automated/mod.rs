@@ -23,6 +23,7 @@ use headlong_units::{Instant, MIB};
 use headlong_bench::{
     BenchError, Ending, Options, Outcome as Ended, Probe, Quality, Search, SearchRules, in_parallel,
 };
+use headlong_report::say;
 use results::{InAction, Limit, Outcome, Reproduced, name_of};
 use scenarios::{
     Memory, SCALES, SCALES_SIZE_MIB, SCENARIOS, SIZES_MIB, SIZES_QUICK_MIB, SQUARE_ROOT_SCALE,
@@ -164,7 +165,7 @@ fn outcomes(scenarios: &[Scenario], effort: Effort, threads: NonZeroUsize) -> Ve
             let passed = started.elapsed().as_secs_f64();
             let left = passed / done as f64 * (tasks.len() - done) as f64;
             let task = &tasks[index];
-            eprintln!(
+            say!(
                 "{}/{}: {}, {}; {passed:.0} s, about {left:.0} s left",
                 done,
                 tasks.len(),

@@ -1,11 +1,10 @@
 //! `headlong disk emulate`: a disk in the foreground, until somebody stops it.
 
-use std::fs;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use headlong_drive::{DriveSpec, preset};
+use headlong_drive::DriveSpec;
 use headlong_units::Bytes;
 use headlong_vdisk::control::StopSignal;
 use headlong_vdisk::store::Manifest;
@@ -15,6 +14,8 @@ use headlong_vdisk::{
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::drive_args::drive_spec;
 
 /// Makes a block device that takes as long as a modelled drive, with a file system on it, and plays
 /// it until Ctrl-C, SIGTERM or `headlong disk control SOCKET stop`. Needs root, FUSE and loop
@@ -222,17 +223,6 @@ impl Mistakes {
     fn take<T>(&mut self, result: Result<T, String>) -> Option<T> {
         result.map_err(|mistake| self.add(mistake)).ok()
     }
-}
-
-/// The drive of a preset's name or of a file.
-pub(super) fn drive_spec(name: &str) -> Result<DriveSpec, String> {
-    if !name.ends_with(".toml") {
-        return preset(name).map_err(|error| error.to_string());
-    }
-    let text = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
-    let spec: DriveSpec = toml::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
-    spec.check().map_err(|error| format!("{name}: {error}"))?;
-    Ok(spec)
 }
 
 /// Smaller than this no file system fits; larger than this the kernel has no words for it.

@@ -4,9 +4,9 @@ use headlong_drive::DriveSpec;
 use headlong_survey::{Probing, Subject, probe_page};
 use headlong_vdisk::ModelTarget;
 
-use super::emulate::drive_spec;
 use super::fit::model;
 use super::{mistake, told};
+use crate::drive_args::drive_spec;
 
 /// Measures and tells.
 pub(crate) fn probe(probing: &Probing) -> anyhow::Result<()> {

@@ -75,6 +75,21 @@ impl WritePlan {
         plan
     }
 
+    /// Looks whether anything can be written.
+    ///
+    /// # Errors
+    /// If the region holds no two blocks of any size.
+    pub fn check(&self, name: &str) -> Result<(), ProbeError> {
+        match self.sizes().next() {
+            Some(_) => Ok(()),
+            None => Err(ProbeError::TooSmall {
+                name: name.to_string(),
+                bytes: self.region_bytes,
+                needed: 2 * self.sizes_bytes.first().copied().unwrap_or(SECTOR_BYTES),
+            }),
+        }
+    }
+
     /// How many writes of a size are made before those that count.
     fn settling(&self, size_bytes: u64) -> u64 {
         let blocks = self.region_bytes / size_bytes.max(1);
@@ -126,13 +141,7 @@ pub fn find_block_size(
 ) -> Result<BlockSizes, ProbeError> {
     let device_bytes = target.sectors() * SECTOR_BYTES;
     let plan = &plan.within(device_bytes);
-    if plan.sizes().next().is_none() {
-        return Err(ProbeError::TooSmall {
-            name: name.to_string(),
-            bytes: plan.region_bytes,
-            needed: 2 * plan.sizes_bytes.first().copied().unwrap_or(SECTOR_BYTES),
-        });
-    }
+    plan.check(name)?;
     say(0);
     fill(target, plan.region_bytes / SECTOR_BYTES)?;
     let places = Generator::new(plan.seed);

@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 use headlong_disk::{Direction, Request, SECTOR_BYTES};
 use headlong_random::Generator;
 use headlong_units::Duration;
-use rustix::fs::{OFlags, major, minor};
+use rustix::fs::OFlags;
 
+use super::above::{folder, loops_over};
 use super::error::ProbeError;
+use super::seeks::BYTES_MIN;
 use super::target::Target;
+use super::written::unwritten_bytes;
 
 /// Alignment of memory and of requests to files: no device has larger blocks than a page.
 const ALIGNMENT: usize = 4096;
+
+/// A file of which more than this share was never written is not measured: 1 in so many bytes.
+const UNWRITTEN_MAX: u64 = 100;
 
 /// What the kernel knows of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,8 +38,7 @@ pub struct DeviceFacts {
 impl DeviceFacts {
     /// Of the device with this number, from sysfs.
     fn of(sys: &Path, device: u64) -> Self {
-        let link = sys.join(format!("dev/block/{}:{}", major(device), minor(device)));
-        let Ok(mut directory) = link.canonicalize() else {
+        let Some(mut directory) = folder(sys, device) else {
             return Self::default();
         };
         // A partition's disk is one directory up.
@@ -69,6 +74,8 @@ pub struct DeviceTarget {
     path: PathBuf,
     file: File,
     facts: DeviceFacts,
+    /// All of it, and what of it is whole blocks.
+    size_bytes: u64,
     bytes: u64,
     block_bytes: u64,
     buffer: AlignedBuffer,
@@ -84,12 +91,29 @@ impl DeviceTarget {
     }
 
     /// Opens it to be written to, alone: a device that is mounted, in part or whole, or that
-    /// something else is made of, is refused by the kernel itself.
+    /// something else is made of, is refused by the kernel itself; one below a loop device is not,
+    /// nor is a file.
     ///
     /// # Errors
-    /// As [`Self::open`], and if somebody uses the device.
+    /// As [`Self::open`], and if somebody uses the device or the file, or nobody may write to it.
     pub fn open_for_writing(path: &Path) -> Result<Self, ProbeError> {
-        let is_device = kind(path)?.file_type().is_block_device();
+        let metadata = kind(path)?;
+        let is_device = metadata.file_type().is_block_device();
+        let sys = Path::new("/sys");
+        let loops = loops_over(sys, &metadata);
+        if !loops.is_empty() {
+            let over = |(name, number): (String, u64)| match mounts(number).as_slice() {
+                [] => format!("below /dev/{name}"),
+                points => format!("below /dev/{name}, mounted on {}", points.join(", ")),
+            };
+            return Err(ProbeError::InUse {
+                path: path.to_path_buf(),
+                users: loops.into_iter().map(over).collect(),
+            });
+        }
+        if is_device && is_read_only(sys, metadata.rdev()) {
+            return Err(ProbeError::ReadOnly(path.to_path_buf()));
+        }
         let alone = if is_device {
             OFlags::EXCL
         } else {
@@ -125,6 +149,7 @@ impl DeviceTarget {
         };
         Ok(Self {
             path: path.to_path_buf(),
+            size_bytes: bytes,
             bytes: bytes / block_bytes * block_bytes,
             block_bytes,
             buffer: AlignedBuffer::default(),
@@ -136,6 +161,37 @@ impl DeviceTarget {
     /// What the kernel knows of it; for a file, of the device it lies on.
     pub fn facts(&self) -> &DeviceFacts {
         &self.facts
+    }
+
+    /// Looks whether measuring it would tell anything.
+    ///
+    /// # Errors
+    /// If it is too small, or a file of which much was never written: no disk is read for that.
+    pub fn check(&self) -> Result<(), ProbeError> {
+        if self.bytes < BYTES_MIN {
+            return Err(ProbeError::TooSmall {
+                name: self.path.display().to_string(),
+                bytes: self.size_bytes,
+                needed: BYTES_MIN,
+            });
+        }
+        let is_file = self.file.metadata().is_ok_and(|file| file.is_file());
+        if !is_file {
+            return Ok(());
+        }
+        let unwritten = unwritten_bytes(&self.file, self.bytes);
+        let unwritten = unwritten.map_err(|source| ProbeError::NotFound {
+            path: self.path.clone(),
+            source,
+        })?;
+        match unwritten > self.bytes / UNWRITTEN_MAX {
+            false => Ok(()),
+            true => Err(ProbeError::Unwritten {
+                path: self.path.clone(),
+                unwritten,
+                bytes: self.bytes,
+            }),
+        }
     }
 
     /// The bytes of whole blocks that hold a request.
@@ -174,7 +230,10 @@ fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError
         // Direct I/O that a file system does not have is an invalid argument.
         io::ErrorKind::InvalidInput => ProbeError::NoDirectIo(path),
         io::ErrorKind::ResourceBusy => ProbeError::InUse {
-            users: mounts(metadata.rdev()),
+            users: match mounts(metadata.rdev()).as_slice() {
+                [] => Vec::new(),
+                points => vec![format!("mounted on {}", points.join(", "))],
+            },
             path,
         },
         _ => ProbeError::NotFound {
@@ -184,18 +243,21 @@ fn refused(path: &Path, metadata: &fs::Metadata, error: io::Error) -> ProbeError
     }
 }
 
+/// Whether the kernel lets nobody write to a device.
+fn is_read_only(sys: &Path, device: u64) -> bool {
+    let flag = folder(sys, device).and_then(|folder| fs::read_to_string(folder.join("ro")).ok());
+    flag.is_some_and(|flag| flag.trim() == "1")
+}
+
 /// Where a device, or a partition of it, is mounted.
 fn mounts(device: u64) -> Vec<String> {
-    let link = |dev| {
-        let number = format!("{}:{}", major(dev), minor(dev));
-        Path::new("/sys/dev/block").join(number).canonicalize()
-    };
-    let Ok(whole) = link(device) else {
+    let link = |dev| folder(Path::new("/sys"), dev);
+    let Some(whole) = link(device) else {
         return Vec::new();
     };
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let all = headlong_library::mounts(&table).into_iter();
-    let within = all.filter(|mount| link(mount.dev).is_ok_and(|part| part.starts_with(&whole)));
+    let within = all.filter(|mount| link(mount.dev).is_some_and(|part| part.starts_with(&whole)));
     within
         .map(|mount| mount.point.display().to_string())
         .collect()
@@ -331,5 +393,35 @@ mod tests {
             .expect("read");
         let error = target.perform(request(4000, Direction::Read));
         assert!(error.is_err(), "a read behind the end");
+    }
+
+    #[test]
+    fn what_is_too_small_or_was_never_written_is_not_measured() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        fs::write(&path, [7; 1000]).expect("written");
+        let mut target = match DeviceTarget::open(&path) {
+            Ok(target) => target,
+            Err(error @ ProbeError::NoDirectIo(_)) => {
+                headlong_testkit::skip(
+                    "what_is_too_small_or_was_never_written_is_not_measured",
+                    &error.to_string(),
+                );
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let told = target.check().expect_err("small").to_string();
+        assert!(told.contains("1000 bytes are too few"), "{told}");
+        let file = OpenOptions::new().write(true).open(&path).expect("there");
+        file.set_len(128 << 20).expect("longer");
+        target = DeviceTarget::open(&path).expect("opened");
+        match target.check() {
+            Err(error) => assert!(error.to_string().contains("were never written"), "{error}"),
+            Ok(()) => headlong_testkit::skip(
+                "what_is_too_small_or_was_never_written_is_not_measured",
+                "the file system does not say where holes are",
+            ),
+        }
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use headlong_units::Bytes;
+
 /// Where presets still work.
 const WITHOUT: &str = "`headlong disk probe PRESET` measures models without a device";
 
@@ -33,14 +35,31 @@ pub enum ProbeError {
     NoPermission(PathBuf),
     /// Somebody uses it.
     #[error(
-        "{}: in use{}; writing to it would destroy what is there; unmount it first, or probe without \
-         --write", path.display(), by(users)
+        "{}: in use{}; writing to it would destroy what is there; unmount it and detach loop devices \
+         first, or probe without --write", path.display(), by(users)
     )]
     InUse {
         /// Which device.
         path: PathBuf,
-        /// Where it or a part of it is mounted, as far as is known.
+        /// Where it or a part of it is mounted, and what lies over it, as far as is known.
         users: Vec<String>,
+    },
+    /// Nobody may write to it.
+    #[error("{}: is read-only; `blockdev --setrw` may change that, or probe without --write", .0.display())]
+    ReadOnly(PathBuf),
+    /// A file that is not on the disk.
+    #[error(
+        "{}: {} of {} were never written, and are read without the disk; write them first, such as \
+         with `shred -n 1`, or name a device or a file that is full", path.display(),
+        Bytes(*unwritten), Bytes(*bytes)
+    )]
+    Unwritten {
+        /// Which file.
+        path: PathBuf,
+        /// Bytes that were never written.
+        unwritten: u64,
+        /// How large it is.
+        bytes: u64,
     },
     /// The page cache cannot be left out.
     #[error(
@@ -94,6 +113,6 @@ impl ProbeError {
 fn by(users: &[String]) -> String {
     match users {
         [] => String::new(),
-        users => format!(" (mounted on {})", users.join(", ")),
+        users => format!(" ({})", users.join("; ")),
     }
 }

@@ -8,11 +8,13 @@
 //! A probe reads. Only [`find_block_size`] writes, and a real device must be opened for that on
 //! purpose ([`DeviceTarget::open_for_writing`]).
 
+mod above;
 mod blocks;
 mod device;
 mod error;
 mod seeks;
 mod target;
+mod written;
 
 pub use blocks::{BlockSize, BlockSizes, WritePlan, find_block_size};
 pub use device::{DeviceFacts, DeviceTarget};

@@ -7,7 +7,7 @@ use super::error::ProbeError;
 use super::target::Target;
 
 /// Least size to be measured: enough for the steps of the phases not to meet.
-const BYTES_MIN: u64 = 64 << 20;
+pub(super) const BYTES_MIN: u64 = 64 << 20;
 
 /// What the test found.
 #[derive(Debug, Clone)]
