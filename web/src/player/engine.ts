@@ -30,7 +30,6 @@ export interface Stats {
   rendition: Rendition | null;
   /** What Shaka measured from its downloads; null for a plain file, which the browser fetches. */
   throughput_bps: number | null;
-  stalls: number;
   dropped_frames: number;
 }
 
@@ -77,12 +76,6 @@ export class Engine {
     for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged']) {
       this.player.addEventListener(name, listener);
     }
-  }
-
-  onBuffering(listener: (buffering: boolean) => void): void {
-    this.player.addEventListener('buffering', (event) => {
-      listener((event as unknown as { buffering: boolean }).buffering);
-    });
   }
 
   async load(url: string, kind: keyof typeof MIME_BY_KIND): Promise<void> {
@@ -137,7 +130,6 @@ export class Engine {
     return {
       rendition: this.renditions().find((one) => one.active) ?? null,
       throughput_bps: this.#plain || !Number.isFinite(estimate) ? null : estimate,
-      stalls: stats.stallsDetected || 0,
       dropped_frames: stats.droppedFrames || 0,
     };
   }

@@ -4,6 +4,7 @@ import { feed, fetchJson, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
 import { mediaBase, mediaUrl } from '../pure/media_base';
+import { Standstill } from '../pure/standstill';
 import { explain, type Trouble } from '../pure/trouble';
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
@@ -11,6 +12,8 @@ import { Gauges } from './gauges';
 
 /** How long to wait for the first `/status`, which names the media address. */
 const STATUS_WAIT_MS = 10_000;
+/** How often the page looks whether the picture moves. */
+const LOOK_MS = 250;
 
 async function findTitle(id: string): Promise<Title | null> {
   const titles = decodeLibrary(await fetchJson('library.json'));
@@ -55,13 +58,14 @@ class PlayerPage implements Page {
   #controls = new Controls(this.#video, this.#stage);
   #gauges: Gauges | null = null;
   #engine: Engine | null = null;
-  #timer = 0;
+  #still = new Standstill();
+  #loading = false;
+  #timers: number[] = [];
   #closed = false;
 
   constructor(id: string) {
     this.#id = id;
     this.#stage.append(this.#controls.element);
-    this.#video.addEventListener('playing', () => this.#wait(false));
     window.headlong.video = this.#video;
     void this.#open();
   }
@@ -116,11 +120,14 @@ class PlayerPage implements Page {
       ),
       this.#gauges.element,
     );
-    this.#timer = window.setInterval(() => this.#gauges?.update(this.#engine), 1000);
+    this.#timers.push(
+      window.setInterval(() => this.#gauges?.update(this.#engine, this.#still), 1000),
+      window.setInterval(() => this.#look(), LOOK_MS),
+    );
   }
 
   async #play(title: Title): Promise<void> {
-    this.#wait(true);
+    this.#load(true);
     const [base, library] = await Promise.all([awaitBase(), import('./engine')]);
     if (this.#closed) return;
     if (base === null) return this.#stop(NO_ADDRESS);
@@ -140,11 +147,10 @@ class PlayerPage implements Page {
       this.#engine = engine;
       window.headlong.player = engine.player;
       engine.onError((error) => void tell(error));
-      engine.onBuffering((buffering) => this.#wait(buffering));
       this.#controls.use(engine);
       await engine.load(mediaUrl(base, title.path), title.kind);
       this.#controls.paintMenus();
-      this.#wait(false);
+      this.#load(false);
       // A browser may refuse to start by itself; then the play button is there.
       await this.#video.play().catch(() => this.#controls.paint());
     } catch (error) {
@@ -152,13 +158,24 @@ class PlayerPage implements Page {
     }
   }
 
-  #wait(waiting: boolean): void {
-    this.#spinner.hidden = !waiting || !this.#trouble.hidden;
+  #load(loading: boolean): void {
+    this.#loading = loading;
+    this.#paintSpinner();
+  }
+
+  #look(): void {
+    const { currentTime: position_s, paused, seeking, ended } = this.#video;
+    this.#still.look({ at_ms: performance.now(), position_s, paused, seeking, ended });
+    this.#paintSpinner();
+  }
+
+  #paintSpinner(): void {
+    const waits = this.#loading || this.#still.waits;
+    this.#spinner.hidden = !waits || !this.#trouble.hidden;
   }
 
   /** Playback ends here: says what failed and what to do, with a way to try again. */
   #stop(trouble: Trouble): void {
-    this.#spinner.hidden = true;
     this.#video.pause();
     const again = h('button', { type: 'button', onclick: () => this.#again() }, 'Try again');
     this.#trouble.replaceChildren(
@@ -167,14 +184,22 @@ class PlayerPage implements Page {
       h('p', { class: 'ways' }, again, h('a', { class: 'button', href: '#/' }, 'Library')),
     );
     this.#trouble.hidden = false;
+    this.#load(false);
     if (!this.#stage.isConnected) this.element.replaceChildren(h('div', { class: 'screen' }, this.#stage));
+  }
+
+  /** Ends what measures and looks. */
+  #rest(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#timers = [];
+    this.#gauges?.close();
   }
 
   #again(): void {
     this.#trouble.hidden = true;
     setText(this.#trouble, '');
-    clearInterval(this.#timer);
-    this.#gauges?.close();
+    this.#rest();
+    this.#still = new Standstill();
     const engine = this.#engine;
     this.#engine = null;
     void Promise.resolve(engine?.close()).then(() => this.#open());
@@ -182,9 +207,8 @@ class PlayerPage implements Page {
 
   close(): void {
     this.#closed = true;
-    clearInterval(this.#timer);
+    this.#rest();
     this.#controls.close();
-    this.#gauges?.close();
     this.#video.pause();
     void this.#engine?.close();
     delete window.headlong.video;
