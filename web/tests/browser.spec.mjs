@@ -303,6 +303,20 @@ test('what cannot be played names the file and the remedy', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
+test('a plain file that the server does not hand out is told by its status', async () => {
+  const title = titles.find((one) => one.kind === 'file');
+  assert.ok(title, 'the library needs a plain file for this test');
+  const { page, complaints } = await open('');
+  await page.route(
+    (url) => url.pathname === new URL(title.path, media).pathname,
+    (route) => route.fulfill({ status: 403, headers: { 'access-control-allow-origin': '*' }, body: 'closed' }),
+  );
+  await page.goto(home + watch(title));
+  await page.getByRole('alert').getByText(`${decodeURIComponent(title.path)} (403)`).waitFor();
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
 test('the colours follow the choice, and the choice stays', async () => {
   const { page, finish } = await open('');
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

@@ -5,13 +5,15 @@ import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
 import { mediaBase, mediaUrl } from '../pure/media_base';
 import { Standstill } from '../pure/standstill';
-import { explain, type Trouble } from '../pure/trouble';
+import { explain, ofPlainFile, type Answer, type Trouble } from '../pure/trouble';
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
 
 /** How long to wait for the first `/status`, which names the media address. */
 const STATUS_WAIT_MS = 10_000;
+/** How long to wait for what the server says of a file that cannot be played. */
+const ASK_WAIT_MS = 5000;
 /** How often the page looks whether the picture moves. */
 const LOOK_MS = 250;
 
@@ -35,6 +37,18 @@ function awaitBase(): Promise<URL | null> {
     });
     const timer = setTimeout(done, STATUS_WAIT_MS);
   });
+}
+
+/** What the server answers for a file now. */
+async function askFor(url: string): Promise<Answer> {
+  const ask = (mode: RequestMode) =>
+    fetch(url, { method: 'HEAD', cache: 'no-store', mode, signal: AbortSignal.timeout(ASK_WAIT_MS) });
+  try {
+    return (await ask('cors')).status;
+  } catch {
+    // No answer, or none for pages of this origin: a file is played without asking for that.
+    return ask('no-cors').then(() => 'unreadable', () => 'silence');
+  }
 }
 
 const NO_ADDRESS: Trouble = {
@@ -133,12 +147,15 @@ class PlayerPage implements Page {
     if (base === null) return this.#stop(NO_ADDRESS);
     if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
     if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
-    const tell = async (error: unknown) => {
+    const url = mediaUrl(base, title.path);
+    const tell = async (thrown: unknown) => {
+      let error = library.asPlayerError(thrown);
+      if (title.kind === 'file') error = ofPlainFile(error, url, await askFor(url));
       // The server may have read the file's headers only now that it was asked for.
       const now = await findTitle(title.id).catch(() => null);
       if (this.#closed) return;
       const odd = (now ?? title).odd;
-      const trouble = explain(library.asPlayerError(error), title.name, base.host, odd);
+      const trouble = explain(error, title.name, base.host, odd);
       if (trouble !== null) this.#stop(trouble);
     };
     try {
@@ -148,7 +165,7 @@ class PlayerPage implements Page {
       window.headlong.player = engine.player;
       engine.onError((error) => void tell(error));
       this.#controls.use(engine);
-      await engine.load(mediaUrl(base, title.path), title.kind);
+      await engine.load(url, title.kind);
       this.#controls.paintMenus();
       this.#load(false);
       // A browser may refuse to start by itself; then the play button is there.
