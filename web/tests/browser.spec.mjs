@@ -303,6 +303,67 @@ test('what cannot be played names the file and the remedy', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
+/** Lets nothing of the media through from now on; returns the way to end that. */
+async function cutOff(page) {
+  const ofMedia = (url) => url.origin === new URL(media).origin;
+  let refused = 0;
+  await page.route(ofMedia, (route) => {
+    refused += 1;
+    return route.abort();
+  });
+  return { refused: () => refused, restore: () => page.unroute(ofMedia) };
+}
+
+/** Plays until something is ready, but not all; cuts the line, and goes close to the end of that. */
+async function playToTheEdge(page, left) {
+  await page.waitForFunction((seconds) => {
+    const { buffered, currentTime, duration } = window.headlong.video ?? { buffered: [] };
+    const end = buffered.length > 0 ? buffered.end(buffered.length - 1) : 0;
+    return currentTime > 1 && end > currentTime + seconds && end < duration - 8;
+  }, left);
+  const line = await cutOff(page);
+  const edge = await page.evaluate((seconds) => {
+    const { video } = window.headlong;
+    const edge = video.buffered.end(video.buffered.length - 1);
+    video.currentTime = edge - seconds;
+    return edge;
+  }, left);
+  return { line, edge };
+}
+
+test('what is ready is played though the server is gone, and a new try goes on there', async () => {
+  const { page, complaints } = await open(watch(adaptive()));
+  const { line, edge } = await playToTheEdge(page, 6);
+  const alert = page.getByRole('alert');
+  await alert.getByText('No answer from the media address').waitFor();
+  const stood = await page.evaluate(() => window.headlong.video.currentTime);
+  assert.ok(stood > edge - 2, `stopped at ${stood}, with media ready up to ${edge}`);
+  await line.restore();
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await page.waitForFunction(() => window.headlong.video.currentTime > 0);
+  const again = await page.evaluate(() => window.headlong.video.currentTime);
+  assert.ok(again > stood - 1, `goes on at ${again}, not at ${stood}`);
+  await playsBeyond(page, again + 1);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+test('a server that is back before all is played is not missed', async () => {
+  const { page, complaints } = await open(watch(adaptive()));
+  const { line, edge } = await playToTheEdge(page, 12);
+  // A player gives up after some attempts; the page goes on.
+  await page.evaluate(() => {
+    window.failed = new Promise((resolve) => window.headlong.player.addEventListener('error', resolve));
+    return window.failed.then(() => {});
+  });
+  assert.ok(line.refused() > 1);
+  await line.restore();
+  await playsBeyond(page, edge + 1);
+  assert.equal(await page.locator('.trouble').isVisible(), false);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
 test('a plain file that the server does not hand out is told by its status', async () => {
   const title = titles.find((one) => one.kind === 'file');
   assert.ok(title, 'the library needs a plain file for this test');

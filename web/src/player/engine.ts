@@ -14,6 +14,9 @@ const MIME_BY_KIND = {
   file: undefined,
 } as const;
 
+/** Between two rounds of attempts, which wait more and more themselves. */
+const RETRY_MS = 1000;
+
 export function supported(): boolean {
   shaka.polyfill.installAll();
   return shaka.Player.isBrowserSupported();
@@ -37,6 +40,7 @@ export class Engine {
   readonly player: shaka.Player;
   readonly session = sessionId();
   #plain = false;
+  #retry = 0;
 
   private constructor(player: shaka.Player) {
     this.player = player;
@@ -78,9 +82,16 @@ export class Engine {
     }
   }
 
-  async load(url: string, kind: keyof typeof MIME_BY_KIND): Promise<void> {
+  /** Loads a title to be played from a place, or from its start. */
+  async load(url: string, kind: keyof typeof MIME_BY_KIND, from_s: number | null): Promise<void> {
     this.#plain = kind === 'file';
-    await this.player.load(url, null, MIME_BY_KIND[kind]);
+    await this.player.load(url, from_s, MIME_BY_KIND[kind]);
+  }
+
+  /** Soon asks again for what failed; another error tells if it fails again. */
+  retrySoon(): void {
+    clearTimeout(this.#retry);
+    this.#retry = window.setTimeout(() => this.player.retryStreaming(), RETRY_MS);
   }
 
   renditions(): Rendition[] {
@@ -135,6 +146,7 @@ export class Engine {
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#retry);
     await this.player.destroy();
   }
 }

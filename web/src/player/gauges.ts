@@ -4,7 +4,7 @@ import { h, setText } from '../dom';
 import { feed } from '../feed';
 import type { Title } from '../pure/api';
 import { bitRate, bytes, count, span, text, UNKNOWN } from '../pure/format';
-import { bufferAhead, renditionName } from '../pure/rendition';
+import { aheadOf, renditionName } from '../pure/rendition';
 import type { Standstill } from '../pure/standstill';
 import type { Engine } from './engine';
 
@@ -15,13 +15,6 @@ interface Reading {
   ahead_s: number;
   throughput_bps: number | null;
   rendition_bps: number | null;
-}
-
-function ranges(buffered: TimeRanges): [number, number][] {
-  return Array.from({ length: buffered.length }, (_, index) => [
-    buffered.start(index),
-    buffered.end(index),
-  ]);
 }
 
 /** Chains of this title: its file, or the files beside its manifest. */
@@ -96,7 +89,7 @@ export class Gauges {
 
   update(engine: Engine | null, still: Standstill): void {
     const stats = engine?.stats() ?? null;
-    const ahead = bufferAhead(ranges(this.#video.buffered), this.#video.currentTime);
+    const ahead = aheadOf(this.#video);
     const at_s = performance.now() / 1000;
     const rendition = stats?.rendition ?? null;
     const height = this.#video.videoHeight || null;

@@ -4,8 +4,10 @@ import { feed, fetchJson, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
 import { mediaBase, mediaUrl } from '../pure/media_base';
+import { aheadOf } from '../pure/rendition';
+import { mayPass, outcome, resumeFrom } from '../pure/setback';
 import { Standstill } from '../pure/standstill';
-import { explain, ofPlainFile, type Answer, type Trouble } from '../pure/trouble';
+import { explain, ofPlainFile, type Answer, type PlayerError, type Trouble } from '../pure/trouble';
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
@@ -74,12 +76,18 @@ class PlayerPage implements Page {
   #engine: Engine | null = null;
   #still = new Standstill();
   #loading = false;
+  /** What failed while there is still something to play, and how to tell it if it stays. */
+  #setback: { error: PlayerError; end_s: number; tell: (error: PlayerError) => void } | null = null;
+  /** Where the next try begins; null for the start. */
+  #from_s: number | null = null;
   #timers: number[] = [];
   #closed = false;
 
   constructor(id: string) {
     this.#id = id;
     this.#stage.append(this.#controls.element);
+    // Where nothing is, the player asks again, and tells again.
+    this.#video.addEventListener('seeking', () => (this.#setback = null));
     window.headlong.video = this.#video;
     void this.#open();
   }
@@ -163,9 +171,15 @@ class PlayerPage implements Page {
       if (this.#closed) return void engine.close();
       this.#engine = engine;
       window.headlong.player = engine.player;
-      engine.onError((error) => void tell(error));
+      engine.onError((error) => {
+        if (!this.#trouble.hidden) return;
+        const ahead_s = aheadOf(this.#video);
+        if (!mayPass(error, ahead_s)) return void tell(error);
+        this.#setback = { error, end_s: this.#video.currentTime + ahead_s, tell };
+        engine.retrySoon();
+      });
       this.#controls.use(engine);
-      await engine.load(url, title.kind);
+      await engine.load(url, title.kind, this.#from_s);
       this.#controls.paintMenus();
       this.#load(false);
       // A browser may refuse to start by itself; then the play button is there.
@@ -184,6 +198,18 @@ class PlayerPage implements Page {
     const { currentTime: position_s, paused, seeking, ended } = this.#video;
     this.#still.look({ at_ms: performance.now(), position_s, paused, seeking, ended });
     this.#paintSpinner();
+    this.#judge();
+  }
+
+  /** Whether a failure has passed by itself, or must be told now. */
+  #judge(): void {
+    const setback = this.#setback;
+    if (setback === null) return;
+    const { currentTime: position_s, duration: duration_s } = this.#video;
+    const result = outcome(setback.end_s, { position_s, ahead_s: aheadOf(this.#video), duration_s });
+    if (result === 'lasts') return;
+    this.#setback = null;
+    if (result === 'over') setback.tell(setback.error);
   }
 
   #paintSpinner(): void {
@@ -194,6 +220,8 @@ class PlayerPage implements Page {
   /** Playback ends here: says what failed and what to do, with a way to try again. */
   #stop(trouble: Trouble): void {
     this.#video.pause();
+    this.#setback = null;
+    this.#from_s = resumeFrom(this.#video.currentTime, this.#from_s);
     const again = h('button', { type: 'button', onclick: () => this.#again() }, 'Try again');
     this.#trouble.replaceChildren(
       h('strong', {}, trouble.what),
