@@ -364,6 +364,67 @@ test('a server that is back before all is played is not missed', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
+/** Gives a title subtitles that it has not: one cue, as long as the title. */
+async function addSubtitles(page, title, isDefault) {
+  const master = new URL(title.path, media);
+  const seconds = Math.floor(title.duration_s);
+  const cors = { 'access-control-allow-origin': '*' };
+  const texts = {
+    'added.m3u8': `#EXTM3U\n#EXT-X-TARGETDURATION:${seconds}\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:${seconds},\nadded.vtt\n#EXT-X-ENDLIST\n`,
+    'added.vtt': 'WEBVTT\n\n00:00.000 --> 10:00.000\nIt is said\n',
+  };
+  for (const [name, body] of Object.entries(texts)) {
+    const { pathname } = new URL(name, master);
+    await page.route((url) => url.pathname === pathname, (route) => route.fulfill({ headers: cors, body }));
+  }
+  await page.route((url) => url.pathname === master.pathname, async (route) => {
+    const response = await route.fetch();
+    const track = `#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="added",NAME="Added",LANGUAGE="de",AUTOSELECT=YES,DEFAULT=${isDefault ? 'YES' : 'NO'},URI="added.m3u8"`;
+    const body = (await response.text())
+      .replace(/^#EXTM3U\r?\n/, (first) => `${first}${track}\n`)
+      .replace(/^(#EXT-X-STREAM-INF:.*?)\r?$/gm, '$1,SUBTITLES="added"');
+    await route.fulfill({ response, body });
+  });
+}
+
+const showsCues = (page) =>
+  page.waitForFunction(() =>
+    [...window.headlong.video.textTracks].some((one) => one.mode === 'showing' && one.activeCues?.length > 0),
+  );
+
+test('subtitles chosen when all of the picture is there are shown', async () => {
+  const { page, finish } = await open('');
+  await addSubtitles(page, adaptive(), false);
+  await page.goto(home + watch(adaptive()));
+  await playsBeyond(page, 1);
+  await page.evaluate(() => {
+    const { video } = window.headlong;
+    video.currentTime = video.duration - 15;
+  });
+  await page.waitForFunction(() => {
+    const { buffered, duration, seeking } = window.headlong.video;
+    // The player has ended its stream, so no segment comes after this.
+    return !seeking && buffered.length > 0 && buffered.end(buffered.length - 1) >= duration - 0.01;
+  });
+  const menu = page.getByRole('combobox', { name: 'Subtitles' });
+  assert.equal(await menu.inputValue(), '');
+  await menu.selectOption({ label: 'Added' });
+  await showsCues(page);
+  await finish();
+});
+
+test('subtitles that a playlist calls its default are shown from the start', async () => {
+  const { page, finish } = await open('');
+  await addSubtitles(page, adaptive(), true);
+  await page.goto(home + watch(adaptive()));
+  await showsCues(page);
+  const menu = page.getByRole('combobox', { name: 'Subtitles' });
+  assert.notEqual(await menu.inputValue(), '');
+  await menu.selectOption('');
+  await page.waitForFunction(() => [...window.headlong.video.textTracks].every((one) => one.mode !== 'showing'));
+  await finish();
+});
+
 test('a plain file that the server does not hand out is told by its status', async () => {
   const title = titles.find((one) => one.kind === 'file');
   assert.ok(title, 'the library needs a plain file for this test');

@@ -41,6 +41,8 @@ export class Engine {
   readonly session = sessionId();
   #plain = false;
   #retry = 0;
+  #hls = false;
+  #shownText: number | null = null;
 
   private constructor(player: shaka.Player) {
     this.player = player;
@@ -49,6 +51,7 @@ export class Engine {
   static async on(video: HTMLVideoElement, contentId: string): Promise<Engine> {
     const engine = new Engine(new shaka.Player());
     await engine.player.attach(video);
+    engine.player.addEventListener('streaming', () => engine.#beginText());
     engine.player.configure({
       cmcd: {
         enabled: true,
@@ -77,7 +80,7 @@ export class Engine {
   }
 
   onRenditions(listener: () => void): void {
-    for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged']) {
+    for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged', 'textchanged']) {
       this.player.addEventListener(name, listener);
     }
   }
@@ -85,7 +88,10 @@ export class Engine {
   /** Loads a title to be played from a place, or from its start. */
   async load(url: string, kind: keyof typeof MIME_BY_KIND, from_s: number | null): Promise<void> {
     this.#plain = kind === 'file';
+    this.#hls = kind === 'hls';
     await this.player.load(url, from_s, MIME_BY_KIND[kind]);
+    // Among those of one language another may have begun.
+    this.chooseText(this.#shownText);
   }
 
   /** Soon asks again for what failed; another error tells if it fails again. */
@@ -120,6 +126,28 @@ export class Engine {
     if (track === undefined) return;
     this.player.configure('abr.enabled', false);
     this.player.selectVariantTrack(track, true, 2);
+  }
+
+  /**
+   * Has subtitles selected when streaming begins; `load` takes them back if nobody asked for them.
+   * Shaka places the times of HLS subtitles by the segments of video that come once subtitles were
+   * selected; chosen for the first time after the last segment came, they would never be shown.
+   */
+  #beginText(): void {
+    const tracks = this.player.getTextTracks();
+    // In HLS, DEFAULT=YES means: to be shown unless the viewer says otherwise.
+    const shown = this.#hls ? tracks.find((track) => track.primary) : undefined;
+    this.#shownText = shown?.id ?? null;
+    const first = shown ?? tracks[0];
+    // A track cannot be selected yet; its language can.
+    if (first !== undefined) this.player.configure('preferredText', [{ language: first.language }]);
+  }
+
+  /** Goes on without subtitles; false if there were none. */
+  dropText(): boolean {
+    if (!this.player.getTextTracks().some((track) => track.active)) return false;
+    this.player.selectTextTrack(null);
+    return true;
   }
 
   textTracks(): { id: number; label: string; active: boolean }[] {

@@ -174,7 +174,11 @@ class PlayerPage implements Page {
       engine.onError((error) => {
         if (!this.#trouble.hidden) return;
         const ahead_s = aheadOf(this.#video);
-        if (!mayPass(error, ahead_s)) return void tell(error);
+        if (!mayPass(error, ahead_s)) {
+          // Subtitles that are missing are no reason not to show the picture.
+          if (!engine.dropText()) return void tell(error);
+          return engine.retrySoon();
+        }
         this.#setback = { error, end_s: this.#video.currentTime + ahead_s, tell };
         engine.retrySoon();
       });
