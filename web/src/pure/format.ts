@@ -100,6 +100,18 @@ export function span(ms: Maybe): Quantity {
   return { value: String(Math.round(seconds / 86_400)), unit: 'd' };
 }
 
+/**
+ * The window of a number that should be of the last `asked_s` seconds, and of which `known_s` are
+ * known: `1 min`, `5 min`, and `12 s` for a page that was opened 12 s ago.
+ */
+export function windowOf(asked_s: number, known_s: number): Quantity {
+  const whole = known_s <= 0 || known_s >= 0.95 * asked_s;
+  const seconds = whole ? asked_s : Math.max(1, Math.round(known_s));
+  return seconds % 60 === 0
+    ? { value: String(seconds / 60), unit: 'min' }
+    : { value: String(seconds), unit: 's' };
+}
+
 /** A quantity as one string, its unit held on by a no-break space. */
 export function text(quantity: Quantity): string {
   return quantity.unit === '' ? quantity.value : `${quantity.value}\u00a0${quantity.unit}`;
