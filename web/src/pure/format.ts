@@ -153,3 +153,12 @@ export function bitRateRange(rates: readonly number[]): string {
     ? `${bottom.value}\u2009–\u2009${text(top)}`
     : `${text(bottom)} – ${text(top)}`;
 }
+
+/** Room for one label of an axis of time, in pixels. */
+const TIME_LABEL_PX = 52;
+
+/** Where an axis of time has labels: fifths of the window before now, fewer on a narrow chart. */
+export function timeSplits(window_s: number, width_px: number): number[] {
+  const fits = [1, 2, 5].find((every) => (width_px * every) / 5 >= TIME_LABEL_PX) ?? 5;
+  return [5, 4, 3, 2, 1, 0].filter((n) => n % fits === 0).map((n) => (n === 0 ? 0 : (-n * window_s) / 5));
+}

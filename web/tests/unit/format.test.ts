@@ -13,6 +13,7 @@ import {
   span,
   spokenClock,
   text,
+  timeSplits,
   windowOf,
 } from '../../src/pure/format';
 
@@ -90,6 +91,13 @@ test('a window that is not known whole is called by what is known of it', () => 
   expect(plain(windowOf(300, 0.4))).toBe('1 s');
   expect(plain(windowOf(300, 0))).toBe('5 min');
   expect(plain(windowOf(300, 120))).toBe('2 min');
+});
+
+test('an axis of time has as many labels as fit', () => {
+  expect(timeSplits(300, 600)).toEqual([-300, -240, -180, -120, -60, 0]);
+  expect(timeSplits(300, 190)).toEqual([-240, -120, 0]);
+  expect(timeSplits(120, 190)).toEqual([-96, -48, 0]);
+  expect(timeSplits(300, 100)).toEqual([-300, 0]);
 });
 
 test('places in a title', () => {

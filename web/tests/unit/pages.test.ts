@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { COUNTERS, decodeLibrary, decodeStatus } from '../../src/pure/api';
 import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
 import { parseRoute, routeHash } from '../../src/pure/route';
-import { matches } from '../../src/pure/search';
+import { matches, tellApart } from '../../src/pure/search';
 import { explain, ofPlainFile } from '../../src/pure/trouble';
 
 describe('routes', () => {
@@ -74,6 +74,23 @@ describe('a search', () => {
     }
     expect(matches(title, 'kun cow')).toBe(false);
   });
+});
+
+test('titles of one name are told apart by their endings, or else by their paths', () => {
+  const title = (id: string, name: string, path: string) => ({ id, name, path });
+  const marks = tellApart([
+    title('1', 'film', '/a/film.mp4'),
+    title('2', 'film', '/a/film.WebM'),
+    title('3', 'other', '/other.mp4'),
+    title('4', 'twice', '/a%20b/twice.mp4'),
+    title('5', 'twice', '/c/twice.mp4'),
+  ]);
+  expect([...marks]).toEqual([
+    ['1', '.mp4'],
+    ['2', '.webm'],
+    ['4', '/a b/twice.mp4'],
+    ['5', '/c/twice.mp4'],
+  ]);
 });
 
 describe('renditions', () => {
