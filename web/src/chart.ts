@@ -4,7 +4,7 @@
  */
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { text, type Quantity } from './pure/format';
+import { text, timeSplits, type Quantity } from './pure/format';
 import { color, faded, onTheme } from './theme';
 
 export interface Line {
@@ -132,7 +132,6 @@ export class Chart {
       grid,
       ticks: { show: false },
     };
-    const step = window_s / 5;
     this.#plot = new uPlot(
       {
         width,
@@ -153,7 +152,7 @@ export class Chart {
             ...axis,
             size: 24,
             gap: 4,
-            splits: () => [5, 4, 3, 2, 1, 0].map((n) => -n * step),
+            splits: (plot) => timeSplits(window_s, plot.bbox.width / devicePixelRatio),
             values: (_plot, splits) => splits.map((at) => ago(at)),
             grid: { show: false },
           },

@@ -5,7 +5,7 @@ import { decodeLibrary, type Title } from './pure/api';
 import { bitRateRange, bytes, clock, spokenClock, text } from './pure/format';
 import { mediaBase, mediaUrl } from './pure/media_base';
 import { routeHash } from './pure/route';
-import { matches } from './pure/search';
+import { matches, tellApart } from './pure/search';
 
 const REFRESH_MS = 5000;
 /** A long list is a large answer, and rarely changes. */
@@ -44,7 +44,7 @@ function poster(title: Title, base: URL | null): HTMLElement {
   return frame;
 }
 
-function card(title: Title, base: URL | null): HTMLElement {
+function card(title: Title, base: URL | null, mark: string): HTMLElement {
   const rates = bitRateRange(title.bit_rates_bps);
   const renditions = title.bit_rates_bps.length;
   const facts = [
@@ -52,7 +52,7 @@ function card(title: Title, base: URL | null): HTMLElement {
     renditions > 1 ? `${renditions} renditions` : '',
     title.bytes === null ? '' : text(bytes(title.bytes)),
   ].filter((fact) => fact !== '');
-  const spoken = [title.name, KINDS[title.kind]];
+  const spoken = [mark === '' ? title.name : `${title.name} ${mark}`, KINDS[title.kind]];
   if (title.duration_s !== null) spoken.push(spokenClock(title.duration_s));
   return h(
     'li',
@@ -69,7 +69,7 @@ function card(title: Title, base: URL | null): HTMLElement {
       h(
         'div',
         { class: 'about' },
-        h('h2', {}, title.name),
+        h('h2', {}, title.name, mark === '' ? null : h('small', {}, ` ${mark}`)),
         h('span', { class: 'kind', 'data-kind': title.kind }, KINDS[title.kind]),
         h('p', {}, facts.join(' · ')),
       ),
@@ -112,6 +112,7 @@ export function libraryPage(): Page {
 
   let titles: Title[] | null = null;
   let shown: Title[] = [];
+  let marks = new Map<string, string>();
   let base: URL | null = null;
   let known = '';
   let timer = 0;
@@ -119,7 +120,7 @@ export function libraryPage(): Page {
 
   const drawMore = () => {
     const from = grid.childElementCount;
-    grid.append(...shown.slice(from, from + BATCH).map((title) => card(title, base)));
+    grid.append(...shown.slice(from, from + BATCH).map((title) => card(title, base, marks.get(title.id) ?? '')));
     more.hidden = grid.childElementCount >= shown.length;
   };
   const draw = () => {
@@ -146,6 +147,7 @@ export function libraryPage(): Page {
       if (closed || text === known) return;
       known = text;
       titles = decodeLibrary(answer).sort((a, b) => order.compare(a.name, b.name));
+      marks = tellApart(titles);
       draw();
     } catch {
       // The banner tells of a lost connection; this is for a server that answers all but this.

@@ -303,6 +303,142 @@ test('what cannot be played names the file and the remedy', async () => {
   assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
 });
 
+/** Lets nothing of the media through from now on; returns the way to end that. */
+async function cutOff(page) {
+  const ofMedia = (url) => url.origin === new URL(media).origin;
+  let refused = 0;
+  await page.route(ofMedia, (route) => {
+    refused += 1;
+    return route.abort();
+  });
+  return { refused: () => refused, restore: () => page.unroute(ofMedia) };
+}
+
+/** Plays until something is ready, but not all; cuts the line, and goes close to the end of that. */
+async function playToTheEdge(page, left) {
+  await page.waitForFunction((seconds) => {
+    const { buffered, currentTime, duration } = window.headlong.video ?? { buffered: [] };
+    const end = buffered.length > 0 ? buffered.end(buffered.length - 1) : 0;
+    return currentTime > 1 && end > currentTime + seconds && end < duration - 8;
+  }, left);
+  const line = await cutOff(page);
+  const edge = await page.evaluate((seconds) => {
+    const { video } = window.headlong;
+    const edge = video.buffered.end(video.buffered.length - 1);
+    video.currentTime = edge - seconds;
+    return edge;
+  }, left);
+  return { line, edge };
+}
+
+test('what is ready is played though the server is gone, and a new try goes on there', async () => {
+  const { page, complaints } = await open(watch(adaptive()));
+  const { line, edge } = await playToTheEdge(page, 6);
+  const alert = page.getByRole('alert');
+  await alert.getByText('No answer from the media address').waitFor();
+  const stood = await page.evaluate(() => window.headlong.video.currentTime);
+  assert.ok(stood > edge - 2, `stopped at ${stood}, with media ready up to ${edge}`);
+  await line.restore();
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await page.waitForFunction(() => window.headlong.video.currentTime > 0);
+  const again = await page.evaluate(() => window.headlong.video.currentTime);
+  assert.ok(again > stood - 1, `goes on at ${again}, not at ${stood}`);
+  await playsBeyond(page, again + 1);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+test('a server that is back before all is played is not missed', async () => {
+  const { page, complaints } = await open(watch(adaptive()));
+  const { line, edge } = await playToTheEdge(page, 12);
+  // A player gives up after some attempts; the page goes on.
+  await page.evaluate(() => {
+    window.failed = new Promise((resolve) => window.headlong.player.addEventListener('error', resolve));
+    return window.failed.then(() => {});
+  });
+  assert.ok(line.refused() > 1);
+  await line.restore();
+  await playsBeyond(page, edge + 1);
+  assert.equal(await page.locator('.trouble').isVisible(), false);
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
+/** Gives a title subtitles that it has not: one cue, as long as the title. */
+async function addSubtitles(page, title, isDefault) {
+  const master = new URL(title.path, media);
+  const seconds = Math.floor(title.duration_s);
+  const cors = { 'access-control-allow-origin': '*' };
+  const texts = {
+    'added.m3u8': `#EXTM3U\n#EXT-X-TARGETDURATION:${seconds}\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:${seconds},\nadded.vtt\n#EXT-X-ENDLIST\n`,
+    'added.vtt': 'WEBVTT\n\n00:00.000 --> 10:00.000\nIt is said\n',
+  };
+  for (const [name, body] of Object.entries(texts)) {
+    const { pathname } = new URL(name, master);
+    await page.route((url) => url.pathname === pathname, (route) => route.fulfill({ headers: cors, body }));
+  }
+  await page.route((url) => url.pathname === master.pathname, async (route) => {
+    const response = await route.fetch();
+    const track = `#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID="added",NAME="Added",LANGUAGE="de",AUTOSELECT=YES,DEFAULT=${isDefault ? 'YES' : 'NO'},URI="added.m3u8"`;
+    const body = (await response.text())
+      .replace(/^#EXTM3U\r?\n/, (first) => `${first}${track}\n`)
+      .replace(/^(#EXT-X-STREAM-INF:.*?)\r?$/gm, '$1,SUBTITLES="added"');
+    await route.fulfill({ response, body });
+  });
+}
+
+const showsCues = (page) =>
+  page.waitForFunction(() =>
+    [...window.headlong.video.textTracks].some((one) => one.mode === 'showing' && one.activeCues?.length > 0),
+  );
+
+test('subtitles chosen when all of the picture is there are shown', async () => {
+  const { page, finish } = await open('');
+  await addSubtitles(page, adaptive(), false);
+  await page.goto(home + watch(adaptive()));
+  await playsBeyond(page, 1);
+  await page.evaluate(() => {
+    const { video } = window.headlong;
+    video.currentTime = video.duration - 15;
+  });
+  await page.waitForFunction(() => {
+    const { buffered, duration, seeking } = window.headlong.video;
+    // The player has ended its stream, so no segment comes after this.
+    return !seeking && buffered.length > 0 && buffered.end(buffered.length - 1) >= duration - 0.01;
+  });
+  const menu = page.getByRole('combobox', { name: 'Subtitles' });
+  assert.equal(await menu.inputValue(), '');
+  await menu.selectOption({ label: 'Added' });
+  await showsCues(page);
+  await finish();
+});
+
+test('subtitles that a playlist calls its default are shown from the start', async () => {
+  const { page, finish } = await open('');
+  await addSubtitles(page, adaptive(), true);
+  await page.goto(home + watch(adaptive()));
+  await showsCues(page);
+  const menu = page.getByRole('combobox', { name: 'Subtitles' });
+  assert.notEqual(await menu.inputValue(), '');
+  await menu.selectOption('');
+  await page.waitForFunction(() => [...window.headlong.video.textTracks].every((one) => one.mode !== 'showing'));
+  await finish();
+});
+
+test('a plain file that the server does not hand out is told by its status', async () => {
+  const title = titles.find((one) => one.kind === 'file');
+  assert.ok(title, 'the library needs a plain file for this test');
+  const { page, complaints } = await open('');
+  await page.route(
+    (url) => url.pathname === new URL(title.path, media).pathname,
+    (route) => route.fulfill({ status: 403, headers: { 'access-control-allow-origin': '*' }, body: 'closed' }),
+  );
+  await page.goto(home + watch(title));
+  await page.getByRole('alert').getByText(`${decodeURIComponent(title.path)} (403)`).waitFor();
+  await page.close();
+  assert.deepEqual(complaints.filter((one) => !BROKEN_BY_US.test(one)), []);
+});
+
 test('the colours follow the choice, and the choice stays', async () => {
   const { page, finish } = await open('');
   const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);

@@ -10,6 +10,7 @@ import {
   percent,
   text,
   UNKNOWN,
+  windowOf,
   type Quantity,
 } from '../pure/format';
 import { quotient, WINDOW_S, type History } from '../pure/rates';
@@ -213,6 +214,9 @@ export class DevicePanel {
   #numbers(device: Device, history: History): void {
     const { queue, policy, chains, counters } = device;
     const minute = history.over(60);
+    // A page that was just opened knows nothing yet, which is not the same as nothing.
+    const lately = (n: number) => text(count(minute.seconds > 0 ? n : null));
+    const window = `in the last ${text(windowOf(60, minute.seconds))}`;
     const jobs = minute.growth.jobs;
     const late = quotient(minute.growth.jobs_late, jobs);
     const tiles = this.#tiles;
@@ -244,11 +248,11 @@ export class DevicePanel {
     );
     tiles.live.set(
       count(chains.live),
-      `${text(count(minute.growth.chains))} began in the last minute`,
+      `${lately(minute.growth.chains)} began ${window}`,
     );
     tiles.late.set(
       percent(late),
-      `${text(count(minute.growth.jobs_late))} of ${text(count(jobs))} in the last minute`,
+      `${lately(minute.growth.jobs_late)} of ${lately(jobs)} ${window}`,
       (late ?? 0) > 0.01,
     );
     const bad = minute.growth.requests_refused + minute.growth.requests_failed;
@@ -256,7 +260,7 @@ export class DevicePanel {
       count(counters.requests_refused + counters.requests_failed),
       counters.read_errors > 0
         ? `${text(count(counters.read_errors))} read errors since start`
-        : `${text(count(bad))} in the last minute`,
+        : `${lately(bad)} ${window}`,
       bad > 0 || counters.read_errors > 0,
     );
   }

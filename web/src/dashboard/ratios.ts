@@ -4,7 +4,7 @@
  */
 import { h, setText } from '../dom';
 import type { Counters } from '../pure/api';
-import { byteRate, bytes, ratio, span, text, type Quantity } from '../pure/format';
+import { byteRate, bytes, ratio, span, text, windowOf, type Quantity } from '../pure/format';
 import { quotient, ratios, WINDOW_S, type History, type Ratios } from '../pure/rates';
 import { panel } from './panel';
 
@@ -18,6 +18,7 @@ const ROWS: readonly (readonly [keyof Ratios, string, string])[] = [
 export class RatiosPanel {
   readonly element: HTMLElement;
   #cells = new Map<string, HTMLElement>();
+  #window = h('th', { scope: 'col' }, text(windowOf(WINDOW_S, 0)));
   #bars = new Map<keyof Ratios, HTMLElement>();
 
   constructor() {
@@ -62,7 +63,7 @@ export class RatiosPanel {
             'tr',
             {},
             h('th', { scope: 'col' }, h('span', { class: 'unseen' }, 'Ratio')),
-            h('th', { scope: 'col' }, `${WINDOW_S / 60} min`),
+            this.#window,
             h('th', { scope: 'col' }, 'start'),
           ),
         ),
@@ -86,6 +87,7 @@ export class RatiosPanel {
   update(counters: Counters, history: History): void {
     const recent = history.over(WINDOW_S);
     const now = ratios(recent.growth);
+    setText(this.#window, text(windowOf(WINDOW_S, recent.seconds)));
     const ever = ratios(counters);
     for (const [key] of ROWS) {
       this.#set(`${key}.window`, ratio(now[key]));

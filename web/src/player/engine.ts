@@ -14,6 +14,9 @@ const MIME_BY_KIND = {
   file: undefined,
 } as const;
 
+/** Between two rounds of attempts, which wait more and more themselves. */
+const RETRY_MS = 1000;
+
 export function supported(): boolean {
   shaka.polyfill.installAll();
   return shaka.Player.isBrowserSupported();
@@ -30,7 +33,6 @@ export interface Stats {
   rendition: Rendition | null;
   /** What Shaka measured from its downloads; null for a plain file, which the browser fetches. */
   throughput_bps: number | null;
-  stalls: number;
   dropped_frames: number;
 }
 
@@ -38,6 +40,9 @@ export class Engine {
   readonly player: shaka.Player;
   readonly session = sessionId();
   #plain = false;
+  #retry = 0;
+  #hls = false;
+  #shownText: number | null = null;
 
   private constructor(player: shaka.Player) {
     this.player = player;
@@ -46,6 +51,7 @@ export class Engine {
   static async on(video: HTMLVideoElement, contentId: string): Promise<Engine> {
     const engine = new Engine(new shaka.Player());
     await engine.player.attach(video);
+    engine.player.addEventListener('streaming', () => engine.#beginText());
     engine.player.configure({
       cmcd: {
         enabled: true,
@@ -74,20 +80,24 @@ export class Engine {
   }
 
   onRenditions(listener: () => void): void {
-    for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged']) {
+    for (const name of ['trackschanged', 'variantchanged', 'adaptation', 'abrstatuschanged', 'textchanged']) {
       this.player.addEventListener(name, listener);
     }
   }
 
-  onBuffering(listener: (buffering: boolean) => void): void {
-    this.player.addEventListener('buffering', (event) => {
-      listener((event as unknown as { buffering: boolean }).buffering);
-    });
+  /** Loads a title to be played from a place, or from its start. */
+  async load(url: string, kind: keyof typeof MIME_BY_KIND, from_s: number | null): Promise<void> {
+    this.#plain = kind === 'file';
+    this.#hls = kind === 'hls';
+    await this.player.load(url, from_s, MIME_BY_KIND[kind]);
+    // Among those of one language another may have begun.
+    this.chooseText(this.#shownText);
   }
 
-  async load(url: string, kind: keyof typeof MIME_BY_KIND): Promise<void> {
-    this.#plain = kind === 'file';
-    await this.player.load(url, null, MIME_BY_KIND[kind]);
+  /** Soon asks again for what failed; another error tells if it fails again. */
+  retrySoon(): void {
+    clearTimeout(this.#retry);
+    this.#retry = window.setTimeout(() => this.player.retryStreaming(), RETRY_MS);
   }
 
   renditions(): Rendition[] {
@@ -118,6 +128,28 @@ export class Engine {
     this.player.selectVariantTrack(track, true, 2);
   }
 
+  /**
+   * Has subtitles selected when streaming begins; `load` takes them back if nobody asked for them.
+   * Shaka places the times of HLS subtitles by the segments of video that come once subtitles were
+   * selected; chosen for the first time after the last segment came, they would never be shown.
+   */
+  #beginText(): void {
+    const tracks = this.player.getTextTracks();
+    // In HLS, DEFAULT=YES means: to be shown unless the viewer says otherwise.
+    const shown = this.#hls ? tracks.find((track) => track.primary) : undefined;
+    this.#shownText = shown?.id ?? null;
+    const first = shown ?? tracks[0];
+    // A track cannot be selected yet; its language can.
+    if (first !== undefined) this.player.configure('preferredText', [{ language: first.language }]);
+  }
+
+  /** Goes on without subtitles; false if there were none. */
+  dropText(): boolean {
+    if (!this.player.getTextTracks().some((track) => track.active)) return false;
+    this.player.selectTextTrack(null);
+    return true;
+  }
+
   textTracks(): { id: number; label: string; active: boolean }[] {
     return this.player.getTextTracks().map((track) => ({
       id: track.id,
@@ -137,12 +169,12 @@ export class Engine {
     return {
       rendition: this.renditions().find((one) => one.active) ?? null,
       throughput_bps: this.#plain || !Number.isFinite(estimate) ? null : estimate,
-      stalls: stats.stallsDetected || 0,
       dropped_frames: stats.droppedFrames || 0,
     };
   }
 
   async close(): Promise<void> {
+    clearTimeout(this.#retry);
     await this.player.destroy();
   }
 }

@@ -4,7 +4,8 @@ import { h, setText } from '../dom';
 import { feed } from '../feed';
 import type { Title } from '../pure/api';
 import { bitRate, bytes, count, span, text, UNKNOWN } from '../pure/format';
-import { bufferAhead, renditionName } from '../pure/rendition';
+import { aheadOf, renditionName } from '../pure/rendition';
+import type { Standstill } from '../pure/standstill';
 import type { Engine } from './engine';
 
 const WINDOW_S = 120;
@@ -14,13 +15,6 @@ interface Reading {
   ahead_s: number;
   throughput_bps: number | null;
   rendition_bps: number | null;
-}
-
-function ranges(buffered: TimeRanges): [number, number][] {
-  return Array.from({ length: buffered.length }, (_, index) => [
-    buffered.start(index),
-    buffered.end(index),
-  ]);
 }
 
 /** Chains of this title: its file, or the files beside its manifest. */
@@ -93,9 +87,9 @@ export class Gauges {
     if (element !== undefined) setText(element, value);
   }
 
-  update(engine: Engine | null): void {
+  update(engine: Engine | null, still: Standstill): void {
     const stats = engine?.stats() ?? null;
-    const ahead = bufferAhead(ranges(this.#video.buffered), this.#video.currentTime);
+    const ahead = aheadOf(this.#video);
     const at_s = performance.now() / 1000;
     const rendition = stats?.rendition ?? null;
     const height = this.#video.videoHeight || null;
@@ -120,7 +114,8 @@ export class Gauges {
         ? 'the browser does not tell'
         : text(bitRate(stats?.throughput_bps)),
     );
-    this.#set('Stalls', text(count(stats?.stalls)));
+    const stalled = still.stalls === 0 ? '' : ` (${text(span(still.stalled_ms))})`;
+    this.#set('Stalls', text(count(still.stalls)) + stalled);
     this.#set('Frames dropped', text(count(stats?.dropped_frames)));
     const xs = this.#readings.map((one) => one.at_s - at_s);
     this.#buffer.update(xs, [this.#readings.map((one) => one.ahead_s)]);

@@ -4,13 +4,20 @@ import { feed, fetchJson, onPoll } from '../feed';
 import { decodeLibrary, type Title } from '../pure/api';
 import { bitRateRange, bytes, clock, text } from '../pure/format';
 import { mediaBase, mediaUrl } from '../pure/media_base';
-import { explain, type Trouble } from '../pure/trouble';
+import { aheadOf } from '../pure/rendition';
+import { mayPass, outcome, resumeFrom } from '../pure/setback';
+import { Standstill } from '../pure/standstill';
+import { explain, ofPlainFile, type Answer, type PlayerError, type Trouble } from '../pure/trouble';
 import { Controls, KEYS } from './controls';
 import type { Engine } from './engine';
 import { Gauges } from './gauges';
 
 /** How long to wait for the first `/status`, which names the media address. */
 const STATUS_WAIT_MS = 10_000;
+/** How long to wait for what the server says of a file that cannot be played. */
+const ASK_WAIT_MS = 5000;
+/** How often the page looks whether the picture moves. */
+const LOOK_MS = 250;
 
 async function findTitle(id: string): Promise<Title | null> {
   const titles = decodeLibrary(await fetchJson('library.json'));
@@ -34,6 +41,18 @@ function awaitBase(): Promise<URL | null> {
   });
 }
 
+/** What the server answers for a file now. */
+async function askFor(url: string): Promise<Answer> {
+  const ask = (mode: RequestMode) =>
+    fetch(url, { method: 'HEAD', cache: 'no-store', mode, signal: AbortSignal.timeout(ASK_WAIT_MS) });
+  try {
+    return (await ask('cors')).status;
+  } catch {
+    // No answer, or none for pages of this origin: a file is played without asking for that.
+    return ask('no-cors').then(() => 'unreadable', () => 'silence');
+  }
+}
+
 const NO_ADDRESS: Trouble = {
   what: 'The server reports no media address.',
   remedy: 'Start it with --listen ADDRESS:PORT, and see its log for why it does not listen.',
@@ -55,13 +74,20 @@ class PlayerPage implements Page {
   #controls = new Controls(this.#video, this.#stage);
   #gauges: Gauges | null = null;
   #engine: Engine | null = null;
-  #timer = 0;
+  #still = new Standstill();
+  #loading = false;
+  /** What failed while there is still something to play, and how to tell it if it stays. */
+  #setback: { error: PlayerError; end_s: number; tell: (error: PlayerError) => void } | null = null;
+  /** Where the next try begins; null for the start. */
+  #from_s: number | null = null;
+  #timers: number[] = [];
   #closed = false;
 
   constructor(id: string) {
     this.#id = id;
     this.#stage.append(this.#controls.element);
-    this.#video.addEventListener('playing', () => this.#wait(false));
+    // Where nothing is, the player asks again, and tells again.
+    this.#video.addEventListener('seeking', () => (this.#setback = null));
     window.headlong.video = this.#video;
     void this.#open();
   }
@@ -116,22 +142,28 @@ class PlayerPage implements Page {
       ),
       this.#gauges.element,
     );
-    this.#timer = window.setInterval(() => this.#gauges?.update(this.#engine), 1000);
+    this.#timers.push(
+      window.setInterval(() => this.#gauges?.update(this.#engine, this.#still), 1000),
+      window.setInterval(() => this.#look(), LOOK_MS),
+    );
   }
 
   async #play(title: Title): Promise<void> {
-    this.#wait(true);
+    this.#load(true);
     const [base, library] = await Promise.all([awaitBase(), import('./engine')]);
     if (this.#closed) return;
     if (base === null) return this.#stop(NO_ADDRESS);
     if (!library.supported() && title.kind !== 'file') return this.#stop(OLD_BROWSER);
     if (title.poster !== null) this.#video.poster = mediaUrl(base, title.poster);
-    const tell = async (error: unknown) => {
+    const url = mediaUrl(base, title.path);
+    const tell = async (thrown: unknown) => {
+      let error = library.asPlayerError(thrown);
+      if (title.kind === 'file') error = ofPlainFile(error, url, await askFor(url));
       // The server may have read the file's headers only now that it was asked for.
       const now = await findTitle(title.id).catch(() => null);
       if (this.#closed) return;
       const odd = (now ?? title).odd;
-      const trouble = explain(library.asPlayerError(error), title.name, base.host, odd);
+      const trouble = explain(error, title.name, base.host, odd);
       if (trouble !== null) this.#stop(trouble);
     };
     try {
@@ -139,12 +171,21 @@ class PlayerPage implements Page {
       if (this.#closed) return void engine.close();
       this.#engine = engine;
       window.headlong.player = engine.player;
-      engine.onError((error) => void tell(error));
-      engine.onBuffering((buffering) => this.#wait(buffering));
+      engine.onError((error) => {
+        if (!this.#trouble.hidden) return;
+        const ahead_s = aheadOf(this.#video);
+        if (!mayPass(error, ahead_s)) {
+          // Subtitles that are missing are no reason not to show the picture.
+          if (!engine.dropText()) return void tell(error);
+          return engine.retrySoon();
+        }
+        this.#setback = { error, end_s: this.#video.currentTime + ahead_s, tell };
+        engine.retrySoon();
+      });
       this.#controls.use(engine);
-      await engine.load(mediaUrl(base, title.path), title.kind);
+      await engine.load(url, title.kind, this.#from_s);
       this.#controls.paintMenus();
-      this.#wait(false);
+      this.#load(false);
       // A browser may refuse to start by itself; then the play button is there.
       await this.#video.play().catch(() => this.#controls.paint());
     } catch (error) {
@@ -152,14 +193,39 @@ class PlayerPage implements Page {
     }
   }
 
-  #wait(waiting: boolean): void {
-    this.#spinner.hidden = !waiting || !this.#trouble.hidden;
+  #load(loading: boolean): void {
+    this.#loading = loading;
+    this.#paintSpinner();
+  }
+
+  #look(): void {
+    const { currentTime: position_s, paused, seeking, ended } = this.#video;
+    this.#still.look({ at_ms: performance.now(), position_s, paused, seeking, ended });
+    this.#paintSpinner();
+    this.#judge();
+  }
+
+  /** Whether a failure has passed by itself, or must be told now. */
+  #judge(): void {
+    const setback = this.#setback;
+    if (setback === null) return;
+    const { currentTime: position_s, duration: duration_s } = this.#video;
+    const result = outcome(setback.end_s, { position_s, ahead_s: aheadOf(this.#video), duration_s });
+    if (result === 'lasts') return;
+    this.#setback = null;
+    if (result === 'over') setback.tell(setback.error);
+  }
+
+  #paintSpinner(): void {
+    const waits = this.#loading || this.#still.waits;
+    this.#spinner.hidden = !waits || !this.#trouble.hidden;
   }
 
   /** Playback ends here: says what failed and what to do, with a way to try again. */
   #stop(trouble: Trouble): void {
-    this.#spinner.hidden = true;
     this.#video.pause();
+    this.#setback = null;
+    this.#from_s = resumeFrom(this.#video.currentTime, this.#from_s);
     const again = h('button', { type: 'button', onclick: () => this.#again() }, 'Try again');
     this.#trouble.replaceChildren(
       h('strong', {}, trouble.what),
@@ -167,14 +233,22 @@ class PlayerPage implements Page {
       h('p', { class: 'ways' }, again, h('a', { class: 'button', href: '#/' }, 'Library')),
     );
     this.#trouble.hidden = false;
+    this.#load(false);
     if (!this.#stage.isConnected) this.element.replaceChildren(h('div', { class: 'screen' }, this.#stage));
+  }
+
+  /** Ends what measures and looks. */
+  #rest(): void {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#timers = [];
+    this.#gauges?.close();
   }
 
   #again(): void {
     this.#trouble.hidden = true;
     setText(this.#trouble, '');
-    clearInterval(this.#timer);
-    this.#gauges?.close();
+    this.#rest();
+    this.#still = new Standstill();
     const engine = this.#engine;
     this.#engine = null;
     void Promise.resolve(engine?.close()).then(() => this.#open());
@@ -182,9 +256,8 @@ class PlayerPage implements Page {
 
   close(): void {
     this.#closed = true;
-    clearInterval(this.#timer);
+    this.#rest();
     this.#controls.close();
-    this.#gauges?.close();
     this.#video.pause();
     void this.#engine?.close();
     delete window.headlong.video;

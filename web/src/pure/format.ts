@@ -100,6 +100,18 @@ export function span(ms: Maybe): Quantity {
   return { value: String(Math.round(seconds / 86_400)), unit: 'd' };
 }
 
+/**
+ * The window of a number that should be of the last `asked_s` seconds, and of which `known_s` are
+ * known: `1 min`, `5 min`, and `12 s` for a page that was opened 12 s ago.
+ */
+export function windowOf(asked_s: number, known_s: number): Quantity {
+  const whole = known_s <= 0 || known_s >= 0.95 * asked_s;
+  const seconds = whole ? asked_s : Math.max(1, Math.round(known_s));
+  return seconds % 60 === 0
+    ? { value: String(seconds / 60), unit: 'min' }
+    : { value: String(seconds), unit: 's' };
+}
+
 /** A quantity as one string, its unit held on by a no-break space. */
 export function text(quantity: Quantity): string {
   return quantity.unit === '' ? quantity.value : `${quantity.value}\u00a0${quantity.unit}`;
@@ -140,4 +152,13 @@ export function bitRateRange(rates: readonly number[]): string {
   return bottom.unit === top.unit
     ? `${bottom.value}\u2009–\u2009${text(top)}`
     : `${text(bottom)} – ${text(top)}`;
+}
+
+/** Room for one label of an axis of time, in pixels. */
+const TIME_LABEL_PX = 52;
+
+/** Where an axis of time has labels: fifths of the window before now, fewer on a narrow chart. */
+export function timeSplits(window_s: number, width_px: number): number[] {
+  const fits = [1, 2, 5].find((every) => (width_px * every) / 5 >= TIME_LABEL_PX) ?? 5;
+  return [5, 4, 3, 2, 1, 0].filter((n) => n % fits === 0).map((n) => (n === 0 ? 0 : (-n * window_s) / 5));
 }

@@ -71,14 +71,22 @@ export class History {
     if (first > 1) this.points.splice(0, first - 1);
   }
 
-  /** Growth of the counters and the time it took, over the last `seconds` that are known. */
+  /**
+   * Growth of the counters and the time it took, over the last `seconds`, or as much of them as is
+   * known without a gap. Of a server that is younger than that, all is known: it counts from zero.
+   */
   over(seconds: number): { seconds: number; growth: Counters } {
+    const last = this.#last;
+    const uptime_s = last === null ? Infinity : (last.now_ms - last.started_ms) / 1000;
+    if (last !== null && uptime_s > 0 && uptime_s <= seconds) {
+      return { seconds: uptime_s, growth: last.counters };
+    }
     const sum = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Counters;
     const newest = this.points.at(-1)?.at_s ?? 0;
     let measured = 0;
-    for (const point of this.points) {
-      if (point.growth === null || point.seconds === null) continue;
-      if (point.at_s <= newest - seconds) continue;
+    for (const point of this.points.toReversed()) {
+      if (point.growth === null || point.seconds === null) break;
+      if (point.at_s <= newest - seconds) break;
       measured += point.seconds;
       for (const name of COUNTERS) sum[name] += point.growth[name];
     }

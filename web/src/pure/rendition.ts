@@ -46,3 +46,13 @@ export function bufferAhead(ranges: readonly (readonly [number, number])[], time
   }
   return end - time;
 }
+
+/** The same for a video element. */
+export function aheadOf(video: Pick<HTMLVideoElement, 'buffered' | 'currentTime'>): number {
+  const { buffered, currentTime } = video;
+  const ranges = Array.from({ length: buffered.length }, (_, index) => [
+    buffered.start(index),
+    buffered.end(index),
+  ] as const);
+  return bufferAhead(ranges, currentTime);
+}

@@ -11,3 +11,32 @@ export function matches(title: Pick<Title, 'name' | 'path'>, query: string): boo
   const text = folded(`${title.name} ${title.path}`);
   return words.every((word) => text.includes(word));
 }
+
+/**
+ * What to put behind the names of titles that others have too, by id: the ending of the file where
+ * that tells them apart, else the path.
+ */
+export function tellApart(titles: readonly Pick<Title, 'id' | 'name' | 'path'>[]): Map<string, string> {
+  const byName = new Map<string, typeof titles[number][]>();
+  for (const title of titles) {
+    const same = byName.get(title.name);
+    if (same === undefined) byName.set(title.name, [title]);
+    else same.push(title);
+  }
+  const marks = new Map<string, string>();
+  for (const same of byName.values()) {
+    if (same.length < 2) continue;
+    const endings = same.map(({ path }) => /\.[^./]+$/.exec(path)?.[0].toLowerCase() ?? '');
+    const differ = new Set(endings).size === same.length;
+    same.forEach((title, index) => marks.set(title.id, differ ? (endings[index] ?? '') : readable(title.path)));
+  }
+  return marks;
+}
+
+function readable(path: string): string {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path; // A stray % in a file's name.
+  }
+}

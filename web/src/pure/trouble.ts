@@ -45,7 +45,8 @@ function httpTrouble(file: string, status: unknown): Trouble {
     case 403:
       return {
         what: `The server does not hand out ${file} (${status}).`,
-        remedy: 'Make the file readable for the server, inside one of its folders, and try again.',
+        remedy:
+          'Make the file readable for the server, inside one of its folders, or open its path to viewers (access in the configuration), and try again.',
       };
     case 503:
       return {
@@ -58,6 +59,25 @@ function httpTrouble(file: string, status: unknown): Trouble {
         remedy: "The server's log says why; try again after that is put right.",
       };
   }
+}
+
+/** Codes of the browser's own MediaError, the first datum of VIDEO_ERROR. */
+const MEDIA_ERR_NETWORK = 2;
+
+/** What the server answered: a status, nothing, or something that this page may not read. */
+export type Answer = number | 'silence' | 'unreadable';
+
+/**
+ * A plain file is fetched by the browser, which says of every file that it did not get that it
+ * cannot play it. `asked` is what the server answered when it was asked for the file again.
+ */
+export function ofPlainFile(error: PlayerError, uri: string, asked: Answer): PlayerError {
+  if (error.code !== VIDEO_ERROR) return error;
+  if (asked === 'silence') return { code: HTTP_ERROR, data: [uri] };
+  if (asked !== 'unreadable' && asked >= 400) return { code: BAD_HTTP_STATUS, data: [uri, asked] };
+  // It answers now, and what was fetched broke off.
+  if (error.data?.[0] === MEDIA_ERR_NETWORK) return { code: HTTP_ERROR, data: [uri] };
+  return error;
 }
 
 /** Whether what was fetched is the cause, rather than the way to it. */

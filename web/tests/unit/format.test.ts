@@ -13,6 +13,8 @@ import {
   span,
   spokenClock,
   text,
+  timeSplits,
+  windowOf,
 } from '../../src/pure/format';
 
 const plain = (quantity: { value: string; unit: string }) =>
@@ -81,6 +83,22 @@ test.each([
   [9_000_000, '2.5 h'],
   [345_600_000, '4 d'],
 ])('a span of %d ms is %s', (ms, said) => expect(plain(span(ms))).toBe(said));
+
+test('a window that is not known whole is called by what is known of it', () => {
+  expect(plain(windowOf(60, 60))).toBe('1 min');
+  expect(plain(windowOf(300, 299))).toBe('5 min');
+  expect(plain(windowOf(300, 12.3))).toBe('12 s');
+  expect(plain(windowOf(300, 0.4))).toBe('1 s');
+  expect(plain(windowOf(300, 0))).toBe('5 min');
+  expect(plain(windowOf(300, 120))).toBe('2 min');
+});
+
+test('an axis of time has as many labels as fit', () => {
+  expect(timeSplits(300, 600)).toEqual([-300, -240, -180, -120, -60, 0]);
+  expect(timeSplits(300, 190)).toEqual([-240, -120, 0]);
+  expect(timeSplits(120, 190)).toEqual([-96, -48, 0]);
+  expect(timeSplits(300, 100)).toEqual([-300, 0]);
+});
 
 test('places in a title', () => {
   expect(clock(0)).toBe('0:00');

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { COUNTERS, decodeLibrary, decodeStatus } from '../../src/pure/api';
 import { bufferAhead, renditionMenu, renditionName, type Rendition } from '../../src/pure/rendition';
 import { parseRoute, routeHash } from '../../src/pure/route';
-import { matches } from '../../src/pure/search';
-import { explain } from '../../src/pure/trouble';
+import { matches, tellApart } from '../../src/pure/search';
+import { explain, ofPlainFile } from '../../src/pure/trouble';
 
 describe('routes', () => {
   test('lead to the three pages', () => {
@@ -76,6 +76,23 @@ describe('a search', () => {
   });
 });
 
+test('titles of one name are told apart by their endings, or else by their paths', () => {
+  const title = (id: string, name: string, path: string) => ({ id, name, path });
+  const marks = tellApart([
+    title('1', 'film', '/a/film.mp4'),
+    title('2', 'film', '/a/film.WebM'),
+    title('3', 'other', '/other.mp4'),
+    title('4', 'twice', '/a%20b/twice.mp4'),
+    title('5', 'twice', '/c/twice.mp4'),
+  ]);
+  expect([...marks]).toEqual([
+    ['1', '.mp4'],
+    ['2', '.webm'],
+    ['4', '/a b/twice.mp4'],
+    ['5', '/c/twice.mp4'],
+  ]);
+});
+
 describe('renditions', () => {
   const one = (id: number, height: number | null, bandwidth: number, more = {}): Rendition => ({
     id, height, width: null, bandwidth, language: 'en', active: false, ...more,
@@ -130,6 +147,19 @@ describe('an error of playback', () => {
     expect(explain({ code: 1002, data: [uri] }, 'notes', 'box', odd)?.what).toContain('No answer');
     expect(explain({ code: 7000 }, 'notes', 'box', odd)).toBeNull();
     expect(explain({ code: 3016 }, 'A film', 'box', null)?.remedy).toContain('H.264');
+  });
+
+  test('of a plain file is what the server says of it, before it is the browser', () => {
+    const failed = { code: 3016, data: [4] };
+    expect(explain(ofPlainFile(failed, uri, 404), 'A', 'box')?.what).toContain('/a b/v0_003.m4s is not on');
+    expect(explain(ofPlainFile(failed, uri, 403), 'A', 'box')?.what).toContain('(403)');
+    expect(explain(ofPlainFile(failed, uri, 503), 'A', 'box')?.what).toContain('another viewer');
+    expect(explain(ofPlainFile(failed, uri, 'silence'), 'A', 'box')?.what).toContain('No answer');
+    expect(explain(ofPlainFile(failed, uri, 200), 'A', 'box')?.remedy).toContain('H.264');
+    expect(ofPlainFile(failed, uri, 'unreadable')).toBe(failed);
+    const brokeOff = { code: 3016, data: [2] };
+    expect(explain(ofPlainFile(brokeOff, uri, 200), 'A', 'box')?.what).toContain('No answer');
+    expect(ofPlainFile({ code: 7000 }, uri, 404)).toEqual({ code: 7000 });
   });
 
   test('is told for every code, with a remedy, and without the query', () => {

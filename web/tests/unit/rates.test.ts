@@ -3,7 +3,7 @@ import { COUNTERS, decodeStatus, type Counters, type Device, type Status } from 
 import { byNeed, growth, History, quotient, rate, ratios, WINDOW_S } from '../../src/pure/rates';
 import { busyShare, meanOver, perSecondOver, perSecondSeries, readSizeSeries } from '../../src/dashboard/derive';
 
-function poll(now_ms: number, counters: Partial<Counters>, started_ms = 1000): [Status, Device] {
+function poll(now_ms: number, counters: Partial<Counters>, started_ms = -1e9): [Status, Device] {
   const status = decodeStatus({
     started_unix_ms: started_ms,
     now_unix_ms: now_ms,
@@ -88,6 +88,27 @@ describe('a history', () => {
     expect(history.over(2)).toMatchObject({ seconds: 2, growth: { bytes_sent: 50, reads: 2 } });
     expect(meanOver(history, 'bytes_sent', 'reads', 2)).toBe(25);
     expect(meanOver(history, 'bytes_sent', 'jobs', 2)).toBeNull();
+  });
+
+  test('of a server younger than the window is all of it, though the page was opened just now', () => {
+    const history = new History();
+    history.push(0, ...poll(31_000, { chains: 8, jobs: 3, bytes_read: 90 }, 1000));
+    expect(history.over(60)).toMatchObject({ seconds: 30, growth: { chains: 8, jobs: 3, bytes_read: 90 } });
+    expect(history.over(WINDOW_S).growth.chains).toBe(8);
+    // The last five seconds are not known by that.
+    expect(perSecondOver(history, 'bytes_read', 5)).toBeNull();
+  });
+
+  test('of an older server is what this page saw of it, back to the last gap', () => {
+    const history = new History();
+    history.push(0, ...poll(10_000, { chains: 5 }));
+    expect(history.over(60).seconds).toBe(0);
+    history.push(1, ...poll(11_000, { chains: 7 }));
+    expect(history.over(60)).toMatchObject({ seconds: 1, growth: { chains: 2 } });
+    history.interrupt();
+    history.push(9, ...poll(19_000, { chains: 50 }));
+    history.push(10, ...poll(20_000, { chains: 51 }));
+    expect(history.over(60)).toMatchObject({ seconds: 1, growth: { chains: 1 } });
   });
 
   test('of nothing knows no rate', () => {

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { mayPass, outcome, resumeFrom } from '../../src/pure/setback';
+
+test('a failure of the network may pass while there is something to play, others may not', () => {
+  for (const code of [1001, 1002, 1003]) {
+    expect(mayPass({ code }, 25)).toBe(true);
+    expect(mayPass({ code }, 0.5)).toBe(false);
+  }
+  expect(mayPass({ code: 3016 }, 25)).toBe(false);
+  expect(mayPass({ code: 4000 }, 25)).toBe(false);
+});
+
+test('a setback lasts until something comes, and is over where nothing is left', () => {
+  const at = (position_s: number, ahead_s: number, duration_s = 120) =>
+    outcome(85, { position_s, ahead_s, duration_s });
+  expect(at(60, 25)).toBe('lasts');
+  expect(at(70, 15)).toBe('lasts');
+  expect(at(84.5, 0.5)).toBe('over');
+  expect(at(70, 19)).toBe('passed');
+  expect(at(84.5, 0.5, 85)).toBe('passed');
+});
+
+test('a new try goes on where it stood, or where the one before should have begun', () => {
+  expect(resumeFrom(60.5, null)).toBe(60.5);
+  expect(resumeFrom(0, 60.5)).toBe(60.5);
+  expect(resumeFrom(0, null)).toBeNull();
+});
