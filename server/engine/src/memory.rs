@@ -383,6 +383,14 @@ impl Memory {
         false
     }
 
+    /// The piece in a slot was used again: it is the last to go of those that go by last use.
+    pub(crate) fn touch(&mut self, slot: Slot) {
+        let state = self.slots.get(slot.0 as usize);
+        if state.is_some_and(|state| matches!(state.rank, Some(Rank::InList(_)))) {
+            self.rank(slot, None);
+        }
+    }
+
     /// The chain that the piece was kept for has read it, or has ended.
     pub(crate) fn disown(&mut self, slot: Slot, wanted_at: Option<Instant>) {
         let state = &mut self.slots[slot.0 as usize];

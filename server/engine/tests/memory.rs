@@ -2,7 +2,7 @@
 
 mod rig;
 
-use headlong_engine::{EngineConfig, Retention};
+use headlong_engine::{EngineConfig, Retention, Slot};
 use headlong_units::{Duration, KIB, MIB};
 use rig::{CHUNK, HOUR_BYTES, Rig, config, fixed, range, watch};
 
@@ -125,6 +125,40 @@ fn what_the_next_viewer_a_little_behind_will_read_is_kept() {
         interval >= 30 * CHUNK,
         "the second viewer reads what the first left: {interval}"
     );
+}
+
+#[test]
+fn what_is_used_without_a_request_is_kept_as_if_there_had_been_one() {
+    let reads_of_the_first = |is_used: bool| {
+        let mut rig = Rig::new(EngineConfig {
+            sizing: fixed(CHUNK),
+            ..config(16 * MIB)
+        });
+        let first = rig.title(1, CHUNK, 2_000);
+        assert_eq!(rig.shard.parts_in_memory(first), None, "nobody asked");
+        rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_secs(60));
+        assert_eq!(rig.shard.parts_in_memory(first), Some(vec![CHUNK]));
+        let slots: Vec<Slot> = (0..CHUNK.div_ceil(rig.shard.config().piece_bytes) as u32)
+            .map(Slot)
+            .collect();
+        // Others fill the memory twice over.
+        for viewer in 2..2 + 32 * MIB / CHUNK {
+            let title = rig.title(viewer, CHUNK, 2_000);
+            rig.ask(range(viewer, title, 0, CHUNK)).expect("taken on");
+            rig.run_for(Duration::from_secs(60));
+            if is_used {
+                rig.use_slots(&slots);
+            }
+        }
+        let is_here = rig.shard.parts_in_memory(first).is_some();
+        rig.ask(range(1, first, 0, CHUNK)).expect("taken on");
+        rig.run_for(Duration::from_secs(1));
+        let reads = rig.reads.iter().filter(|read| read.stream == first);
+        (reads.count(), is_here)
+    };
+    assert_eq!(reads_of_the_first(false), (2, false));
+    assert_eq!(reads_of_the_first(true), (1, true));
 }
 
 /// Pieces of a title that are read more than once though a second viewer is a little behind the

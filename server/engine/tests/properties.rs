@@ -7,7 +7,7 @@ mod rig;
 
 use headlong_engine::{
     Admission, ConnectionId, EngineConfig, Expected, Hints, Identity, Order, PartSpec, Policy,
-    Request, RequestId, Retention, SizingConfig, StreamId, StreamSpec, ViewerId,
+    Request, RequestId, Retention, SizingConfig, Slot, StreamId, StreamSpec, ViewerId,
 };
 use headlong_units::{BitRate, Duration, KIB};
 use proptest::prelude::*;
@@ -43,6 +43,9 @@ enum Step {
         at: u16,
         length: u16,
     },
+    Use {
+        slots: [u8; 3],
+    },
     Heal,
     Hang(bool),
     Gone {
@@ -68,6 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Wait { millis: 50_000 }),
         1 => (title.clone(), any::<u16>(), any::<u16>())
             .prop_map(|(title, at, length)| Step::Bad { title, at, length }),
+        2 => any::<[u8; 3]>().prop_map(|slots| Step::Use { slots }),
         1 => Just(Step::Heal),
         1 => any::<bool>().prop_map(Step::Hang),
         1 => title.prop_map(|title| Step::Gone { title }),
@@ -247,6 +251,12 @@ impl World {
                     u64::from(at) + u64::from(length) + 1,
                 );
                 self.rig.device.bad.push(bad);
+            }
+            Step::Use { slots } => {
+                let config = self.rig.shard.config();
+                let count = config.memory_bytes / config.piece_bytes;
+                let slot = |slot: u8| Slot((u64::from(slot) % count) as u32);
+                self.rig.use_slots(&slots.map(slot));
             }
             Step::Heal => self.rig.device.bad.clear(),
             Step::Hang(hangs) => self.rig.device.hangs = hangs,

@@ -1,5 +1,7 @@
 //! Requests join chains, replies get their pieces in order, and slots come back.
 
+use alloc::vec::Vec;
+
 use headlong_units::{ByteRange, Duration, Instant};
 
 use super::state::Shard;
@@ -191,6 +193,23 @@ impl Shard {
             let key = (stream, piece);
             self.memory.find(key).is_some() || self.is_on_flash(key)
         })
+    }
+
+    /// The bytes of each part of a stream, if every piece of it is in memory; `None` also of a stream
+    /// that is too long to be looked through. As long as that is so, nothing has to be read for who
+    /// asks for it.
+    pub fn parts_in_memory(&self, stream: StreamId) -> Option<Vec<u64>> {
+        let layout = self.streams.layout(stream)?;
+        let pieces = layout.piece_count();
+        let is_ready = |piece| {
+            let slot = self.memory.find((stream, piece));
+            slot.is_some_and(|slot| self.memory.is_ready(slot))
+        };
+        if pieces > PIECES_LOOKED_AT_MAX || !(0..pieces).all(is_ready) {
+            return None;
+        }
+        let parts = 0..layout.part_count() as u32;
+        parts.map(|part| layout.part_bytes(part)).collect()
     }
 
     fn note_request(
@@ -447,6 +466,21 @@ impl Shard {
                 self.remove_request(id);
             } else {
                 self.advance(id);
+            }
+        }
+        self.finish();
+    }
+
+    /// Pieces in these slots were sent without asking for them, to whoever nothing has to be read for
+    /// ([`Self::parts_in_memory`]): they are kept as if they had been asked for.
+    pub fn handle_used(&mut self, now: Instant, slots: &[Slot]) {
+        self.begin(now);
+        for slot in slots {
+            self.memory.touch(*slot);
+            let key = self.memory.key(*slot);
+            if let Some(stream) = self.streams.get(key.0) {
+                let bytes = stream.layout.place(key.1).length;
+                self.note_use(key, bytes);
             }
         }
         self.finish();

@@ -233,6 +233,12 @@ impl Rig {
         self.drain();
     }
 
+    /// Pieces in these slots are sent without a request.
+    pub fn use_slots(&mut self, slots: &[Slot]) {
+        self.shard.handle_used(self.now, slots);
+        self.drain();
+    }
+
     /// Runs until `end`, event by event.
     pub fn run_until(&mut self, end: Instant) {
         for _ in 0..10_000_000u64 {

@@ -17,7 +17,7 @@ use std::time::Instant as Clock;
 
 use headlong_engine::{
     Command, DeviceState, EngineConfig, Event, Failure, ReadCommand, ReadId, ReadOutcome, Refusal,
-    Request, RequestId, Shard, Slot, StreamId, StreamSpec,
+    Request, RequestId, Shard, Slot, Stats, StreamId, StreamSpec,
 };
 use headlong_flash::{SsdId, SsdState};
 use headlong_units::Instant;
@@ -32,7 +32,7 @@ use super::reply::{Piece, PieceInfo, Receiver, Reply};
 use super::transfer::{Completion, Plan, Read, Ticket};
 use super::{DeviceSnapshot, StreamSource};
 use crate::flash::{FlashDone, FlashParts, FlashPort};
-use crate::raw::Pool;
+use crate::raw::{PieceOf, Pool};
 use crate::time_scale::TimeScale;
 
 /// Most queue positions in a snapshot.
@@ -57,6 +57,8 @@ struct Waiting {
     bytes_left: u64,
     stream: StreamId,
     part: u32,
+    /// Where what comes next begins in its part.
+    next: u64,
 }
 
 /// What an engine is made of.
@@ -312,6 +314,11 @@ impl DeviceEngine {
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Result<Reply, Refusal> {
+        // Before anything has to go for this request.
+        let used = self.parts.pool.take_used();
+        if !used.is_empty() {
+            self.parts.shard.handle_used(now, &used);
+        }
         let taken_on = self
             .register(now, register)
             .and_then(|()| self.parts.shard.handle_request(now, id, request));
@@ -323,6 +330,13 @@ impl DeviceEngine {
         });
         // What it reads comes first.
         self.settle(now);
+        let (pool, stream) = (&self.parts.pool, request.stream);
+        if chain.is_ok()
+            && pool.asks_for(stream)
+            && let Some(lengths) = self.parts.shard.parts_in_memory(stream)
+        {
+            pool.set_resident(stream, lengths);
+        }
         let reply = chain.map(|chain| {
             let ready = std::mem::take(&mut self.ready);
             let pieces = self.replies.get_mut(&id).map(|waiting| {
@@ -350,6 +364,7 @@ impl DeviceEngine {
             bytes_left: request.length,
             stream,
             part,
+            next: request.offset,
         };
         self.replies.insert(id, waiting);
         *self.running.entry(stream).or_insert(0) += 1;
@@ -405,6 +420,7 @@ impl DeviceEngine {
                     Command::Forget(stream) => {
                         self.sources.remove(&stream);
                         self.parts.files.forget(stream);
+                        self.parts.pool.set_missing(stream);
                     }
                     Command::Flash(command) => {
                         if let Some(flash) = &mut self.parts.flash {
@@ -515,6 +531,7 @@ impl DeviceEngine {
             self.impossible_reads.push(id);
             return;
         };
+        self.parts.pool.note_stream(&slots, stream);
         let plan = Plan {
             source: Arc::clone(source),
             stream,
@@ -558,6 +575,13 @@ impl DeviceEngine {
                     disk_time,
                 };
                 let device = Arc::clone(&self.receiver);
+                self.parts.pool.note_stream(&[slot], waiting.stream);
+                let view = view.of(PieceOf {
+                    stream: waiting.stream,
+                    part: waiting.part,
+                    number: (waiting.next / self.parts.config.piece_bytes) as u32,
+                });
+                waiting.next += u64::from(end - start);
                 let piece = Piece::new(view, info, (request, slot), device);
                 waiting.bytes_left = waiting.bytes_left.saturating_sub(u64::from(end - start));
                 waiting.give(&mut self.ready, Ok(piece));
@@ -572,6 +596,18 @@ impl DeviceEngine {
                 self.end_reply(now, request);
             }
         }
+    }
+
+    /// What the shard counted, and what it was not asked for.
+    fn stats(&self) -> Stats {
+        let (requests, bytes) = self.parts.pool.unseen();
+        let mut stats = self.parts.shard.stats();
+        stats.requests += requests;
+        stats.bytes_requested += bytes;
+        stats.bytes_sent += bytes;
+        stats.bytes_from_ram += bytes;
+        stats.bytes_reused += bytes;
+        stats
     }
 
     /// Everything there is to see.
@@ -595,7 +631,7 @@ impl DeviceEngine {
             is_overloaded: self.parts.shard.is_overloaded(),
             config,
             control: Some(control),
-            stats: self.parts.shard.stats(),
+            stats: self.stats(),
             stats_by_policy: self.parts.shard.stats_by_policy(),
             memory: self.parts.shard.memory_use(),
             copies: self.parts.pool.copies_use(),

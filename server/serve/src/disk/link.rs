@@ -9,8 +9,8 @@
 //! sleep) wakes the device's thread.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use headlong_engine::{Refusal, Request, RequestId, Slot, StreamSpec};
@@ -25,6 +25,7 @@ use super::mailbox::Mailbox;
 use super::message::{Ask, Message, REQUESTS_MAX};
 use super::reply::{Piece, Receiver, Reply};
 use super::transfer::Read;
+use crate::raw::Pool;
 
 /// What the lock protects.
 struct Desk {
@@ -40,6 +41,8 @@ pub(crate) struct Link {
     is_stopping: AtomicBool,
     /// Copies what is sent again and again.
     keeper: Option<Keeper>,
+    /// Not kept alive: a device that is started again waits until the memory of before has gone.
+    pool: Weak<Pool>,
 }
 
 impl Link {
@@ -53,6 +56,7 @@ impl Link {
             lock: HandOver::new(mailbox),
             is_stopping: AtomicBool::new(false),
             keeper,
+            pool: Arc::downgrade(&parts.pool),
         });
         let receiver = Arc::clone(&link) as Arc<dyn Receiver>;
         link.lock.open(Desk {
@@ -85,6 +89,17 @@ impl Link {
         (id, request): (RequestId, Request),
         register: Option<(StreamSpec, Arc<dyn StreamSource>)>,
     ) -> Option<Result<Reply, Refusal>> {
+        let (of, range) = (
+            (request.stream, request.part),
+            (
+                request.offset,
+                request.offset.saturating_add(request.length),
+            ),
+        );
+        let pool = self.pool.upgrade();
+        if let Some(copies) = pool.and_then(|pool| pool.copies(of, range)) {
+            return Some(Ok(Reply::of_copies(copies, request.length)));
+        }
         let waiting = match self.lock.try_lock() {
             Some(mut guard) => {
                 let desk = guard.as_mut()?;

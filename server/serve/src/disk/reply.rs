@@ -48,11 +48,17 @@ pub struct Piece {
     /// `None` once it is given back: the bytes may be overwritten as soon as the engine is told.
     view: Option<View>,
     info: PieceInfo,
+    /// Who is told; nobody of a copy.
+    told: Option<Told>,
+    /// Whether it was looked at whether it is worth a copy.
+    is_judged: bool,
+}
+
+/// Who gave a piece, and as what.
+struct Told {
     request: RequestId,
     slot: Slot,
     device: Arc<dyn Receiver>,
-    /// Whether it was looked at whether it is worth a copy.
-    is_judged: bool,
 }
 
 impl Piece {
@@ -65,10 +71,28 @@ impl Piece {
         Self {
             view: Some(view),
             info,
-            request,
-            slot,
-            device,
+            told: Some(Told {
+                request,
+                slot,
+                device,
+            }),
             is_judged: false,
+        }
+    }
+
+    /// A copy, of which the engine knows nothing.
+    fn of_copy(view: View) -> Self {
+        let info = PieceInfo {
+            from_ram: true,
+            from_flash: false,
+            queue_time: Duration::ZERO,
+            disk_time: Duration::ZERO,
+        };
+        Self {
+            view: Some(view),
+            info,
+            told: None,
+            is_judged: true,
         }
     }
 
@@ -97,21 +121,26 @@ impl Piece {
 
     /// Drops pieces that are together, which costs less than one by one.
     pub fn drop_all(pieces: impl Iterator<Item = Self>) {
-        let mut told: Vec<(RequestId, Slot)> = Vec::new();
+        let mut sent: Vec<(RequestId, Slot)> = Vec::new();
         let mut teller: Option<Arc<dyn Receiver>> = None;
         for mut piece in pieces {
-            let is_same = teller
-                .as_ref()
-                .is_none_or(|teller| Arc::ptr_eq(teller, &piece.device));
             // What is to be copied, or is another device's, goes by itself.
-            if is_same && !piece.is_worth_keeping() {
-                drop(piece.view.take());
-                told.push((piece.request, piece.slot));
-                teller.get_or_insert_with(|| Arc::clone(&piece.device));
+            let Some(Told { device, .. }) = &piece.told else {
+                continue;
+            };
+            let known = teller.as_ref();
+            let is_same = known.is_none_or(|teller| Arc::ptr_eq(teller, device));
+            if !is_same || piece.is_worth_keeping() {
+                continue;
+            }
+            drop(piece.view.take());
+            if let Some(told) = piece.told.take() {
+                sent.push((told.request, told.slot));
+                teller.get_or_insert(told.device);
             }
         }
         if let Some(teller) = teller {
-            teller.sent(&told);
+            teller.sent(&sent);
         }
     }
 
@@ -123,21 +152,21 @@ impl Piece {
 impl Drop for Piece {
     fn drop(&mut self) {
         let is_worth_keeping = self.is_worth_keeping();
-        let Some(view) = self.view.take() else {
+        let (view, told) = (self.view.take(), self.told.take());
+        let (Some(view), Some(told)) = (view, told) else {
             return;
         };
         if is_worth_keeping {
-            return self.device.keep(Self {
+            let device = Arc::clone(&told.device);
+            return device.keep(Self {
                 view: Some(view),
                 info: self.info,
-                request: self.request,
-                slot: self.slot,
-                device: Arc::clone(&self.device),
+                told: Some(told),
                 is_judged: true,
             });
         }
         drop(view);
-        self.device.sent(&[(self.request, self.slot)]);
+        told.device.sent(&[(told.request, told.slot)]);
     }
 }
 
@@ -167,8 +196,8 @@ impl AsRef<[u8]> for Piece {
 
 /// The bytes of one request, as they come.
 pub struct Reply {
-    request: RequestId,
-    device: Arc<dyn Receiver>,
+    /// Who is told if it is dropped before its end; nobody of copies.
+    device: Option<(RequestId, Arc<dyn Receiver>)>,
     /// What was there when it was asked for.
     ready: VecDeque<Result<Piece, Failure>>,
     /// What comes after that; `None` if nothing does.
@@ -187,10 +216,22 @@ impl Reply {
         device: Arc<dyn Receiver>,
     ) -> Self {
         Self {
-            request,
-            device,
+            device: Some((request, device)),
             ready,
             pieces,
+            chain: None,
+            bytes_left: length,
+            ended: false,
+        }
+    }
+
+    /// A reply of copies, of which the engine knows nothing.
+    pub(super) fn of_copies(views: Vec<View>, length: u64) -> Self {
+        let ready = views.into_iter().map(|view| Ok(Piece::of_copy(view)));
+        Self {
+            device: None,
+            ready: ready.collect(),
+            pieces: None,
             chain: None,
             bytes_left: length,
             ended: false,
@@ -202,8 +243,8 @@ impl Reply {
         self
     }
 
-    /// The chain that the engine counts the request to; `None` if it has no bytes. Another may
-    /// turn out to be the same later.
+    /// The chain that the engine counts the request to; `None` if it has no bytes, or the engine did
+    /// not see it. Another may turn out to be the same later.
     pub fn chain(&self) -> Option<ChainId> {
         self.chain
     }
@@ -244,8 +285,10 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if !self.ended {
-            self.device.cancelled(self.request);
+        if !self.ended
+            && let Some((request, device)) = &self.device
+        {
+            device.cancelled(*request);
         }
     }
 }

@@ -9,26 +9,36 @@
 //! place.) The slot's own memory stays as it is beside its copy, so a copy can go at any time, and
 //! TLS and HTTP/2 never see this file.
 //!
+//! What is asked for again and again of a stream that is all in memory is answered from here
+//! without asking the engine: nothing has to be read for whoever asks, now or next. The engine is
+//! told now and then which pieces were used so, and shown a few of the requests.
+//!
 //! Invariants: a place is written once between two holes; no hole is made while a [`Kept`] of its
-//! block lives; blocks and ghosts (holes whose old pages a socket may still hold) are bounded.
+//! block lives; blocks and ghosts (holes whose old pages a socket may still hold) are bounded; what
+//! is copied is bounded by what is sent.
+
+mod table;
 
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headlong_engine::Slot;
+use headlong_engine::{Slot, StreamId};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+pub(crate) use table::PieceOf;
+use table::{Table, Used};
 
 /// One huge page.
 pub(crate) const BLOCK_BYTES: usize = 2 << 20;
-/// How many uses a block is remembered for.
-const USES_MAX: u32 = 64;
-/// The owner of a place that has none.
-const NOBODY: u32 = u32::MAX;
+/// Of so many bytes that are sent and have a copy, or deserve one, one may be copied: where more is
+/// sent again and again than there is room for, copies cost no more than this.
+const SENT_FOR_COPIED: u64 = 8;
+/// Most pieces of a reply from copies: what a slow reader keeps from being emptied.
+const PIECES_AT_ONCE: u64 = 64;
 
 /// How much there is of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,47 +79,30 @@ pub struct CopiesUse {
 #[derive(Debug)]
 pub(crate) struct Hot {
     file: Arc<OwnedFd>,
-    /// Only to advise the kernel; nothing reads or writes through it.
+    /// Nothing writes through it.
     mapping: NonNull<u8>,
     length: usize,
     piece_bytes: usize,
     ghosts_max: usize,
     /// By slot: its place and one more, or zero.
     places: Box<[AtomicU32]>,
+    /// By slot: the stream whose piece it has, and one more, or zero.
+    streams: Box<[AtomicU64]>,
     table: Mutex<Table>,
     filling: Mutex<Filling>,
+    /// Bytes that may be copied.
+    credit: AtomicU64,
+    /// Of replies that the engine did not see.
+    unseen_requests: AtomicU64,
+    unseen_bytes: AtomicU64,
     #[cfg(test)]
     pub(super) skips_holes: std::sync::atomic::AtomicBool,
 }
 
-// SAFETY: nobody dereferences the mapping; it is an address that advice is given for.
+// SAFETY: nobody writes through the mapping, and what is read through it stays what it is: `bytes`.
 unsafe impl Send for Hot {}
 // SAFETY: as above.
 unsafe impl Sync for Hot {}
-
-#[derive(Debug)]
-struct Table {
-    /// By place: the slot whose copy is there.
-    owners: Vec<u32>,
-    blocks: Vec<Block>,
-    ghosts: Vec<Arc<()>>,
-    /// The block that is looked at next when one has to go.
-    hand: usize,
-}
-
-#[derive(Debug)]
-struct Block {
-    is_hole: bool,
-    live: u32,
-    uses: u32,
-    used_by: Arc<Used>,
-}
-
-/// One filling of a block.
-#[derive(Debug, Default)]
-struct Used {
-    pin: Arc<()>,
-}
 
 /// Where the next copy goes.
 #[derive(Debug, Default)]
@@ -157,12 +150,6 @@ impl Hot {
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
         let mapping = unsafe { mmap(at, length, ProtFlags::READ, flags, &file, 0)? };
         let mapping = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let block = || Block {
-            is_hole: true,
-            live: 0,
-            uses: 0,
-            used_by: Arc::default(),
-        };
         Ok(Self {
             file: Arc::new(file),
             mapping,
@@ -170,13 +157,12 @@ impl Hot {
             piece_bytes,
             ghosts_max: size.ghosts_max,
             places: (0..slot_count).map(|_| AtomicU32::new(0)).collect(),
-            table: Mutex::new(Table {
-                owners: vec![NOBODY; length / piece_bytes],
-                blocks: (0..size.blocks).map(|_| block()).collect(),
-                ghosts: Vec::new(),
-                hand: 0,
-            }),
+            streams: (0..slot_count).map(|_| AtomicU64::new(0)).collect(),
+            table: Mutex::new(Table::new(length / piece_bytes, size.blocks)),
             filling: Mutex::default(),
+            credit: AtomicU64::new(length as u64),
+            unseen_requests: AtomicU64::new(0),
+            unseen_bytes: AtomicU64::new(0),
             #[cfg(test)]
             skips_holes: std::sync::atomic::AtomicBool::new(false),
         })
@@ -199,34 +185,105 @@ impl Hot {
         let table = &mut *lock(&self.table);
         let place = self.places[slot.0 as usize].load(Ordering::Relaxed);
         let place = NonZeroU32::new(place)?.get() - 1;
-        let block = &mut table.blocks[place as usize / self.places_per_block()];
-        block.uses = (block.uses + 1).min(USES_MAX);
-        Some(Kept {
-            place,
-            used: Arc::clone(&block.used_by),
-        })
+        let used = table.look(place);
+        Some(Kept { place, used })
+    }
+
+    /// The copies of `start..end` of a part of a stream that is all in memory, each with the bytes of
+    /// it that are meant; `None` if there is any without one, or the engine is to see this request.
+    pub(super) fn look_at(
+        &self,
+        of: (StreamId, u32),
+        (start, end): (u64, u64),
+    ) -> Option<Vec<(Kept, u32, u32)>> {
+        let piece = self.piece_bytes as u64;
+        let last = end.checked_sub(1).filter(|last| *last >= start)? / piece;
+        let first = start / piece;
+        if last - first >= PIECES_AT_ONCE {
+            return None;
+        }
+        let numbers = u32::try_from(first).ok()?..=u32::try_from(last).ok()?;
+        let found = lock(&self.table).find(of, numbers, end)?;
+        self.earn(end - start);
+        self.unseen_requests.fetch_add(1, Ordering::Relaxed);
+        self.unseen_bytes.fetch_add(end - start, Ordering::Relaxed);
+        let meant = |(number, (place, used)): (u64, (u32, Arc<Used>))| {
+            let from = start.saturating_sub(number * piece).min(piece);
+            let to = (end - number * piece).min(piece);
+            (Kept { place, used }, from as u32, to as u32)
+        };
+        Some((first..).zip(found).map(meant).collect())
+    }
+
+    /// The slots whose copies [`Hot::look_at`] gave since the last call.
+    pub(super) fn take_used(&self) -> Vec<Slot> {
+        lock(&self.table).take_used()
+    }
+
+    /// Requests, and bytes, that were answered without the engine.
+    pub(super) fn unseen(&self) -> (u64, u64) {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (of(&self.unseen_requests), of(&self.unseen_bytes))
+    }
+
+    /// So many bytes are sent that have a copy, or deserve one.
+    pub(super) fn earn(&self, bytes: u64) {
+        let more = bytes / SENT_FOR_COPIED;
+        let before = self.credit.fetch_add(more, Ordering::Relaxed);
+        if before + more > self.length as u64 {
+            self.credit.store(self.length as u64, Ordering::Relaxed);
+        }
+    }
+
+    fn may_copy(&self, bytes: usize) -> bool {
+        let take = |credit: u64| credit.checked_sub(bytes as u64);
+        let order = Ordering::Relaxed;
+        self.credit.fetch_update(order, order, take).is_ok()
+    }
+
+    /// A slot has a piece of a stream, or is to get one.
+    pub(super) fn note_stream(&self, slot: Slot, stream: StreamId) {
+        self.streams[slot.0 as usize].store(stream.0.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether it is worth finding out whether all of a stream is in memory.
+    pub(super) fn asks_for(&self, stream: StreamId) -> bool {
+        lock(&self.table).asks_for(stream)
+    }
+
+    /// All of a stream is in memory; its parts are so long.
+    pub(super) fn set_resident(&self, stream: StreamId, parts: Vec<u64>) {
+        lock(&self.table).set_resident(stream, parts);
+    }
+
+    /// The engine knows a stream no more.
+    pub(super) fn set_missing(&self, stream: StreamId) {
+        lock(&self.table).set_missing(stream);
     }
 
     /// The slot is about to be filled anew: its copy is of no use any more.
     pub(super) fn forget(&self, slot: Slot) {
-        if !self.has(slot) {
+        let stream = self.streams[slot.0 as usize].swap(0, Ordering::Relaxed);
+        let has_stream = stream != 0;
+        if !has_stream && !self.has(slot) {
             return;
         }
         let table = &mut *lock(&self.table);
+        if has_stream {
+            table.set_missing(StreamId(stream.wrapping_sub(1)));
+        }
         let place = self.places[slot.0 as usize].swap(0, Ordering::Relaxed);
         if let Some(place) = NonZeroU32::new(place) {
-            let place = place.get() as usize - 1;
-            table.owners[place] = NOBODY;
-            table.blocks[place / self.places_per_block()].live -= 1;
+            table.forget(place.get() - 1);
         }
     }
 
     /// Copies a slot's bytes, all of them. The caller sees to it that the slot is not filled anew
     /// meanwhile. May take a millisecond.
-    pub(super) fn keep(&self, slot: Slot, bytes: &[u8]) {
+    pub(super) fn keep(&self, slot: Slot, of: Option<PieceOf>, bytes: &[u8]) {
         debug_assert_eq!(bytes.len(), self.piece_bytes);
         let filling = &mut *lock(&self.filling);
-        if self.has(slot) {
+        if self.has(slot) || !self.may_copy(bytes.len()) {
             return;
         }
         let Some(place) = self.next_place(filling) else {
@@ -244,8 +301,7 @@ impl Hot {
             }
         }
         let table = &mut *lock(&self.table);
-        table.owners[place] = slot.0;
-        table.blocks[place / self.places_per_block()].live += 1;
+        table.add(place, slot, of);
         self.places[slot.0 as usize].store(place as u32 + 1, Ordering::Relaxed);
     }
 
@@ -255,8 +311,7 @@ impl Hot {
         let table = &mut *lock(&self.table);
         for at in 0..table.blocks.len() {
             let block = &table.blocks[at];
-            let is_unused = block.live == 0 && Arc::strong_count(&block.used_by) == 1;
-            if block.is_hole || !is_unused {
+            if block.is_hole || block.live > 0 || !block.is_left() {
                 continue;
             }
             if !self.is_bounded_with(table, at) || !self.make_hole(at) {
@@ -291,11 +346,13 @@ impl Hot {
     /// was used least of late. `full` is what was filled last.
     fn empty_block(&self, full: Option<usize>) -> Option<usize> {
         let mut table = lock(&self.table);
-        let hole = table.blocks.iter().position(|block| block.is_hole);
-        let unused = |block: &Block| block.live == 0 && Arc::strong_count(&block.used_by) == 1;
-        let chosen = hole
-            .or_else(|| table.blocks.iter().position(unused))
-            .or_else(|| self.least_used(&mut table, full));
+        let chosen = table.unused_block().or_else(|| {
+            let (owners, block) = table.take_least_used(full);
+            for slot in owners {
+                self.places[slot.0 as usize].store(0, Ordering::Relaxed);
+            }
+            block
+        });
         let chosen = chosen?;
         if !table.blocks[chosen].is_hole {
             // Nobody looks at it, and nobody can: no slot has a copy there.
@@ -305,34 +362,10 @@ impl Hot {
             let old = std::mem::take(&mut table.blocks[chosen].used_by);
             table.ghosts.push(Arc::clone(&old.pin));
         }
-        let block = &mut table.blocks[chosen];
-        (block.is_hole, block.uses) = (false, 1);
+        table.blocks[chosen].begin();
         drop(table);
         self.collapse(chosen);
         Some(chosen)
-    }
-
-    /// Takes the copies of a block away that was not used of late; that block, if nobody looks at it.
-    fn least_used(&self, table: &mut Table, full: Option<usize>) -> Option<usize> {
-        let per_block = self.places_per_block();
-        for _ in 0..table.blocks.len() {
-            let at = table.hand;
-            table.hand = (at + 1) % table.blocks.len();
-            let block = &mut table.blocks[at];
-            block.uses /= 2;
-            if block.uses > 0 || Some(at) == full || block.live == 0 {
-                continue;
-            }
-            block.live = 0;
-            for owner in &mut table.owners[at * per_block..(at + 1) * per_block] {
-                if *owner != NOBODY {
-                    self.places[*owner as usize].store(0, Ordering::Relaxed);
-                    *owner = NOBODY;
-                }
-            }
-            return (Arc::strong_count(&table.blocks[at].used_by) == 1).then_some(at);
-        }
-        None
     }
 
     /// Whether what sockets may hold stays bounded if one more block is emptied.
@@ -379,6 +412,22 @@ impl Hot {
             filled_bytes: bytes(filled),
             live_bytes: live * self.piece_bytes as u64,
             held_bytes: bytes(table.ghosts.len()),
+        }
+    }
+
+    /// The bytes of a copy.
+    pub(super) fn bytes<'a>(&'a self, kept: &'a Kept, start: u32, end: u32) -> &'a [u8] {
+        let offset = kept.place as usize * self.piece_bytes;
+        assert!(
+            start <= end && end as usize <= self.piece_bytes,
+            "beyond the copy"
+        );
+        // SAFETY: the place was written before anybody could have a `Kept` of it, and neither written
+        // nor emptied as long as that lives; it is within the file, whose length never changes, and
+        // within the mapping, which lives as long as `self`.
+        unsafe {
+            let base = self.mapping.as_ptr().add(offset + start as usize);
+            std::slice::from_raw_parts(base, (end - start) as usize)
         }
     }
 

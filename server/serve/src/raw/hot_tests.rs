@@ -8,7 +8,10 @@ const PIECE: usize = 128 << 10;
 const PLACES: usize = BLOCK_BYTES / PIECE;
 
 fn hot(slots: u32, blocks: usize, ghosts_max: usize) -> Hot {
-    Hot::new(slots, PIECE, HotSize { blocks, ghosts_max }).expect("memory files")
+    let hot = Hot::new(slots, PIECE, HotSize { blocks, ghosts_max }).expect("memory files");
+    // As if all of it had been sent often enough.
+    hot.credit.store(u64::MAX / 2, Ordering::Relaxed);
+    hot
 }
 
 fn pair() -> (TcpStream, TcpStream) {
@@ -29,13 +32,13 @@ fn read_after_refilling(skips_holes: bool) -> Vec<u8> {
     let hot = hot(2, 1, 1);
     hot.skips_holes.store(skips_holes, Ordering::Relaxed);
     let (server, mut client) = pair();
-    hot.keep(Slot(0), &[1; PIECE]);
+    hot.keep(Slot(0), None, &[1; PIECE]);
     let kept = hot.look(Slot(0)).expect("kept");
     let sent = send(&hot, &kept, &server).expect("sends");
     drop(kept);
     hot.forget(Slot(0));
     for _ in 0..2 * PLACES - 1 {
-        hot.keep(Slot(1), &[2; PIECE]);
+        hot.keep(Slot(1), None, &[2; PIECE]);
         assert!(hot.has(Slot(1)));
         hot.forget(Slot(1));
     }
@@ -62,10 +65,10 @@ fn what_sockets_may_hold_is_bounded() {
     let hot = hot(2, 1, 1);
     let fill = || {
         for _ in 0..PLACES {
-            hot.keep(Slot(0), &[1; PIECE]);
+            hot.keep(Slot(0), None, &[1; PIECE]);
             hot.forget(Slot(0));
         }
-        hot.keep(Slot(1), &[1; PIECE]);
+        hot.keep(Slot(1), None, &[1; PIECE]);
         let kept = hot.look(Slot(1));
         hot.forget(Slot(1));
         kept.map(|kept| kept.pin())
@@ -74,23 +77,23 @@ fn what_sockets_may_hold_is_bounded() {
     // The first place after the hole was taken above.
     let second = {
         for _ in 0..PLACES {
-            hot.keep(Slot(0), &[1; PIECE]);
+            hot.keep(Slot(0), None, &[1; PIECE]);
             hot.forget(Slot(0));
         }
-        hot.keep(Slot(1), &[1; PIECE]);
+        hot.keep(Slot(1), None, &[1; PIECE]);
         hot.look(Slot(1)).map(|kept| kept.pin())
     };
     let second = second.expect("one ghost is allowed");
     hot.forget(Slot(1));
     assert!(!first.is_same(&second));
     for _ in 0..PLACES {
-        hot.keep(Slot(0), &[1; PIECE]);
+        hot.keep(Slot(0), None, &[1; PIECE]);
         hot.forget(Slot(0));
     }
-    hot.keep(Slot(0), &[1; PIECE]);
+    hot.keep(Slot(0), None, &[1; PIECE]);
     assert!(!hot.has(Slot(0)), "two ghosts are not");
     drop((first, second));
-    hot.keep(Slot(0), &[1; PIECE]);
+    hot.keep(Slot(0), None, &[1; PIECE]);
     assert!(hot.has(Slot(0)));
 }
 
@@ -98,7 +101,7 @@ fn what_sockets_may_hold_is_bounded() {
 fn the_block_that_is_used_stays_and_what_is_looked_at_is_not_emptied() {
     let hot = hot(64, 3, 1);
     let keep = |slot| {
-        hot.keep(Slot(slot), &[3; PIECE]);
+        hot.keep(Slot(slot), None, &[3; PIECE]);
         hot.has(Slot(slot))
     };
     assert!((0..48).all(keep));
@@ -192,7 +195,7 @@ fn readers_of_every_speed_get_the_right_bytes_while_blocks_are_emptied_all_the_t
             let mut known = numbers.lock().expect("no panic");
             hot.forget(slot);
             known[slot.0 as usize] = value;
-            hot.keep(slot, &bytes);
+            hot.keep(slot, None, &bytes);
             refilled += u64::from(hot.has(slot));
         }
         is_over.store(true, Ordering::Relaxed);
@@ -216,7 +219,7 @@ fn what_copies_take_is_told_by_what_they_are() {
         ..CopiesUse::default()
     };
     assert_eq!(hot.usage(), empty);
-    hot.keep(Slot(0), &[1; PIECE]);
+    hot.keep(Slot(0), None, &[1; PIECE]);
     let kept = hot.look(Slot(0)).expect("kept");
     let filled = CopiesUse {
         filled_bytes: block,
@@ -229,7 +232,7 @@ fn what_copies_take_is_told_by_what_they_are() {
     drop(kept);
     hot.forget(Slot(0));
     for _ in 0..PLACES {
-        hot.keep(Slot(1), &[2; PIECE]);
+        hot.keep(Slot(1), None, &[2; PIECE]);
         hot.forget(Slot(1));
     }
     assert_eq!(hot.usage().held_bytes, block, "the socket may hold it");

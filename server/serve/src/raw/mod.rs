@@ -23,7 +23,7 @@ mod ring;
 mod socket;
 
 pub use hot::CopiesUse;
-pub(crate) use hot::{HotSize, Pinned};
+pub(crate) use hot::{HotSize, PieceOf, Pinned};
 
 pub(crate) use passed::passed_descriptor;
 pub(crate) use pool::{InFile, Lease, Pool, View};

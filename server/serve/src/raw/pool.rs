@@ -12,9 +12,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use headlong_engine::Slot;
+use headlong_engine::{Slot, StreamId};
 
-use super::hot::{CopiesUse, Hot, HotSize, Kept, Pinned};
+use super::hot::{CopiesUse, Hot, HotSize, Kept, PieceOf, Pinned};
 use super::mapping::{HUGE_PAGE_BYTES, Mapping};
 
 /// State of a slot that is being filled; smaller numbers count its views.
@@ -88,6 +88,61 @@ impl Pool {
         self.hot.as_ref().map(Hot::usage)
     }
 
+    /// Requests, and bytes, that were answered from copies without the engine.
+    pub(crate) fn unseen(&self) -> (u64, u64) {
+        self.hot.as_ref().map_or((0, 0), Hot::unseen)
+    }
+
+    /// The bytes `start..end` of a part of a stream, if they can be sent without asking the engine:
+    /// all of the stream is in memory, and they are sent again and again.
+    pub(crate) fn copies(
+        self: &Arc<Self>,
+        of: (StreamId, u32),
+        range: (u64, u64),
+    ) -> Option<Vec<View>> {
+        let copies = self.hot.as_ref()?.look_at(of, range)?;
+        let view = |(kept, start, end)| View {
+            pool: Arc::clone(self),
+            slot: None,
+            start,
+            end,
+            of: None,
+            kept: Some(kept),
+        };
+        Some(copies.into_iter().map(view).collect())
+    }
+
+    /// The slots whose copies [`Pool::copies`] gave since the last call.
+    pub(crate) fn take_used(&self) -> Vec<Slot> {
+        self.hot.as_ref().map_or_else(Vec::new, Hot::take_used)
+    }
+
+    /// Whether [`Pool::set_resident`] would be of use if all of a stream is in memory.
+    pub(crate) fn asks_for(&self, stream: StreamId) -> bool {
+        self.hot.as_ref().is_some_and(|hot| hot.asks_for(stream))
+    }
+
+    /// All of a stream is in memory, until one of its slots is leased; its parts are so long.
+    pub(crate) fn set_resident(&self, stream: StreamId, parts: Vec<u64>) {
+        if let Some(hot) = &self.hot {
+            hot.set_resident(stream, parts);
+        }
+    }
+
+    /// A stream is not known any more.
+    pub(crate) fn set_missing(&self, stream: StreamId) {
+        if let Some(hot) = &self.hot {
+            hot.set_missing(stream);
+        }
+    }
+
+    /// Pieces of a stream are, or will be, in these slots.
+    pub(crate) fn note_stream(&self, slots: &[Slot], stream: StreamId) {
+        if let Some(hot) = &self.hot {
+            slots.iter().for_each(|slot| hot.note_stream(*slot, stream));
+        }
+    }
+
     /// Takes all of the memory from the system now, and not as it is first used.
     ///
     /// # Errors
@@ -158,21 +213,23 @@ impl Pool {
             })
             .ok()?;
         let mut kept = None;
-        if let Some(hot) = &self.hot
-            && end - start >= SENT_FROM_FILE_MIN
-        {
+        if let Some(hot) = &self.hot {
             kept = hot.look(slot);
+            let looks = &self.looks[slot.0 as usize];
+            let count = looks.load(Ordering::Relaxed);
             if kept.is_none() {
-                let looks = &self.looks[slot.0 as usize];
-                let count = looks.load(Ordering::Relaxed);
                 looks.store(count.saturating_add(1), Ordering::Relaxed);
+            }
+            if kept.is_some() || count >= HOT_LOOKS {
+                hot.earn(u64::from(end - start));
             }
         }
         Some(View {
             pool: Arc::clone(self),
-            slot,
+            slot: Some(slot),
             start,
             end,
+            of: None,
             kept,
         })
     }
@@ -262,14 +319,16 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of one slot that stay what they are as long as this exists.
+/// Bytes of one slot, or of a copy, that stay what they are as long as this exists.
 #[derive(Debug)]
 pub(crate) struct View {
     pool: Arc<Pool>,
-    slot: Slot,
+    /// None if it is a copy that is looked at.
+    slot: Option<Slot>,
     start: u32,
     end: u32,
-    /// The same bytes in the file for sockets.
+    of: Option<PieceOf>,
+    /// The same bytes in the file for sockets; always there without a slot.
     kept: Option<Kept>,
 }
 
@@ -285,8 +344,18 @@ pub struct InFile<'a> {
 }
 
 impl View {
-    /// The bytes from `skip` on, where a socket can take them from.
+    /// Says of which file it is, so that a copy of it is found by that.
+    pub(crate) fn of(mut self, of: PieceOf) -> Self {
+        self.of = Some(of);
+        self
+    }
+
+    /// The bytes from `skip` on, where a socket can take them from, unless they are so few that it is
+    /// cheaper to copy them into the socket.
     pub(crate) fn in_file(&self, skip: usize) -> Option<InFile<'_>> {
+        if self.end - self.start < SENT_FROM_FILE_MIN {
+            return None;
+        }
         let (hot, kept) = (self.pool.hot.as_ref()?, self.kept.as_ref()?);
         let skip = skip as u64;
         Some(InFile {
@@ -303,33 +372,32 @@ impl View {
 
     /// Whether a copy would pay.
     pub(crate) fn is_hot(&self) -> bool {
-        let looks = || self.pool.looks[self.slot.0 as usize].load(Ordering::Relaxed);
-        let hot = self.pool.hot.as_ref().filter(|_| self.kept.is_none());
-        hot.is_some_and(|hot| {
-            self.end - self.start >= SENT_FROM_FILE_MIN
-                && looks() >= HOT_LOOKS
-                && !hot.has(self.slot)
-        })
+        let (Some(hot), Some(slot), None) = (&self.pool.hot, self.slot, &self.kept) else {
+            return false;
+        };
+        let looks = self.pool.looks[slot.0 as usize].load(Ordering::Relaxed);
+        looks >= HOT_LOOKS && !hot.has(slot)
     }
 
     /// Copies its piece for those who look at it later.
     pub(crate) fn keep(&self) {
-        if let Some(hot) = &self.pool.hot {
-            let base = self.pool.address(self.slot);
+        if let (Some(hot), Some(slot)) = (&self.pool.hot, self.slot) {
+            let base = self.pool.address(slot);
             // SAFETY: the slot is as long as a piece, and nobody writes to it while this view counts in
             // its state.
             let whole = unsafe { std::slice::from_raw_parts(base, self.pool.piece_bytes) };
-            hot.keep(self.slot, whole);
+            hot.keep(slot, self.of, whole);
         }
     }
 }
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        let base = self
-            .pool
-            .address(self.slot)
-            .wrapping_add(self.start as usize);
+        let Some(slot) = self.slot else {
+            let copy = self.pool.hot.as_ref().zip(self.kept.as_ref());
+            return copy.map_or(&[], |(hot, kept)| hot.bytes(kept, self.start, self.end));
+        };
+        let base = self.pool.address(slot).wrapping_add(self.start as usize);
         // SAFETY: `start <= end <= piece_bytes` was checked when the view was made, and no lease
         // on the slot can be had while a view counts in its state, so nobody writes to it.
         unsafe { std::slice::from_raw_parts(base, (self.end - self.start) as usize) }
@@ -338,7 +406,9 @@ impl AsRef<[u8]> for View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.pool.states[self.slot.0 as usize].fetch_sub(1, Ordering::Release);
+        if let Some(slot) = self.slot {
+            self.pool.states[slot.0 as usize].fetch_sub(1, Ordering::Release);
+        }
     }
 }
 

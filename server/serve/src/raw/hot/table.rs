@@ -1,0 +1,395 @@
+//! Which slot's bytes, and which bytes of which file, are where in the file of copies.
+//!
+//! Invariants: a place has an owner exactly while that slot's number leads to it; a place that a file
+//! knows has an owner; a file without places is not in the table, and one that is all in memory is,
+//! as long as it has places.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use headlong_engine::{Slot, StreamId};
+
+/// How many uses a block is remembered for.
+const USES_MAX: u32 = 64;
+/// The owner of a place that has none.
+const NOBODY: u32 = u32::MAX;
+/// Longer files are not looked up here: 128 MiB of the usual pieces.
+const PIECES_MAX: u32 = 1024;
+/// Of so many requests one goes to the engine, so that it knows that somebody reads the stream.
+const SEEN_ONE_IN: u32 = 64;
+/// So seldom it is found out whether all of a stream is in memory.
+const ASKED_ONE_IN: u32 = 16;
+
+/// Which bytes of which file a piece has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PieceOf {
+    /// The stream.
+    pub(crate) stream: StreamId,
+    /// The file of it.
+    pub(crate) part: u32,
+    /// The number of the piece within that file.
+    pub(crate) number: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// By place: whose copy is there.
+    places: Vec<Place>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) ghosts: Vec<Arc<()>>,
+    /// The block that is looked at next when one has to go.
+    hand: usize,
+    files: HashMap<StreamId, File>,
+    /// How many of them are all in memory.
+    residents: usize,
+    /// Places of which the engine has not been told yet that they were used.
+    used: Vec<u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    owner: u32,
+    of: Option<PieceOf>,
+    /// In the list of those that were used.
+    is_noted: bool,
+}
+
+const NOBODYS: Place = Place {
+    owner: NOBODY,
+    of: None,
+    is_noted: false,
+};
+
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) is_hole: bool,
+    pub(super) live: u32,
+    uses: u32,
+    pub(super) used_by: Arc<Used>,
+}
+
+/// One filling of a block.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    pub(super) pin: Arc<()>,
+}
+
+/// The copies of a stream.
+#[derive(Debug, Default)]
+struct File {
+    /// By part and number of the piece.
+    places: HashMap<(u32, u32), u32>,
+    /// Bytes of each part, if every piece of the stream is in memory.
+    resident: Option<Vec<u64>>,
+    asked: u32,
+}
+
+impl Block {
+    fn new() -> Self {
+        Self {
+            is_hole: true,
+            live: 0,
+            uses: 0,
+            used_by: Arc::default(),
+        }
+    }
+
+    /// Whether nobody looks at it.
+    pub(super) fn is_left(&self) -> bool {
+        Arc::strong_count(&self.used_by) == 1
+    }
+
+    /// It is filled from now on.
+    pub(super) fn begin(&mut self) {
+        (self.is_hole, self.uses) = (false, 1);
+    }
+
+    fn look(&mut self) -> Arc<Used> {
+        self.uses = (self.uses + 1).min(USES_MAX);
+        Arc::clone(&self.used_by)
+    }
+}
+
+impl Table {
+    pub(super) fn new(places: usize, blocks: usize) -> Self {
+        Self {
+            places: vec![NOBODYS; places],
+            blocks: (0..blocks).map(|_| Block::new()).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn per_block(&self) -> usize {
+        self.places.len() / self.blocks.len()
+    }
+
+    fn block_of(&mut self, place: usize) -> &mut Block {
+        let block = place / self.per_block();
+        &mut self.blocks[block]
+    }
+
+    /// Somebody looks at a place.
+    pub(super) fn look(&mut self, place: u32) -> Arc<Used> {
+        self.block_of(place as usize).look()
+    }
+
+    /// A place has a slot's bytes from now on.
+    pub(super) fn add(&mut self, place: usize, slot: Slot, of: Option<PieceOf>) {
+        let of = of.filter(|of| of.number < PIECES_MAX);
+        self.places[place] = Place {
+            owner: slot.0,
+            of,
+            is_noted: false,
+        };
+        self.block_of(place).live += 1;
+        if let Some(PieceOf {
+            stream,
+            part,
+            number,
+        }) = of
+        {
+            let file = self.files.entry(stream).or_default();
+            file.places.insert((part, number), place as u32);
+        }
+    }
+
+    /// The bytes of a place are of no use any more; whose they were.
+    fn remove(&mut self, place: usize) -> Option<Slot> {
+        let Place { owner, of, .. } = std::mem::replace(&mut self.places[place], NOBODYS);
+        if owner == NOBODY {
+            return None;
+        }
+        self.block_of(place).live -= 1;
+        if let Some(of) = of {
+            self.forget_piece(of, place as u32);
+        }
+        Some(Slot(owner))
+    }
+
+    fn forget_piece(&mut self, of: PieceOf, place: u32) {
+        let Some(file) = self.files.get_mut(&of.stream) else {
+            return;
+        };
+        // The same piece may have been read into another slot, and copied from there since.
+        if file.places.get(&(of.part, of.number)) == Some(&place) {
+            file.places.remove(&(of.part, of.number));
+        }
+        if file.places.is_empty() {
+            self.residents -= usize::from(file.resident.is_some());
+            self.files.remove(&of.stream);
+        }
+    }
+
+    /// A slot has other bytes from now on.
+    pub(super) fn forget(&mut self, place: u32) {
+        self.remove(place as usize);
+    }
+
+    /// Whether it is worth finding out whether all of a stream is in memory.
+    pub(super) fn asks_for(&mut self, stream: StreamId) -> bool {
+        let file = self.files.get_mut(&stream);
+        file.is_some_and(|file| {
+            let asks = file.resident.is_none() && file.asked.is_multiple_of(ASKED_ONE_IN);
+            file.asked = file.asked.wrapping_add(1);
+            asks
+        })
+    }
+
+    /// All of a stream is in memory; its parts are so long.
+    pub(super) fn set_resident(&mut self, stream: StreamId, parts: Vec<u64>) {
+        if let Some(file) = self.files.get_mut(&stream) {
+            self.residents += usize::from(file.resident.replace(parts).is_none());
+        }
+    }
+
+    /// Something of a stream left memory.
+    pub(super) fn set_missing(&mut self, stream: StreamId) {
+        if self.residents == 0 {
+            return;
+        }
+        let file = self.files.get_mut(&stream);
+        let was_resident = file.is_some_and(|file| file.resident.take().is_some());
+        self.residents -= usize::from(was_resident);
+    }
+
+    /// The places of some pieces of a stream that is all in memory, if all of them have one, and
+    /// nobody else has to be told of this request.
+    pub(super) fn find(
+        &mut self,
+        (stream, part): (StreamId, u32),
+        numbers: std::ops::RangeInclusive<u32>,
+        end: u64,
+    ) -> Option<Vec<(u32, Arc<Used>)>> {
+        let file = self.files.get_mut(&stream)?;
+        let parts = file.resident.as_ref()?;
+        if end > *parts.get(part as usize)? {
+            return None;
+        }
+        file.asked = file.asked.wrapping_add(1);
+        if file.asked.is_multiple_of(SEEN_ONE_IN) {
+            return None;
+        }
+        let places = numbers.map(|number| file.places.get(&(part, number)).copied());
+        let places: Option<Vec<u32>> = places.collect();
+        let look = |place: u32| {
+            self.note_used(place);
+            (place, self.look(place))
+        };
+        Some(places?.into_iter().map(look).collect())
+    }
+
+    fn note_used(&mut self, place: u32) {
+        let is_noted = &mut self.places[place as usize].is_noted;
+        if !std::mem::replace(is_noted, true) {
+            self.used.push(place);
+        }
+    }
+
+    /// The slots that were used since the last call, each once.
+    pub(super) fn take_used(&mut self) -> Vec<Slot> {
+        let used = std::mem::take(&mut self.used);
+        // A place that was given away meanwhile is not noted any more.
+        let noted = |place: u32| {
+            let place = &mut self.places[place as usize];
+            std::mem::take(&mut place.is_noted).then_some(Slot(place.owner))
+        };
+        used.into_iter().filter_map(noted).collect()
+    }
+
+    /// A block that can be had at once: one that is empty, or whose copies are all of no use.
+    pub(super) fn unused_block(&self) -> Option<usize> {
+        let hole = self.blocks.iter().position(|block| block.is_hole);
+        let unused = |block: &Block| block.live == 0 && block.is_left();
+        hole.or_else(|| self.blocks.iter().position(unused))
+    }
+
+    /// Takes the copies of a block away that was not used of late, and answers whose they were; and
+    /// that block, if nobody looks at it. `full` is what was filled last.
+    pub(super) fn take_least_used(&mut self, full: Option<usize>) -> (Vec<Slot>, Option<usize>) {
+        let per_block = self.per_block();
+        for _ in 0..self.blocks.len() {
+            let at = self.hand;
+            self.hand = (at + 1) % self.blocks.len();
+            let block = &mut self.blocks[at];
+            block.uses /= 2;
+            if block.uses > 0 || Some(at) == full || block.live == 0 {
+                continue;
+            }
+            let places = at * per_block..(at + 1) * per_block;
+            let owners = places.filter_map(|place| self.remove(place)).collect();
+            return (owners, self.blocks[at].is_left().then_some(at));
+        }
+        (Vec::new(), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: StreamId = StreamId(7);
+
+    fn piece(number: u32) -> Option<PieceOf> {
+        Some(PieceOf {
+            stream: STREAM,
+            part: 0,
+            number,
+        })
+    }
+
+    /// A table with copies of both pieces of a stream that is all in memory, in places 0 and 1.
+    fn resident() -> Table {
+        let mut table = Table::new(8, 2);
+        table.blocks[0].begin();
+        assert!(!table.asks_for(STREAM), "it has no copies");
+        table.add(0, Slot(10), piece(0));
+        table.add(1, Slot(11), piece(1));
+        assert!(table.asks_for(STREAM));
+        assert!(!table.asks_for(STREAM), "not each time");
+        assert!(table.used.is_empty());
+        table.set_resident(STREAM, vec![1500]);
+        table
+    }
+
+    fn found(table: &mut Table, numbers: std::ops::RangeInclusive<u32>, end: u64) -> Vec<u32> {
+        let found = table.find((STREAM, 0), numbers, end).unwrap_or_default();
+        found.into_iter().map(|(place, _)| place).collect()
+    }
+
+    #[test]
+    fn a_stream_that_is_all_in_memory_is_found_but_for_one_request_in_some() {
+        let mut table = resident();
+        let mut given = 0;
+        for _ in 0..10 * SEEN_ONE_IN {
+            given += u32::from(found(&mut table, 0..=1, 1500) == [0, 1]);
+        }
+        assert_eq!(given, 10 * (SEEN_ONE_IN - 1));
+    }
+
+    #[test]
+    fn slots_that_were_used_are_told_once() {
+        let mut table = resident();
+        for _ in 0..3 {
+            found(&mut table, 1..=1, 1500);
+        }
+        assert_eq!(table.take_used(), [Slot(11)]);
+        assert!(table.take_used().is_empty());
+        found(&mut table, 0..=1, 1500);
+        table.forget(0);
+        assert_eq!(table.take_used(), [Slot(11)], "nobody has the other");
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        let mut table = resident();
+        assert!(found(&mut table, 0..=1, 1501).is_empty(), "beyond the end");
+        assert!(found(&mut table, 1..=2, 1500).is_empty(), "no such piece");
+        assert!(table.find((STREAM, 1), 0..=0, 1).is_none(), "no such part");
+        assert!(table.find((StreamId(8), 0), 0..=0, 1).is_none());
+        table.set_missing(StreamId(8));
+        assert_eq!(found(&mut table, 1..=1, 1500), [1]);
+        table.set_missing(STREAM);
+        assert!(
+            found(&mut table, 1..=1, 1500).is_empty(),
+            "its rest has to be read"
+        );
+    }
+
+    #[test]
+    fn a_copy_that_goes_takes_its_name_with_it() {
+        let mut table = resident();
+        table.forget(0);
+        assert!(found(&mut table, 0..=0, 1000).is_empty());
+        assert_eq!(found(&mut table, 1..=1, 1500), [1]);
+        table.forget(1);
+        assert_eq!((table.files.len(), table.residents), (0, 0));
+    }
+
+    #[test]
+    fn a_piece_that_was_read_anew_is_found_where_it_was_copied_last() {
+        let mut table = resident();
+        table.add(2, Slot(12), piece(0));
+        table.forget(0);
+        assert_eq!(found(&mut table, 0..=1, 1500), [2, 1]);
+    }
+
+    #[test]
+    fn the_copies_of_a_block_go_with_it() {
+        let mut table = resident();
+        let looked_at = table.look(0);
+        assert_eq!(
+            table.take_least_used(None),
+            (Vec::new(), None),
+            "it was used"
+        );
+        let (owners, block) = table.take_least_used(None);
+        assert_eq!((owners, block), (vec![Slot(10), Slot(11)], None));
+        assert_eq!((table.files.len(), table.residents), (0, 0));
+        assert_eq!(table.unused_block(), Some(1), "the other is empty");
+        table.blocks[1].begin();
+        table.add(4, Slot(12), None);
+        assert_eq!(table.unused_block(), None, "somebody looks at it");
+        drop(looked_at);
+        assert_eq!(table.unused_block(), Some(0));
+    }
+}
