@@ -12,6 +12,8 @@
 //! to the shard exactly once; a file's bytes count only if it was the same version before and
 //! after they were read.
 
+#[cfg(test)]
+mod copies_tests;
 mod device;
 mod engine;
 mod files;

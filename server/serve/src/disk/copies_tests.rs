@@ -1,0 +1,183 @@
+//! What is sent again and again is sent from copies, without the engine, and right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headlong_engine::{EngineConfig, Hints, Identity, Request, StreamId, ViewerId};
+
+use super::rig::{FileSource, Scratch, noise, small_device};
+use super::{Device, DeviceConfig, StreamSource};
+
+const PIECE: u64 = 64 << 10;
+const MIB: usize = 1 << 20;
+/// Of a title, neither its first byte nor a whole number of pieces.
+const RANGE: (u64, u64) = (PIECE - 1000, 2 * PIECE + 5000);
+
+/// A title of files.
+struct Title {
+    source: Arc<dyn StreamSource>,
+    stream: StreamId,
+    files: Vec<Vec<u8>>,
+}
+
+impl Title {
+    fn new(scratch: &Scratch, stream: u64, files: Vec<Vec<u8>>) -> Self {
+        let name = |part| format!("{stream}-{part}");
+        let write = |(part, bytes): (usize, &Vec<u8>)| scratch.file(&name(part), bytes);
+        let paths: Vec<_> = files.iter().enumerate().map(write).collect();
+        Self {
+            source: Arc::new(FileSource::new(stream, paths)),
+            stream: StreamId(stream),
+            files,
+        }
+    }
+}
+
+fn device() -> Device {
+    let small = small_device();
+    let started = Device::start(DeviceConfig {
+        engine: EngineConfig {
+            memory_bytes: 8 * MIB as u64,
+            piece_bytes: PIECE,
+            ..small.engine
+        },
+        hot_bytes: 16 * MIB as u64,
+        ..small
+    });
+    started.expect("started")
+}
+
+/// Asks for a range and compares it. Whether the engine did not see it.
+async fn read(device: &Device, title: &Title, part: u32, (start, end): (u64, u64)) -> bool {
+    let request = Request {
+        viewer: Identity::Named(ViewerId(1)),
+        stream: title.stream,
+        part,
+        offset: start,
+        length: end - start,
+        open_ended: false,
+        hints: Hints::default(),
+    };
+    let reply = device.request(request, &title.source).await;
+    let mut reply = reply.expect("taken on");
+    let is_unseen = reply.chain().is_none();
+    let mut bytes = Vec::new();
+    while let Some(piece) = reply.next().await {
+        bytes.extend_from_slice(piece.expect("whole").as_ref());
+    }
+    let wanted = &title.files[part as usize][start as usize..end as usize];
+    assert!(bytes == wanted, "{start} to {end} of {part}");
+    is_unseen
+}
+
+/// Reads the same range until the engine is not asked for it any more.
+async fn heat(device: &Device, title: &Title, part: u32) {
+    for _ in 0..10_000 {
+        if read(device, title, part, RANGE).await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("no copies of {part}");
+}
+
+async fn read_whole(device: &Device, title: &Title) {
+    for (part, bytes) in (0..).zip(&title.files) {
+        read(device, title, part, (0, bytes.len() as u64)).await;
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().expect("a runtime");
+    let bounded = async {
+        let test = tokio::time::timeout(Duration::from_secs(120), test);
+        test.await.expect("it comes to an end");
+    };
+    runtime.block_on(bounded);
+}
+
+#[test]
+fn a_title_that_is_all_in_memory_is_sent_from_copies_whatever_is_asked_of_it() {
+    run(async {
+        let scratch = Scratch::new();
+        let files = vec![noise(MIB), noise(MIB / 2)];
+        let (device, title) = (device(), Title::new(&scratch, 1, files));
+        read_whole(&device, &title).await;
+        heat(&device, &title, 1).await;
+        heat(&device, &title, 0).await;
+        let before = device.snapshot().await.stats;
+        let mut unseen = 0;
+        for step in 0..500 {
+            let (start, end) = (RANGE.0 + step * 7, RANGE.1 - step * 11);
+            unseen += u64::from(read(&device, &title, (step % 2) as u32, (start, end)).await);
+        }
+        assert!(unseen > 400, "{unseen} of 500");
+        let stats = device.snapshot().await.stats;
+        assert_eq!(stats.requests - before.requests, 500, "all of them count");
+        assert_eq!(stats.reads, before.reads);
+        device.shutdown().await;
+    });
+}
+
+#[test]
+fn of_a_title_that_is_not_all_in_memory_the_engine_sees_every_request() {
+    run(async {
+        let scratch = Scratch::new();
+        let (device, long) = (device(), Title::new(&scratch, 1, vec![noise(12 * MIB)]));
+        for _ in 0..200 {
+            assert!(!read(&device, &long, 0, RANGE).await);
+        }
+        assert!(device.snapshot().await.copies.expect("wanted").live_bytes > 0);
+        device.shutdown().await;
+    });
+}
+
+#[test]
+fn what_is_sent_from_copies_is_kept_and_read_again_once_it_is_not() {
+    run(async {
+        let scratch = Scratch::new();
+        let (device, hot) = (device(), Title::new(&scratch, 1, vec![noise(MIB / 2)]));
+        let whole = (0, MIB as u64 / 2);
+        for _ in 0..5 {
+            read(&device, &hot, 0, whole).await;
+        }
+        heat(&device, &hot, 0).await;
+        let others: Vec<_> = (2..32)
+            .map(|stream| Title::new(&scratch, stream, vec![noise(MIB / 2)]))
+            .collect();
+        let bytes_read = async || device.snapshot().await.stats.bytes_read;
+        let before = bytes_read().await;
+        for other in &others {
+            read_whole(&device, other).await;
+            for _ in 0..3 {
+                read(&device, &hot, 0, whole).await;
+            }
+        }
+        let of_others = (others.len() * MIB / 2) as u64;
+        assert_eq!(bytes_read().await, before + of_others, "it stayed");
+        for other in &others {
+            read_whole(&device, other).await;
+        }
+        assert!(
+            !read(&device, &hot, 0, whole).await,
+            "its memory was needed"
+        );
+        device.shutdown().await;
+    });
+}
+
+#[test]
+fn copies_of_a_version_that_is_gone_are_of_no_use() {
+    run(async {
+        let scratch = Scratch::new();
+        let (device, title) = (device(), Title::new(&scratch, 1, vec![noise(MIB)]));
+        read_whole(&device, &title).await;
+        heat(&device, &title, 0).await;
+        device.stream_gone(title.stream);
+        let next = Title::new(&scratch, 2, vec![noise(MIB + 1)[1..].to_vec()]);
+        assert!(!read(&device, &next, 0, RANGE).await);
+        heat(&device, &next, 0).await;
+        device.shutdown().await;
+    });
+}
