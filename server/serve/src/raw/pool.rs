@@ -217,7 +217,9 @@ impl Pool {
             kept = hot.look(slot);
             let looks = &self.looks[slot.0 as usize];
             let count = looks.load(Ordering::Relaxed);
-            if kept.is_none() {
+            // Small ranges, one after the other, are one reader who looks at a piece many times.
+            let is_one_look = start == 0 || end - start >= SENT_FROM_FILE_MIN;
+            if kept.is_none() && is_one_look {
                 looks.store(count.saturating_add(1), Ordering::Relaxed);
             }
             if kept.is_some() || count >= HOT_LOOKS {
