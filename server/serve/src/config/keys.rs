@@ -264,6 +264,15 @@ pub(super) fn rows() -> Rows<Config> {
     )
     .restart();
     rows.add(
+        "log.slow",
+        sink(),
+        |c| &mut c.log.slow,
+        "Where one line for each slow reply goes, with the time of each stage, in the format of `log.format`; there are none before `slow_after` is set.",
+    )
+    .restart();
+    rows.add("log.slow_after", time(), |c| &mut c.log.slow_after,
+        "A reply is slow if the server took longer for it, not counted what the client and `pace_percent` or other limits of speed made it wait; \"0s\" for none. A reload turns it on and off.");
+    rows.add(
         "log.level",
         named(LogLevel::ALL, LogLevel::name),
         |c| &mut c.log.level,

@@ -279,6 +279,10 @@ pub struct Log {
     pub format: AccessFormat,
     /// One line for each viewing session.
     pub sessions: LogSink,
+    /// One line for each reply that took longer than `slow_after`.
+    pub slow: LogSink,
+    /// What the server may take for a reply; zero if nobody wants to know.
+    pub slow_after: Duration,
     /// A session without requests for this long has ended.
     pub session_gap: Duration,
     /// The least severe message of the daemon's own log, which goes to standard error.
@@ -475,6 +479,8 @@ impl Default for Log {
             access: LogSink::Stdout,
             format: AccessFormat::Json,
             sessions: LogSink::Off,
+            slow: LogSink::Stdout,
+            slow_after: Duration::ZERO,
             // The longest pause within a chain, too (thesis 5.3).
             session_gap: EngineConfig::default().chain_gap,
             level: LogLevel::Info,
