@@ -191,6 +191,8 @@ pub(super) fn rows() -> Rows<Config> {
         "Its private key in PEM.",
     )
     .restart();
+    rows.add("tls.ocsp", path().optional(), |c| &mut c.tls.ocsp,
+        "The word of its authority that the certificate is good (an OCSP response in DER), sent with it. Read again on SIGHUP. What is of another certificate, not good or too old is not sent, and `headlong check` says so.").restart();
     rows.add("tls.listen", address().list(), |c| &mut c.tls.listen,
         "Addresses and ports that speak TLS, so that those of `listen` and `proxies.listen` do not. If there are none, those do.").restart();
     rows.add(

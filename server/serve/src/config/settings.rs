@@ -206,6 +206,8 @@ pub struct Tls {
     pub certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub key: Option<PathBuf>,
+    /// The word of the certificate's authority that it is good (OCSP), DER.
+    pub ocsp: Option<PathBuf>,
     /// Addresses that speak TLS, beside others that do not; if there are none, all do.
     pub listen: Vec<SocketAddr>,
 }
