@@ -72,8 +72,11 @@ async fn begin(
         age_s: found.age.as_millis() / 1000,
         is_stale: found.is_stale,
         is_miss: false,
+        has_bytes: true,
     };
     let Some(first_part) = plan.body.parts.first() else {
+        from.has_bytes = version.has(0);
+        from.is_miss = found.is_asked && !from.has_bytes;
         return Ok(Answer {
             from: Some(from),
             ..Answer::without_bytes(plan)
