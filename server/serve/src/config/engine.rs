@@ -2,9 +2,9 @@
 
 use headlong_engine::{ConfigError as EngineError, EngineConfig, Prefetch};
 use headlong_settings::{Mistakes, Place, one_line};
-use headlong_units::{Bytes, nearest};
+use headlong_units::{Bytes, Duration, nearest};
 
-use super::settings::{Admin, Config, DeviceOverride, Io};
+use super::settings::{Admin, Config, DeviceOverride, Io, LogSink};
 use crate::net::check_ocsp;
 use crate::time_scale::TimeScale;
 
@@ -111,6 +111,7 @@ impl Config {
             .chain(self.pipe_warnings())
             .chain(self.ocsp_warning())
             .chain(self.admin_warning())
+            .chain(self.slow_warning())
             .collect()
     }
 
@@ -138,6 +139,16 @@ impl Config {
                  only those reach it who may see and purge everything, or put something with a \
                  password in front"
             )
+        })
+    }
+
+    /// Why replies that are to be told of are not.
+    fn slow_warning(&self) -> Option<String> {
+        let log = &self.log;
+        let is_in_vain = log.slow_after > Duration::ZERO && log.slow == LogSink::Off;
+        is_in_vain.then(|| {
+            "log.slow_after: log.slow is \"off\", so slow replies are not told; name a file there"
+                .to_owned()
         })
     }
 

@@ -291,6 +291,17 @@ pub struct Log {
     pub level: LogLevel,
 }
 
+impl Log {
+    /// Where lines go, each with its setting.
+    pub(super) fn sinks(&self) -> [(&'static str, &LogSink); 3] {
+        [
+            ("log.access", &self.access),
+            ("log.sessions", &self.sessions),
+            ("log.slow", &self.slow),
+        ]
+    }
+}
+
 /// Where log lines go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogSink {
