@@ -7,10 +7,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
+use headlong_e2e_tests::library::fill_root;
+use headlong_e2e_tests::origin::Origin;
 use headlong_e2e_tests::{Library, bounded, eventually};
 use headlong_testkit::client::{Connection, SecureClient, Version, fetch};
 use headlong_testkit::server::{ServerBuilder, free_address};
-use headlong_testkit::{Scratch, Server};
+use headlong_testkit::slow_disk::DriveModel;
+use headlong_testkit::{BlockDevice, Scratch, Server, SlowDisk};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -258,4 +261,44 @@ fn a_proxys_name_of_a_request_is_its_name_in_logs_and_metrics_if_the_proxy_is_tr
     let ids = lines_when(&access, 2);
     assert_eq!(ids[0]["request_id"], "from-nginx-7");
     assert_ne!(ids[1]["request_id"], "from-nginx-7", "anybody can say so");
+}
+
+#[test]
+fn what_is_read_from_a_disk_or_brought_by_an_origin_is_waited_for_there() {
+    let test = "what_is_read_from_a_disk_or_brought_by_an_origin_is_waited_for_there";
+    if !SlowDisk::available_or_skip(test) {
+        return;
+    }
+    let device = BlockDevice::new(64 * MIB, DriveModel::WD_RED, 5.0).expect("a device");
+    let titles = fill_root(device.root(), 1, 16 * MIB).expect("titles");
+    device.start().expect("start");
+    let origin = Origin::start().expect("an origin");
+    let folder = Scratch::new("slow").expect("a folder");
+    let (slow, cache) = (folder.path().join("s.log"), folder.path().join("cache"));
+    fs::create_dir(&cache).expect("made");
+    let config = format!(
+        "[log]\nslow = {slow:?}\nslow_after = \"1us\"\n[pull.\"/vod/\"]\n\
+         origin = \"http://{}/o/\"\nfolder = {cache:?}\nfree_bytes_min = \"0B\"\n",
+        origin.address()
+    );
+    let server = ServerBuilder::new([device.root()]).config(&config);
+    let server = server.start().expect("a server");
+    for target in [&*titles[0].target, "/vod/7-1000000"] {
+        let reply = fetch(
+            server.address(),
+            "GET",
+            target,
+            &[("Range", "bytes=0-99999")],
+        );
+        assert_eq!(reply.expect("a reply").status(), 206);
+    }
+    let told = lines_when(&slow, 2);
+    let [read, brought] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(read["bytes_from_disk"], 100_000, "{read}");
+    assert!(stage(read, "disk") > 0.0, "{read}");
+    assert_eq!(stage(read, "origin"), 0.0, "{read}");
+    assert_eq!(brought["cache"], "miss", "{brought}");
+    assert!(stage(brought, "origin") > 0.0, "{brought}");
 }
